@@ -1,0 +1,54 @@
+"""Collecting diagnostics while a canvas is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ragflow_lg.diagnostics import CODES, Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from dsl_compiler.draft import RawComponent
+
+__all__ = ["Reporter", "pointer_of"]
+
+
+class Reporter:
+    """Takes what the passes find. Each finding is kept once."""
+
+    def __init__(self) -> None:
+        self._found: dict[Diagnostic, None] = {}
+
+    def report(
+        self,
+        code: str,
+        severity: Severity,
+        pointer: str,
+        message: str,
+        *,
+        hint: str = "",
+        component: RawComponent | None = None,
+    ) -> None:
+        """Add a diagnostic. ``pointer`` is a JSON pointer into the document as written."""
+        assert code in CODES, code
+        node, title = (component.id, component.title) if component else ("", "")
+        self._found[Diagnostic(code, severity, pointer, message, hint, node, title)] = None
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All that was found, in the order found; without line and column."""
+        return tuple(self._found)
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether the canvas is to be refused."""
+        return any(d.severity == "error" for d in self._found)
+
+
+def pointer_of(base: str, path: Iterable[str | int]) -> str:
+    """Extend a JSON pointer by path segments, escaped as RFC 6901 asks.
+
+    >>> pointer_of("/components", ["a/b", 0])
+    '/components/a~1b/0'
+    """
+    return base + "".join("/" + str(segment).replace("~", "~0").replace("/", "~1") for segment in path)

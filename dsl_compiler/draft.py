@@ -1,0 +1,60 @@
+"""A canvas on its way to a Plan: what the passes hand to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from dsl_compiler.diagnostics import Reporter
+from ragflow_lg.ids import NodeId
+from ragflow_lg.joins import JoinRegion
+from ragflow_lg.plan import FormField, MessagePlan, PlanNode, Region
+from ragflow_lg.registry import Registry
+from ragflow_lg.values import JsonValue
+
+__all__ = ["Draft", "Pass", "RawComponent"]
+
+
+@dataclass(frozen=True, slots=True)
+class RawComponent:
+    """A component as the document has it, in today's form after the document passes."""
+
+    id: str
+    name: str
+    """``component_name``, as written until ``bind_components`` finds its spec."""
+    params: Mapping[str, Any]
+    downstream: tuple[str, ...]
+    """As written, without repeats; not checked yet."""
+    parent: str | None
+    pointer: str
+    """JSON pointer of the component in the document as written."""
+    params_pointer: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Everything known of a canvas so far. Passes never change one; they give a new one."""
+
+    document: Mapping[str, Any]
+    """The DSL v1 object, taken out of a template's wrapper."""
+    base: str
+    """JSON pointer of that object in the file, ``""`` or ``/dsl``."""
+    catalog: Registry
+    title: str = ""
+    components: Mapping[str, RawComponent] = field(default_factory=dict[str, RawComponent])
+    """In document order."""
+    nodes: Mapping[NodeId, PlanNode] = field(default_factory=dict[NodeId, PlanNode])
+    """In document order."""
+    entry: NodeId = NodeId("")
+    globals: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    form: tuple[FormField, ...] = ()
+    regions: Mapping[NodeId, Region] = field(default_factory=dict[NodeId, Region])
+    cyclic: frozenset[NodeId] = frozenset()
+    joins: Mapping[NodeId, JoinRegion] = field(default_factory=dict[NodeId, JoinRegion])
+    messages: Mapping[NodeId, MessagePlan] = field(default_factory=dict[NodeId, MessagePlan])
+
+
+Pass: TypeAlias = Callable[[Draft, Reporter], Draft]
+"""A compiler pass: pure but for what it reports."""

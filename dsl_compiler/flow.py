@@ -1,0 +1,217 @@
+"""Facts about the flow graph of one scope: order, cycles, dominators, ancestors. Iterative and near linear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+
+from ragflow_lg.ids import NodeId
+
+__all__ = ["Flow"]
+
+
+class Flow:
+    """A directed graph with an entry. Nodes that the entry does not reach are left out."""
+
+    def __init__(self, entry: NodeId, successors: Mapping[NodeId, Sequence[NodeId]]) -> None:
+        self.entry = entry
+        self.order = _breadth_first(entry, successors)
+        """Reachable nodes in breadth-first order."""
+        reached = set(self.order)
+        self.successors = {n: tuple(s for s in successors.get(n, ()) if s in reached) for n in self.order}
+        self.predecessors: dict[NodeId, tuple[NodeId, ...]] = _reverse(self.successors)
+
+    @cached_property
+    def components(self) -> list[tuple[NodeId, ...]]:
+        """Strongly connected components in topological order (Tarjan's algorithm)."""
+        return list(reversed(_strongly_connected(self.order, self.successors)))
+
+    @cached_property
+    def cyclic(self) -> frozenset[NodeId]:
+        """Nodes on some cycle."""
+        return frozenset(
+            n for group in self.components for n in group if len(group) > 1 or n in self.successors[n]
+        )
+
+    @cached_property
+    def position(self) -> dict[NodeId, int]:
+        """Place of each node in a topological order of the components."""
+        return {n: i for i, n in enumerate(n for group in self.components for n in group)}
+
+    @cached_property
+    def group(self) -> dict[NodeId, tuple[NodeId, ...]]:
+        """The strongly connected component of each node."""
+        return {n: group for group in self.components for n in group}
+
+    @cached_property
+    def dominators(self) -> dict[NodeId, NodeId]:
+        """Immediate dominator of each node; the entry's is itself (Cooper, Harvey and Kennedy)."""
+        number = {n: i for i, n in enumerate(reversed(_postorder(self.entry, self.successors)))}
+        ordered = sorted(number, key=number.__getitem__)
+        found: dict[NodeId, NodeId] = {self.entry: self.entry}
+        is_changing = True
+        while is_changing:
+            is_changing = False
+            for node in ordered[1:]:
+                known = [p for p in self.predecessors[node] if p in found]
+                best = known[0]
+                for other in known[1:]:
+                    best = _meet(best, other, found, number)
+                if found.get(node) != best:
+                    found[node] = best
+                    is_changing = True
+        return found
+
+    @cached_property
+    def ancestor_bits(self) -> dict[NodeId, int]:
+        """For each node the set of nodes with a path to it, one bit per `position`."""
+        bits: dict[NodeId, int] = {}
+        for group in self.components:
+            outside = {p for n in group for p in self.predecessors[n] if p not in group}
+            above = 0
+            for predecessor in outside:
+                above |= bits[predecessor] | 1 << self.position[predecessor]
+            if group[0] in self.cyclic:
+                for node in group:
+                    above |= 1 << self.position[node]
+            bits.update(dict.fromkeys(group, above))
+        return bits
+
+    @cached_property
+    def solitary(self) -> frozenset[NodeId]:
+        """Nodes that lie on one line with every other node: before it or behind it. None where there is a cycle."""
+        if self.cyclic:
+            return frozenset()
+        behind = dict.fromkeys(self.order, 0)
+        for group in reversed(self.components):
+            below = 0
+            for node in group:
+                for successor in self.successors[node]:
+                    below |= behind[successor] | 1 << self.position[successor]
+            behind.update(dict.fromkeys(group, below))
+        everything = (1 << len(self.order)) - 1
+        return frozenset(
+            n for n in self.order if self.ancestor_bits[n] | behind[n] | 1 << self.position[n] == everything
+        )
+
+    def is_ancestor(self, above: str, node: NodeId) -> bool:
+        """Tell whether a path leads from ``above`` to ``node``."""
+        place = self.position.get(NodeId(above))
+        return place is not None and node in self.position and bool(self.ancestor_bits[node] >> place & 1)
+
+    def between(self, top: NodeId, bottom: NodeId) -> list[NodeId]:
+        """Give the nodes on paths from ``top`` to ``bottom``, both left out, in topological order."""
+        seen: set[NodeId] = set()
+        queue = list(self.predecessors[bottom])
+        while queue:
+            node = queue.pop()
+            if node not in seen and node not in (top, bottom):
+                seen.add(node)
+                queue.extend(self.predecessors[node])
+        return sorted(seen, key=self.position.__getitem__)
+
+    def cycle_path(self, group: Sequence[NodeId]) -> list[NodeId]:
+        """Give one cycle through a component as a path whose last node is its first."""
+        inside, start = set(group), min(group, key=self.order.index)
+        path, came = [start], {start}
+        while True:
+            following = [s for s in self.successors[path[-1]] if s in inside]
+            if start in following:
+                return [*path, start]
+            fresh = next((s for s in following if s not in came), None)
+            if fresh is None:
+                return [*path, following[0]]
+            came.add(fresh)
+            path.append(fresh)
+
+
+def _breadth_first(entry: NodeId, successors: Mapping[NodeId, Sequence[NodeId]]) -> list[NodeId]:
+    order, seen = [entry], {entry}
+    for node in order:
+        for successor in successors.get(node, ()):
+            if successor not in seen:
+                seen.add(successor)
+                order.append(successor)
+    return order
+
+
+def _reverse(successors: Mapping[NodeId, Iterable[NodeId]]) -> dict[NodeId, tuple[NodeId, ...]]:
+    found: dict[NodeId, dict[NodeId, None]] = {n: {} for n in successors}
+    for node, following in successors.items():
+        for successor in following:
+            found[successor][node] = None
+    return {n: tuple(p) for n, p in found.items()}
+
+
+def _postorder(entry: NodeId, successors: Mapping[NodeId, Sequence[NodeId]]) -> list[NodeId]:
+    order: list[NodeId] = []
+    seen = {entry}
+    stack = [(entry, iter(successors[entry]))]
+    while stack:
+        node, following = stack[-1]
+        fresh = next((s for s in following if s not in seen), None)
+        if fresh is None:
+            order.append(node)
+            stack.pop()
+        else:
+            seen.add(fresh)
+            stack.append((fresh, iter(successors[fresh])))
+    return order
+
+
+def _meet(a: NodeId, b: NodeId, found: Mapping[NodeId, NodeId], number: Mapping[NodeId, int]) -> NodeId:
+    while a != b:
+        while number[a] > number[b]:
+            a = found[a]
+        while number[b] > number[a]:
+            b = found[b]
+    return a
+
+
+def _strongly_connected(
+    order: Sequence[NodeId], successors: Mapping[NodeId, Sequence[NodeId]]
+) -> list[tuple[NodeId, ...]]:
+    index: dict[NodeId, int] = {}
+    low: dict[NodeId, int] = {}
+    stack: list[NodeId] = []
+    on_stack: set[NodeId] = set()
+    groups: list[tuple[NodeId, ...]] = []
+    for root in order:
+        if root in index:
+            continue
+        work = [(root, iter(successors[root]))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            node, following = work[-1]
+            descended = False
+            for successor in following:
+                if successor not in index:
+                    index[successor] = low[successor] = len(index)
+                    stack.append(successor)
+                    on_stack.add(successor)
+                    work.append((successor, iter(successors[successor])))
+                    descended = True
+                    break
+                if successor in on_stack:
+                    low[node] = min(low[node], index[successor])
+            if descended:
+                continue
+            work.pop()
+            if work:
+                low[work[-1][0]] = min(low[work[-1][0]], low[node])
+            if low[node] == index[node]:
+                at = _last_index(stack, node)
+                group = tuple(stack[at:])
+                del stack[at:]
+                on_stack.difference_update(group)
+                groups.append(group)
+    return groups
+
+
+def _last_index(stack: Sequence[NodeId], node: NodeId) -> int:
+    at = len(stack) - 1
+    while stack[at] != node:
+        at -= 1
+    return at

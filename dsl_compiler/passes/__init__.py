@@ -1,0 +1,41 @@
+"""The passes of the compiler, in order.
+
+The first group brings the document into today's form, the second binds it to the catalog, the third
+works out the flow, the last only checks. A pass is one function in the file of its name. After a group
+that found errors the later groups do not run, since what they would say follows from those errors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsl_compiler.passes.bind_components import bind_components
+from dsl_compiler.passes.bind_globals import bind_globals
+from dsl_compiler.passes.bind_params import bind_params
+from dsl_compiler.passes.check_ready import check_ready
+from dsl_compiler.passes.check_reachable import check_reachable
+from dsl_compiler.passes.check_references import check_references
+from dsl_compiler.passes.check_titles import check_titles
+from dsl_compiler.passes.classify_document import classify_document
+from dsl_compiler.passes.collect_components import collect_components
+from dsl_compiler.passes.find_cycles import find_cycles
+from dsl_compiler.passes.find_entry import find_entry
+from dsl_compiler.passes.find_joins import find_joins
+from dsl_compiler.passes.group_regions import group_regions
+from dsl_compiler.passes.migrate_names import migrate_names
+from dsl_compiler.passes.plan_messages import plan_messages
+from dsl_compiler.passes.rank_nodes import rank_nodes
+from dsl_compiler.passes.rewrite_shapes import rewrite_shapes
+from dsl_compiler.passes.route_edges import route_edges
+
+if TYPE_CHECKING:
+    from dsl_compiler.draft import Pass
+
+__all__ = ["PASSES"]
+
+PASSES: tuple[tuple[Pass, ...], ...] = (
+    (classify_document, collect_components, migrate_names, rewrite_shapes),
+    (bind_components, bind_params, bind_globals),
+    (route_edges, find_entry, rank_nodes, group_regions, find_cycles, find_joins, plan_messages),
+    (check_ready, check_reachable, check_references, check_titles),
+)

@@ -1,0 +1,23 @@
+"""Refuse components that this version knows but cannot run."""
+
+from __future__ import annotations
+
+from dsl_compiler.diagnostics import Reporter, pointer_of
+from dsl_compiler.draft import Draft
+
+__all__ = ["check_ready"]
+
+
+def check_ready(draft: Draft, reporter: Reporter) -> Draft:
+    """Report every node whose spec is not ready."""
+    for node in draft.nodes.values():
+        if not node.spec.is_ready:
+            reporter.report(
+                "component-not-yet",
+                "error",
+                pointer_of(node.pointer, ["obj", "component_name"]),
+                f"{node.spec.name} is a RAGFlow component that this version cannot run yet.",
+                hint="`ragflow-lg components` lists what it can run.",
+                component=draft.components[node.id],
+            )
+    return draft

@@ -1,0 +1,60 @@
+"""Find the joins and what each has to watch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+from dsl_compiler.diagnostics import Reporter
+from dsl_compiler.draft import Draft
+from dsl_compiler.flow import Flow
+from dsl_compiler.scopes import scopes_of
+from ragflow_lg.ids import NodeId
+from ragflow_lg.joins import JoinRegion
+
+__all__ = ["find_joins"]
+
+
+def find_joins(draft: Draft, reporter: Reporter) -> Draft:
+    """Give every node with several predecessors a gate, except on cycles, where each arrival counts.
+
+    Note also which nodes can never run beside another one.
+    """
+    joins: dict[NodeId, JoinRegion] = {}
+    alone: set[NodeId] = set()
+    for flow in scopes_of(draft):
+        alone |= flow.solitary
+        for node in sorted(flow.order, key=flow.position.__getitem__):
+            if len(flow.predecessors[node]) > 1 and node not in flow.cyclic:
+                joins[node] = _region(draft, flow, node)
+    reports: dict[NodeId, list[NodeId]] = defaultdict(list)
+    for join, region in joins.items():
+        for watched in region.watched:
+            reports[watched].append(join)
+    nodes = {
+        id_: replace(node, reports_to=tuple(sorted(reports[id_])), runs_alone=id_ in alone)
+        for id_, node in draft.nodes.items()
+    }
+    return replace(draft, joins=joins, nodes=nodes)
+
+
+def _region(draft: Draft, flow: Flow, join: NodeId) -> JoinRegion:
+    top = flow.dominators[join]
+    inside = flow.between(top, join)
+    choosing = {n for n in (top, *inside) if draft.nodes[n].chooses}
+    looping = frozenset(n for n in inside if n in flow.cyclic)
+    return JoinRegion(
+        join,
+        flow.predecessors[join],
+        tuple((n, _predecessors(flow, n)) for n in inside),
+        frozenset({*choosing, *flow.predecessors[join]}),
+        looping,
+    )
+
+
+def _predecessors(flow: Flow, node: NodeId) -> tuple[NodeId, ...]:
+    """The predecessors of a node; for one on a cycle those of the whole cycle, from outside of it."""
+    if node not in flow.cyclic:
+        return flow.predecessors[node]
+    group = flow.group[node]
+    return tuple(dict.fromkeys(p for n in group for p in flow.predecessors[n] if p not in group))

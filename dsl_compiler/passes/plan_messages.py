@@ -1,0 +1,58 @@
+"""Work out which models stream into which Messages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dsl_compiler.diagnostics import Reporter
+from dsl_compiler.draft import Draft
+from dsl_compiler.flow import Flow
+from dsl_compiler.scopes import scopes_of
+from ragflow_lg.ids import NodeId
+from ragflow_lg.plan import STREAMED_OUTPUT, MessagePlan, PlanNode
+
+__all__ = ["plan_messages"]
+
+
+def plan_messages(draft: Draft, reporter: Reporter) -> Draft:
+    """Plan every Message; mark the models whose answer one of them shows live.
+
+    As in RAGFlow, a model streams when a Message directly behind it names its output, its errors lead
+    nowhere else, and its parameters let it.
+    """
+    messages: dict[NodeId, MessagePlan] = {}
+    streams_to: dict[NodeId, list[NodeId]] = {}
+    for flow in scopes_of(draft):
+        for id_ in flow.order:
+            if draft.nodes[id_].spec.kind == "message":
+                message = _plan(draft, flow, draft.nodes[id_])
+                messages[id_] = message
+                for model in sorted(message.models, key=lambda m: draft.nodes[m].rank):
+                    streams_to.setdefault(model, []).append(id_)
+    nodes = {
+        id_: replace(node, streams_to=tuple(streams_to[id_])) if id_ in streams_to else node
+        for id_, node in draft.nodes.items()
+    }
+    return replace(draft, messages=messages, nodes=nodes)
+
+
+def _plan(draft: Draft, flow: Flow, node: PlanNode) -> MessagePlan:
+    alternatives = tuple(node.spec.shows(node.params))
+    read = {r.node for shown in alternatives for r in shown.template.references if r.kind == "output"}
+    live = {
+        r.node
+        for shown in alternatives
+        if shown.is_live
+        for r in shown.template.references
+        if r.kind == "output" and r.key == STREAMED_OUTPUT and not r.path
+    }
+    models = frozenset(
+        p for p in flow.predecessors[node.id] if p in live and _may_stream(draft.nodes[p]) and node.id in draft.nodes[p].downstream
+    )
+    return MessagePlan(
+        node.id, alternatives, frozenset(NodeId(n) for n in read if flow.is_ancestor(n, node.id)), models
+    )
+
+
+def _may_stream(node: PlanNode) -> bool:
+    return node.spec.kind == "model" and node.spec.streams(node.params) and not node.on_error.jumps

@@ -1,0 +1,32 @@
+"""Number the nodes in the order in which a run would first meet them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dsl_compiler.diagnostics import Reporter
+from dsl_compiler.draft import Draft
+from ragflow_lg.ids import NodeId
+
+__all__ = ["UNREACHED", "rank_nodes"]
+
+UNREACHED = -1
+"""Rank of a node that no path from Begin reaches; it is not lowered."""
+
+
+def rank_nodes(draft: Draft, reporter: Reporter) -> Draft:
+    """Rank by breadth-first search from the entry; a region leads to its body too.
+
+    RAGFlow's batches have this order, so it decides ties: which Message is shown first, whose outputs are
+    those of the turn.
+    """
+    order = [draft.entry] if draft.entry else []
+    rank = {id_: place for place, id_ in enumerate(order)}
+    for id_ in order:
+        body = [n.id for n in draft.nodes.values() if n.parent == id_] if draft.nodes[id_].spec.kind == "region" else []
+        for target in (*draft.nodes[id_].targets, *body):
+            if target not in rank:
+                rank[target] = len(order)
+                order.append(NodeId(target))
+    nodes = {id_: replace(node, rank=rank.get(id_, UNREACHED)) for id_, node in draft.nodes.items()}
+    return replace(draft, nodes=nodes)

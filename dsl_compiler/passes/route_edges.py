@@ -1,0 +1,88 @@
+"""Give every node the successors that exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dsl_compiler.diagnostics import Reporter, pointer_of
+from dsl_compiler.draft import Draft, RawComponent
+from ragflow_lg.ids import NodeId
+from ragflow_lg.plan import PlanNode
+from ragflow_lg.spec import Route
+
+__all__ = ["route_edges"]
+
+
+def route_edges(draft: Draft, reporter: Reporter) -> Draft:
+    """Keep existing targets of ``downstream``, of routes and of ``exception_goto``; report the others.
+
+    A router follows its routes, never ``downstream`` (documents leave that empty). A missing target is a
+    warning while the way has another target, and an error when nothing is left.
+    """
+    return replace(draft, nodes={id_: _routed(draft, node, reporter) for id_, node in draft.nodes.items()})
+
+
+def _routed(draft: Draft, node: PlanNode, reporter: Reporter) -> PlanNode:
+    raw = draft.components[node.id]
+    goto = _existing(
+        draft, reporter, raw, node.on_error.goto, pointer_of(raw.params_pointer, ["exception_goto"]), is_needed=False
+    )
+    on_error = replace(node.on_error, goto=goto)
+    if node.spec.kind == "route":
+        routes = tuple(_route(draft, reporter, raw, route) for route in node.spec.routes(node.params))
+        return replace(node, routes=routes, on_error=on_error)
+    downstream = _existing(draft, reporter, raw, raw.downstream, pointer_of(raw.pointer, ["downstream"]))
+    return replace(node, downstream=downstream, on_error=on_error)
+
+
+def _route(draft: Draft, reporter: Reporter, raw: RawComponent, route: Route) -> Route:
+    pointer = pointer_of(raw.params_pointer, route.path)
+    return replace(route, targets=_existing(draft, reporter, raw, route.targets, pointer, what=f"route {route.label!r}"))
+
+
+def _existing(
+    draft: Draft,
+    reporter: Reporter,
+    raw: RawComponent,
+    targets: Iterable[str],
+    pointer: str,
+    *,
+    is_needed: bool = True,
+    what: str = "",
+) -> tuple[NodeId, ...]:
+    wanted = tuple(dict.fromkeys(targets))
+    kept = tuple(NodeId(t) for t in wanted if _exists(draft, t))
+    has_rest = bool(kept) or not is_needed
+    where = f"the {what}" if what else "the edge"
+    for target in wanted:
+        if NodeId(target) in kept:
+            continue
+        if target in draft.nodes:
+            reporter.report(
+                "target-unknown",
+                "warning",
+                pointer,
+                f"{where.capitalize()} leads back to {target!r}, which begins a turn; it was left out.",
+                hint="Start a new turn, or use a Loop.",
+                component=raw,
+            )
+        else:
+            reporter.report(
+                "target-unknown",
+                "warning" if has_rest else "error",
+                pointer,
+                f"There is no component {target!r}, to which {where} leads.",
+                hint="It was left out." if has_rest else "Draw the edge to an existing node, or remove it.",
+                component=raw,
+            )
+    if what and not kept:
+        reporter.report(
+            "route-empty", "error", pointer, f"The {what} has no target.", hint="Connect it to a node.", component=raw
+        )
+    return kept
+
+
+def _exists(draft: Draft, target: str) -> bool:
+    node = draft.nodes.get(NodeId(target))
+    return node is not None and node.spec.kind != "entry"

@@ -1,0 +1,31 @@
+"""The flow graphs of a draft: the canvas itself, and the body of each region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsl_compiler.draft import Draft
+from dsl_compiler.flow import Flow
+from ragflow_lg.ids import NodeId
+
+__all__ = ["main_flow", "scopes_of"]
+
+
+def scopes_of(draft: Draft) -> Iterator[Flow]:
+    """Give the flow of the canvas, then of each region from its item node or, without one, each first body node."""
+    if draft.entry:
+        yield main_flow(draft)
+    for region in draft.regions.values():
+        starts = (region.item,) if region.item else region.start
+        for start in starts:
+            yield Flow(start, _successors(draft, region.owner))
+
+
+def main_flow(draft: Draft) -> Flow:
+    """Give the flow of the canvas itself; a region is one node of it."""
+    return Flow(draft.entry, _successors(draft, None))
+
+
+def _successors(draft: Draft, parent: NodeId | None) -> dict[NodeId, tuple[NodeId, ...]]:
+    inside = {id_: node for id_, node in draft.nodes.items() if node.parent == parent}
+    return {id_: tuple(t for t in node.targets if t in inside) for id_, node in inside.items()}

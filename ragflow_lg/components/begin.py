@@ -1,0 +1,94 @@
+"""Begin: where a turn starts; turns the request into outputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import BeforeValidator, Field
+
+from ragflow_lg.context import RunContext
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
+from ragflow_lg.values import JsonValue
+
+__all__ = ["begin"]
+
+_MODES = {"conversational": "conversational", "task": "task", "webhook": "Webhook"}
+
+
+def _spelled(value: Any) -> Any:
+    return _MODES.get(value.lower(), value) if isinstance(value, str) else value
+
+
+class Params(ComponentParams):
+    """Parameters of Begin. Webhook settings (``methods``, ``security``, …) are the HTTP layer's and kept as they are."""
+
+    mode: Annotated[Literal["conversational", "task", "Webhook"], BeforeValidator(_spelled)] = "conversational"
+    prologue: str | None = "Hi! I'm your assistant. What can I do for you?"
+    inputs: dict[str, Any] = Field(default_factory=dict[str, Any])
+    """The form: field name → ``{name, type, optional, options, value}``."""
+    layout_recognize: str | None = ""
+
+
+class Outputs(ComponentOutputs):
+    """One output per field that was given."""
+
+
+def _any_output(params: Params) -> None:
+    """A caller may send fields that the form does not declare."""
+
+
+@component(
+    "Begin",
+    kind="entry",
+    params=Params,
+    outputs=Outputs,
+    output_names=_any_output,
+    timeout_s=None,
+    description="Start of every turn. Its form fields become outputs.",
+    source="agent/component/begin.py",
+)
+async def begin(ctx: RunContext, params: Params) -> Outputs:
+    """Take the webhook's payload, or the submitted fields, or fill the form from the query."""
+    if params.mode == "Webhook" and (payload := ctx.request.get("payload")):
+        ctx.inputs["request"] = payload.get("input")
+        return Outputs(**{name: payload.get(name) for name in ("query", "headers", "body")})
+    outputs: dict[str, JsonValue] = {}
+    for name, submitted in _submitted(ctx, params).items():
+        declared = params.inputs.get(name)
+        outputs[name] = await _read(ctx, params, submitted, declared if isinstance(declared, dict) else {})
+        ctx.inputs[name] = outputs[name]
+    return Outputs(**outputs)
+
+
+def _submitted(ctx: RunContext, params: Params) -> Mapping[str, Any]:
+    if fields := ctx.request.get("inputs"):
+        return fields
+    query: Any = ctx.request.get("query") or ctx.global_value("sys.query")
+    if not params.inputs or not query:
+        return {}
+    if isinstance(query, dict):
+        given = cast("dict[str, Any]", query)
+        return {name: given[name] for name in params.inputs if name in given}
+    return {next(iter(params.inputs)): {"value": query}} if len(params.inputs) == 1 else {}
+
+
+async def _read(ctx: RunContext, params: Params, submitted: Any, declared: Mapping[str, Any]) -> JsonValue:
+    """Give the value of one field by its submitted type, else its declared one."""
+    is_wrapped = isinstance(submitted, dict) and "value" in submitted
+    value = submitted["value"] if is_wrapped else submitted
+    if isinstance(submitted, dict) and not is_wrapped and "type" in submitted:
+        value = None
+    type_name = str((submitted.get("type") if isinstance(submitted, dict) else None) or declared.get("type") or "")
+    if "file" in type_name.lower():
+        if value in (None, "", []):
+            return None
+        files = cast("list[Any]", value if isinstance(value, list) else [value])
+        return await ctx.services.files.read(files, params.layout_recognize or "")
+    if type_name == "object" and isinstance(value, str) and value.strip():
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value

@@ -1,0 +1,116 @@
+"""Message: shows text to the user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import Field
+
+from ragflow_lg.context import RunContext
+from ragflow_lg.diagnostics import Finding
+from ragflow_lg.downloads import as_downloads, shown_text
+from ragflow_lg.refs import Template
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, Shown, component
+from ragflow_lg.templates import has_jinja, render, syntax_error
+from ragflow_lg.values import JsonValue
+
+__all__ = ["message"]
+
+
+class Params(ComponentParams):
+    """Parameters of Message."""
+
+    content: OneOrMany[Template] = Field(min_length=1)
+    """Alternative texts, one of which is shown at each visit."""
+    stream: bool = True
+    """Whether the text is sent piece by piece."""
+    status: int | str | None = None
+    """Copied into ``message_end``, for webhooks."""
+    auto_play: bool | None = False
+    output_format: str | None = None
+    memory_ids: OneOrMany[str] = Field(default_factory=list[str])
+
+
+class Outputs(ComponentOutputs):
+    """What was shown."""
+
+    content: str = ""
+    downloads: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
+
+
+def _shows(params: Params) -> Iterable[Shown]:
+    return tuple(Shown(text, params.stream and not has_jinja(text)) for text in params.content)
+
+
+def _lint(params: Params) -> Iterable[Finding]:
+    unsupported = {
+        "auto_play": "The answer is not spoken.",
+        "output_format": "The answer is not converted to a file.",
+        "memory_ids": "The answer is not written to a memory.",
+    }
+    for name, effect in unsupported.items():
+        if getattr(params, name):
+            yield Finding("params-unsupported", "warning", (name,), f"{name} has no effect in this version. {effect}")
+    for index, text in enumerate(params.content):
+        if has_jinja(text) and (problem := syntax_error(text)):
+            yield Finding(
+                "template-invalid",
+                "warning",
+                ("content", index),
+                f"The Jinja template cannot be read: {problem}.",
+                "It is shown as it is, with its references filled in.",
+            )
+
+
+@component(
+    "Message",
+    kind="message",
+    params=Params,
+    outputs=Outputs,
+    shows=_shows,
+    lint=_lint,
+    description="Show text to the user, piece by piece where it can.",
+    source="agent/component/message.py",
+)
+async def message(ctx: RunContext, params: Params) -> Outputs:
+    """Draw one alternative and show it."""
+    drawn = ctx.alternative()
+    downloads: list[dict[str, JsonValue]] = []
+    if drawn.is_live:
+        content = await _show_pieces(ctx, drawn.template, downloads)
+    else:
+        content = await _render(ctx, drawn.template, downloads)
+        await ctx.piece(0, content)
+    end: dict[str, JsonValue] = {}
+    if params.status:
+        end["status"] = params.status
+    if downloads:
+        end["downloads"] = downloads
+    ctx.end = end
+    return Outputs(content=content, downloads=downloads)
+
+
+async def _show_pieces(ctx: RunContext, template: Template, downloads: list[dict[str, JsonValue]]) -> str:
+    content = ""
+    for index, segment in enumerate(template.segments):
+        if isinstance(segment, str):
+            text = segment
+        else:
+            value = ctx.value(segment)
+            downloads += as_downloads(value)
+            text = shown_text(value)
+        await ctx.piece(index, text)
+        content += text
+        ctx.partial["content"] = content
+    return content
+
+
+async def _render(ctx: RunContext, template: Template, downloads: list[dict[str, JsonValue]]) -> str:
+    values: dict[str, JsonValue] = {}
+    for reference in template.references:
+        value = ctx.value(reference)
+        found = as_downloads(value)
+        downloads += found
+        values[reference.text] = shown_text(value) if found else value
+    return await render(template, values)

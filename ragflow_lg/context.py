@@ -1,0 +1,300 @@
+"""What a run carries: `TurnContext` for the whole turn, `RunContext` for one node.
+
+A `TurnContext` is LangGraph's runtime context: clients, the event sink, the cancel flag. It is never stored.
+A `RunContext` is all that a component sees.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from ragflow_lg.errors import ComponentError, RunCancelled
+from ragflow_lg.events import Delta, EngineEvent, Piece
+from ragflow_lg.refs import Reference, Template
+from ragflow_lg.spec import Shown
+from ragflow_lg.state import TurnRequest, look_up, merge_outputs, output_patch
+from ragflow_lg.values import JsonValue, to_text, write_path
+
+if TYPE_CHECKING:
+    from ragflow_lg.plan import Plan, PlanNode
+    from ragflow_lg.services import Services
+
+__all__ = ["EventSink", "RunContext", "TurnContext"]
+
+
+class EventSink:
+    """A bounded queue from the nodes of one run to its one reader.
+
+    A full sink makes the writer wait; a closed one drops what it is given.
+    """
+
+    def __init__(self, limit: int = 256) -> None:
+        self._limit = limit
+        self._events: deque[EngineEvent] = deque()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._reader: asyncio.Future[None] | None = None
+        self._is_closed = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next writer has to wait."""
+        return len(self._events) >= self._limit and not self._is_closed
+
+    async def room(self) -> None:
+        """Wait until there is room."""
+        while self.is_full:
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            await turn
+
+    def put(self, event: EngineEvent) -> None:
+        """Add an event, without looking at the limit."""
+        if not self._is_closed:
+            self._events.append(event)
+            self._wake()
+
+    async def take(self) -> list[EngineEvent]:
+        """Wait for events and give all there are; an empty list means that the sink is closed."""
+        while not self._events and not self._is_closed:
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        events = list(self._events)
+        self._events.clear()
+        self._release()
+        return events
+
+    def close(self) -> None:
+        """End the queue: the reader gets what is left, writers no longer wait."""
+        self._is_closed = True
+        self._release()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    def _release(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+
+
+class TurnContext:
+    """Everything that one turn needs and that is never stored.
+
+    ``write`` takes events where there is no sink: a graph that runs in Studio or as a library hands
+    LangGraph's stream writer.
+    """
+
+    __slots__ = ("_scopes", "is_cancelled", "services", "sink", "time_limit_scale")
+
+    def __init__(self, services: Services, sink: EventSink | None = None) -> None:
+        self.services = services
+        self.sink = sink
+        self.is_cancelled = False
+        self._scopes: set[asyncio.Timeout] = set()
+
+    def cancel(self) -> None:
+        """Stop all running nodes at once; those that would start next do not."""
+        self.is_cancelled = True
+        now = asyncio.get_running_loop().time()
+        for scope in self._scopes:
+            if not scope.expired():
+                scope.reschedule(now)
+
+    def enter(self, scope: asyncio.Timeout) -> None:
+        """Let `cancel` end this node."""
+        self._scopes.add(scope)
+
+    def leave(self, scope: asyncio.Timeout) -> None:
+        """Forget a node that ended."""
+        self._scopes.discard(scope)
+
+
+class RunContext:
+    """What a component sees of the run: its node, values, services, and ways to speak.
+
+    Reading a value records it; the record becomes ``node_finished.inputs``.
+    """
+
+    __slots__ = (
+        "_state",
+        "_turn",
+        "deltas",
+        "end",
+        "global_updates",
+        "inputs",
+        "node",
+        "output_updates",
+        "partial",
+        "plan",
+        "request",
+        "scope",
+        "visits",
+        "write",
+    )
+
+    def __init__(
+        self,
+        plan: Plan,
+        node: PlanNode,
+        turn: TurnContext,
+        state: Mapping[str, Any],
+        *,
+        request: TurnRequest | None = None,
+        write: Callable[[EngineEvent], None] | None = None,
+    ) -> None:
+        self.plan = plan
+        self.node = node
+        self._turn = turn
+        self._state = state
+        self.request: TurnRequest = request or {}
+        """What the turn was started with; for the entry node only."""
+        self.write = write
+        self.scope: asyncio.Timeout | None = None
+        self.inputs: dict[str, JsonValue] = {}
+        self.global_updates: dict[str, JsonValue] = {}
+        self.output_updates: dict[str, dict[str, JsonValue]] = {}
+        self.end: dict[str, JsonValue] | None = None
+        """Data of ``message_end``, from a Message."""
+        self.partial: dict[str, JsonValue] = {}
+        """Outputs to keep should the node be stopped before it returns."""
+        self.visits: dict[str, int] = {}
+        self.deltas = 0
+        """How many deltas this visit has shown; an answer that was shown is not asked for again."""
+
+    @property
+    def services(self) -> Services:
+        """The services of the run."""
+        return self._turn.services
+
+    # Reading
+
+    def value(self, reference: Reference) -> JsonValue:
+        """Give the value of a reference; ``""`` where nothing was put yet.
+
+        Raises:
+            ComponentError: if it names a component that the canvas does not have.
+        """
+        value = self._look_up(reference)
+        self.inputs[reference.text] = value
+        return value
+
+    def text(self, template: Template) -> str:
+        """Render a template: each reference by `ragflow_lg.values.to_text`, in one pass."""
+        return "".join(s if isinstance(s, str) else to_text(self.value(s)) for s in template.segments)
+
+    def resolve(self, template: Template) -> JsonValue:
+        """Give the value, type kept, of a template that is one reference; else its text."""
+        sole = template.sole_reference
+        return self.text(template) if sole is None else self.value(sole)
+
+    def global_value(self, name: str) -> JsonValue:
+        """Give a ``sys.*`` or ``env.*`` value by its whole name, without recording it; None if there is none."""
+        if name in self.global_updates:
+            return self.global_updates[name]
+        return self._state.get("globals", {}).get(name)
+
+    def ran(self, node: str) -> bool:
+        """Tell whether a node has run in this turn."""
+        return node in self._state.get("outputs", {})
+
+    @property
+    def history(self) -> list[list[Any]]:
+        """``[role, payload]`` pairs of the session, this turn's user entry last."""
+        return self._state.get("history", [])
+
+    def _look_up(self, reference: Reference) -> JsonValue:
+        if reference.kind == "output" and reference.node not in self.plan.nodes:
+            raise ComponentError(f"Can't find variable: {reference.text!r}", node=self.node.id)
+        globals_, outputs = self._state.get("globals", {}), self._state.get("outputs", {})
+        if self.global_updates:
+            globals_ = {**globals_, **self.global_updates}
+        if reference.node in self.output_updates:
+            outputs = merge_outputs(outputs, output_patch(patch=self.output_updates))
+        return look_up(reference, globals_, outputs)
+
+    # Writing
+
+    def assign(self, reference: Reference, value: JsonValue) -> None:
+        """Write a global, or an output of another node; later reads of this node see it.
+
+        Raises:
+            ComponentError: if the path leads through something that is no map.
+        """
+        if reference.kind == "global":
+            self._assign_global(reference.key, value)
+            return
+        if reference.node not in self.plan.nodes:
+            raise ComponentError(f"Can't find variable: {reference.text!r}", node=self.node.id)
+        entry = self.output_updates.setdefault(reference.node, {})
+        stored = self._state.get("outputs", {}).get(reference.node, {})
+        root = entry.get(reference.key, stored.get(reference.key))
+        entry[reference.key] = write_path(root, reference.path, value)
+
+    def _assign_global(self, key: str, value: JsonValue) -> None:
+        held = {**self._state.get("globals", {}), **self.global_updates}
+        parts = key.split(".")
+        for end in range(len(parts) - 1, 1, -1):
+            name = ".".join(parts[:end])
+            if key not in held and name in held:
+                self.global_updates[name] = write_path(held[name], parts[end:], value)
+                return
+        self.global_updates[key] = value
+
+    # Speaking
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether a Message shows this model's answer as it comes."""
+        return bool(self.node.streams_to)
+
+    async def delta(self, text: str, mark: Literal["", "start", "end"] = "") -> None:
+        """Show a piece of the model's answer, or the border of a thinking section."""
+        self.deltas += 1
+        await self.emit(Delta(self.node.id, text, mark))
+
+    async def piece(self, segment: int, text: str) -> None:
+        """Show a piece of this Message: (part of) the text of segment ``segment``."""
+        await self.emit(Piece(self.node.id, segment, text))
+
+    def alternative(self) -> Shown:
+        """Draw the text that this Message shows at this visit."""
+        message = self.plan.messages[self.node.id]
+        record = self._state.get("turn", {})
+        visit = cast("int", record.get("visits", {}).get(self.node.id, 0))
+        if len(message.alternatives) > 1:
+            self.visits[self.node.id] = visit + 1
+        index = message.choose(self._state.get("outputs", {}), record.get("seed", 0), visit)
+        return message.alternatives[index]
+
+    async def emit(self, event: EngineEvent, *, even_if_cancelled: bool = False) -> None:
+        """Hand an event out; wait while the reader is behind. The wait does not count as time of the node.
+
+        Raises:
+            RunCancelled: if the run was cancelled meanwhile.
+        """
+        sink = self._turn.sink
+        if sink is None:
+            if self.write is not None:
+                self.write(event)
+            return
+        if sink.is_full:
+            await self._wait(sink)
+        if self._turn.is_cancelled and not even_if_cancelled:
+            raise RunCancelled(self.node.id)
+        sink.put(event)
+
+    async def _wait(self, sink: EventSink) -> None:
+        loop = asyncio.get_running_loop()
+        scope, began = self.scope, loop.time()
+        until = scope.when() if scope else None
+        if scope and until is not None and not self._turn.is_cancelled:
+            scope.reschedule(None)
+        await sink.room()
+        if scope and until is not None and not self._turn.is_cancelled:
+            scope.reschedule(until + loop.time() - began)

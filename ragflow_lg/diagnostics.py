@@ -1,0 +1,94 @@
+"""What the compiler has to say about a canvas: diagnostics and the table of their stable codes.
+
+A diagnostic never changes its code; ``docs/diagnostics.md`` explains each one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = ["CODES", "Diagnostic", "Finding", "Severity"]
+
+Severity = Literal["error", "warning", "info"]
+"""``error`` refuses the canvas, ``warning`` runs it as described, ``info`` tells of a rewrite."""
+
+CODES: dict[str, str] = {
+    # The document
+    "json-invalid": "The file is not JSON.",
+    "json-duplicate-key": "An object names the same key twice; the last value counts.",
+    "document-too-large": "The document is larger or deeper than the compiler accepts.",
+    "document-shape": "A value has the wrong type for its place in a DSL v1 document.",
+    "document-empty": "The document holds no component.",
+    "document-rewritten": "An older or simplified shape was read as today's form.",
+    "pipeline-document": "The document is an ingestion pipeline, not an agent canvas.",
+    "legacy-component": "The component was removed in RAGFlow 0.20.",
+    # Components and their parameters
+    "component-unknown": "No component of this name exists.",
+    "component-not-yet": "The component is known, but this version cannot run it yet.",
+    "component-dropped": "A part of the document has no meaning here and was left out.",
+    "params-invalid": "A parameter has a value that the component does not accept.",
+    "params-unknown": "A parameter is not known and was ignored.",
+    "params-unsupported": "A parameter is known, but has no effect in this version.",
+    "id-invalid": "The id cannot be used.",
+    "title-duplicate": "Two nodes bear the same title.",
+    # The flow
+    "begin-missing": "The canvas has no Begin component.",
+    "begin-multiple": "The canvas has more than one Begin component.",
+    "target-unknown": "An edge leads to a component that does not exist.",
+    "route-empty": "A route has no target that exists.",
+    "node-unreachable": "No path leads from Begin to the node.",
+    "flow-cycle": "Nodes form a cycle outside of a Loop.",
+    "region-invalid": "A Loop or Iteration and its body do not fit together.",
+    # References
+    "reference-unknown-node": "A reference names a component that does not exist.",
+    "reference-unknown-output": "A reference names an output that the component does not have.",
+    "reference-unknown-global": "A reference names a sys.* or env.* variable that is not declared.",
+    "reference-not-upstream": "A reference reads a node that does not run before the reader.",
+    "reference-excluded": "A reference reads a node of a branch that excludes the reader.",
+    "template-invalid": "A Jinja template has a syntax error.",
+}
+"""Every code and, in one sentence, what it stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A remark of a component about its own parameters, without a place in the document yet.
+
+    ``path`` leads from the component's params to the value, for example ``("variables", 0, "ref")``.
+    """
+
+    code: str
+    severity: Severity
+    path: tuple[str | int, ...]
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One thing wrong with, or worth knowing about, a canvas.
+
+    ``pointer`` is an RFC 6901 JSON pointer into the document as written; ``line`` and ``column`` count
+    from 1 and are 0 when the source text is not known. ``node`` and ``title`` name the component, if any.
+    """
+
+    code: str
+    severity: Severity
+    pointer: str
+    message: str
+    hint: str = ""
+    node: str = ""
+    title: str = ""
+    line: int = 0
+    column: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the diagnostic as JSON, for ``check --output json``."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __str__(self) -> str:
+        place = f"{self.line}:{self.column}: " if self.line else ""
+        who = f" [{self.title or self.node}]" if self.title or self.node else ""
+        hint = f" {self.hint}" if self.hint else ""
+        return f"{place}{self.severity} {self.code}{who}: {self.message}{hint}"

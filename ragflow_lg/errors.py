@@ -1,0 +1,139 @@
+"""Every exception of the project.
+
+::
+
+    RagflowLgError                 has a stable ``code``
+    ├── CompileError               a canvas is refused; holds all diagnostics
+    ├── RunError                   something went wrong while a canvas ran; names the node
+    │   ├── ComponentError         a component failed; becomes its ``_ERROR`` and never leaves a run
+    │   ├── NodeTimeoutError       a node took longer than its limit
+    │   ├── RunCancelled           somebody cancelled the run
+    │   └── UndeclaredTargetError  a node chose a successor that the plan does not allow
+    ├── ServiceError               a model, an HTTP server or a file store failed
+    ├── SettingsError              a setting is missing or wrong
+    └── CheckpointError            a session cannot be read or written
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ragflow_lg.diagnostics import Diagnostic
+
+__all__ = [
+    "CheckpointError",
+    "CompileError",
+    "ComponentError",
+    "NodeTimeoutError",
+    "RagflowLgError",
+    "RunCancelled",
+    "RunError",
+    "ServiceError",
+    "SettingsError",
+    "UndeclaredTargetError",
+]
+
+CANCELLED_TEXT = "Task has been canceled"
+"""RAGFlow's text for a cancelled run; its clients compare it (source: ``agent/canvas.py``)."""
+
+
+class RagflowLgError(Exception):
+    """Base of every error the project raises on purpose."""
+
+    code: ClassVar[str] = "error"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by attributes, so that constructors may take more than one argument."""
+        return _revive, (type(self), self.args, self.__dict__)
+
+
+def _revive(kind: type[RagflowLgError], args: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    error = kind.__new__(kind, *args)
+    Exception.__init__(error, *args)
+    error.__dict__.update(attributes)
+    return error
+
+
+class CompileError(RagflowLgError):
+    """A canvas is refused. ``diagnostics`` holds everything that was found, warnings included."""
+
+    code = "compile"
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        errors = [d for d in self.diagnostics if d.severity == "error"]
+        lines = "\n".join(f"  {d}" for d in errors)
+        super().__init__(f"The canvas has {len(errors)} error(s):\n{lines}")
+
+
+class RunError(RagflowLgError):
+    """A run failed in a way that is not the fault of one component's input.
+
+    ``node`` is the id of the node concerned, or ``""``.
+    """
+
+    code = "run"
+
+    def __init__(self, message: str, *, node: str = "") -> None:
+        self.node = node
+        super().__init__(message)
+
+
+class ComponentError(RunError):
+    """A component cannot do its work; the text becomes the node's ``_ERROR``."""
+
+    code = "component"
+
+
+class NodeTimeoutError(RunError):
+    """A node took longer than its limit. ``limit_s`` is that limit in seconds."""
+
+    code = "node-timeout"
+
+    def __init__(self, node: str, limit_s: float) -> None:
+        self.limit_s = limit_s
+        super().__init__(f"The node did not finish within {limit_s:g} s and was stopped.", node=node)
+
+
+class RunCancelled(RunError):  # noqa: N818 - it is a request, not a fault
+    """The run was cancelled."""
+
+    code = "cancelled"
+
+    def __init__(self, node: str = "") -> None:
+        super().__init__(CANCELLED_TEXT, node=node)
+
+
+class UndeclaredTargetError(RunError):
+    """A node chose a successor that its plan does not declare: a fault of the component's code."""
+
+    code = "undeclared-target"
+
+    def __init__(self, node: str, target: str) -> None:
+        self.target = target
+        super().__init__(f"Node {node!r} chose the undeclared successor {target!r}.", node=node)
+
+
+class ServiceError(RagflowLgError):
+    """A service outside the process failed. ``is_retryable`` says whether another try may help."""
+
+    code = "service"
+
+    def __init__(self, message: str, *, is_retryable: bool = False) -> None:
+        self.is_retryable = is_retryable
+        super().__init__(message)
+
+
+class SettingsError(RagflowLgError):
+    """A setting is missing or wrong. The text names the setting and where it may be set."""
+
+    code = "settings"
+
+
+class CheckpointError(RagflowLgError):
+    """A session cannot be read or written."""
+
+    code = "checkpoint"

@@ -1,0 +1,218 @@
+"""One visit of one node: the wrapper round every component.
+
+resolve and run → errors become data → plain JSON → events → state update and successors. Only faults of
+the engine itself leave it as exceptions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ragflow_lg.context import RunContext, TurnContext
+from ragflow_lg.errors import CANCELLED_TEXT, NodeTimeoutError, RagflowLgError, RunCancelled, UndeclaredTargetError
+from ragflow_lg.events import EngineEvent, NodeFinished, NodeStarted
+from ragflow_lg.ids import NodeId
+from ragflow_lg.plan import Plan, PlanNode
+from ragflow_lg.spec import ComponentOutputs
+from ragflow_lg.state import TurnRequest, output_patch
+from ragflow_lg.values import JsonValue, to_json, to_text
+
+__all__ = ["NodeProgram", "Outcome", "visit"]
+
+logger = logging.getLogger(__name__)
+
+NEXT = "_next"
+"""Output in which a ``route`` component names the successors it chose (RAGFlow's name)."""
+
+ERROR = "_ERROR"
+"""Output that holds the text of a node's error (RAGFlow's name)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProgram:
+    """A node with everything about it that is known before a run."""
+
+    plan: Plan
+    node: PlanNode
+    names: Mapping[NodeId, str]
+    """Graph names of the successors that are entered directly; joins are entered by their gate."""
+    gates: tuple[str, ...]
+    """Gate channels to report to."""
+    blank: Mapping[str, None]
+    """Declared outputs, all null."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a visit."""
+
+    outputs: dict[str, JsonValue]
+    error: str | None = None
+    targets: tuple[NodeId, ...] = ()
+    is_halting: bool = False
+    fallback: str = ""
+
+
+async def visit(
+    program: NodeProgram,
+    state: Mapping[str, Any],
+    turn: TurnContext,
+    step: int,
+    *,
+    request: TurnRequest | None = None,
+    write: Callable[[EngineEvent], None] | None = None,
+) -> tuple[dict[str, Any], list[str]]:
+    """Run a node once; give the state update and the graph names of the next nodes.
+
+    ``step`` is the number of the superstep. A node that starts after the turn was stopped returns at once.
+    """
+    node = program.node
+    if "error" in state.get("turn", {}):
+        return {}, []
+    if turn.is_cancelled:
+        return {"turn": {"error": [step, node.rank, node.id, CANCELLED_TEXT]}}, []
+    ctx = RunContext(program.plan, node, turn, state, request=request, write=write)
+    clock = turn.services.clock
+    created_at, began = clock.now(), clock.monotonic()
+    try:
+        await ctx.emit(NodeStarted(node.id, created_at))
+        if not node.runs_alone:
+            # Let the siblings of this superstep start before anybody goes on: their node_started come first.
+            await asyncio.sleep(0)
+        outcome = await _run(program, ctx, turn)
+    except RunCancelled:
+        return {"turn": {"error": [step, node.rank, node.id, CANCELLED_TEXT]}}, []
+    elapsed_s = clock.monotonic() - began
+    await ctx.emit(_finished(node, ctx, outcome, created_at, elapsed_s), even_if_cancelled=True)
+    return _update(program, ctx, outcome, step), _next(program, outcome)
+
+
+async def _run(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> Outcome:
+    """Run the component with its limit and its retries; turn whatever happens into an `Outcome`."""
+    node = program.node
+    text = ""
+    for attempt in range(node.extra_attempts + 1):
+        if attempt:
+            await asyncio.sleep(node.retry_delay_s)
+        try:
+            outputs = await _attempt(node, ctx, turn)
+            return _routed(program, outputs)
+        except RunCancelled as cancelled:
+            return Outcome({**program.blank, **ctx.partial, ERROR: str(cancelled)}, str(cancelled), is_halting=True)
+        except UndeclaredTargetError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the border: a component's failure is data
+            logger.info("Node %s failed: %s", node.id, error, exc_info=not isinstance(error, RagflowLgError))
+            text = str(error) or type(error).__name__
+            if ctx.deltas:
+                break
+    return _failed(program, ctx, text)
+
+
+async def _attempt(node: PlanNode, ctx: RunContext, turn: TurnContext) -> dict[str, JsonValue]:
+    limit = node.timeout_s
+    scope = asyncio.timeout(limit)
+    try:
+        async with scope:
+            ctx.scope = scope
+            turn.enter(scope)
+            result = await node.spec.run(ctx, node.params)
+    except TimeoutError:
+        if turn.is_cancelled:
+            raise RunCancelled(node.id) from None
+        if scope.expired() and limit is not None:
+            raise NodeTimeoutError(node.id, limit) from None
+        raise
+    finally:
+        turn.leave(scope)
+    return _plain(result)
+
+
+def _plain(result: ComponentOutputs) -> dict[str, JsonValue]:
+    return to_json({**result.__dict__, **(result.__pydantic_extra__ or {})})
+
+
+def _routed(program: NodeProgram, outputs: dict[str, JsonValue]) -> Outcome:
+    node = program.node
+    if not node.routes:
+        return Outcome(outputs, targets=node.downstream)
+    allowed = {target for route in node.routes for target in route.targets}
+    chosen = tuple(NodeId(target) for target in outputs.get(NEXT) or ())
+    for target in chosen:
+        if target not in allowed:
+            raise UndeclaredTargetError(node.id, target)
+    return Outcome(outputs, targets=tuple(dict.fromkeys(chosen)))
+
+
+def _failed(program: NodeProgram, ctx: RunContext, text: str) -> Outcome:
+    """Apply ``exception_*``: goto, then default value, then stop. Source: RAGFlow's ``agent/canvas.py``."""
+    node, policy = program.node, program.node.on_error
+    if policy.method == "comment" and policy.default and not policy.goto:
+        # The default value is the result: silently, and under both names that readers look for.
+        outputs = {**program.blank, **ctx.partial, "result": policy.default}
+        if "content" in outputs:
+            outputs["content"] = policy.default
+        return Outcome(to_json(outputs), targets=_default_targets(node))
+    outputs = to_json({**program.blank, **ctx.partial, ERROR: text})
+    if policy.jumps:
+        return Outcome(outputs, text, targets=policy.goto)
+    if policy.method and policy.default:
+        return Outcome(outputs, text, targets=_default_targets(node), fallback=to_text(policy.default))
+    return Outcome(outputs, text, is_halting=True)
+
+
+def _default_targets(node: PlanNode) -> tuple[NodeId, ...]:
+    """Where a node goes on after a failure that has a default: a router takes its last route."""
+    if node.routes:
+        return tuple(NodeId(target) for target in node.routes[-1].targets)
+    return node.downstream
+
+
+def _finished(node: PlanNode, ctx: RunContext, outcome: Outcome, created_at: float, elapsed_s: float) -> NodeFinished:
+    return NodeFinished(
+        node.id,
+        created_at,
+        elapsed_s,
+        ctx.inputs,
+        outcome.outputs,
+        outcome.error,
+        outcome.targets,
+        outcome.is_halting,
+        outcome.fallback,
+        ctx.global_updates or None,
+        ctx.output_updates or None,
+        ctx.end,
+    )
+
+
+def _update(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: int) -> dict[str, Any]:
+    node = program.node
+    update: dict[str, Any] = {"outputs": output_patch(set={node.id: outcome.outputs}, patch=to_json(ctx.output_updates))}
+    if ctx.global_updates:
+        update["globals"] = to_json(ctx.global_updates)
+    record: dict[str, Any] = {}
+    if outcome.is_halting:
+        record["error"] = [step, node.rank, node.id, outcome.error]
+    elif not outcome.targets:
+        record["last"] = [step, node.rank, node.id]
+    if ctx.visits:
+        record["visits"] = ctx.visits
+    if record:
+        update["turn"] = record
+    if not outcome.is_halting:
+        token = {node.id: list(outcome.targets) if node.chooses else None}
+        for gate in program.gates:
+            update[gate] = token
+    return update
+
+
+def _next(program: NodeProgram, outcome: Outcome) -> list[str]:
+    if outcome.is_halting:
+        return []
+    names = program.names
+    return [names[target] for target in outcome.targets if target in names]
+

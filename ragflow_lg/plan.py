@@ -1,0 +1,202 @@
+"""The Plan: a canvas made ready to run, as a plain value.
+
+``dsl_compiler`` makes it; lowering turns it into a LangGraph graph; runner, projection and drawings read it.
+It knows nothing of LangGraph. Equal canvases give equal plans: ``as_json`` is the whole of it, and its hash
+is the *canvas hash* that runs remember.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragflow_lg.ids import NodeId
+from ragflow_lg.joins import JoinRegion
+from ragflow_lg.refs import Reference
+from ragflow_lg.spec import ComponentParams, ComponentSpec, Route, Shown
+from ragflow_lg.values import JsonValue
+
+__all__ = ["STREAMED_OUTPUT", "Edge", "ExceptionPolicy", "FormField", "MessagePlan", "Plan", "PlanNode", "Region"]
+
+STREAMED_OUTPUT = "content"
+"""The output of a model that a Message may show as it comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExceptionPolicy:
+    """What follows a node's error: ``goto`` before ``default`` before stopping; nothing without ``method``."""
+
+    method: str = ""
+    default: JsonValue = None
+    goto: tuple[NodeId, ...] = ()
+
+    @property
+    def jumps(self) -> bool:
+        """Whether an error leads to other nodes."""
+        return bool(self.method and self.goto)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An edge of the flow. ``label`` says when it is taken; ``is_conditional`` that it may not be."""
+
+    source: NodeId
+    target: NodeId
+    label: str = ""
+    is_conditional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNode:
+    """One component of the canvas, bound and checked."""
+
+    id: NodeId
+    spec: ComponentSpec[Any]
+    params: ComponentParams
+    title: str
+    """Display name in the editor, or ``""``."""
+    rank: int
+    """Place in breadth-first order from Begin; decides ties where nodes run at the same time."""
+    pointer: str
+    """JSON pointer of the component in the document."""
+    downstream: tuple[NodeId, ...] = ()
+    """Successors of a node that does not choose."""
+    routes: tuple[Route, ...] = ()
+    """Ways out of a node that chooses; only targets that exist."""
+    on_error: ExceptionPolicy = ExceptionPolicy()
+    parent: NodeId | None = None
+    """The region whose body the node is in."""
+    references: tuple[tuple[Reference, tuple[str | int, ...]], ...] = ()
+    """Every reference in the params, with its path from there."""
+    outputs: tuple[str, ...] = ()
+    """Declared output keys; null until the node has run well."""
+    extra_attempts: int = 0
+    retry_delay_s: float = 0.0
+    timeout_s: float | None = None
+    streams_to: tuple[NodeId, ...] = ()
+    """Messages that show this model's answer live."""
+    reports_to: tuple[NodeId, ...] = ()
+    """Joins whose gate must hear what this node chose."""
+    runs_alone: bool = False
+    """Whether no other node can ever run at the same time."""
+
+    @property
+    def targets(self) -> tuple[NodeId, ...]:
+        """Every declared successor, errors included, each once, in order."""
+        routed = (NodeId(t) for route in self.routes for t in route.targets)
+        return tuple(dict.fromkeys((*self.downstream, *routed, *(self.on_error.goto if self.on_error.jumps else ()))))
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """Every edge out of the node, for drawings."""
+        plain = [Edge(self.id, target) for target in self.downstream]
+        routed = [Edge(self.id, NodeId(t), route.label, True) for route in self.routes for t in route.targets]
+        failed = [Edge(self.id, t, "on error", True) for t in self.on_error.goto] if self.on_error.jumps else []
+        return (*plain, *routed, *failed)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether which successors run depends on the run."""
+        return bool(self.routes) or self.on_error.jumps
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A Loop or Iteration: the owning node, its item node, the body in document order, the first body nodes."""
+
+    owner: NodeId
+    item: NodeId | None
+    body: tuple[NodeId, ...]
+    start: tuple[NodeId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePlan:
+    """What a Message may show. ``ancestors`` are the nodes that can run before it; ``models`` stream into it."""
+
+    node: NodeId
+    alternatives: tuple[Shown, ...]
+    ancestors: frozenset[NodeId]
+    models: frozenset[NodeId] = frozenset()
+
+    def choose(self, ran: Collection[str], seed: int, visit: int) -> int:
+        """Draw one alternative: among those whose references all ran if there are any, else among all.
+
+        The same arguments draw the same one, in any process. Seed 0 draws the first.
+        """
+        fit = [i for i, shown in enumerate(self.alternatives) if self._fits(shown, ran)]
+        among = fit or list(range(len(self.alternatives)))
+        if len(among) == 1 or seed == 0:
+            return among[0]
+        digest = hashlib.blake2b(f"{seed}\0{self.node}\0{visit}".encode(), digest_size=8).digest()
+        return among[int.from_bytes(digest, "big") % len(among)]
+
+    def _fits(self, shown: Shown, ran: Collection[str]) -> bool:
+        nodes = (r.node for r in shown.template.references if r.kind == "output")
+        return all(node in ran for node in nodes if node in self.ancestors)
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """A field of Begin's form, or of a UserFillUp's."""
+
+    name: str
+    label: str
+    type: str
+    is_optional: bool = False
+    options: tuple[JsonValue, ...] = ()
+    value: JsonValue = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A whole canvas, ready to be lowered."""
+
+    title: str
+    entry: NodeId
+    nodes: Mapping[NodeId, PlanNode]
+    """In document order."""
+    globals: Mapping[str, JsonValue]
+    """``sys.*`` and ``env.*`` as a new session starts."""
+    joins: Mapping[NodeId, JoinRegion] = field(default_factory=dict[NodeId, JoinRegion])
+    """In topological order."""
+    messages: Mapping[NodeId, MessagePlan] = field(default_factory=dict[NodeId, MessagePlan])
+    regions: Mapping[NodeId, Region] = field(default_factory=dict[NodeId, Region])
+    cyclic: frozenset[NodeId] = frozenset()
+    """Nodes on a cycle outside of any Loop."""
+    form: tuple[FormField, ...] = ()
+    """Begin's fields."""
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """Give the whole plan as JSON."""
+        return {
+            "entry": self.entry,
+            "nodes": {node.id: _node_json(node) for node in self.nodes.values()},
+            "globals": dict(self.globals),
+            "joins": {join: [list(region.predecessors), [n for n, _ in region.nodes]] for join, region in self.joins.items()},
+            "regions": {r.owner: {"item": r.item, "body": list(r.body), "start": list(r.start)} for r in self.regions.values()},
+            "cyclic": sorted(self.cyclic),
+        }
+
+    @property
+    def canvas_hash(self) -> str:
+        """SHA-256 of the plan as canonical JSON, in hexadecimal."""
+        text = json.dumps(self.as_json(), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+        return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def _node_json(node: PlanNode) -> dict[str, JsonValue]:
+    return {
+        "component": node.spec.name,
+        "params": node.params.model_dump(mode="json", exclude={"inputs", "outputs", "debug_inputs"}),
+        "outputs": list(node.outputs),
+        "downstream": list(node.downstream),
+        "routes": [[route.label, list(route.targets)] for route in node.routes],
+        "on_error": [node.on_error.method, node.on_error.default, list(node.on_error.goto)],
+        "parent": node.parent,
+        "streams_to": list(node.streams_to),
+        "reports_to": list(node.reports_to),
+    }

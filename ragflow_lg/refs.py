@@ -1,0 +1,211 @@
+"""The one grammar of references.
+
+A canvas refers to values in two ways: *bare*, where a parameter is a reference and nothing else
+(``LLM:0@content``), and *in text*, between braces (``Dear {begin@name}, …``). Both read
+
+- ``<component id>@<output>[.<path>]``, the output of a component,
+- ``sys.<name>[.<path>]`` and ``env.<name>[.<path>]``, globals,
+- ``item``, ``index`` and ``result``, in text only and only inside an Iteration.
+
+Any number of balanced braces, with blanks between and inside them, is one reference; braces too many
+on one side and the blanks around a reference are text. Source: RAGFlow's ``agent/component/base.py``,
+whose pattern eats blanks and leaves a pair of braces behind; see ``docs/fidelity.md``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic_core import core_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+
+__all__ = ["Reference", "ReferenceScope", "Template", "parse_reference", "parse_template"]
+
+_OUTPUT = r"[\w:\-]+@[\w.\-]+"
+_GLOBAL = r"(?i:sys|env)\.[\w.]+"
+_ALIAS = r"(?i:item|index|result)"
+# The counts are bounded so that a hostile text of braces costs linear time.
+_IN_TEXT = re.compile(rf"((?:\{{\s{{0,8}}){{1,8}})({_OUTPUT}|{_GLOBAL}|{_ALIAS})((?:\s{{0,8}}\}}){{1,8}})")
+_BARE = re.compile(rf"(?:{_OUTPUT}|{_GLOBAL})")
+_CLASSIC_ID = re.compile(r"[A-Za-z0-9_:]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A parsed reference.
+
+    ``kind`` tells which fields count: ``output`` has ``node``, ``key`` and ``path``; ``global`` has
+    ``key`` (the whole dotted name, prefix in lower case); ``alias`` has ``key``.
+    """
+
+    kind: Literal["output", "global", "alias"]
+    text: str
+    """The reference without braces, as events and messages show it."""
+    key: str
+    node: str = ""
+    path: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def is_classic(self) -> bool:
+        """Tell whether RAGFlow's own grammar covers the id (ASCII letters, digits, ``_`` and ``:``)."""
+        return self.kind != "output" or _CLASSIC_ID.fullmatch(self.node) is not None
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            _validate_reference, serialization=core_schema.to_string_ser_schema()
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "string", "description": "A reference: component@output, sys.name or env.name."}
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceScope:
+    """What a text may refer to; handed to pydantic as validation context under ``"scope"``.
+
+    Text that only looks like a reference stays text: an alias outside an Iteration, or an id outside
+    RAGFlow's grammar that no component bears.
+    """
+
+    nodes: frozenset[str]
+    has_aliases: bool = False
+
+    def admits(self, reference: Reference) -> bool:
+        """Tell whether the reference is one in this scope."""
+        if reference.kind == "alias":
+            return self.has_aliases
+        return reference.is_classic or reference.node in self.nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Text with references: literal pieces and references in the order they are written."""
+
+    source: str
+    segments: tuple[str | Reference, ...]
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """All references, in order, repeated ones included."""
+        return tuple(s for s in self.segments if isinstance(s, Reference))
+
+    @property
+    def sole_reference(self) -> Reference | None:
+        """The reference, if the text is one reference and nothing else but blanks."""
+        found = self.references
+        blank = all(isinstance(s, Reference) or not s.strip() for s in self.segments)
+        return found[0] if len(found) == 1 and blank else None
+
+    def __str__(self) -> str:
+        return self.source
+
+    def __bool__(self) -> bool:
+        return bool(self.source)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.with_info_plain_validator_function(
+            _validate_template, serialization=core_schema.to_string_ser_schema()
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "string", "description": "Text with references in braces, for example {sys.query}."}
+
+
+def parse_reference(text: str) -> Reference | None:
+    """Read a bare reference; braces and blanks around it are ignored. Give None if it is none.
+
+    >>> parse_reference("{{ LLM:0@content.title }}").path
+    ('title',)
+    """
+    inner = text.strip("{} \t\r\n")
+    return _make(inner) if _BARE.fullmatch(inner) else None
+
+
+@lru_cache(maxsize=4096)
+def parse_template(text: str, scope: ReferenceScope | None = None) -> Template:
+    """Split a text into literal pieces and references.
+
+    >>> [str(s) for s in parse_template("Hi {{ sys.query }}!").segments]
+    ['Hi ', 'sys.query', '!']
+    """
+    return Template(text, tuple(_merge(_segments(text, scope))))
+
+
+def _segments(text: str, scope: ReferenceScope | None) -> Iterator[str | Reference]:
+    last = 0
+    for match in _IN_TEXT.finditer(text):
+        reference = _make(match[2])
+        if scope is not None and not scope.admits(reference):
+            continue
+        opening, closing = match[1], match[3]
+        pairs = min(opening.count("{"), closing.count("}"))
+        yield text[last : match.start()] + opening[: _nth_from_end(opening, "{", pairs)]
+        yield reference
+        last = match.start(3) + _nth(closing, "}", pairs) + 1
+    yield text[last:]
+
+
+def _merge(segments: Iterator[str | Reference]) -> Iterator[str | Reference]:
+    for segment in segments:
+        if segment != "":
+            yield segment
+
+
+def _nth(text: str, char: str, n: int) -> int:
+    index = -1
+    for _ in range(n):
+        index = text.index(char, index + 1)
+    return index
+
+
+def _nth_from_end(text: str, char: str, n: int) -> int:
+    index = len(text)
+    for _ in range(n):
+        index = text.rindex(char, 0, index)
+    return index
+
+
+def _make(text: str) -> Reference:
+    if "@" in text:
+        node, _, rest = text.partition("@")
+        key, *path = rest.split(".")
+        return Reference("output", text, key, node, tuple(path))
+    if "." in text:
+        prefix, _, name = text.partition(".")
+        # RAGFlow's pattern ignores case but its look-up does not; every sys.* name is lower case.
+        key = f"sys.{name.lower()}" if prefix.lower() == "sys" else f"env.{name}"
+        return Reference("global", key, key)
+    return Reference("alias", text.lower(), text.lower())
+
+
+def _validate_reference(value: Any) -> Reference:
+    if isinstance(value, Reference):
+        return value
+    if isinstance(value, str) and (reference := parse_reference(value)):
+        return reference
+    raise ValueError(f"{value!r} is not a reference; write component@output, sys.name or env.name")
+
+
+def _validate_template(value: Any, info: core_schema.ValidationInfo) -> Template:
+    if isinstance(value, Template):
+        return value
+    if value is None:
+        return Template("", ())
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError("should be text")
+    scope = (info.context or {}).get("scope")
+    return parse_template(str(value), scope)

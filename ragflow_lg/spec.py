@@ -1,0 +1,190 @@
+"""How a component describes itself: its spec, and the decorator that registers it.
+
+A component is one file with a params model, an outputs model and one function::
+
+    class Params(ComponentParams):
+        name: Template
+
+    class Outputs(ComponentOutputs):
+        greeting: str = ""
+
+    @component("Greeter", params=Params, outputs=Outputs, description="Greet somebody.")
+    async def run(ctx: RunContext, params: Params) -> Outputs:
+        return Outputs(greeting=f"Hello {ctx.text(params.name)}")
+
+The decorator takes the models as arguments, so that a type checker holds them against the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from ragflow_lg.diagnostics import Finding
+from ragflow_lg.refs import Reference, Template
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
+
+__all__ = [
+    "ComponentOutputs",
+    "ComponentParams",
+    "ComponentSpec",
+    "Kind",
+    "OneOrMany",
+    "OptionalReference",
+    "Route",
+    "Shown",
+    "component",
+]
+
+Kind = Literal[
+    "entry", "plain", "model", "message", "route", "interrupt", "region", "region_item", "region_exit"
+]
+"""What the engine must know of a component.
+
+``entry`` opens a turn; ``model`` may stream into a Message; ``message`` shows text to the user; ``route``
+chooses among declared targets; ``interrupt`` waits for the user; ``region`` owns a body that it repeats,
+``region_item`` starts each round, ``region_exit`` leaves the region. Everything else is ``plain``.
+"""
+
+
+def _as_list(value: Any) -> Any:
+    if value is None or value == "":
+        return []
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _blank_as_none(value: Any) -> Any:
+    return None if isinstance(value, str) and not value.strip("{} \t\r\n") else value
+
+
+T = TypeVar("T")
+OneOrMany: TypeAlias = Annotated[list[T], BeforeValidator(_as_list)]
+"""A list; a single value stands for a list of one, null and ``""`` for the empty list."""
+
+OptionalReference: TypeAlias = Annotated[Reference | None, BeforeValidator(_blank_as_none)]
+"""A reference, or None where the canvas leaves it blank."""
+
+
+class ComponentParams(BaseModel):
+    """Parameters every component has. Unknown keys are kept: editors write keys of their own.
+
+    Source of the defaults: RAGFlow's ``agent/component/base.py``.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True, arbitrary_types_allowed=True)
+
+    description: str | None = ""
+    inputs: Any = Field(default_factory=dict)
+    outputs: Any = Field(default_factory=dict)
+    max_retries: Annotated[int, Field(ge=0, le=100)] | None = 0
+    delay_after_error: Annotated[float, Field(ge=0, le=3600)] | None = 2.0
+    exception_method: str | None = None
+    exception_default_value: Any = None
+    exception_goto: OneOrMany[str] = Field(default_factory=list[str])
+
+
+class ComponentOutputs(BaseModel):
+    """What a component gives. Fields with defaults are outputs that always exist; others may be added."""
+
+    model_config = ConfigDict(extra="allow", defer_build=True, arbitrary_types_allowed=True)
+
+
+P = TypeVar("P", bound=ComponentParams)
+O = TypeVar("O", bound=ComponentOutputs, covariant=True)  # noqa: E741 - the usual letter for outputs
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One way out of a ``route`` component. ``label`` is shown at the edge of a drawing."""
+
+    label: str
+    targets: tuple[str, ...]
+    path: tuple[str | int, ...] = ()
+    """Where the targets stand, from the component's params, for diagnostics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One alternative text of a ``message`` component. ``is_live``: its pieces are sent as they become known."""
+
+    template: Template
+    is_live: bool
+
+
+def _no_routes(params: Any) -> Iterable[Route]:
+    return ()
+
+
+def _no_findings(params: Any) -> Iterable[Finding]:
+    return ()
+
+
+def _no_names(params: Any) -> Iterable[str]:
+    return ()
+
+
+def _never(params: Any) -> bool:
+    return False
+
+
+def _shows_nothing(params: Any) -> Iterable[Shown]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComponentSpec(Generic[P]):
+    """Everything the compiler and the engine know of a component."""
+
+    name: str
+    """Name in the DSL, in RAGFlow's spelling; look-up ignores case."""
+    kind: Kind
+    params: type[P]
+    outputs: type[ComponentOutputs]
+    run: Callable[[RunContext, P], Awaitable[ComponentOutputs]]
+    description: str
+    source: str
+    """RAGFlow file whose behaviour this follows."""
+    aliases: tuple[str, ...] = ()
+    timeout_s: float | None | Callable[[P], float | None] = 600.0
+    """Longest time a node may take, in seconds; None for no limit."""
+    retries: bool = False
+    """Whether ``max_retries`` repeats ``run`` after an error (never after a shown delta)."""
+    routes: Callable[[P], Iterable[Route]] = _no_routes
+    """Declared ways out, for kind ``route``."""
+    lint: Callable[[P], Iterable[Finding]] = _no_findings
+    """Checks beyond the params model."""
+    output_names: Callable[[P], Iterable[str] | None] = _no_names
+    """Outputs that depend on the params, beyond the outputs model and the DSL's own list; None for any."""
+    rewrite: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    """Brings params written in an older or simplified shape into today's form; pure."""
+    streams: Callable[[P], bool] = _never
+    """For kind ``model``: whether these params let its output ``content`` stream into a Message."""
+    shows: Callable[[P], Iterable[Shown]] = _shows_nothing
+    """For kind ``message``: the alternative texts, one of which it shows at each visit."""
+    is_ready: bool = True
+    """False while the component is known to the compiler but cannot run yet."""
+
+    def limit_s(self, params: P) -> float | None:
+        """Give the time limit of a node with these params, in seconds."""
+        return self.timeout_s(params) if callable(self.timeout_s) else self.timeout_s
+
+
+def component(
+    name: str, *, params: type[P], outputs: type[O], kind: Kind = "plain", description: str, source: str = "", **more: Any
+) -> Callable[[Callable[[RunContext, P], Awaitable[O]]], ComponentSpec[P]]:
+    """Turn a ``run`` function into a `ComponentSpec`, found by the catalog under any module-level name.
+
+    ``more`` are further fields of `ComponentSpec`.
+    """
+
+    def decorate(run: Callable[[RunContext, P], Awaitable[O]]) -> ComponentSpec[P]:
+        return ComponentSpec(
+            name=name, kind=kind, params=params, outputs=outputs, run=run, description=description, source=source, **more
+        )
+
+    return decorate

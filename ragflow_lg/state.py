@@ -1,0 +1,132 @@
+"""What a running canvas keeps: the channels of the LangGraph state and their reducers.
+
+Everything in it is plain JSON, so that any checkpointer can hold it and Studio can show it.
+
+- ``globals``: ``{"sys.query": …, "env.name": …}``, keys with the dot.
+- ``outputs``: ``{component id: {output: value}}``, of this turn only.
+- ``history``: ``[role, payload]`` pairs of all turns; the payload of an assistant entry is an outputs map.
+- ``turn``: what the engine remembers of the running turn, see `TurnRecord`.
+- ``query``, ``inputs``, ``files``, ``user_id``, ``payload``, ``chat_template_kwargs``: the request; gone after the first step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict
+
+from ragflow_lg.refs import Reference
+from ragflow_lg.values import JsonValue, read_path
+
+__all__ = ["CanvasState", "TurnRecord", "TurnRequest", "append", "look_up", "merge", "merge_outputs", "merge_turn", "output_patch"]
+
+OPERATIONS = "__operations__"
+"""Key that marks an update of ``outputs`` as operations. The compiler refuses a component of that id."""
+
+
+class TurnRequest(TypedDict, total=False):
+    """What a caller gives to start a turn. All keys are optional."""
+
+    query: Any
+    """The user's text, or a map that fills Begin's fields."""
+    inputs: dict[str, Any]
+    """Begin's fields: ``{name: value}`` or RAGFlow's ``{name: {"value": …, "type": …}}``."""
+    files: list[Any]
+    user_id: str
+    payload: dict[str, Any]
+    """A webhook's request: ``query``, ``headers``, ``body``, ``input``."""
+    chat_template_kwargs: Any
+
+
+class TurnRecord(TypedDict, total=False):
+    """The engine's notes on one turn."""
+
+    number: int
+    """Counts the turns of the session from 1."""
+    seed: int
+    """Decides which alternative of a Message is drawn."""
+    inputs: dict[str, Any]
+    status: str
+    """``running``, ``succeeded``, ``failed`` or ``cancelled``."""
+    last: list[Any]
+    """``[superstep, rank, node id]`` of the last node that chose no successor."""
+    error: list[Any]
+    """``[superstep, rank, node id, text]`` of the error that stopped the turn."""
+    visits: dict[str, int]
+    """How often each Message with alternatives has run."""
+    settled: int
+    """How many gates behind cycles have been told that nothing else can run."""
+
+
+def merge(current: dict[str, JsonValue] | None, update: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Lay the changed keys over the current ones."""
+    return {**(current or {}), **update}
+
+
+def append(current: list[JsonValue] | None, update: list[JsonValue]) -> list[JsonValue]:
+    """Put new entries behind the current ones."""
+    return [*(current or []), *update]
+
+
+def merge_outputs(current: dict[str, Any] | None, update: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace whole entries; with `output_patch` also clear all, or change single outputs of an entry."""
+    if OPERATIONS not in update:
+        return {**(current or {}), **update}
+    operations = update[OPERATIONS]
+    merged: dict[str, Any] = {} if operations.get("clear") else dict(current or {})
+    for node, outputs in operations.get("patch", {}).items():
+        merged[node] = {**merged.get(node, {}), **outputs}
+    merged.update(operations.get("set", {}))
+    return merged
+
+
+def output_patch(
+    *, clear: bool = False, set: Mapping[str, Any] | None = None, patch: Mapping[str, Any] | None = None  # noqa: A002
+) -> dict[str, Any]:
+    """Make an update of ``outputs``: clear all first, then change the outputs in ``patch``, then replace those in ``set``."""
+    if not clear and not patch:
+        return dict(set or {})
+    return {OPERATIONS: {"clear": clear, "set": dict(set or {}), "patch": dict(patch or {})}}
+
+
+def merge_turn(current: TurnRecord | None, update: TurnRecord) -> TurnRecord:
+    """Replace the record when a new turn opens (``number`` is given); else keep the latest of each note."""
+    if "number" in update or not current:
+        return update
+    merged: TurnRecord = {**current, **update}
+    if "last" in update and "last" in current:
+        merged["last"] = max(current["last"], update["last"])
+    if "error" in update and "error" in current:
+        merged["error"] = max(current["error"], update["error"])
+    if "visits" in update:
+        merged["visits"] = {**current.get("visits", {}), **update["visits"]}
+    return merged
+
+
+class CanvasState(TypedDict, total=False):
+    """The channels that every canvas has; the compiler adds one gate for each join."""
+
+    globals: Annotated[dict[str, Any], merge]
+    outputs: Annotated[dict[str, Any], merge_outputs]
+    history: Annotated[list[Any], append]
+    turn: Annotated[TurnRecord, merge_turn]
+
+
+def look_up(reference: Reference, globals_: Mapping[str, JsonValue], outputs: Mapping[str, Any]) -> JsonValue:
+    """Give the value that a reference means; ``""`` where nothing was put, None where a path leads nowhere.
+
+    A global is looked up by its whole name first, then by the longest name that is a prefix of it.
+    """
+    if reference.kind == "output":
+        value = outputs.get(reference.node, {}).get(reference.key, "")
+        return read_path(value, reference.path) if reference.path else value
+    key = reference.key
+    if key in globals_:
+        return globals_[key]
+    parts = key.split(".")
+    for end in range(len(parts) - 1, 1, -1):
+        name = ".".join(parts[:end])
+        if name in globals_:
+            return read_path(globals_[name], parts[end:])
+    return ""

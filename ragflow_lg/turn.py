@@ -1,0 +1,76 @@
+"""The two ends of a turn: what the entry node does before it runs, and the closing node.
+
+Source of the rules: RAGFlow's ``agent/canvas.py`` (``run``, ``reset``); differences are in ``docs/fidelity.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ragflow_lg.context import TurnContext
+from ragflow_lg.errors import CANCELLED_TEXT, RagflowLgError
+from ragflow_lg.events import TurnFinished, TurnStarted
+from ragflow_lg.plan import Plan
+from ragflow_lg.state import TurnRecord, TurnRequest
+from ragflow_lg.values import to_json, to_text
+
+__all__ = ["REQUEST_KEYS", "close_turn", "open_turn"]
+
+REQUEST_KEYS = tuple(TurnRequest.__annotations__)
+
+
+async def open_turn(
+    plan: Plan, state: Mapping[str, Any], turn: TurnContext, request: TurnRequest
+) -> tuple[dict[str, Any], TurnStarted]:
+    """Give ``globals``, ``history`` entry and ``turn`` record with which a turn begins, and its event.
+
+    Files that cannot be read stop the turn before its first node.
+    """
+    held = {**plan.globals, **state.get("globals", {})}
+    query = to_json(request.get("query"))
+    held.update(_requested(request))
+    held["sys.conversation_turns"] = int(held.get("sys.conversation_turns") or 0) + 1
+    held["sys.date"] = turn.services.clock.local_time()
+    held["sys.history"] = [*(held.get("sys.history") or []), f"user: {to_text(query)}"]
+    record: TurnRecord = {
+        "number": held["sys.conversation_turns"],
+        "seed": turn.services.ids.seed(),
+        "inputs": to_json(request.get("inputs") or {}),
+        "status": "running",
+    }
+    if files := request.get("files"):
+        try:
+            held["sys.files"] = to_json(await turn.services.files.read(files, ""))
+        except RagflowLgError as error:
+            record["error"] = [0, 0, plan.entry, f"The files of the request cannot be read: {error}"]
+    opened = {"globals": held, "history": [["user", "" if query is None else query]], "turn": record}
+    return opened, TurnStarted(held, record["inputs"], record["seed"])
+
+
+def _requested(request: TurnRequest) -> dict[str, Any]:
+    """Give the globals that the request sets. An empty value keeps the one of the turn before."""
+    names = ("query", "user_id", "chat_template_kwargs")
+    return {f"sys.{name}": to_json(request[name]) for name in names if request.get(name)}
+
+
+def close_turn(state: Mapping[str, Any]) -> tuple[dict[str, Any], TurnFinished]:
+    """Give the state update that ends a turn, and its event.
+
+    A turn that ended well adds the last node's outputs to the history; one that failed or was
+    cancelled adds nothing.
+    """
+    record: TurnRecord = state.get("turn", {})
+    outputs = state.get("outputs", {})
+    if "error" in record:
+        text = record["error"][3]
+        status = "cancelled" if text == CANCELLED_TEXT else "failed"
+        return {"turn": {"status": status}}, TurnFinished(status, {}, text)
+    last = outputs.get(record["last"][2], {}) if "last" in record else {}
+    said = to_text(last["content"]) if "content" in last else to_text(last)
+    update = {
+        "history": [["assistant", last]],
+        "globals": {"sys.history": [*(state.get("globals", {}).get("sys.history") or []), f"assistant: {said}"]},
+        "turn": {"status": "succeeded"},
+    }
+    return update, TurnFinished("succeeded", last)

@@ -1,0 +1,177 @@
+"""RAGFlow's run events, as its clients read them.
+
+Names, keys and their order follow RAGFlow's ``agent/canvas.py``. Each class makes the ``data`` of one event;
+`envelope` wraps it. ``created_at`` is epoch seconds everywhere, where RAGFlow sometimes gives a
+monotonic clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
+
+from ragflow_lg.values import JsonValue
+
+__all__ = [
+    "Envelope",
+    "Message",
+    "MessageEnd",
+    "NodeFinished",
+    "NodeStarted",
+    "UserInputs",
+    "WireEvent",
+    "WorkflowFinished",
+    "WorkflowStarted",
+]
+
+
+@dataclass(slots=True)
+class WorkflowStarted:
+    """A new turn began; not sent when a paused one goes on."""
+
+    event: ClassVar[str] = "workflow_started"
+    inputs: dict[str, Any] | None
+
+    def data(self) -> dict[str, JsonValue]:
+        """Give the ``data`` object of the event."""
+        return {"inputs": self.inputs}
+
+
+@dataclass(slots=True)
+class NodeStarted:
+    """A node began."""
+
+    event: ClassVar[str] = "node_started"
+    component_id: str
+    component_name: str
+    component_type: str
+    created_at: int
+
+    def data(self) -> dict[str, JsonValue]:
+        """Give the ``data`` object of the event."""
+        return {
+            "inputs": None,
+            "created_at": self.created_at,
+            "component_id": self.component_id,
+            "component_name": self.component_name,
+            "component_type": self.component_type,
+            "thoughts": "",
+        }
+
+
+@dataclass(slots=True)
+class NodeFinished:
+    """A node ended; ``error`` tells why if it failed."""
+
+    event: ClassVar[str] = "node_finished"
+    inputs: dict[str, JsonValue]
+    outputs: dict[str, JsonValue]
+    component_id: str
+    component_name: str
+    component_type: str
+    error: str | None
+    elapsed_time: float
+    created_at: float
+
+    def data(self) -> dict[str, JsonValue]:
+        """Give the ``data`` object of the event."""
+        return {
+            "inputs": self.inputs,
+            "outputs": {**self.outputs, "_created_time": self.created_at, "_elapsed_time": self.elapsed_time},
+            "component_id": self.component_id,
+            "component_name": self.component_name,
+            "component_type": self.component_type,
+            "error": self.error,
+            "elapsed_time": self.elapsed_time,
+            "created_at": self.created_at,
+        }
+
+
+@dataclass(slots=True)
+class Message:
+    """A piece of the answer. At the border of a thinking section ``content`` is empty and a flag is set."""
+
+    event: ClassVar[str] = "message"
+    content: str
+    start_to_think: bool = False
+    end_to_think: bool = False
+
+    def data(self) -> dict[str, JsonValue]:
+        """Give the ``data`` object of the event."""
+        data: dict[str, JsonValue] = {"content": self.content}
+        if self.start_to_think:
+            data["start_to_think"] = True
+        if self.end_to_think:
+            data["end_to_think"] = True
+        return data
+
+
+@dataclass(slots=True)
+class MessageEnd:
+    """The end of one Message. ``extras`` holds ``status``, ``attachment``, ``downloads``, ``reference`` if any."""
+
+    event: ClassVar[str] = "message_end"
+    extras: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+
+    def data(self) -> dict[str, JsonValue]:
+        """Give the ``data`` object of the event."""
+        return self.extras
+
+
+@dataclass(slots=True)
+class UserInputs:
+    """The turn waits for a form."""
+
+    event: ClassVar[str] = "user_inputs"
+    inputs: dict[str, Any]
+    tips: str
+
+    def data(self) -> dict[str, JsonValue]:
+        """Give the ``data`` object of the event."""
+        return {"inputs": self.inputs, "tips": self.tips}
+
+
+@dataclass(slots=True)
+class WorkflowFinished:
+    """The turn ended well, or was cancelled (``outputs`` is then RAGFlow's text for that)."""
+
+    event: ClassVar[str] = "workflow_finished"
+    inputs: dict[str, Any] | None
+    outputs: JsonValue
+    elapsed_time: float
+    created_at: float
+
+    def data(self) -> dict[str, JsonValue]:
+        """Give the ``data`` object of the event."""
+        return {
+            "inputs": self.inputs,
+            "outputs": self.outputs,
+            "elapsed_time": self.elapsed_time,
+            "created_at": self.created_at,
+        }
+
+
+WireEvent: TypeAlias = (
+    WorkflowStarted | NodeStarted | NodeFinished | Message | MessageEnd | UserInputs | WorkflowFinished
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What all frames of one turn share. ``task_id`` is the session id; ``created_at`` the start of the turn."""
+
+    message_id: str
+    created_at: int
+    task_id: str
+    session_id: str
+
+    def wrap(self, event: WireEvent) -> dict[str, JsonValue]:
+        """Give the whole frame as JSON, keys in RAGFlow's order."""
+        return {
+            "event": event.event,
+            "message_id": self.message_id,
+            "created_at": self.created_at,
+            "task_id": self.task_id,
+            "data": event.data(),
+            "session_id": self.session_id,
+        }

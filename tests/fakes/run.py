@@ -1,0 +1,99 @@
+"""Run one component by itself, through the real node wrapper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragflow_lg.context import TurnContext
+from ragflow_lg.events import EngineEvent, NodeFinished
+from ragflow_lg.ids import NodeId
+from ragflow_lg.node import NodeProgram, visit
+from ragflow_lg.plan import ExceptionPolicy, MessagePlan, Plan, PlanNode
+from ragflow_lg.refs import ReferenceScope
+from ragflow_lg.services import Services
+from ragflow_lg.spec import ComponentSpec, Route
+from tests.fakes.services import fake_services
+
+
+@dataclass
+class Result:
+    """What a component did."""
+
+    outputs: dict[str, Any]
+    error: str | None
+    globals: dict[str, Any]
+    patches: dict[str, dict[str, Any]]
+    inputs: dict[str, Any]
+    targets: tuple[str, ...]
+    events: list[EngineEvent] = field(default_factory=list)
+
+
+def bind(spec: ComponentSpec[Any], params: Mapping[str, Any], nodes: Mapping[str, Any] | None = None) -> Any:
+    """Make the params model as the compiler does."""
+    given = spec.rewrite(params) if spec.rewrite else params
+    scope = ReferenceScope(frozenset(["node", *(nodes or {})]))
+    return spec.params.model_validate(given, context={"scope": scope})
+
+
+async def run_component(
+    spec: ComponentSpec[Any],
+    params: Mapping[str, Any] | None = None,
+    *,
+    outputs: Mapping[str, dict[str, Any]] | None = None,
+    globals: Mapping[str, Any] | None = None,  # noqa: A002
+    history: list[Any] | None = None,
+    request: dict[str, Any] | None = None,
+    services: Services | None = None,
+    streams_to: tuple[str, ...] = (),
+    seed: int = 0,
+) -> Result:
+    """Run ``spec`` as node ``node`` beside finished nodes with the given ``outputs``."""
+    bound = bind(spec, params or {}, outputs)
+    declared = tuple(dict.fromkeys([*spec.outputs.model_fields, *(bound.outputs or {}), *(spec.output_names(bound) or ())]))
+    node = PlanNode(
+        NodeId("node"),
+        spec,
+        bound,
+        "",
+        0,
+        "/components/node",
+        routes=tuple(Route(r.label, tuple(r.targets), r.path) for r in spec.routes(bound)),
+        on_error=ExceptionPolicy(
+            bound.exception_method or "", bound.exception_default_value, tuple(map(NodeId, bound.exception_goto))
+        ),
+        outputs=declared,
+        extra_attempts=(bound.max_retries or 0) if spec.retries else 0,
+        timeout_s=spec.limit_s(bound),
+        streams_to=tuple(map(NodeId, streams_to)),
+    )
+    others = {NodeId(name): node for name in outputs or {}}
+    shown = tuple(spec.shows(bound))
+    plan = Plan(
+        "",
+        node.id,
+        {**others, node.id: node},
+        {},
+        messages={node.id: MessagePlan(node.id, shown, frozenset(others))} if shown else {},
+    )
+    events: list[EngineEvent] = []
+    state = {
+        "globals": dict(globals or {}),
+        "outputs": dict(outputs or {}),
+        "history": history or [],
+        "turn": {"seed": seed},
+    }
+    program = NodeProgram(plan, node, {}, (), dict.fromkeys(declared))
+    await visit(
+        program,
+        state,
+        TurnContext(services or fake_services()),
+        1,
+        request=request,  # pyright: ignore[reportArgumentType]
+        write=events.append,
+    )
+    done = next(e for e in events if isinstance(e, NodeFinished))
+    return Result(
+        done.outputs, done.error, done.globals or {}, done.patches or {}, done.inputs, done.targets, events
+    )

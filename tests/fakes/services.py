@@ -1,0 +1,134 @@
+"""Services that tests can foresee: a still clock, counted ids, scripted models, files by name."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragflow_lg.errors import ServiceError
+from ragflow_lg.ids import RunId
+from ragflow_lg.services import ChatDelta, ChatRequest, HttpRequest, HttpResponse, Services
+
+
+class FixedClock:
+    """A clock that stands still."""
+
+    def __init__(self, now: float = 1_700_000_000.0) -> None:
+        self._now = now
+
+    def now(self) -> float:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def local_time(self) -> str:
+        return "2026-01-02 03:04:05"
+
+
+class CountedIds:
+    """Run ids 1, 2, 3 … and one seed for all turns; seed 0 always draws the first alternative."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._count = 0
+        self._seed = seed
+
+    def run_id(self) -> RunId:
+        self._count += 1
+        return RunId(f"{self._count:032x}")
+
+    def seed(self) -> int:
+        return self._seed
+
+
+@dataclass
+class Reply:
+    """One scripted answer. ``match`` must occur in the system prompt or the last message."""
+
+    text: str = ""
+    chunks: Sequence[str] | None = None
+    match: str = ""
+    repeat: bool = False
+    error: str = ""
+
+
+@dataclass
+class ScriptedModel:
+    """A chat model that plays a script and remembers the requests."""
+
+    replies: list[Reply] = field(default_factory=list)
+    requests: list[tuple[bool, ChatRequest]] = field(default_factory=list)
+    context_tokens: int = 8192
+    has_vision: bool = False
+    piece_chars: int = 8
+
+    async def complete(self, request: ChatRequest) -> str:
+        reply = self._next(request, is_streaming=False)
+        return "".join(reply.chunks) if reply.chunks is not None else reply.text
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
+        reply = self._next(request, is_streaming=True)
+        size = self.piece_chars
+        pieces = reply.chunks
+        if pieces is None:
+            pieces = [reply.text[i : i + size] for i in range(0, len(reply.text), size)]
+        for piece in pieces:
+            yield ChatDelta(piece)
+
+    def _next(self, request: ChatRequest, *, is_streaming: bool) -> Reply:
+        self.requests.append((is_streaming, request))
+        haystack = request.system + "\n" + (request.messages[-1]["content"] if request.messages else "")
+        for index, reply in enumerate(self.replies):
+            if reply.match in haystack:
+                if not reply.repeat:
+                    del self.replies[index]
+                if reply.error:
+                    raise ServiceError(reply.error)
+                return reply
+        return Reply("[no scripted reply]")
+
+
+@dataclass
+class OneModel:
+    """Gives the same model for every ``llm_id``."""
+
+    chat: ScriptedModel = field(default_factory=ScriptedModel)
+
+    def model(self, llm_id: str) -> ScriptedModel:
+        return self.chat
+
+
+@dataclass
+class ScriptedHttp:
+    """Answers requests by URL and remembers them."""
+
+    answers: Mapping[str, HttpResponse | Exception] = field(default_factory=dict)
+    requests: list[HttpRequest] = field(default_factory=list)
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        self.requests.append(request)
+        answer = self.answers.get(request.url, HttpResponse(404, {}, "no route", request.url))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class NamedFiles:
+    """Reads a file as ``[parsed NAME]``, an image as itself."""
+
+    async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
+        return [f if isinstance(f, str) else f"[parsed {f.get('name', '?')}]" for f in files]
+
+
+def fake_services(**given: Any) -> Services:
+    """Give services made of fakes; any of them can be replaced by name."""
+    parts: dict[str, Any] = {
+        "models": OneModel(),
+        "http": ScriptedHttp(),
+        "files": NamedFiles(),
+        "clock": FixedClock(),
+        "ids": CountedIds(),
+        **given,
+    }
+    return Services(**parts)
