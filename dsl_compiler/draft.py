@@ -11,6 +11,7 @@ from ragflow_lg.ids import NodeId
 from ragflow_lg.joins import JoinRegion
 from ragflow_lg.plan import FormField, MessagePlan, PlanNode, Region
 from ragflow_lg.registry import Registry
+from ragflow_lg.spec import ComponentSpec
 from ragflow_lg.values import JsonValue
 
 __all__ = ["Draft", "Pass", "RawComponent"]
@@ -43,8 +44,12 @@ class Draft:
     """JSON pointer of that object in the file, ``""`` or ``/dsl``."""
     catalog: Registry
     title: str = ""
+    category: str = ""
+    """``canvas_category`` of the template's wrapper."""
     components: Mapping[str, RawComponent] = field(default_factory=dict[str, RawComponent])
     """In document order."""
+    specs: Mapping[str, ComponentSpec[Any]] = field(default_factory=dict[str, ComponentSpec[Any]])
+    """The spec of each component; a placeholder where there is none."""
     nodes: Mapping[NodeId, PlanNode] = field(default_factory=dict[NodeId, PlanNode])
     """In document order."""
     entry: NodeId = NodeId("")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ragflow_lg.errors import ComponentError, RunCancelled
 from ragflow_lg.events import Delta, EngineEvent, Piece
+from ragflow_lg.ids import NodeId
 from ragflow_lg.refs import Reference, Template
 from ragflow_lg.spec import Shown
 from ragflow_lg.state import TurnRequest, look_up, merge_outputs, output_patch
@@ -198,6 +199,11 @@ class RunContext:
         if name in self.global_updates:
             return self.global_updates[name]
         return self._state.get("globals", {}).get(name)
+
+    def title_of(self, node: str) -> str:
+        """Give the display name of a node, ``""`` if it has none."""
+        found = self.plan.nodes.get(NodeId(node))
+        return found.title if found else ""
 
     def ran(self, node: str) -> bool:
         """Tell whether a node has run in this turn."""

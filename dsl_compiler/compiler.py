@@ -1,0 +1,113 @@
+"""The compiler: parse, passes, lower."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dsl_compiler.diagnostics import Reporter
+from dsl_compiler.draft import Draft
+from dsl_compiler.passes import PASSES
+from dsl_compiler.shapes import as_map, as_text
+from dsl_compiler.source import locate, read_source
+from ragflow_lg.diagnostics import Diagnostic
+from ragflow_lg.errors import CompileError
+from ragflow_lg.plan import Plan
+
+if TYPE_CHECKING:
+    from ragflow_lg.compiled import CompiledCanvas
+    from ragflow_lg.registry import Registry
+
+__all__ = ["check_canvas", "compile_canvas"]
+
+Source = str | bytes | Mapping[str, Any]
+"""A canvas: the text or bytes of a file, or the JSON object itself."""
+
+
+def compile_canvas(source: Source, catalog: Registry) -> CompiledCanvas:
+    """Compile a canvas to a LangGraph graph.
+
+    Raises:
+        CompileError: with everything that was found, if anything of it is an error.
+    """
+    from dsl_compiler.lower import lower_plan  # LangGraph is needed only from here on
+
+    plan, diagnostics = check_canvas(source, catalog)
+    if plan is None:
+        raise CompileError(diagnostics)
+    return lower_plan(plan)
+
+
+def check_canvas(source: Source, catalog: Registry) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
+    """Give the plan, or None if the canvas cannot run, and all diagnostics in the order of the document."""
+    reporter = Reporter()
+    value, text = read_source(source, reporter)
+    draft = _parse(value, catalog, reporter)
+    if draft is not None:
+        draft = _run_passes(draft, reporter)
+    plan = None if draft is None or reporter.has_errors else _finish(draft)
+    return plan, _placed(reporter.diagnostics, text)
+
+
+def _parse(value: Any, catalog: Registry, reporter: Reporter) -> Draft | None:
+    """Take the canvas out of a template's wrapper."""
+    if reporter.has_errors:
+        return None
+    if not isinstance(value, Mapping):
+        reporter.report("document-shape", "error", "", "The file holds no JSON object.", hint="A canvas is one object.")
+        return None
+    wrapper = as_map(value)
+    inner = wrapper.get("dsl")
+    if "dsl" not in wrapper or "components" in wrapper:
+        return Draft(wrapper, "", catalog, _title(wrapper))
+    if isinstance(inner, str):
+        inner, _ = read_source(inner, reporter)
+    if not isinstance(inner, Mapping):
+        if not reporter.has_errors:
+            reporter.report(
+                "document-shape", "error", "/dsl", '"dsl" should be an object.', hint="Export the canvas again."
+            )
+        return None
+    return Draft(as_map(inner), "/dsl", catalog, _title(wrapper), as_text(wrapper.get("canvas_category")))
+
+
+def _title(wrapper: Mapping[str, Any]) -> str:
+    title = wrapper.get("title")
+    names = as_map(title)
+    return as_text(title) or as_text(names.get("en")) or next((t for t in names.values() if isinstance(t, str)), "")
+
+
+def _run_passes(draft: Draft, reporter: Reporter) -> Draft:
+    documents, *rest = PASSES
+    for run in documents:
+        draft = run(draft, reporter)
+    if reporter.has_errors:
+        return draft
+    for group in rest:
+        for run in group:
+            draft = run(draft, reporter)
+    return draft
+
+
+def _finish(draft: Draft) -> Plan:
+    return Plan(
+        draft.title,
+        draft.entry,
+        draft.nodes,
+        draft.globals,
+        joins=draft.joins,
+        messages=draft.messages,
+        regions=draft.regions,
+        cyclic=draft.cyclic,
+        form=draft.form,
+    )
+
+
+def _placed(diagnostics: tuple[Diagnostic, ...], text: str) -> tuple[Diagnostic, ...]:
+    """Add lines and columns, and sort by them."""
+    if not text or any(d.code == "json-invalid" for d in diagnostics):
+        return diagnostics
+    positions = locate(text, [d.pointer for d in diagnostics])
+    placed = [replace(d, line=positions[d.pointer].line, column=positions[d.pointer].column) for d in diagnostics]
+    return tuple(sorted(placed, key=lambda d: (d.line, d.column)))

@@ -1,0 +1,43 @@
+"""Find the spec of every component."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dsl_compiler.diagnostics import Reporter, pointer_of
+from dsl_compiler.draft import Draft, RawComponent
+from dsl_compiler.known_components import LEGACY, NOT_YET
+from dsl_compiler.placeholder import placeholder
+from ragflow_lg.spec import ComponentSpec
+
+__all__ = ["bind_components"]
+
+
+def bind_components(draft: Draft, reporter: Reporter) -> Draft:
+    """Look every name up, ignoring case. What is not found gets a placeholder, so that all problems show at once."""
+    known = {name.lower(): name for name in NOT_YET}
+    specs: dict[str, ComponentSpec[Any]] = {}
+    components: dict[str, RawComponent] = {}
+    for id_, component in draft.components.items():
+        spec = draft.catalog.get(component.name)
+        if spec is None:
+            planned = known.get(component.name.lower())
+            spec = placeholder(planned or component.name, is_ready=planned is None)
+            if planned is None and component.name not in LEGACY:
+                _report_unknown(draft, component, reporter)
+        specs[id_] = spec
+        components[id_] = replace(component, name=spec.name)
+    return replace(draft, components=components, specs=specs)
+
+
+def _report_unknown(draft: Draft, component: RawComponent, reporter: Reporter) -> None:
+    near = draft.catalog.near(component.name)
+    reporter.report(
+        "component-unknown",
+        "error",
+        pointer_of(component.pointer, ["obj", "component_name"]),
+        f"There is no component {component.name!r}.",
+        hint=f"Did you mean {' or '.join(near)}?" if near else "`ragflow-lg components` lists those there are.",
+        component=component,
+    )

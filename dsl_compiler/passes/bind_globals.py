@@ -1,0 +1,75 @@
+"""Work out the globals of a new session, and Begin's form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dsl_compiler.diagnostics import Reporter, pointer_of
+from dsl_compiler.draft import Draft
+from dsl_compiler.shapes import as_list, as_map, as_text
+from ragflow_lg.plan import FormField
+from ragflow_lg.values import JsonValue, empty_like, empty_of_type, to_json
+
+__all__ = ["bind_globals"]
+
+SYSTEM_DEFAULTS: Mapping[str, JsonValue] = {
+    "sys.query": "",
+    "sys.user_id": "",
+    "sys.conversation_turns": 0,
+    "sys.files": [],
+    "sys.history": [],
+    "sys.date": "",
+}
+"""Globals that every canvas has. Source: RAGFlow's ``agent/canvas.py``."""
+
+
+def bind_globals(draft: Draft, reporter: Reporter) -> Draft:
+    """Apply RAGFlow's full reset: ``sys.*`` become empty, ``env.*`` take the value of their variable.
+
+    A variable without a global is seeded too. What an earlier run left in ``path``, ``history``,
+    ``retrieval`` or ``memory`` belongs to another session and is not read.
+    """
+    held: dict[str, JsonValue] = dict(SYSTEM_DEFAULTS)
+    variables = dict(_variables(draft))
+    for name, value in as_map(draft.document.get("globals")).items():
+        if name.startswith("sys."):
+            held[name] = empty_like(value)
+        elif name.startswith("env."):
+            held[name] = variables.get(name, "")
+        else:
+            reporter.report(
+                "component-dropped",
+                "info",
+                pointer_of(draft.base, ["globals", name]),
+                f"The global {name!r} is neither sys.* nor env.* and was left out.",
+            )
+    return replace(draft, globals={**held, **variables}, form=tuple(_form(draft)))
+
+
+def _variables(draft: Draft) -> Iterable[tuple[str, JsonValue]]:
+    variables = draft.document.get("variables")
+    named = as_map(variables).items() if isinstance(variables, Mapping) else ((None, v) for v in as_list(variables))
+    for key, entry in named:
+        variable = as_map(entry)
+        name = as_text(variable.get("name")) or key
+        if name:
+            value = variable.get("value")
+            reset = empty_of_type(as_text(variable.get("type"))) if value is None else to_json(value)
+            yield f"env.{name.removeprefix('env.')}", reset
+
+
+def _form(draft: Draft) -> Iterable[FormField]:
+    entry = next((n for n in draft.nodes.values() if n.spec.kind == "entry"), None)
+    fields: Any = entry.params.inputs if entry else {}
+    for name, value in as_map(fields).items():
+        field = as_map(value)
+        yield FormField(
+            name,
+            as_text(field.get("name")) or name,
+            as_text(field.get("type")) or "line",
+            bool(field.get("optional")),
+            tuple(as_list(field.get("options"))),
+            field.get("value"),
+        )

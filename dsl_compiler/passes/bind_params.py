@@ -1,0 +1,156 @@
+"""Turn every component into a node with typed params."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from dsl_compiler.diagnostics import Reporter, pointer_of
+from dsl_compiler.draft import Draft, RawComponent
+from dsl_compiler.placeholder import placeholder
+from ragflow_lg.ids import NodeId
+from ragflow_lg.plan import ExceptionPolicy, PlanNode
+from ragflow_lg.refs import Reference, ReferenceScope, Template
+from ragflow_lg.spec import ComponentParams, ComponentSpec
+
+__all__ = ["bind_params"]
+
+EDITOR_KEYS = frozenset(
+    """
+    _deprecated_params _feeded_deprecated_params _is_raw_conf _user_feeded_params auto_play custom_header debug_inputs
+    description downstream enablePrologue enable_tips exception_comment form frequencyPenaltyEnabled function_name
+    inputs items llm_filter maxTokensEnabled message_history_window_size next operator parameter presencePenaltyEnabled
+    showStructuredOutput temperatureEnabled tenant_llm_id tips topPEnabled user_id variable
+    """.split()
+)
+"""Keys that editors write for themselves or into every component."""
+
+
+def bind_params(draft: Draft, reporter: Reporter) -> Draft:
+    """Validate all params. A component whose params are wrong becomes a placeholder, for the later checks."""
+    plain = frozenset(draft.components)
+    nodes: dict[NodeId, PlanNode] = {}
+    for id_, component in draft.components.items():
+        scope = ReferenceScope(plain, _is_in_iteration(draft, component))
+        nodes[NodeId(id_)] = _node(component, draft.specs[id_], scope, reporter)
+    return replace(draft, nodes=nodes)
+
+
+def _is_in_iteration(draft: Draft, component: RawComponent) -> bool:
+    """Whether an enclosing region gives out items; walks up at most once through every component."""
+    parent, seen = component.parent, set[str]()
+    while parent and parent in draft.components and parent not in seen:
+        seen.add(parent)
+        spec = draft.specs[parent]
+        if spec.kind == "region" and "items_ref" in spec.params.model_fields:
+            return True
+        parent = draft.components[parent].parent
+    return False
+
+
+def _node(component: RawComponent, spec: ComponentSpec[Any], scope: ReferenceScope, reporter: Reporter) -> PlanNode:
+    given = {key: value for key, value in component.params.items() if not _is_default(key, value, spec)}
+    try:
+        params = spec.params.model_validate(given, context={"scope": scope})
+    except ValidationError as error:
+        for problem in error.errors(include_url=False)[:50]:
+            _report(component, problem, reporter)
+        spec = placeholder(spec.name, is_ready=True)
+        params = spec.params.model_construct(**dict(component.params))
+        return PlanNode(NodeId(component.id), spec, params, component.title, 0, component.pointer)
+    _lint(component, spec, params, reporter)
+    names = spec.output_names(params)
+    declared = params.outputs if isinstance(params.outputs, dict) else {}
+    return PlanNode(
+        NodeId(component.id),
+        spec,
+        params,
+        component.title,
+        0,
+        component.pointer,
+        on_error=ExceptionPolicy(
+            params.exception_method or "",
+            params.exception_default_value,
+            tuple(NodeId(target) for target in params.exception_goto),
+        ),
+        parent=NodeId(component.parent) if component.parent else None,
+        references=tuple(_references(params, ())),
+        outputs=tuple(dict.fromkeys((*spec.outputs.model_fields, *cast("dict[str, Any]", declared), *(names or ())))),
+        extra_attempts=(params.max_retries or 0) if spec.retries else 0,
+        retry_delay_s=params.delay_after_error or 0.0,
+        timeout_s=spec.limit_s(params),
+    )
+
+
+def _is_default(key: str, value: Any, spec: ComponentSpec[Any]) -> bool:
+    """Null stands for "not set": editors write it into fields that have a default."""
+    field = spec.params.model_fields.get(key)
+    return value is None and field is not None and not field.is_required()
+
+
+def _report(component: RawComponent, problem: ErrorDetails, reporter: Reporter) -> None:
+    path = [segment for segment in problem["loc"] if not str(segment).startswith(("function-", "literal["))]
+    given = problem.get("input")
+    shown = "" if problem["type"] == "missing" else f" It is {_shortened(given)}."
+    where = ".".join(str(segment) for segment in path)
+    what = problem["msg"].removeprefix("Value error, ").rstrip(".")
+    reporter.report(
+        "params-invalid",
+        "error",
+        pointer_of(component.params_pointer, path),
+        f"{component.name}.{where}: {what[:1].lower() + what[1:]}.{shown}",
+        hint=f"`ragflow-lg components {component.name}` shows what it accepts.",
+        component=component,
+    )
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _lint(component: RawComponent, spec: ComponentSpec[Any], params: ComponentParams, reporter: Reporter) -> None:
+    for key in params.__pydantic_extra__ or {}:
+        if key not in EDITOR_KEYS and not _accepts_anything(spec):
+            reporter.report(
+                "params-unknown",
+                "info",
+                pointer_of(component.params_pointer, [key]),
+                f"{spec.name} has no parameter {key!r}; it has no effect.",
+                component=component,
+            )
+    for finding in spec.lint(params):
+        reporter.report(
+            finding.code,
+            finding.severity,
+            pointer_of(component.params_pointer, finding.path),
+            finding.message,
+            hint=finding.hint,
+            component=component,
+        )
+
+
+def _accepts_anything(spec: ComponentSpec[Any]) -> bool:
+    return spec.params.model_fields.keys() == ComponentParams.model_fields.keys()
+
+
+def _references(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[Reference, tuple[str | int, ...]]]:
+    """Find every reference in typed params, with its path. Untyped extras hold no references."""
+    if isinstance(value, Reference):
+        yield value, path
+    elif isinstance(value, Template):
+        for reference in value.references:
+            yield reference, path
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _references(getattr(value, name), (*path, name))
+    elif isinstance(value, Mapping):
+        for key, entry in cast("Mapping[str, Any]", value).items():
+            yield from _references(entry, (*path, key))
+    elif isinstance(value, list | tuple):
+        for index, entry in enumerate(cast("list[Any]", value)):
+            yield from _references(entry, (*path, index))

@@ -1,0 +1,76 @@
+"""Rename components that RAGFlow renamed, with the ids and references that carry the old name.
+
+Source: RAGFlow's ``agent/dsl_migration.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from dsl_compiler.diagnostics import Reporter
+from dsl_compiler.draft import Draft, RawComponent
+
+__all__ = ["migrate_names"]
+
+RENAMED = {
+    "Splitter": "TokenChunker",
+    "HierarchicalMerger": "TitleChunker",
+    "PDFGenerator": "DocGenerator",
+    "parallelNode": "Iteration",
+}
+
+_REFERENCE = re.compile(r"(\{+\s*)([A-Za-z0-9:_-]+)(@[A-Za-z0-9_.-]+)(\s*\}+)")
+
+
+def migrate_names(draft: Draft, reporter: Reporter) -> Draft:
+    """Rename; an id ``<OldName>:<rest>`` becomes ``<NewName>:<rest>`` wherever it stands."""
+    ids = {id_: new for id_ in draft.components if (new := _renamed_id(id_)) != id_ and new not in draft.components}
+    if not ids and not any(c.name in RENAMED for c in draft.components.values()):
+        return draft
+    components: dict[str, RawComponent] = {}
+    for component in draft.components.values():
+        name = RENAMED.get(component.name, component.name)
+        if name != component.name:
+            reporter.report(
+                "document-rewritten",
+                "info",
+                component.pointer,
+                f"{component.name} is called {name} today; it was renamed.",
+                component=component,
+            )
+        new_id = ids.get(component.id, component.id)
+        components[new_id] = replace(
+            component,
+            id=new_id,
+            name=name,
+            params=_renamed(component.params, ids),
+            downstream=tuple(ids.get(target, target) for target in component.downstream),
+            parent=ids.get(component.parent, component.parent) if component.parent else None,
+        )
+    return replace(draft, components=components)
+
+
+def _renamed_id(id_: str) -> str:
+    prefix, colon, rest = id_.partition(":")
+    return RENAMED.get(prefix, prefix) + colon + rest if colon else id_
+
+
+def _renamed(value: Any, ids: Mapping[str, str]) -> Any:
+    """Rewrite ids in all texts of a value: whole texts, and references."""
+    if not ids:
+        return value
+    if isinstance(value, str):
+        if value in ids:
+            return ids[value]
+        bare, at, rest = value.partition("@")
+        if at and bare in ids:
+            return ids[bare] + at + rest
+        return _REFERENCE.sub(lambda m: m[1] + ids.get(m[2], m[2]) + m[3] + m[4], value)
+    if isinstance(value, Mapping):
+        return {key: _renamed(entry, ids) for key, entry in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_renamed(entry, ids) for entry in cast("list[Any]", value)]
+    return value

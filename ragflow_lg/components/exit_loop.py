@@ -1,0 +1,32 @@
+"""ExitLoop: leaves the Loop that it stands in."""
+
+from __future__ import annotations
+
+from ragflow_lg.context import RunContext
+from ragflow_lg.errors import ComponentError
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
+
+__all__ = ["exit_loop"]
+
+
+class Params(ComponentParams):
+    """ExitLoop has no parameters of its own."""
+
+
+class Outputs(ComponentOutputs):
+    """Nothing."""
+
+
+@component(
+    "ExitLoop",
+    kind="region_exit",
+    params=Params,
+    outputs=Outputs,
+    timeout_s=None,
+    is_ready=False,
+    description="Leave the Loop at once.",
+    source="agent/component/exit_loop.py",
+)
+async def exit_loop(ctx: RunContext, params: Params) -> Outputs:
+    """Refuse to run: the compiler reports the component before a run can begin."""
+    raise ComponentError("This version cannot run ExitLoop.", node=ctx.node.id)

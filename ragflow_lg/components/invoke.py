@@ -1,0 +1,209 @@
+"""Invoke: an HTTP request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias, cast
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from ragflow_lg.context import RunContext
+from ragflow_lg.errors import ComponentError
+from ragflow_lg.html_text import html_to_text
+from ragflow_lg.refs import Reference, Template
+from ragflow_lg.services import HttpRequest
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, component
+from ragflow_lg.values import JsonValue, to_text
+
+__all__ = ["invoke"]
+
+OWN_TIME_S = 3.0
+"""What a node may take beside its requests, in seconds: RAGFlow's limit for the whole of Invoke."""
+
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_BARE_SCHEME = re.compile(r"(?:https?:?/{0,2})?", re.IGNORECASE)
+_PLAIN_NAME = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def _upper(value: Any) -> Any:
+    return value.strip().upper() if isinstance(value, str) else value
+
+
+def _lower(value: Any) -> Any:
+    return "json" if value is None else value.strip().lower() if isinstance(value, str) else value
+
+
+def _header_map(value: Any) -> Any:
+    """Read the headers: JSON text or an object; values that are no text are written as text, null leaves one out."""
+    if isinstance(value, str):
+        if not value.strip():
+            return {}
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise ValueError("the headers should be a JSON object, such as {\"Accept\": \"text/plain\"}") from None
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ValueError("the headers should be a JSON object of names and values")
+    held = cast("Mapping[str, Any]", value)
+    return {name: entry if isinstance(entry, Template) else to_text(entry) for name, entry in held.items() if entry is not None}
+
+
+def _with_scheme(url: str) -> str:
+    url = url.strip()
+    return url if not url or _SCHEME.match(url) else "http://" + url.lstrip("/")
+
+
+def _proxy_url(value: str) -> str:
+    """Bring a proxy into the form that is both checked and used; blank or a bare scheme means none."""
+    return "" if _BARE_SCHEME.fullmatch(value.strip()) else _with_scheme(value)
+
+
+def _or_blank(value: Any) -> Any:
+    return "" if value is None else value
+
+
+def _filled(url: Template) -> Template:
+    if not url.source.strip():
+        raise ValueError("the URL is missing")
+    return url
+
+
+class Variable(BaseModel):
+    """One argument of the request: ``ref`` counts before ``value``."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True, defer_build=True)
+
+    key: str = ""
+    ref: Annotated[Reference | str | None, Field(union_mode="left_to_right")] = None
+    value: Annotated[Template | JsonValue, Field(union_mode="left_to_right")] = None
+
+
+Method: TypeAlias = Literal["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
+
+
+class Params(ComponentParams):
+    """Parameters of Invoke. ``timeout`` is in seconds, for each attempt."""
+
+    url: Annotated[Template, AfterValidator(_filled)]
+    method: Annotated[Method, BeforeValidator(_upper)] = "GET"
+    headers: Annotated[dict[str, Template], BeforeValidator(_header_map)] = Field(default_factory=dict[str, Template])
+    variables: OneOrMany[Variable] = Field(default_factory=list[Variable])
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
+    proxy: Annotated[str, BeforeValidator(_or_blank), AfterValidator(_proxy_url)] = ""
+    clean_html: bool | None = False
+    datatype: Annotated[Literal["json", "formdata"], BeforeValidator(_lower)] = "json"
+
+
+class Outputs(ComponentOutputs):
+    """``result`` is the answer's text, whatever its status; the other two are ours, RAGFlow has none."""
+
+    result: str = ""
+    status_code: int = 0
+    headers: dict[str, str] = Field(default_factory=dict[str, str])
+
+
+def _limit_s(params: Params) -> float:
+    return OWN_TIME_S + params.timeout * (1 + (params.max_retries or 0))
+
+
+@component(
+    "Invoke",
+    params=Params,
+    outputs=Outputs,
+    timeout_s=_limit_s,
+    retries=True,
+    description="Send an HTTP request and give the answer's text.",
+    source="agent/component/invoke.py",
+)
+async def invoke(ctx: RunContext, params: Params) -> Outputs:
+    """Send the variables as query string (GET, HEAD), else as JSON body or form."""
+    request = _request(ctx, params)
+    shown = {v.ref.text for v in params.variables if isinstance(v.ref, Reference)}
+    # As in RAGFlow, and because URL and headers often hold keys.
+    for name in ctx.inputs.keys() - shown:
+        del ctx.inputs[name]
+    response = await ctx.services.http.send(request)
+    result = response.text
+    if params.clean_html:
+        try:
+            result = await asyncio.to_thread(html_to_text, result)
+        except ValueError as error:
+            raise ComponentError(str(error), node=ctx.node.id) from None
+    return Outputs(result=result, status_code=response.status, headers=dict(response.headers))
+
+
+def _request(ctx: RunContext, params: Params) -> HttpRequest:
+    arguments = {v.key: _argument(ctx, v) for v in params.variables if v.key}
+    in_url = params.method in ("GET", "HEAD")
+    in_form = not in_url and params.datatype == "formdata"
+    # A DELETE without arguments has no body: some servers refuse an empty one.
+    in_body = not in_url and not in_form and (bool(arguments) or params.method != "DELETE")
+    texts = {} if in_body else {key: to_text(value) for key, value in arguments.items()}
+    url = _CONTROL.sub(lambda match: f"%{ord(match[0]):02X}", _with_scheme(ctx.text(params.url)))
+    return HttpRequest(
+        params.method,
+        url,
+        {name: _header(ctx, value) for name, value in params.headers.items()},
+        query=texts if in_url else {},
+        json={key: _read_json(value) for key, value in arguments.items()} if in_body else None,
+        form=texts if in_form else None,
+        proxy=params.proxy,
+        timeout_s=params.timeout,
+    )
+
+
+def _argument(ctx: RunContext, variable: Variable) -> JsonValue:
+    """Give the reference's value unless it is null, else ``value``, else the text of ``ref``."""
+    if isinstance(variable.ref, Reference):
+        value = ctx.value(variable.ref)
+        if value == "" and not _is_known(ctx, variable.ref):
+            raise ComponentError(f"Can't find variable: {variable.ref.text!r}", node=ctx.node.id)
+        if value is not None:
+            return value
+    given = ctx.text(variable.value) if isinstance(variable.value, Template) else variable.value
+    return given if given not in (None, "") else str(variable.ref or "")
+
+
+def _is_known(ctx: RunContext, reference: Reference) -> bool:
+    """Tell whether the reference names something: a component, or a global or a part of one."""
+    if reference.kind != "global":
+        return reference.node in ctx.plan.nodes
+    parts = reference.key.split(".")
+    return any(ctx.global_value(".".join(parts[:end])) is not None for end in range(2, len(parts) + 1))
+
+
+def _read_json(value: JsonValue) -> JsonValue:
+    """Give what a text says if it is JSON. RAGFlow does so in query strings and forms too, where it loses ``1.0``."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _header(ctx: RunContext, template: Template) -> str:
+    """Render a header value; what names nothing stays as it is written."""
+    return "".join(
+        _PLAIN_NAME.sub(lambda match: _plain(ctx, match), segment) if isinstance(segment, str) else _known(ctx, segment)
+        for segment in template.segments
+    )
+
+
+def _plain(ctx: RunContext, match: re.Match[str]) -> str:
+    value = ctx.global_value(match[1])
+    return match[0] if value is None else to_text(value)
+
+
+def _known(ctx: RunContext, reference: Reference) -> str:
+    return to_text(ctx.value(reference)) if _is_known(ctx, reference) else f"{{{reference.text}}}"

@@ -1,0 +1,38 @@
+"""IterationItem: the start of each round of an Iteration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ragflow_lg.context import RunContext
+from ragflow_lg.errors import ComponentError
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
+
+__all__ = ["iteration_item"]
+
+
+class Params(ComponentParams):
+    """IterationItem has no parameters of its own."""
+
+
+class Outputs(ComponentOutputs):
+    """What the round works on."""
+
+    item: Any = None
+    result: Any = None
+    index: int = 0
+
+
+@component(
+    "IterationItem",
+    kind="region_item",
+    params=Params,
+    outputs=Outputs,
+    timeout_s=None,
+    is_ready=False,
+    description="Start of each round of an Iteration.",
+    source="agent/component/iterationitem.py",
+)
+async def iteration_item(ctx: RunContext, params: Params) -> Outputs:
+    """Refuse to run: the compiler reports the component before a run can begin."""
+    raise ComponentError("This version cannot run IterationItem.", node=ctx.node.id)

@@ -1,0 +1,32 @@
+"""LoopItem: the start of each round of a Loop."""
+
+from __future__ import annotations
+
+from ragflow_lg.context import RunContext
+from ragflow_lg.errors import ComponentError
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
+
+__all__ = ["loop_item"]
+
+
+class Params(ComponentParams):
+    """LoopItem has no parameters of its own."""
+
+
+class Outputs(ComponentOutputs):
+    """Nothing."""
+
+
+@component(
+    "LoopItem",
+    kind="region_item",
+    params=Params,
+    outputs=Outputs,
+    timeout_s=None,
+    is_ready=False,
+    description="Start of each round of a Loop.",
+    source="agent/component/loopitem.py",
+)
+async def loop_item(ctx: RunContext, params: Params) -> Outputs:
+    """Refuse to run: the compiler reports the component before a run can begin."""
+    raise ComponentError("This version cannot run LoopItem.", node=ctx.node.id)

@@ -1,0 +1,78 @@
+"""StringTransform: splits a text, or merges values into one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from pydantic import Field
+
+from ragflow_lg.context import RunContext
+from ragflow_lg.diagnostics import Finding
+from ragflow_lg.errors import ComponentError
+from ragflow_lg.refs import Template
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, OptionalReference, component
+from ragflow_lg.templates import has_jinja, render, syntax_error
+from ragflow_lg.values import JsonValue, to_text
+
+__all__ = ["string_transform"]
+
+
+class Params(ComponentParams):
+    """Parameters of StringTransform."""
+
+    method: Literal["split", "merge"] = "split"
+    split_ref: OptionalReference = None
+    """The text to split."""
+    script: Template = Template("", ())
+    """The text to merge values into."""
+    delimiters: OneOrMany[str] = Field(default_factory=lambda: [","], min_length=1)
+    """Where to split; the first one joins lists on merge."""
+
+
+class Outputs(ComponentOutputs):
+    """``result``: a list of pieces after ``split``, a text after ``merge``."""
+
+    result: Any = None
+
+
+def _lint(params: Params) -> Iterable[Finding]:
+    if params.method == "split" and params.split_ref is None:
+        yield Finding("params-invalid", "warning", ("split_ref",), "There is nothing to split: split_ref is empty.")
+    if params.method == "merge" and has_jinja(params.script) and (problem := syntax_error(params.script)):
+        yield Finding("template-invalid", "warning", ("script",), f"The Jinja template cannot be read: {problem}.")
+
+
+@component(
+    "StringTransform",
+    params=Params,
+    outputs=Outputs,
+    lint=_lint,
+    description="Split a text into a list, or merge values into a text.",
+    source="agent/component/string_transform.py",
+)
+async def string_transform(ctx: RunContext, params: Params) -> Outputs:
+    """Split or merge."""
+    if params.method == "split":
+        return Outputs(result=_split(ctx, params))
+    values = {reference.text: _joined(ctx.value(reference), params) for reference in params.script.references}
+    if has_jinja(params.script):
+        return Outputs(result=await render(params.script, {r.text: ctx.value(r) for r in params.script.references}))
+    return Outputs(result="".join(s if isinstance(s, str) else values[s.text] for s in params.script.segments))
+
+
+def _split(ctx: RunContext, params: Params) -> list[str]:
+    text = ctx.value(params.split_ref) if params.split_ref else ""
+    if text is None:
+        text = ""
+    if not isinstance(text, str):
+        raise ComponentError(f"The input variable is not a text but {type(text).__name__}.", node=ctx.node.id)
+    pattern = "|".join(re.escape(delimiter) for delimiter in params.delimiters if delimiter)
+    return re.split(pattern, text) if pattern else [text]
+
+
+def _joined(value: JsonValue, params: Params) -> str:
+    if isinstance(value, list) and params.delimiters[0]:
+        return params.delimiters[0].join(to_text(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
+    return to_text(value)

@@ -1,0 +1,65 @@
+"""VariableAggregator: takes the first candidate that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from ragflow_lg.context import RunContext
+from ragflow_lg.refs import Reference
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
+from ragflow_lg.values import JsonValue
+
+__all__ = ["variable_aggregator"]
+
+
+def _reference_of(value: Any) -> Any:
+    return cast("dict[str, Any]", value).get("value") if isinstance(value, dict) else value
+
+
+class Group(BaseModel):
+    """Candidates for one output."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True, arbitrary_types_allowed=True)
+
+    group_name: Annotated[str, Field(min_length=1)]
+    variables: Annotated[list[Annotated[Reference, BeforeValidator(_reference_of)]], Field(min_length=1)]
+
+
+class Params(ComponentParams):
+    """Parameters of VariableAggregator."""
+
+    groups: list[Group] = Field(min_length=1)
+
+
+class Outputs(ComponentOutputs):
+    """One output per group; none for a group without a value."""
+
+
+def _names(params: Params) -> Iterable[str]:
+    return [group.group_name for group in params.groups]
+
+
+@component(
+    "VariableAggregator",
+    params=Params,
+    outputs=Outputs,
+    output_names=_names,
+    timeout_s=3.0,
+    description="Take, for each group, the first variable that has a value.",
+    source="agent/component/variable_assigner.py",
+)
+async def variable_aggregator(ctx: RunContext, params: Params) -> Outputs:
+    """Skip null, empty text, empty lists and empty maps; unlike RAGFlow, 0 and false are values."""
+    found: dict[str, JsonValue] = {}
+    for group in params.groups:
+        for reference in group.variables:
+            if reference.kind == "output" and reference.node not in ctx.plan.nodes:
+                continue
+            value = ctx.value(reference)
+            if value is not None and value not in ("", [], {}):
+                found[group.group_name] = value
+                break
+    return Outputs(**found)

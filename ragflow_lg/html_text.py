@@ -1,0 +1,105 @@
+"""HTML as readable lines of text."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+
+__all__ = ["MAX_HTML_CHARS", "html_to_text"]
+
+MAX_HTML_CHARS = 4 * 1024 * 1024
+"""Longest page that is read, in characters."""
+
+_HIDDEN = {"head", "noscript", "script", "style", "svg", "template", "title"}
+_HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+_TABLE_PARTS = {"caption", "table", "tbody", "td", "tfoot", "th", "thead", "tr"}
+_SPANS = ("colspan", "rowspan")
+_BLOCKS = {
+    *("address", "article", "aside", "blockquote", "body", "br", "center", "dd", "details", "dialog", "div", "dl"),
+    *("dt", "fieldset", "figcaption", "figure", "footer", "form", "header", "hgroup", "hr", "legend", "li", "main"),
+    *("menu", "nav", "ol", "option", "p", "pre", "section", "summary", "ul", *_HEADINGS),
+}
+
+
+def html_to_text(page: str) -> str:
+    """Give the text of a page: a line for each block, ``#`` before headings, tables as bare markup on one line.
+
+    Source of the form: RAGFlow's ``deepdoc/parser/html_parser.py``. The page is read as a stream of tags in linear
+    time. A parser that builds HTML5 trees would not do: 90 kB of crossed ``font`` and ``table`` tags become
+    8 million nodes. CPU-bound; call it in a thread.
+
+    Raises:
+        ValueError: if the page is longer than `MAX_HTML_CHARS`.
+    """
+    if len(page) > MAX_HTML_CHARS:
+        raise ValueError(f"The page has {len(page):,} characters; at most {MAX_HTML_CHARS:,} can be turned into text.")
+    from lxml import etree
+
+    lines = _Lines()
+    parser = etree.HTMLParser(target=lines, encoding="utf-8", huge_tree=True)
+    parser.feed(b"<body>" + page.encode("utf-8", "replace"))
+    parser.close()
+    return "\n".join(lines.done)
+
+
+class _Lines:
+    """Collects lines from the events of lxml's parser, which closes every tag it opens."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self._parts: list[str] = []
+        self._prefix = ""
+        self._hidden = 0
+        self._tables = 0
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._hidden or tag in _HIDDEN:
+            self._hidden += 1
+            return
+        if tag == "table":
+            if not self._tables:
+                self._break()
+            self._tables += 1
+        if self._tables:
+            self._parts.append(_opening(tag, attributes) if tag in _TABLE_PARTS else _gap(tag))
+        elif tag in _BLOCKS:
+            self._break()
+            self._prefix = _HEADINGS.get(tag, self._prefix)
+
+    def end(self, tag: str) -> None:
+        if self._hidden:
+            self._hidden -= 1
+        elif self._tables:
+            self._parts.append(f"</{tag}>" if tag in _TABLE_PARTS else _gap(tag))
+            if tag == "table":
+                self._tables -= 1
+                if not self._tables:
+                    self._break()
+        elif tag in _BLOCKS:
+            self._break()
+            self._prefix = "" if tag in _HEADINGS else self._prefix
+
+    def data(self, text: str) -> None:
+        if not self._hidden:
+            self._parts.append(html.escape(text, quote=False) if self._tables else text)
+
+    def comment(self, text: str) -> None:
+        """Leave comments out."""
+
+    def close(self) -> None:
+        self._break()
+
+    def _break(self) -> None:
+        line = " ".join("".join(self._parts).split())
+        self._parts.clear()
+        if line:
+            self.done.append(self._prefix + line)
+
+
+def _gap(tag: str) -> str:
+    return " " if tag in _BLOCKS else ""
+
+
+def _opening(tag: str, attributes: Mapping[str, str]) -> str:
+    spans = "".join(f' {name}="{html.escape(attributes[name])}"' for name in _SPANS if name in attributes)
+    return f"<{tag}{spans}>"
