@@ -34,9 +34,14 @@ def _is_equal(left: JsonValue, right: JsonValue) -> bool:
     if isinstance(left, int | float):
         number = _number(right)
         return number is not None and left == number
-    if left is None:
-        return right in (None, "")
     return left == right
+
+
+def _contains(whole: JsonValue, part: JsonValue) -> bool:
+    """Whether the text of ``whole`` has that of ``part`` in it; a list also has what one of its items is."""
+    if isinstance(whole, list) and any(_folded(item) == _folded(part) for item in whole):  # pyright: ignore[reportUnknownVariableType]
+        return True
+    return _folded(part) in _folded(whole)
 
 
 def _ordered(test: Callable[[float | str, float | str], bool]) -> Callable[[JsonValue, JsonValue], bool]:
@@ -50,8 +55,8 @@ def _ordered(test: Callable[[float | str, float | str], bool]) -> Callable[[Json
 
 
 OPERATORS: Mapping[str, Callable[[JsonValue, JsonValue], bool]] = {
-    "contains": lambda a, b: _folded(b) in _folded(a),
-    "not contains": lambda a, b: _folded(b) not in _folded(a),
+    "contains": lambda a, b: _contains(a, b),
+    "not contains": lambda a, b: not _contains(a, b),
     "start with": lambda a, b: _folded(a).startswith(_folded(b)),
     "end with": lambda a, b: _folded(a).endswith(_folded(b)),
     "empty": lambda a, b: not a,

@@ -16,7 +16,7 @@ from ragflow_lg.context import RunContext, TurnContext
 from ragflow_lg.errors import CANCELLED_TEXT, NodeTimeoutError, RagflowLgError, RunCancelled, UndeclaredTargetError
 from ragflow_lg.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.ids import NodeId
-from ragflow_lg.plan import Plan, PlanNode
+from ragflow_lg.plan import STREAMED_OUTPUT, Plan, PlanNode
 from ragflow_lg.spec import ComponentOutputs
 from ragflow_lg.state import TurnRequest, output_patch
 from ragflow_lg.values import JsonValue, to_json, to_text
@@ -100,7 +100,7 @@ async def _run(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> Outc
             await asyncio.sleep(node.retry_delay_s)
         try:
             outputs = await _attempt(node, ctx, turn)
-            return _routed(program, outputs)
+            return _routed(program, {**program.blank, **outputs})
         except RunCancelled as cancelled:
             return Outcome({**program.blank, **ctx.partial, ERROR: str(cancelled)}, str(cancelled), is_halting=True)
         except UndeclaredTargetError:
@@ -129,6 +129,7 @@ async def _attempt(node: PlanNode, ctx: RunContext, turn: TurnContext) -> dict[s
         raise
     finally:
         turn.leave(scope)
+        ctx.scope = None
     return _plain(result)
 
 
@@ -152,10 +153,9 @@ def _failed(program: NodeProgram, ctx: RunContext, text: str) -> Outcome:
     """Apply ``exception_*``: goto, then default value, then stop. Source: RAGFlow's ``agent/canvas.py``."""
     node, policy = program.node, program.node.on_error
     if policy.method == "comment" and policy.default and not policy.goto:
-        # The default value is the result: silently, and under both names that readers look for.
-        outputs = {**program.blank, **ctx.partial, "result": policy.default}
-        if "content" in outputs:
-            outputs["content"] = policy.default
+        # The default value silently takes the place of what the node would have given.
+        key = STREAMED_OUTPUT if node.spec.kind == "model" else "result"
+        outputs = {**program.blank, **ctx.partial, key: policy.default}
         return Outcome(to_json(outputs), targets=_default_targets(node))
     outputs = to_json({**program.blank, **ctx.partial, ERROR: text})
     if policy.jumps:

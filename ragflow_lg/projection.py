@@ -22,6 +22,7 @@ from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import STREAMED_OUTPUT, Plan
 from ragflow_lg.refs import Reference
 from ragflow_lg.state import look_up
+from ragflow_lg.thinking import CLOSE, OPEN, split_thinking
 from ragflow_lg.values import JsonValue, to_text
 
 __all__ = ["Projection"]
@@ -208,8 +209,7 @@ class Projection:
 
     def _show(self, show: _Show) -> Iterator[wire.WireEvent]:
         if show.segments is None:
-            if text := "".join(show.known.values()):
-                yield wire.Message(text)
+            yield from _frames("".join(show.known.values()))
             show.known.clear()
             return
         while show.at < len(show.segments):
@@ -225,8 +225,7 @@ class Projection:
                 text = self._text(show, segment)
                 if text is None:
                     return
-                if text:
-                    yield wire.Message(text)
+                yield from _frames(text)
             show.at, show.shown = show.at + 1, 0
 
     def _answer_for(self, show: _Show, segment: str | Reference) -> _Answer | None:
@@ -308,9 +307,15 @@ class Projection:
         )
 
 
+def _frames(text: str) -> Iterator[wire.Message]:
+    """Give the frames of a text; thinking sections in it are marked."""
+    for piece, mark in split_thinking(text):
+        yield wire.Message(piece, start_to_think=mark == "start", end_to_think=mark == "end")
+
+
 def _frame(delta: Delta) -> wire.Message:
     return wire.Message(delta.text, start_to_think=delta.mark == "start", end_to_think=delta.mark == "end")
 
 
 def _tagged(delta: Delta) -> str:
-    return {"start": "<think>", "end": "</think>"}.get(delta.mark, delta.text)
+    return {"start": OPEN, "end": CLOSE}.get(delta.mark, delta.text)

@@ -63,7 +63,6 @@ def _node(component: RawComponent, spec: ComponentSpec[Any], scope: ReferenceSco
         params = spec.params.model_construct(**dict(component.params))
         return PlanNode(NodeId(component.id), spec, params, component.title, 0, component.pointer)
     _lint(component, spec, params, reporter)
-    names = spec.output_names(params)
     declared = params.outputs if isinstance(params.outputs, dict) else {}
     return PlanNode(
         NodeId(component.id),
@@ -79,7 +78,7 @@ def _node(component: RawComponent, spec: ComponentSpec[Any], scope: ReferenceSco
         ),
         parent=NodeId(component.parent) if component.parent else None,
         references=tuple(_references(params, ())),
-        outputs=tuple(dict.fromkeys((*spec.outputs.model_fields, *cast("dict[str, Any]", declared), *(names or ())))),
+        outputs=tuple(dict.fromkeys((*spec.outputs.model_fields, *cast("dict[str, Any]", declared)))),
         extra_attempts=(params.max_retries or 0) if spec.retries else 0,
         retry_delay_s=params.delay_after_error or 0.0,
         timeout_s=spec.limit_s(params),

@@ -78,9 +78,10 @@ def _problem(
     if f"{reference.node}@{reference.key}" in assigned:
         return None
     names = read.spec.output_names(read.params)
-    if names is not None and reference.key not in read.outputs and reference.key not in _ALWAYS:
-        near = get_close_matches(reference.key, read.outputs, n=2)
-        listed = ", ".join(read.outputs) or "none"
+    known = [*read.outputs, *(names or ())]
+    if names is not None and reference.key not in known and reference.key not in _ALWAYS:
+        near = get_close_matches(reference.key, known, n=2)
+        listed = ", ".join(known) or "none"
         hint = f"Did you mean {' or '.join(near)}?" if near else f"Its outputs: {listed}."
         message = f"{read.spec.name} {reference.node!r} has no output {reference.key!r}; it reads as empty."
         return "reference-unknown-output", message, hint

@@ -53,7 +53,7 @@ async def begin(ctx: RunContext, params: Params) -> Outputs:
     """Take the webhook's payload, or the submitted fields, or fill the form from the query."""
     if params.mode == "Webhook" and (payload := ctx.request.get("payload")):
         ctx.inputs["request"] = payload.get("input")
-        return Outputs(**{name: payload.get(name) for name in ("query", "headers", "body")})
+        return Outputs(**{name: payload[name] for name in ("query", "headers", "body") if name in payload})
     outputs: dict[str, JsonValue] = {}
     for name, submitted in _submitted(ctx, params).items():
         declared = params.inputs.get(name)

@@ -104,7 +104,7 @@ Maps = list[dict[str, JsonValue]]
 
 
 def _select(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
-    return [{key: held[key] for key in params.select_keys if key in held} for held in maps]
+    return [{key: value for key, value in held.items() if key in params.select_keys} for held in maps]
 
 
 def _remove(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:

@@ -163,7 +163,10 @@ def _rank(value: JsonValue) -> tuple[int, Any]:
 
 
 def _drop_duplicates(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
-    return list({_identity(value): value for value in reversed(values)}.values())[::-1]
+    kept: dict[str, Any] = {}
+    for value in values:
+        kept.setdefault(_identity(value), value)
+    return list(kept.values())
 
 
 def _identity(value: JsonValue) -> str:

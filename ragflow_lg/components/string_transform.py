@@ -58,7 +58,7 @@ async def string_transform(ctx: RunContext, params: Params) -> Outputs:
         return Outputs(result=_split(ctx, params))
     values = {reference.text: _joined(ctx.value(reference), params) for reference in params.script.references}
     if has_jinja(params.script):
-        return Outputs(result=await render(params.script, {r.text: ctx.value(r) for r in params.script.references}))
+        return Outputs(result=await render(params.script, values))
     return Outputs(result="".join(s if isinstance(s, str) else values[s.text] for s in params.script.segments))
 
 
@@ -67,7 +67,7 @@ def _split(ctx: RunContext, params: Params) -> list[str]:
     if text is None:
         text = ""
     if not isinstance(text, str):
-        raise ComponentError(f"The input variable is not a text but {type(text).__name__}.", node=ctx.node.id)
+        raise ComponentError(f"The input variable is not a text: it is {to_text(text)[:60]!r}.", node=ctx.node.id)
     pattern = "|".join(re.escape(delimiter) for delimiter in params.delimiters if delimiter)
     return re.split(pattern, text) if pattern else [text]
 

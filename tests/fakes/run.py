@@ -51,7 +51,7 @@ async def run_component(
 ) -> Result:
     """Run ``spec`` as node ``node`` beside finished nodes with the given ``outputs``."""
     bound = bind(spec, params or {}, outputs)
-    declared = tuple(dict.fromkeys([*spec.outputs.model_fields, *(bound.outputs or {}), *(spec.output_names(bound) or ())]))
+    declared = tuple(dict.fromkeys([*spec.outputs.model_fields, *(bound.outputs or {})]))
     node = PlanNode(
         NodeId("node"),
         spec,
