@@ -11,6 +11,14 @@ from ragflow_lg.spec import ComponentParams
 
 __all__ = ["ChatParams", "Number", "WholeNumber", "renamed"]
 
+_FLAGS = {
+    "temperature": "temperatureEnabled",
+    "top_p": "topPEnabled",
+    "presence_penalty": "presencePenaltyEnabled",
+    "frequency_penalty": "frequencyPenaltyEnabled",
+    "max_tokens": "maxTokensEnabled",
+}
+
 
 def _blank_as_zero(value: Any) -> Any:
     return 0 if value is None or (isinstance(value, str) and not value.strip()) else value
@@ -30,31 +38,31 @@ class ChatParams(ComponentParams):
     Source: RAGFlow's ``agent/component/llm.py``.
     """
 
-    llm_id: Annotated[str, BeforeValidator(lambda value: "" if value is None else value)] = ""
+    llm_id: str | None = ""
     """``model@Provider``, ``model@instance@Provider``, or ``""`` for the default model."""
     temperature: Number = 0.0
     top_p: Number = 0.0
     presence_penalty: Number = 0.0
     frequency_penalty: Number = 0.0
     max_tokens: WholeNumber = 0
-    temperature_enabled: Any = Field(None, alias="temperatureEnabled")
-    top_p_enabled: Any = Field(None, alias="topPEnabled")
-    presence_penalty_enabled: Any = Field(None, alias="presencePenaltyEnabled")
-    frequency_penalty_enabled: Any = Field(None, alias="frequencyPenaltyEnabled")
-    max_tokens_enabled: Any = Field(None, alias="maxTokensEnabled")
-    thinking: Annotated[str, BeforeValidator(lambda value: "" if value is None else value)] = ""
-    """``enabled`` or ``disabled``, where the endpoint knows it; ``""`` and ``default`` leave it to the model."""
+    temperatureEnabled: Any = None
+    topPEnabled: Any = None
+    presencePenaltyEnabled: Any = None
+    frequencyPenaltyEnabled: Any = None
+    maxTokensEnabled: Any = None
+    thinking: str | None = ""
+    """``enabled`` or ``disabled``, where the endpoint knows it; blank and ``default`` leave it to the model."""
 
     @property
     def sampling(self) -> dict[str, float | int]:
-        """What to send to the model: temperatures from 0, all other values above 0."""
-        sent: dict[str, float | int] = {}
-        if self.temperature_enabled and self.temperature >= 0:
-            sent["temperature"] = self.temperature
-        for name in ("top_p", "presence_penalty", "frequency_penalty", "max_tokens"):
-            if getattr(self, f"{name}_enabled") and (value := getattr(self, name)) > 0:
-                sent[name] = value
-        return sent
+        """What is sent to the model: a temperature from 0, other values above 0."""
+        sent = {name: getattr(self, name) for name, flag in _FLAGS.items() if getattr(self, flag)}
+        return {name: value for name, value in sent.items() if value > 0 or (name == "temperature" and value == 0)}
+
+    @property
+    def thinking_mode(self) -> str:
+        """``thinking``, or ``""`` where it is left to the model."""
+        return "" if self.thinking in (None, "default") else self.thinking
 
 
 def renamed(params: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

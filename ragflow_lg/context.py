@@ -127,6 +127,7 @@ class RunContext:
         "_turn",
         "deltas",
         "end",
+        "feedback",
         "global_updates",
         "inputs",
         "node",
@@ -167,6 +168,8 @@ class RunContext:
         self.visits: dict[str, int] = {}
         self.deltas = 0
         """How many deltas this visit has shown; an answer that was shown is not asked for again."""
+        self.feedback: list[dict[str, str]] = []
+        """Messages that a failed attempt leaves for the next one of this visit: a model's answer, and what is wrong with it."""
 
     @property
     def services(self) -> Services:

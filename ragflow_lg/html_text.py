@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import importlib
 from collections.abc import Mapping
+from typing import Any
 
 __all__ = ["MAX_HTML_CHARS", "html_to_text"]
 
@@ -33,8 +35,7 @@ def html_to_text(page: str) -> str:
     """
     if len(page) > MAX_HTML_CHARS:
         raise ValueError(f"The page has {len(page):,} characters; at most {MAX_HTML_CHARS:,} can be turned into text.")
-    from lxml import etree
-
+    etree: Any = importlib.import_module("lxml.etree")  # slow to load, and without types
     lines = _Lines()
     parser = etree.HTMLParser(target=lines, encoding="utf-8", huge_tree=True)
     parser.feed(b"<body>" + page.encode("utf-8", "replace"))

@@ -152,7 +152,7 @@ def _routed(program: NodeProgram, outputs: dict[str, JsonValue]) -> Outcome:
 def _failed(program: NodeProgram, ctx: RunContext, text: str) -> Outcome:
     """Apply ``exception_*``: goto, then default value, then stop. Source: RAGFlow's ``agent/canvas.py``."""
     node, policy = program.node, program.node.on_error
-    if policy.method == "comment" and policy.default and not policy.goto:
+    if policy.method == "comment" and policy.default and not policy.goto and not node.spec.shows_default:
         # The default value silently takes the place of what the node would have given.
         key = STREAMED_OUTPUT if node.spec.kind == "model" else "result"
         outputs = {**program.blank, **ctx.partial, key: policy.default}

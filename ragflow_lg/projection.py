@@ -22,7 +22,7 @@ from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import STREAMED_OUTPUT, Plan
 from ragflow_lg.refs import Reference
 from ragflow_lg.state import look_up
-from ragflow_lg.thinking import CLOSE, OPEN, split_thinking
+from ragflow_lg.thinking import Part, split_thinking
 from ragflow_lg.values import JsonValue, to_text
 
 __all__ = ["Projection"]
@@ -318,4 +318,4 @@ def _frame(delta: Delta) -> wire.Message:
 
 
 def _tagged(delta: Delta) -> str:
-    return {"start": OPEN, "end": CLOSE}.get(delta.mark, delta.text)
+    return Part(delta.text, delta.mark).source

@@ -1,114 +1,177 @@
-"""Messages for a chat model: the view of the history, attachments, fitting into the context.
+"""What a chat model is asked: history, prompts, images, and all of it fitted into the model's context.
 
-Sources: RAGFlow's ``agent/component/llm.py`` and ``agent/canvas.py``.
+Source of the rules: RAGFlow's ``agent/component/llm.py`` and ``rag/prompts/generator.py``.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
 
+from ragflow_lg.context import RunContext
+from ragflow_lg.errors import ComponentError
+from ragflow_lg.refs import Template
 from ragflow_lg.values import JsonValue, to_text
 
-__all__ = ["append_to_last_user", "cut_sections", "estimate_tokens", "fit", "history_view", "images_in", "join_prompts"]
+__all__ = [
+    "ChatMessage",
+    "Collected",
+    "chat_template_kwargs",
+    "cut_overrides",
+    "estimate_tokens",
+    "fit",
+    "history_view",
+    "join_prompts",
+    "shorten",
+]
 
-ChatMessage = dict[str, str]
-"""``{"role": "user" | "assistant", "content": text}``."""
+logger = logging.getLogger(__name__)
+
+ChatMessage: TypeAlias = dict[str, str]
+"""``{"role": "user"|"assistant", "content": text}``."""
 
 CONTEXT_SHARE = 0.97
-"""Share of the model's context that a request may fill."""
+"""Part of the model's context that a request may fill, by an estimate of its tokens."""
 
-_SECTION_NAMES = (
-    "TASK_ANALYSIS",
-    "PLAN_GENERATION",
-    "REFLECTION",
-    "CONTEXT_SUMMARY",
-    "CONTEXT_RANKING",
-    "CITATION_GUIDELINES",
+_CHARS_PER_TOKEN = 4
+_WIDE = re.compile(
+    "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
 )
-_SECTIONS = re.compile("|".join(rf"<{n}>.*?</{n}>" for n in _SECTION_NAMES), re.DOTALL | re.IGNORECASE)
-_WIDE = re.compile(r"[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
-_IMAGE = re.compile(r"data:image/[\w.+-]+;base64,[A-Za-z0-9+/=]+")
+_SECTIONS = "TASK_ANALYSIS|PLAN_GENERATION|REFLECTION|CONTEXT_SUMMARY|CONTEXT_RANKING|CITATION_GUIDELINES"
+_SECTION_TAG = re.compile(rf"<(/?)({_SECTIONS})>", re.IGNORECASE)
+_FILES = "sys.files"
+_MAX_DEPTH = 64
+
+
+# History
 
 
 def history_view(history: Sequence[Sequence[Any]], window: int) -> list[ChatMessage]:
-    """Give the last ``2 * window`` entries as messages, this turn's user entry among them.
+    """Give the last ``2 * window`` entries as messages, this turn's user entry last; none for a window of 0.
 
-    A payload map stands for its ``content``.
+    Of an outputs map its ``content`` is told, or ``""`` if it has none.
     """
     if window <= 0:
         return []
-    return [{"role": str(role), "content": _content(payload)} for role, payload in history[-2 * window :]]
+    return [{"role": role, "content": _told(payload)} for role, payload in history[-2 * window :]]
 
 
-def _content(payload: JsonValue) -> str:
-    if isinstance(payload, Mapping):
-        return to_text(cast("Mapping[str, Any]", payload).get("content"))
-    return to_text(payload)
+def _told(payload: JsonValue) -> str:
+    return to_text(cast("dict[str, Any]", payload).get("content") if isinstance(payload, dict) else payload)
 
 
-def join_prompts(view: Sequence[ChatMessage], prompts: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Put prompts behind the earlier turns. An earlier entry of the first prompt's role right before it gives way."""
-    earlier = list(view[:-1])
+def join_prompts(earlier: Sequence[ChatMessage], prompts: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Put the prompts behind the earlier messages.
+
+    An earlier last message of the same role as the first prompt gives way to it: roles take turns.
+    """
     if earlier and prompts and earlier[-1]["role"] == prompts[0]["role"]:
-        earlier.pop()
+        earlier = earlier[:-1]
     return [*earlier, *prompts]
 
 
-def append_to_last_user(messages: Sequence[ChatMessage], texts: Iterable[str]) -> list[ChatMessage]:
-    """Put texts behind the last user message, parted by blank lines."""
-    found = [dict(message) for message in messages]
-    for message in reversed(found):
-        if message["role"] == "user":
-            message["content"] = "\n\n".join([message["content"], *texts])
-            break
-    return found
+# Values and images
 
 
-def images_in(value: JsonValue) -> list[str]:
-    """Give the images (``data:`` URIs) found anywhere in a value, each once."""
-    return list(dict.fromkeys(_IMAGE.findall(to_text(value))))
+@dataclass(slots=True)
+class Collected:
+    """Renders prompts and collects the images that their values hold, each once."""
+
+    ctx: RunContext
+    images: list[str] = field(default_factory=list[str])
+
+    def text(self, template: Template) -> str:
+        """Render a template in one pass, without the ``data:image/…`` values in it."""
+        return "".join(s if isinstance(s, str) else to_text(self.take(self.ctx.value(s))) for s in template.segments)
+
+    def take(self, value: JsonValue, depth: int = 0) -> JsonValue:
+        """Give the value without its images: an image alone becomes ``""``, one in a list or map goes."""
+        if _is_image(value):
+            if value not in self.images:
+                self.images.append(value)
+            return ""
+        if depth > _MAX_DEPTH:
+            return value
+        if isinstance(value, list):
+            entries = [(_is_image(v), self.take(v, depth + 1)) for v in cast("list[Any]", value)]
+            return [v for was_image, v in entries if not was_image]
+        if isinstance(value, dict):
+            pairs = [(k, _is_image(v), self.take(v, depth + 1)) for k, v in cast("dict[str, Any]", value).items()]
+            return {k: v for k, was_image, v in pairs if not was_image}
+        return value
+
+    def attach_files(self, templates: Iterable[Template], messages: list[ChatMessage]) -> list[ChatMessage]:
+        """Append the turn's files to the last user message, unless a template shows them itself."""
+        if any(reference.key == _FILES for template in templates for reference in template.references):
+            return messages
+        files = self.take(self.ctx.global_value(_FILES) or [])
+        texts = [to_text(file) for file in cast("list[Any]", files if isinstance(files, list) else [files]) if file]
+        place = next((i for i in range(len(messages) - 1, -1, -1) if messages[i]["role"] == "user"), None)
+        if not texts or place is None:
+            return messages
+        content = "\n\n".join([messages[place]["content"], *texts])
+        return [*messages[:place], {"role": "user", "content": content}, *messages[place + 1 :]]
 
 
-def without_images(text: str) -> str:
-    """Take images out of a text."""
-    return _IMAGE.sub("", text)
+def _is_image(value: JsonValue) -> bool:
+    return isinstance(value, str) and value.startswith("data:image/")
 
 
-def cut_sections(system: str) -> str:
-    """Take out the sections in tags that override an Agent's built-in prompts."""
-    return _SECTIONS.sub("", system)
+def chat_template_kwargs(ctx: RunContext) -> dict[str, Any]:
+    """Give ``sys.chat_template_kwargs``, a map or its JSON text; anything else is ignored with a warning."""
+    value = ctx.global_value("sys.chat_template_kwargs")
+    if isinstance(value, str) and value.strip():
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
+    if value:
+        logger.warning("sys.chat_template_kwargs is no JSON object and was ignored.")
+    return {}
+
+
+# The system prompt
+
+
+def cut_overrides(system: str) -> tuple[str, dict[str, str]]:
+    """Cut the sections in tags such as ``<CITATION_GUIDELINES>`` out of a system prompt.
+
+    Gives the rest and the text of each section by its name in capitals. Tags without a partner stay.
+    """
+    overrides: dict[str, str] = {}
+    kept: list[str] = []
+    at = 0
+    opening: re.Match[str] | None = None
+    for tag in _SECTION_TAG.finditer(system):
+        if not tag[1]:
+            opening = tag
+        elif opening is not None and tag[2].upper() == opening[2].upper():
+            kept.append(system[at : opening.start()])
+            overrides[tag[2].upper()] = system[opening.end() : tag.start()]
+            at, opening = tag.end(), None
+    return "".join(kept) + system[at:], overrides
+
+
+# Length
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate tokens without a vocabulary: a wide character is about one, four others are one."""
-    wide = len(_WIDE.findall(text))
-    return wide + (len(text) - wide + 3) // 4
+    """Estimate the tokens of a text: one for a Chinese, Japanese or Korean character, one for four others.
+
+    >>> estimate_tokens("eight ch"), estimate_tokens("你好吗")
+    (2, 3)
+    """
+    wide = 0 if text.isascii() else sum(1 for _ in _WIDE.finditer(text))
+    return wide + -(-(len(text) - wide) // _CHARS_PER_TOKEN)
 
 
-def fit(system: str, messages: Sequence[ChatMessage], context_tokens: int) -> tuple[str, list[ChatMessage]]:
-    """Make a request fit: all of it, else the last message only, else that and the system text cut to size."""
-    budget = int(context_tokens * CONTEXT_SHARE)
-    if _tokens(system, messages) <= budget or not messages:
-        return system, list(messages)
-    last = dict(messages[-1])
-    room = budget - estimate_tokens(last["content"])
-    if room >= estimate_tokens(system):
-        return system, [last]
-    if room < budget // 5:
-        room = budget // 5
-    system = _cut(system, room)
-    last["content"] = _cut(last["content"], budget - estimate_tokens(system))
-    return system, [last]
-
-
-def _tokens(system: str, messages: Sequence[ChatMessage]) -> int:
-    return estimate_tokens(system) + sum(estimate_tokens(m["content"]) for m in messages)
-
-
-def _cut(text: str, tokens: int) -> str:
-    """Give the longest beginning of a text with at most so many tokens."""
+def shorten(text: str, tokens: int) -> str:
+    """Keep as much of the beginning of a text as fits into ``tokens``."""
     if estimate_tokens(text) <= tokens:
         return text
     low, high = 0, len(text)
@@ -119,3 +182,25 @@ def _cut(text: str, tokens: int) -> str:
         else:
             high = middle - 1
     return text[:low]
+
+
+def fit(system: str, messages: Sequence[ChatMessage], context_tokens: int) -> tuple[str, list[ChatMessage]]:
+    """Fit a request into 97 % of the model's context.
+
+    What is too long keeps its system prompt and last message only. If that is still too long, the message is
+    shortened as far as a fifth of the whole, then the system prompt.
+
+    Raises:
+        ComponentError: if no user message with a text is left.
+    """
+    limit = int(context_tokens * CONTEXT_SHARE)
+    kept = list(messages)
+    head = estimate_tokens(system)
+    if kept and head + sum(estimate_tokens(m["content"]) for m in kept) > limit:
+        last = kept[-1]
+        room = min(estimate_tokens(last["content"]), max(limit - head, limit // 5))
+        kept = [{**last, "content": shorten(last["content"], room)}]
+        system = shorten(system, limit - room)
+    if not any(m["role"] == "user" and m["content"].strip() for m in kept):
+        raise ComponentError("There is no question for the model: the user prompt is empty.")
+    return system, kept

@@ -152,6 +152,8 @@ class ComponentSpec(Generic[P]):
     aliases: tuple[str, ...] = ()
     timeout_s: float | None | Callable[[P], float | None] = 600.0
     """Longest time a node may take, in seconds; None for no limit."""
+    shows_default: bool = False
+    """Whether ``exception_default_value`` is shown as a message when the node fails, with the method ``comment`` too."""
     retries: bool = False
     """Whether ``max_retries`` repeats ``run`` after an error (never after a shown delta)."""
     routes: Callable[[P], Iterable[Route]] = _no_routes

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-__all__ = ["Part", "ThinkingSplitter", "without_thinking"]
+__all__ = ["Part", "ThinkingSplitter", "split_thinking", "without_thinking"]
 
 OPENING = "<think>"
 CLOSING = "</think>"
@@ -77,6 +77,16 @@ class ThinkingSplitter:
                 yield Part("", "end" if self._is_thinking else "start")
                 self._is_thinking = not self._is_thinking
             rest = after
+
+
+def split_thinking(answer: str) -> list[Part]:
+    """Give the parts of a whole answer.
+
+    >>> [part.text for part in split_thinking("<think>hm</think>Yes")]
+    ['', 'hm', '', 'Yes']
+    """
+    splitter = ThinkingSplitter()
+    return [*splitter.feed(answer), *splitter.finish()]
 
 
 def _tail_of_tag(text: str, tag: str) -> int:

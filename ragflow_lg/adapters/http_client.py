@@ -14,10 +14,9 @@ import json
 import re
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 import httpcore
@@ -90,7 +89,7 @@ class GuardedHttpClient:
 
     def __init__(
         self,
-        settings: HttpSettings = HttpSettings(),  # noqa: B008 - frozen
+        settings: HttpSettings = HttpSettings(),
         *,
         resolve: Resolver = system_addresses,
         tls: ssl.SSLContext | None = None,
@@ -149,7 +148,7 @@ class GuardedHttpClient:
         return self._tls
 
     @asynccontextmanager
-    async def _exchange(self, request: httpx.Request, proxy: str) -> AsyncIterator[httpcore.Response]:
+    async def _exchange(self, request: httpx.Request, proxy: str) -> AsyncGenerator[httpcore.Response]:
         url = request.url
         if proxy:
             async with self._proxied(url, proxy) as (pool, host, port), _stream(pool, request, host, port) as answer:
@@ -159,7 +158,9 @@ class GuardedHttpClient:
                 yield answer
 
     @asynccontextmanager
-    async def _proxied(self, url: httpx.URL, proxy: str) -> AsyncIterator[tuple[httpcore.AsyncHTTPProxy, bytes, int]]:
+    async def _proxied(
+        self, url: httpx.URL, proxy: str
+    ) -> AsyncGenerator[tuple[httpcore.AsyncConnectionPool, bytes, int]]:
         """Give a one-time way through a proxy, and the target's address to ask it for."""
         via = _parse(proxy, "proxy URL")
         found = await self._guard.addresses(url.raw_host.decode("ascii"), _port(url))
@@ -223,9 +224,10 @@ def _is_gzip(encoding: str) -> bool:
 @asynccontextmanager
 async def _stream(
     pool: httpcore.AsyncConnectionPool, request: httpx.Request, host: bytes, port: int | None
-) -> AsyncIterator[httpcore.Response]:
+) -> AsyncGenerator[httpcore.Response]:
     target = httpcore.URL(scheme=request.url.raw_scheme, host=host, port=port, target=request.url.raw_path)
-    async with pool.stream(request.method, target, headers=request.headers.raw, content=request.read() or None) as answer:
+    content = request.read() or None
+    async with pool.stream(request.method, target, headers=request.headers.raw, content=content) as answer:
         yield answer
 
 

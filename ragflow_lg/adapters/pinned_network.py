@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import httpcore
 
@@ -22,7 +22,8 @@ class PinnedNetwork(httpcore.AsyncNetworkBackend):
 
     def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard
-        self._network = httpcore.AnyIOBackend()
+        # A cast, since httpcore puts a stand-in there where anyio is missing.
+        self._network = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
 
     async def connect_tcp(
         self,

@@ -45,13 +45,14 @@ def _header_map(value: Any) -> Any:
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            raise ValueError("the headers should be a JSON object, such as {\"Accept\": \"text/plain\"}") from None
+            raise ValueError('the headers should be a JSON object, such as {"Accept": "text/plain"}') from None
     if value is None:
         return {}
     if not isinstance(value, Mapping):
         raise ValueError("the headers should be a JSON object of names and values")
     held = cast("Mapping[str, Any]", value)
-    return {name: entry if isinstance(entry, Template) else to_text(entry) for name, entry in held.items() if entry is not None}
+    given = {name: entry for name, entry in held.items() if entry is not None}
+    return {name: entry if isinstance(entry, Template) else to_text(entry) for name, entry in given.items()}
 
 
 def _with_scheme(url: str) -> str:
@@ -118,16 +119,19 @@ def _limit_s(params: Params) -> float:
     outputs=Outputs,
     timeout_s=_limit_s,
     retries=True,
+    shows_default=True,
     description="Send an HTTP request and give the answer's text.",
     source="agent/component/invoke.py",
 )
 async def invoke(ctx: RunContext, params: Params) -> Outputs:
     """Send the variables as query string (GET, HEAD), else as JSON body or form."""
-    request = _request(ctx, params)
-    shown = {v.ref.text for v in params.variables if isinstance(v.ref, Reference)}
-    # As in RAGFlow, and because URL and headers often hold keys.
-    for name in ctx.inputs.keys() - shown:
-        del ctx.inputs[name]
+    try:
+        request = _request(ctx, params)
+    finally:
+        # Only the variables' references are shown: as in RAGFlow, and because URL and headers often hold keys.
+        shown = {v.ref.text for v in params.variables if isinstance(v.ref, Reference)}
+        for name in ctx.inputs.keys() - shown:
+            del ctx.inputs[name]
     response = await ctx.services.http.send(request)
     result = response.text
     if params.clean_html:

@@ -2,78 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, cast
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from ragflow_lg.chat_params import ChatParams, template_kwargs
+from ragflow_lg.chat_params import ChatParams, WholeNumber, renamed
 from ragflow_lg.context import RunContext
-from ragflow_lg.errors import ComponentError
+from ragflow_lg.diagnostics import Finding
+from ragflow_lg.errors import ComponentError, ServiceError
 from ragflow_lg.prompts import (
-    append_to_last_user,
-    cut_sections,
+    ChatMessage,
+    Collected,
+    chat_template_kwargs,
+    cut_overrides,
+    estimate_tokens,
     fit,
     history_view,
-    images_in,
     join_prompts,
-    without_images,
+    shorten,
 )
-from ragflow_lg.refs import Reference, Template
+from ragflow_lg.refs import Template, parse_template
 from ragflow_lg.services import ChatModel, ChatRequest
 from ragflow_lg.spec import ComponentOutputs, OptionalReference, component
-from ragflow_lg.structured import feedback, instructions, parse_answer, schema_of
-from ragflow_lg.thinking import CLOSE, OPEN, ThinkingSplitter, without_thinking
-from ragflow_lg.values import to_text
+from ragflow_lg.structured_answer import correction, problems_of, read_answer, schema_of, schema_problem, with_schema
+from ragflow_lg.thinking import Part, ThinkingSplitter, without_thinking
+from ragflow_lg.values import MAX_TEXT_CHARS
 
 __all__ = ["llm"]
 
-_ALIASES = {"model_id": "llm_id", "system_prompt": "sys_prompt", "user_prompt": "prompts", "visual_files": "visual_files_var"}
+_GO_NAMES = {
+    "model_id": "llm_id",
+    "system_prompt": "sys_prompt",
+    "user_prompt": "prompts",
+    "visual_files": "visual_files_var",
+}
+"""Names that RAGFlow's Go port uses."""
 
 
-class Prompt(BaseModel):
-    """One message of the prompt."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True, arbitrary_types_allowed=True)
-
-    role: str = "user"
-    content: Template = Template("", ())
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
 
 
 def _as_prompts(value: Any) -> Any:
-    return [{"role": "user", "content": value}] if isinstance(value, str) else value
+    """A text is one user message, a map one message."""
+    if isinstance(value, str) and value:
+        return [{"role": "user", "content": value}]
+    return [value] if isinstance(value, Mapping) else value or []
+
+
+class Prompt(BaseModel):
+    """One message behind the history."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True, arbitrary_types_allowed=True)
+
+    role: Annotated[Literal["user", "assistant"], BeforeValidator(_lower)] = "user"
+    content: Template
+
+
+def _ask_query() -> list[Prompt]:
+    return [Prompt(content=parse_template("{sys.query}"))]
 
 
 class Params(ChatParams):
     """Parameters of LLM."""
 
     sys_prompt: Template = Template("", ())
-    prompts: Annotated[list[Prompt], BeforeValidator(_as_prompts), Field(min_length=1, validate_default=True)] = Field(
-        default_factory=lambda: cast("list[Prompt]", "{sys.query}")
-    )
-    message_history_window_size: Annotated[int, Field(ge=0)] = 13
-    cite: bool | None = True
+    prompts: Annotated[list[Prompt], BeforeValidator(_as_prompts)] = Field(default_factory=_ask_query, min_length=1)
+    """Messages behind the history; a text stands for one user message."""
+    message_history_window_size: WholeNumber = 13
+    """The last 2N-1 entries of the history before this turn go along; 0 for none."""
     visual_files_var: OptionalReference = None
-    """A value whose images are shown to the model."""
+    """Its images go along."""
+    cite: bool | None = True
+    """Takes effect with retrieved chunks only."""
+
+    @field_validator("temperature", "top_p", "presence_penalty", "frequency_penalty")
+    @classmethod
+    def _from_0_to_1(cls, value: float) -> float:
+        if not 0 <= value <= 1:
+            raise ValueError("should be from 0 to 1")
+        return value
+
+    @property
+    def json_schema(self) -> dict[str, Any] | None:
+        """The schema of the answer, if it is to be structured."""
+        return schema_of(self.outputs)
 
 
 class Outputs(ComponentOutputs):
-    """``content``, or with a JSON schema ``structured``."""
+    """The answer: ``content``, or ``structured`` where a schema is declared."""
+
+    content: str | None = None
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Read the names of RAGFlow's Go port."""
-    if not any(old in params and new not in params for old, new in _ALIASES.items()):
-        return params
-    return {(_ALIASES[k] if k in _ALIASES and _ALIASES[k] not in params else k): v for k, v in params.items()}
+    return renamed(params, _GO_NAMES)
 
 
 def _streams(params: Params) -> bool:
-    return schema_of(params.outputs) is None
+    return params.json_schema is None
 
 
-def _names(params: Params) -> Iterable[str]:
-    return ("content", "structured", "use_tools")
+def _output_names(params: Params) -> Iterable[str]:
+    return () if params.json_schema is None else ("structured",)
+
+
+def _lint(params: Params) -> Iterable[Finding]:
+    if params.json_schema and (problem := schema_problem(params.json_schema)):
+        yield Finding(
+            "params-invalid",
+            "warning",
+            ("outputs", "structured"),
+            f"This is not a valid JSON schema: {problem}.",
+            "The model is shown it as it is; of its answer only whether it is an object is checked.",
+        )
 
 
 @component(
@@ -81,109 +124,85 @@ def _names(params: Params) -> Iterable[str]:
     kind="model",
     params=Params,
     outputs=Outputs,
-    output_names=_names,
-    rewrite=_rewrite,
-    streams=_streams,
     retries=True,
-    description="Ask a chat model; its answer can stream into a Message.",
+    streams=_streams,
+    output_names=_output_names,
+    lint=_lint,
+    rewrite=_rewrite,
+    description="Ask a chat model.",
     source="agent/component/llm.py",
 )
 async def llm(ctx: RunContext, params: Params) -> Outputs:
-    """Ask for a structured answer, a streamed one, or a whole one."""
-    model = params.model(ctx)
-    request = _request(ctx, params, model)
-    schema = schema_of(params.outputs)
+    """Ask once: for a structured answer, for one that a Message shows as it comes, or for a whole one."""
+    model = ctx.services.models.model(params.llm_id or "")
+    schema = params.json_schema
+    request = _request(ctx, params, model, schema)
     if schema is not None:
-        return await _structured(model, request, schema, params)
+        return await _ask_structured(ctx, model, request, schema)
     if ctx.is_streaming:
         return Outputs(content=await _stream(ctx, model, request))
     return Outputs(content=without_thinking(await model.complete(request)))
 
 
-def _request(ctx: RunContext, params: Params, model: ChatModel) -> ChatRequest:
-    images: list[str] = []
-    system = cut_sections(_rendered(ctx, params.sys_prompt, images))
-    prompts = [{"role": p.role, "content": _rendered(ctx, p.content, images)} for p in params.prompts]
-    messages = join_prompts(history_view(ctx.history, params.message_history_window_size), prompts)
+def _request(ctx: RunContext, params: Params, model: ChatModel, schema: dict[str, Any] | None) -> ChatRequest:
+    collected = Collected(ctx)
+    system, _ = cut_overrides(collected.text(params.sys_prompt))
+    prompts: list[ChatMessage] = [{"role": p.role, "content": collected.text(p.content)} for p in params.prompts]
+    prompts = collected.attach_files((params.sys_prompt, *(p.content for p in params.prompts)), prompts)
     if params.visual_files_var is not None:
-        images += images_in(ctx.value(params.visual_files_var))
-    if not any(_names_files(t) for t in (params.sys_prompt, *(p.content for p in params.prompts))):
-        files = [to_text(file) for file in ctx.global_value("sys.files") or []]
-        images += [file for file in files if images_in(file)]
-        messages = append_to_last_user(messages, [file for file in files if not images_in(file)])
-    schema = schema_of(params.outputs)
-    system, messages = fit(system + (instructions(schema) if schema else ""), messages, model.context_tokens)
-    if not any(m["role"] == "user" and m["content"].strip() for m in messages):
-        raise ComponentError("There is nothing to ask: the prompt is empty.", node=ctx.node.id)
+        collected.take(ctx.value(params.visual_files_var))
+    if schema is not None:
+        system = with_schema(system, schema)
+    earlier = history_view(ctx.history, params.message_history_window_size)[:-1]
+    taken = sum(estimate_tokens(message["content"]) for message in ctx.feedback)
+    system, messages = fit(system, join_prompts(earlier, prompts), model.context_tokens - taken)
     return ChatRequest(
         system,
-        tuple(messages),
-        sampling=params.sampling(),
-        thinking=params.thinking_mode(),
-        images=tuple(dict.fromkeys(images)),
-        template_kwargs=template_kwargs(ctx),
+        (*messages, *ctx.feedback),
+        params.sampling,
+        params.thinking_mode,
+        tuple(collected.images) if model.has_vision else (),
+        chat_template_kwargs(ctx),
     )
 
 
-def _rendered(ctx: RunContext, template: Template, images: list[str]) -> str:
-    """Render a prompt; images in its values are collected and left out."""
-    text = ""
-    for segment in template.segments:
-        if isinstance(segment, Reference):
-            value = to_text(ctx.value(segment))
-            images += images_in(value)
-            text += without_images(value)
-        else:
-            text += segment
-    return text
+async def _ask_structured(ctx: RunContext, model: ChatModel, request: ChatRequest, schema: dict[str, Any]) -> Outputs:
+    """Ask and check; what is wrong with the answer goes along when the node asks again.
 
-
-def _names_files(template: Template) -> bool:
-    return any(reference.key == "sys.files" for reference in template.references)
+    RAGFlow asks the same again and takes whatever comes.
+    """
+    answer = await model.complete(request)
+    value = read_answer(answer)
+    problems = problems_of(value, schema)
+    if problems:
+        said = shorten(without_thinking(answer), model.context_tokens // 4)
+        ctx.feedback = [{"role": "assistant", "content": said}, {"role": "user", "content": correction(problems)}]
+        raise ComponentError("The model's answer does not match the schema: " + " ".join(problems))
+    return Outputs(**{"structured": value})
 
 
 async def _stream(ctx: RunContext, model: ChatModel, request: ChatRequest) -> str:
-    """Show the answer as it comes; give all of it, thinking between its tags."""
-    splitter, is_reasoning, answer = ThinkingSplitter(), False, ""
+    """Show the answer as it comes; give it with its tags."""
+    said: list[str] = []
+    chars = 0
+    splitter = ThinkingSplitter()
 
-    async def show(text: str, is_thinking: bool) -> None:
-        nonlocal is_reasoning, answer
-        if is_thinking != is_reasoning:
-            is_reasoning = is_thinking
-            answer += OPEN if is_thinking else CLOSE
-            await ctx.delta("", "start" if is_thinking else "end")
-        pieces = [(text, "")] if is_thinking else list(splitter.feed(text))
-        for piece, mark in pieces:
-            answer += {"start": OPEN, "end": CLOSE}.get(mark, piece)
-            ctx.partial["content"] = answer
-            await ctx.delta(piece, mark)  # pyright: ignore[reportArgumentType] - a mark of the splitter
+    async def show(parts: Iterable[Part]) -> None:
+        nonlocal chars
+        for part in parts:
+            chars += len(part.source)
+            if chars > MAX_TEXT_CHARS:
+                raise ServiceError(f"The model's answer has more than {MAX_TEXT_CHARS:,} characters.")
+            said.append(part.source)
+            await ctx.delta(part.text, part.mark)
 
-    async for delta in model.stream(request):
-        if delta.text:
-            await show(delta.text, delta.is_thinking)
-    if is_reasoning:
-        await show("", False)
-    for piece, _ in splitter.flush():
-        answer += piece
-        await ctx.delta(piece)
-    return answer
-
-
-async def _structured(
-    model: ChatModel, request: ChatRequest, schema: Mapping[str, Any], params: Params
-) -> Outputs:
-    """Ask until the answer fits the schema, each time saying what was wrong."""
-    messages, problem = request.messages, ""
-    for _ in range((params.max_retries or 0) + 1):
-        answer = await model.complete(_with_messages(request, messages))
-        value, problem = parse_answer(answer, schema)
-        if not problem:
-            return Outputs(structured=value)
-        messages = (*request.messages, *feedback(answer, problem))
-    raise ComponentError(f"The model's answer does not fit the schema: {problem}.")
-
-
-def _with_messages(request: ChatRequest, messages: tuple[Mapping[str, str], ...]) -> ChatRequest:
-    return ChatRequest(
-        request.system, messages, request.sampling, request.thinking, request.images, request.template_kwargs
-    )
+    stream = model.stream(request)
+    try:
+        async for delta in stream:
+            await show(splitter.feed(delta.text, is_reasoning=delta.is_thinking))
+        await show(splitter.finish())
+    finally:
+        ctx.partial["content"] = content = "".join(said)
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()
+    return content

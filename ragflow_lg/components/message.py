@@ -13,7 +13,7 @@ from ragflow_lg.downloads import as_downloads, shown_text
 from ragflow_lg.refs import Template
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, Shown, component
 from ragflow_lg.templates import has_jinja, render, syntax_error
-from ragflow_lg.thinking import without_tags
+from ragflow_lg.thinking import split_thinking
 from ragflow_lg.values import JsonValue
 
 __all__ = ["message"]
@@ -83,7 +83,7 @@ async def message(ctx: RunContext, params: Params) -> Outputs:
     else:
         content = await _render(ctx, drawn.template, downloads)
         await ctx.piece(0, content)
-        content = without_tags(content)
+        content = _spoken(content)
     end: dict[str, JsonValue] = {}
     if params.status:
         end["status"] = params.status
@@ -103,7 +103,7 @@ async def _show_pieces(ctx: RunContext, template: Template, downloads: list[dict
             downloads += as_downloads(value)
             text = shown_text(value)
         await ctx.piece(index, text)
-        content += without_tags(text)
+        content += _spoken(text)
         ctx.partial["content"] = content
     return content
 
@@ -116,3 +116,8 @@ async def _render(ctx: RunContext, template: Template, downloads: list[dict[str,
         downloads += found
         values[reference.text] = shown_text(value) if found else value
     return await render(template, values)
+
+
+def _spoken(text: str) -> str:
+    """Take the tags of thinking sections out; what was thought stays in the stored text, as in RAGFlow."""
+    return "".join(part.text for part in split_thinking(text))

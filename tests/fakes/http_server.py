@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,7 +58,7 @@ class HttpServer:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @asynccontextmanager
-    async def running(self, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[HttpServer]:
+    async def running(self, *, tls: ssl.SSLContext | None = None) -> AsyncGenerator[HttpServer]:
         """Serve on a free port."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=tls)
         self.port = server.sockets[0].getsockname()[1]
@@ -69,6 +69,7 @@ class HttpServer:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.sleep(0)  # aborted connections are gone one round later
 
     async def resolve(self, host: str, port: int) -> list[tuple[str, int]]:
         """Give this server's address for every name and port: a resolver for clients."""
@@ -81,8 +82,10 @@ class HttpServer:
         self._connections += 1
         try:
             await self._converse(reader, writer, self._connections)
-        except (ConnectionError, h11.RemoteProtocolError, asyncio.CancelledError):
+        except (ConnectionError, h11.RemoteProtocolError):
             pass
+        except asyncio.CancelledError:
+            writer.transport.abort()
         finally:
             writer.close()
             self._tasks.discard(task)

@@ -44,7 +44,10 @@ class CountedIds:
 
 @dataclass
 class Reply:
-    """One scripted answer. ``match`` must occur in the system prompt or the last message."""
+    """One scripted answer. ``match`` must occur in the system prompt or the last message.
+
+    With an ``error`` the call fails, behind the pieces if it streams.
+    """
 
     text: str = ""
     chunks: Sequence[str] | None = None
@@ -65,16 +68,22 @@ class ScriptedModel:
 
     async def complete(self, request: ChatRequest) -> str:
         reply = self._next(request, is_streaming=False)
+        if reply.error:
+            raise ServiceError(reply.error)
         return "".join(reply.chunks) if reply.chunks is not None else reply.text
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
         reply = self._next(request, is_streaming=True)
         size = self.piece_chars
         pieces = reply.chunks
+        if pieces is None and reply.error:
+            pieces = []
         if pieces is None:
             pieces = [reply.text[i : i + size] for i in range(0, len(reply.text), size)]
         for piece in pieces:
             yield ChatDelta(piece)
+        if reply.error:
+            raise ServiceError(reply.error)
 
     def _next(self, request: ChatRequest, *, is_streaming: bool) -> Reply:
         self.requests.append((is_streaming, request))
@@ -83,8 +92,6 @@ class ScriptedModel:
             if reply.match in haystack:
                 if not reply.repeat:
                     del self.replies[index]
-                if reply.error:
-                    raise ServiceError(reply.error)
                 return reply
         return Reply("[no scripted reply]")
 

@@ -1,0 +1,186 @@
+"""Settings: a TOML file, and above it environment variables ``RAGFLOW_LG_*``.
+
+The file is the first there is of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, ``./ragflow-lg.toml`` and
+``~/.config/ragflow-lg/settings.toml``. A variable names its place with two underscores between the levels:
+``RAGFLOW_LG_HTTP__TIMEOUT_S=30``, lists and tables as JSON. ::
+
+    default_model = "gpt-4.1@OpenAI"
+
+    [providers.OpenAI]
+    base_url = "https://api.openai.com/v1"
+    api_key_env = "OPENAI_API_KEY"
+
+    [models."gpt-4.1@OpenAI"]
+    context_tokens = 1000000
+    has_vision = true
+
+    [http]
+    allow = ["wiki.example.com", "10.20.0.0/16:8080"]
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import pydantic
+import pydantic_settings
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from ragflow_lg.adapters.http_client import HttpSettings
+from ragflow_lg.errors import SettingsError
+
+__all__ = ["HttpSection", "ModelSection", "ProviderSection", "RunSection", "Settings", "load_settings"]
+
+PREFIX = "RAGFLOW_LG_"
+FILE_VARIABLE = "RAGFLOW_LG_SETTINGS"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class ProviderSection(_Section):
+    """``[providers.NAME]``: an OpenAI-compatible endpoint. NAME is the part after ``@`` in an ``llm_id``."""
+
+    base_url: str = ""
+    api_key: SecretStr | None = None
+    api_key_env: str = ""
+    """Environment variable that holds the key, in place of ``api_key``."""
+    models: tuple[str, ...] = ()
+    """Models that are found here when a canvas names them without a provider."""
+
+    def key(self) -> SecretStr | None:
+        """Give the key, or None if there is none."""
+        if self.api_key is not None:
+            return self.api_key
+        value = os.environ.get(self.api_key_env, "") if self.api_key_env else ""
+        return SecretStr(value) if value else None
+
+
+class ModelSection(_Section):
+    """``[models."MODEL"]``: what differs for one model, named with or without its provider."""
+
+    context_tokens: Annotated[int, Field(gt=0)] | None = None
+    has_vision: bool | None = None
+
+
+class HttpSection(_Section):
+    """``[http]``: limits of every request that a canvas causes."""
+
+    allow: tuple[str, ...] = ()
+    """What may be reached although it is not on the public internet; see `ragflow_lg.adapters.address_guard`."""
+    timeout_s: Annotated[float, Field(gt=0)] = 600.0
+    max_response_bytes: Annotated[int, Field(gt=0)] = 16 * 1024 * 1024
+    concurrency: Annotated[int, Field(gt=0)] = 32
+
+
+class RunSection(_Section):
+    """``[run]``: limits of a run."""
+
+    event_limit: Annotated[int, Field(gt=0)] = 256
+    """How many events may wait for the reader before the nodes wait for it."""
+
+
+class Settings(BaseSettings):
+    """All settings. Keys are `SecretStr`: neither ``repr`` nor an error shows them."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, hide_input_in_errors=True
+    )
+
+    default_model: str = "demo"
+    """``llm_id`` for nodes that name no model; ``demo`` is the scripted one that needs no key."""
+    checkpoints: str = "sqlite:///ragflow-lg.db"
+    """URL of the store of sessions: ``memory://``, ``sqlite:///PATH`` or ``redis://…``."""
+    providers: dict[str, ProviderSection] = Field(default_factory=dict[str, ProviderSection])
+    models: dict[str, ModelSection] = Field(default_factory=dict[str, ModelSection])
+    http: HttpSection = HttpSection()
+    run: RunSection = RunSection()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Let the environment go before the file, which comes as arguments."""
+        return env_settings, init_settings
+
+    @property
+    def http_settings(self) -> HttpSettings:
+        """The settings of the HTTP client."""
+        http = self.http
+        return HttpSettings(http.allow, http.timeout_s, http.max_response_bytes, http.concurrency)
+
+
+def load_settings(path: Path | None = None) -> Settings:
+    """Read the settings.
+
+    Raises:
+        SettingsError: if the file is missing or no TOML (names file and line), or if a setting is unknown or has
+            a wrong value (names the setting, never the value).
+    """
+    file = _find(path)
+    given = _read(file) if file is not None else {}
+    try:
+        return Settings(**given)
+    except pydantic.ValidationError as error:
+        problems = [
+            _problem(e["loc"], e["type"], e["msg"]) for e in error.errors(include_input=False, include_url=False)
+        ]
+    except pydantic_settings.SettingsError as error:
+        problems = [f"  environment: {error}"]
+    source = f"of {file} or the environment" if file is not None else "of the environment"
+    raise SettingsError("\n".join([f"The settings {source} are wrong:", *problems]))
+
+
+def _find(path: Path | None) -> Path | None:
+    named = path or os.environ.get(FILE_VARIABLE)
+    if named:
+        file = Path(named).expanduser()
+        if not file.is_file():
+            origin = "--settings" if path else FILE_VARIABLE
+            raise SettingsError(f"The settings file {str(file)!r} named by {origin} does not exist.")
+        return file
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
+    usual = (Path("ragflow-lg.toml"), config / "ragflow-lg" / "settings.toml")
+    return next((file for file in usual if file.is_file()), None)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{file} is not TOML: {error}.") from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{file} is not TOML: it is not UTF-8 text (at byte {error.start}).") from None
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read: {error.strerror}.") from None
+
+
+def _problem(place: tuple[int | str, ...], kind: str, message: str) -> str:
+    name = ".".join(str(part) for part in place)
+    if kind != "extra_forbidden":
+        return f"  {name}: {message}."
+    near = get_close_matches(str(place[-1]), _known(place[:-1]), n=1)
+    return f"  {name}: there is no such setting." + (f" Did you mean {near[0]!r}?" if near else "")
+
+
+def _known(place: tuple[int | str, ...]) -> list[str]:
+    """Give the names of the settings beside an unknown one."""
+    sections: dict[int | str, type[BaseModel]] = {
+        "providers": ProviderSection,
+        "models": ModelSection,
+        "http": HttpSection,
+        "run": RunSection,
+    }
+    model = sections.get(place[0], Settings) if place else Settings
+    return list(cast("dict[str, Any]", model.model_fields))

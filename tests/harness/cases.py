@@ -1,0 +1,52 @@
+"""Conformance cases: reading them, and what each part of one means for our engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LATER = frozenset(
+    {"Loop", "LoopItem", "ExitLoop", "Iteration", "IterationItem", "UserFillUp", "Fillup", "Agent", "Retrieval", "CodeExec"}
+)
+"""Components that this version cannot run; a case with one of them is skipped by its name."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One recorded or written behaviour: a canvas, turns, and what each turn is to give."""
+
+    data: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        return self.data["id"]
+
+    @property
+    def components(self) -> dict[str, str]:
+        """Component names by id."""
+        found: dict[str, str] = {}
+        for id_, component in self.data["dsl"].get("components", {}).items():
+            found[id_] = component["obj"]["component_name"]
+        return found
+
+    @property
+    def later(self) -> list[str]:
+        """Names of components that keep the case from being played."""
+        return sorted(set(self.components.values()) & LATER)
+
+    @property
+    def is_quirk(self) -> bool:
+        return bool(self.data.get("quirk"))
+
+    def sane(self, turn: int) -> Mapping[str, Any] | None:
+        sane = self.data.get("sane")
+        return sane[turn] if sane else None
+
+
+def read_cases(folder: Path) -> Iterator[Case]:
+    """Read every case file of a folder, by name."""
+    for path in sorted(folder.glob("*.json")):
+        yield Case(json.loads(path.read_text(encoding="utf-8")))

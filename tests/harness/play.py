@@ -1,0 +1,144 @@
+"""Playing a case on our engine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+
+from dsl_compiler import compile_canvas
+from ragflow_lg.adapters.address_guard import system_addresses
+from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.catalog import load_catalog
+from ragflow_lg.errors import RagflowLgError
+from ragflow_lg.registry import Registry
+from ragflow_lg.runner import Runner
+from tests.fakes.http_server import HttpServer, Received, Route
+from tests.fakes.services import NamedFiles, OneModel, Reply, ScriptedModel, fake_services
+from tests.harness.cases import Case
+from tests.harness.scripted_tools import ToolScripts, scripted_tool
+
+STUB_HOST = "stub.test"
+ERROR_MARK = "**ERROR**"
+"""How a recorded script says that the provider's call fails; an adapter raises."""
+
+
+@dataclass
+class TurnResult:
+    """What one turn gave."""
+
+    frames: list[dict[str, Any]]
+    answer: str
+    thinking: str
+    status: str
+    error: str | None
+    state: dict[str, Any]
+    model: ScriptedModel
+    received: list[Received] = field(default_factory=list[Received])
+
+
+class BeginFiles(NamedFiles):
+    """Files of a form field read as ``[file NAME]``, those of a request as ``[parsed NAME]``, as in the recordings."""
+
+    def __init__(self) -> None:
+        self.is_opening = True
+
+    async def read(self, files: Any, layout_recognize: str) -> list[str]:
+        parsed = await super().read(files, layout_recognize)
+        return parsed if self.is_opening else [text.replace("[parsed ", "[file ") for text in parsed]
+
+
+async def play(case: Case) -> list[TurnResult]:
+    """Play all turns on one session.
+
+    Raises:
+        CompileError: if the canvas is refused.
+    """
+    scripts = ToolScripts()
+    canvas = compile_canvas(case.data["dsl"], _catalog(case, scripts))
+    saver = InMemorySaver()
+    results: list[TurnResult] = []
+    async with _stub(case) as (server, http):
+        for turn in case.data["turns"]:
+            scripts.scripts = {name: [dict(e) for e in entries] for name, entries in turn.get("tool_script", {}).items()}
+            model = _model(turn)
+            files = BeginFiles()
+            files.is_opening = bool(turn.get("files"))
+            services = fake_services(models=OneModel(model), http=http, files=files)
+            limit = 1 if turn.get("cancel_after") else 256
+            runner = Runner(canvas, services, saver=saver, event_limit=limit)
+            results.append(await _turn(runner, turn, model, server))
+    return results
+
+
+async def _turn(runner: Runner, turn: Mapping[str, Any], model: ScriptedModel, server: HttpServer) -> TurnResult:
+    request: dict[str, Any] = {key: turn[key] for key in ("query", "inputs", "files") if key in turn}
+    request["user_id"] = turn.get("user_id", "user-1")
+    if "webhook_payload" in turn:
+        request["payload"] = turn["webhook_payload"]
+    server.received.clear()
+    run = runner.start("session", request)  # pyright: ignore[reportArgumentType]
+    frames: list[dict[str, Any]] = []
+    wanted = turn.get("cancel_after")
+    error: str | None = None
+    try:
+        async for event in run:
+            frames.append({"event": event.event, **event.data()})
+            if wanted and all(frames[-1].get(key) == value for key, value in wanted.items()):
+                run.cancel()
+    except RagflowLgError as failure:
+        error = str(failure)
+    state = await runner.state("session")
+    thinking = _thinking(frames)
+    return TurnResult(frames, run.answer, thinking, run.status, error or run.error, state, model, list(server.received))
+
+
+def _thinking(frames: list[dict[str, Any]]) -> str:
+    is_thinking, text = False, ""
+    for frame in frames:
+        if frame["event"] == "message":
+            is_thinking = (is_thinking or "start_to_think" in frame) and "end_to_think" not in frame
+            text += frame["content"] if is_thinking else ""
+    return text
+
+
+def _model(turn: Mapping[str, Any]) -> ScriptedModel:
+    replies: list[Reply] = []
+    for entry in turn.get("llm_script", []):
+        error = entry.get("raise", "")
+        chunks: list[str] | None = entry.get("chunks")
+        failing = next((i for i, chunk in enumerate(chunks or [entry.get("reply", "")]) if ERROR_MARK in chunk), None)
+        if failing is not None:
+            error = (chunks or [entry.get("reply", "")])[failing]
+            chunks = (chunks or [])[:failing]
+        replies.append(Reply(entry.get("reply", ""), chunks, entry.get("match", ""), entry.get("repeat", False), error))
+    return ScriptedModel(replies)
+
+
+def _catalog(case: Case, scripts: ToolScripts) -> Registry:
+    catalog = load_catalog()
+    for name in set(case.components.values()) & {"TavilySearch", "Wikipedia"}:
+        catalog.add(scripted_tool(name, scripts))
+    return catalog
+
+
+@asynccontextmanager
+async def _stub(case: Case) -> AsyncIterator[tuple[HttpServer, GuardedHttpClient]]:
+    """Serve the case's routes under the name that its canvas uses."""
+    routes = [
+        Route(r["path"], r.get("method", ""), r.get("status", 200), r.get("headers", {}), r.get("body", ""), r.get("delay_ms", 0))
+        for r in case.data.get("http", [])
+    ]
+    async with HttpServer(routes).running() as server:
+
+        async def resolve(host: str, port: int) -> Any:
+            return await (server.resolve(host, port) if host == STUB_HOST else system_addresses(host, port))
+
+        client = GuardedHttpClient(HttpSettings(allow=(STUB_HOST,)), resolve=resolve)
+        try:
+            yield server, client
+        finally:
+            await client.aclose()
