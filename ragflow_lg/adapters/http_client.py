@@ -243,8 +243,8 @@ def _parse(text: str, what: str) -> httpx.URL:
         raise ServiceError(f"The {what} is not valid: only http and https are possible.")
     if not url.host:
         raise ServiceError(f"The {what} is not valid: it names no host.")
-    if not _port(url):
-        raise ServiceError(f"The {what} is not valid: there is no port 0.")
+    if not 0 < _port(url) < 65536:
+        raise ServiceError(f"The {what} is not valid: ports go from 1 to 65535.")
     return url
 
 

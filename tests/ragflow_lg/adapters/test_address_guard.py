@@ -22,7 +22,16 @@ def answering(*addresses: str):
 @pytest.mark.parametrize(
     "address",
     [
-        *("0.0.0.0", "0.1.2.3", "10.1.2.3", "100.64.0.1", "127.0.0.1", "127.255.255.254", "172.16.0.1", "172.31.255.255"),
+        *(
+            "0.0.0.0",
+            "0.1.2.3",
+            "10.1.2.3",
+            "100.64.0.1",
+            "127.0.0.1",
+            "127.255.255.254",
+            "172.16.0.1",
+            "172.31.255.255",
+        ),
         *("192.0.0.8", "192.0.2.1", "192.88.99.1", "192.168.1.1", "198.18.0.1", "198.51.100.1", "203.0.113.1"),
         *("224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255"),
         *("169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192"),
@@ -38,7 +47,9 @@ async def test_refuses_what_is_not_public(address: str):
     assert not caught.value.is_retryable
 
 
-@pytest.mark.parametrize("address", [PUBLIC, "2606:2800:21f::1", f"::ffff:{PUBLIC}", "64:ff9b::5db8:d70e", "172.32.0.1"])
+@pytest.mark.parametrize(
+    "address", [PUBLIC, "2606:2800:21f::1", f"::ffff:{PUBLIC}", "64:ff9b::5db8:d70e", "172.32.0.1"]
+)
 async def test_lets_public_addresses_pass(address: str):
     assert await AddressGuard(resolve=answering(address)).addresses("host.example", 80) == [(address, 80)]
 
@@ -49,7 +60,9 @@ async def test_one_bad_address_spoils_the_answer(answer: tuple[str, ...]):
         await AddressGuard(resolve=answering(*answer)).addresses("host.example", 80)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "0", "localhost", "::1"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "0", "localhost", "::1"]
+)
 async def test_refuses_every_spelling_of_this_machine(host: str):
     with pytest.raises(ServiceError):
         await AddressGuard().addresses(host, 80)
@@ -100,7 +113,9 @@ async def test_allow_list_opens_nothing_else(entry: str, host: str, port: int, a
         await AddressGuard([entry], resolve=answering(address)).addresses(host, port)
 
 
-@pytest.mark.parametrize("entry", ["", "*", "http://x", "x/y", "x:0", "x:99999", "10.0.0.1/8", "[x]", "a b", "x:", "*x"])
+@pytest.mark.parametrize(
+    "entry", ["", "*", "http://x", "x/y", "x:0", "x:99999", "10.0.0.1/8", "[x]", "a b", "x:", "*x"]
+)
 def test_bad_entries_are_named(entry: str):
     with pytest.raises(SettingsError, match=r"\[http\] allow"):
         AddressGuard([entry])
@@ -114,7 +129,11 @@ async def test_hosts_without_address():
 
 @pytest.mark.parametrize(
     ("error", "is_retryable"),
-    [(socket.gaierror(-2, "Name or service not known"), True), (OSError(), True), (UnicodeError("label too long"), False)],
+    [
+        (socket.gaierror(-2, "Name or service not known"), True),
+        (OSError(), True),
+        (UnicodeError("label too long"), False),
+    ],
 )
 async def test_failed_look_ups(error: Exception, is_retryable: bool):
     async def resolve(host: str, port: int) -> list[tuple[str, int]]:

@@ -13,7 +13,14 @@ PIXEL = "data:image/png;base64,AAAA"
 
 
 async def test_contents_in_order():
-    given = ["text", PIXEL, {"content": "c", "text": "t"}, {"text": "t"}, {"name": "x.png", "value": PIXEL}, "/etc/passwd"]
+    given = [
+        "text",
+        PIXEL,
+        {"content": "c", "text": "t"},
+        {"text": "t"},
+        {"name": "x.png", "value": PIXEL},
+        "/etc/passwd",
+    ]
     assert await InlineFiles().read(given, "") == ["text", PIXEL, "c", "t", PIXEL, "/etc/passwd"]
 
 

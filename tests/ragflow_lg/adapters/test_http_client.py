@@ -51,7 +51,9 @@ async def refusal(client: GuardedHttpClient, request: HttpRequest) -> ServiceErr
 
 @pytest.mark.parametrize("status", [200, 204, 301, 302, 404, 408, 429, 500, 503])
 async def test_any_status_is_an_answer(status: int):
-    async with HttpServer([Route("/", status=status, headers={"Location": "http://169.254.169.254/"})]).running() as server:
+    async with HttpServer(
+        [Route("/", status=status, headers={"Location": "http://169.254.169.254/"})]
+    ).running() as server:
         answer = await client_of(server).send(get())
     assert answer.status == status
     assert len(server.received) == 1
@@ -63,12 +65,20 @@ async def test_what_is_sent():
         await client.send(get("/a b?x=1#part", query={"q": "ä &", "e": ""}, headers={"X-Ü".replace("Ü", "U"): " ü "}))
         await client.send(HttpRequest("POST", "http://stub.test:8080/p", json={"a": ["ü", None]}))
         await client.send(HttpRequest("PUT", "http://stub.test/f", form={"a": "x y", "b": "\ud800"}))
-        await client.send(HttpRequest("PATCH", "http://stub.test/p", json={}, headers={"content-type": "application/x+json"}))
+        await client.send(
+            HttpRequest("PATCH", "http://stub.test/p", json={}, headers={"content-type": "application/x+json"})
+        )
         await client.send(HttpRequest("HEAD", "http://stub.test/a%20b"))
     first, post, put, patch, head = server.received
     assert (first.method, first.path, first.body) == ("GET", "/a%20b?x=1&q=%C3%A4+%26&e=", b"")
     assert first.headers == [
-        *[("Host", "stub.test"), ("X-U", "ü"), ("User-Agent", "ragflow-lg"), ("Accept", "*/*"), ("Accept-Encoding", "gzip")]
+        *[
+            ("Host", "stub.test"),
+            ("X-U", "ü"),
+            ("User-Agent", "ragflow-lg"),
+            ("Accept", "*/*"),
+            ("Accept-Encoding", "gzip"),
+        ]
     ]
     assert (post.header("Host"), post.header("Content-Type"), post.body) == (
         *("stub.test:8080", "application/json"),
@@ -80,11 +90,21 @@ async def test_what_is_sent():
 
 
 async def test_framing_headers_of_a_canvas_are_not_sent():
-    given = {"Host": "evil.test", "Content-Length": "5", "Transfer-Encoding": "chunked", "Accept-Encoding": "br", "X": "1"}
+    given = {
+        "Host": "evil.test",
+        "Content-Length": "5",
+        "Transfer-Encoding": "chunked",
+        "Accept-Encoding": "br",
+        "X": "1",
+    }
     async with HttpServer([Route("/")]).running() as server:
         await client_of(server).send(get(headers=given))
     (request,) = server.received
-    assert (request.header("Host"), request.header("Accept-Encoding"), request.header("X")) == ("stub.test", "gzip", "1")
+    assert (request.header("Host"), request.header("Accept-Encoding"), request.header("X")) == (
+        "stub.test",
+        "gzip",
+        "1",
+    )
     assert request.header("Transfer-Encoding") is None
 
 
@@ -132,7 +152,14 @@ async def test_international_names_are_looked_up_in_ascii():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("X-Key", "geheim\r\nHost: evil"), ("X-Key", "geheim\x00"), ("X Key", "geheim"), ("", "geheim"), ("X:", "geheim"), ("Ü", "")],
+    [
+        ("X-Key", "geheim\r\nHost: evil"),
+        ("X-Key", "geheim\x00"),
+        ("X Key", "geheim"),
+        ("", "geheim"),
+        ("X:", "geheim"),
+        ("Ü", ""),
+    ],
 )
 async def test_bad_headers(name: str, value: str):
     async with HttpServer().running() as server:
@@ -151,16 +178,25 @@ async def test_a_body_that_is_no_json(body: Any):
 @pytest.mark.parametrize(
     "url",
     [
-        *("http://127.0.0.1:{port}/", "http://2130706433:{port}/", "http://0x7f.1:{port}/", "http://0177.0.0.1:{port}/"),
+        *(
+            "http://127.0.0.1:{port}/",
+            "http://2130706433:{port}/",
+            "http://0x7f.1:{port}/",
+            "http://0177.0.0.1:{port}/",
+        ),
         *("http://localhost:{port}/", "http://[::ffff:127.0.0.1]:{port}/", "http://[::1]:{port}/", "http://0:{port}/"),
-        *("http://stub.test@127.0.0.1:{port}/", "http://127.0.0.1:{port}#@stub.test/", "http://stub.test\\@127.0.0.1:{port}/"),
+        *(
+            "http://stub.test@127.0.0.1:{port}/",
+            "http://127.0.0.1:{port}#@stub.test/",
+            "http://stub.test\\@127.0.0.1:{port}/",
+        ),
     ],
 )
 async def test_this_machine_is_out_of_reach(url: str):
     async with HttpServer([Route("/")]).running() as server:
         client = guarded(HttpSettings(allow=("*.test",)))
         error = await refusal(client, HttpRequest("GET", url.format(port=server.port)))
-    assert "refused" in str(error) or "resolved" in str(error)
+    assert any(word in str(error) for word in ("refused", "resolved", "cannot be read"))
     assert server.received == []
 
 
@@ -253,9 +289,10 @@ class TestLimits:
             assert "0.1 s" in str(await refusal(client_of(server, timeout_s=0.1), get(timeout_s=60)))
 
     async def test_concurrency(self):
-        async with HttpServer([Route("/", delay_ms=100)]).running() as server:
+        async with HttpServer([Route("/", delay_ms=300), Route("/first")]).running() as server:
             client = client_of(server, concurrency=1)
-            answers = await asyncio.gather(*(client.send(get(timeout_s=0.15)) for _ in range(3)), return_exceptions=True)
+            await client.send(get("/first"))
+            answers = await asyncio.gather(*(client.send(get(timeout_s=0.5)) for _ in range(3)), return_exceptions=True)
         assert sorted(type(answer).__name__ for answer in answers) == ["HttpResponse", "ServiceError", "ServiceError"]
 
     async def test_a_slow_name_server(self):
@@ -374,7 +411,9 @@ class TestTls:
             async with proxy.running(tls=tls if proxy_has_tls else None):
 
                 async def resolve(host: str, port: int) -> Sequence[tuple[str, int]]:
-                    return [("127.0.0.1", proxy.port)] if host == "proxy.test" else [("fd00::5", port), ("10.0.0.5", port)]
+                    return (
+                        [("127.0.0.1", proxy.port)] if host == "proxy.test" else [("fd00::5", port), ("10.0.0.5", port)]
+                    )
 
                 client = guarded(HttpSettings(allow=("*.test",)), resolve=resolve, tls=trust)
                 via = f"{'https' if proxy_has_tls else 'http'}://me:pw@proxy.test:3128"
@@ -406,17 +445,22 @@ class TestProxy:
                 return [("127.0.0.1", proxy.port) if host == "proxy.test" else ("fd00::5", port)]
 
             client = guarded(HttpSettings(allow=("*.test",)), resolve=resolve)
-            assert (await client.send(get(proxy="http://proxy.test"))).text == "six"
+            answer = await client.send(get(proxy="http://proxy.test"))
+        assert proxy.received[0].path == "http://[fd00::5]/"
+        assert answer.text == "six"
 
     @pytest.mark.parametrize(
-        ("target", "proxy"), [("127.0.0.1", "93.184.215.14"), ("169.254.169.254", "93.184.215.14"), ("93.184.215.14", "10.0.0.1")]
+        ("target", "proxy"),
+        [("127.0.0.1", "93.184.215.14"), ("169.254.169.254", "93.184.215.14"), ("93.184.215.14", "10.0.0.1")],
     )
     async def test_both_ends_are_checked(self, target: str, proxy: str):
         async def resolve(host: str, port: int) -> Sequence[tuple[str, int]]:
             return [(proxy if host == "proxy.example" else target, port)]
 
         client = guarded(resolve=resolve)
-        error = await refusal(client, HttpRequest("GET", "http://t.example/", proxy="http://proxy.example:1", timeout_s=5))
+        error = await refusal(
+            client, HttpRequest("GET", "http://t.example/", proxy="http://proxy.example:1", timeout_s=5)
+        )
         assert "refused" in str(error)
 
     async def test_a_proxy_that_says_no(self):

@@ -1,0 +1,52 @@
+# Two commands do everything: `make run` plays an example, `make test` runs all tests. Both set up what they need.
+PY ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
+CASES ?= ../shared/conformance/cases
+DIR ?= ../shared/corpus
+
+.PHONY: run test lint format bench conformance corpus schema clean
+
+run: $(VENV)/.ok
+	@$(BIN)/python examples/play.py
+
+test: $(VENV)/.ok
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+
+lint: $(VENV)/.ok
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+format: $(VENV)/.ok
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.ok
+	$(BIN)/python -m benchmarks
+
+conformance: $(VENV)/.ok
+	@$(BIN)/python -m tests.harness.conformance $(CASES)
+
+corpus: $(VENV)/.ok
+	@$(BIN)/python -m tests.harness.corpus $(DIR)
+
+schema: $(VENV)/.ok
+	$(BIN)/ragflow-lg schema -o docs/canvas.schema.json
+
+$(VENV)/.ok: pyproject.toml constraints.txt
+	@$(PY) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "ragflow-lg needs Python 3.11 to 3.13; choose one with PY=python3.12 make …")'
+ifdef UV
+	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PY) $(VENV)
+	@$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e ".[dev]"
+else
+	@test -x $(BIN)/python || $(PY) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+endif
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .coverage

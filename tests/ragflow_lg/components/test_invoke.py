@@ -1,0 +1,241 @@
+"""Invoke."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.components.invoke import OWN_TIME_S, invoke
+from ragflow_lg.errors import ServiceError
+from ragflow_lg.services import HttpRequest, HttpResponse
+from tests.fakes.run import Result, bind, run_component
+from tests.fakes.services import ScriptedHttp, fake_services
+
+URL = "http://api.test/x"
+GLOBALS = {"sys.query": "tea", "sys.user_id": "u1", "env.key": "k-1", "env.map": {"a": "", "b": [1]}, "plain": 7}
+
+
+async def run(
+    params: dict[str, Any], answer: HttpResponse | Exception | None = None, **more: Any
+) -> tuple[Result, ScriptedHttp]:
+    """Run with ``url`` `URL` unless given; every URL of `ANSWERED` gets the same answer."""
+    answers = dict.fromkeys([URL, *more.pop("urls", [])], answer or HttpResponse(200, {"x": "y"}, "ok", URL))
+    http = ScriptedHttp(answers)
+    given = {"url": URL, "delay_after_error": 0, **params}
+    result = await run_component(invoke, given, globals=GLOBALS, services=fake_services(http=http), **more)
+    return result, http
+
+
+async def sent(params: dict[str, Any], **more: Any) -> HttpRequest:
+    _, http = await run(params, **more)
+    return http.requests[0]
+
+
+def variable(key: str = "a", ref: Any = "", value: Any = None) -> dict[str, Any]:
+    return {"key": key, "ref": ref, "value": value}
+
+
+@pytest.mark.parametrize("status", [200, 302, 404, 500])
+async def test_outputs(status: int):
+    result, _ = await run({}, HttpResponse(status, {"content-type": "text/plain"}, "body", URL))
+    assert result.error is None
+    assert result.outputs == {"result": "body", "status_code": status, "headers": {"content-type": "text/plain"}}
+
+
+@pytest.mark.parametrize("method", ["get", "GET", "Post", "put", "delete", "patch", " head "])
+async def test_methods(method: str):
+    assert (await sent({"method": method})).method == method.strip().upper()
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("api.test/x", "http://api.test/x"),
+        ("  https://api.test/x\n", "https://api.test/x"),
+        ("//api.test/x", "http://api.test/x"),
+        ("httpbin.test/x", "http://httpbin.test/x"),
+        ("localhost:80/x", "http://localhost:80/x"),
+        ("FTP://api.test", "FTP://api.test"),
+        ("{sys.query}.test/{node@id}", "http://tea.test/"),
+        ("{up@host}/a?q={up@text}", "http://up.test/a?q=x%0Ay%09"),
+    ],
+)
+async def test_urls(url: str, expected: str):
+    outputs = {"up": {"host": "up.test", "text": "x\ny\tz"[:4]}}
+    assert (await sent({"url": url}, outputs=outputs)).url == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (variable(ref="sys.query", value="v"), "tea"),
+        (variable(ref="{sys.query}"), "tea"),
+        (variable(ref="up@null", value="v"), "v"),
+        (variable(ref="up@null"), "up@null"),
+        (variable(ref="up@absent", value="v"), ""),
+        (variable(ref="env.map.a"), ""),
+        (variable(ref="up@map"), '{"b": [1.0, null]}'),
+        (variable(value="by-{sys.user_id}"), "by-u1"),
+        (variable(value=3), "3"),
+        (variable(value="007"), "007"),
+        (variable(value="1.0"), "1.0"),
+        (variable(value=True), "true"),
+        (variable(value=[1, "x"]), '[1, "x"]'),
+        (variable(), ""),
+        (variable(ref="no reference", value=""), "no reference"),
+        (variable(ref=None, value=None), ""),
+        ({"key": "a", "id": "row"}, ""),
+    ],
+)
+async def test_query_arguments_are_text(given: dict[str, Any], expected: str):
+    request = await sent({"variables": [given]}, outputs={"up": {"null": None, "map": {"b": [1.0, None]}}})
+    assert request.query == {"a": expected}
+    assert (request.json, request.form) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        *[("7", 7), ("1.0", 1.0), ("true", True), ("null", None), ('{"b": [1]}', {"b": [1]}), ('"x"', "x")],
+        *[
+            ("007", "007"),
+            ("NaN", "NaN"),
+            ("-Infinity", "-Infinity"),
+            ("tea", "tea"),
+            ("", ""),
+            ("[" * 100_000, "[" * 100_000),
+        ],
+        *[("9" * 5000, "9" * 5000), ([1], [1]), (False, False)],
+    ],
+)
+async def test_text_that_is_json_becomes_its_value_in_a_body(value: Any, expected: Any):
+    request = await sent({"method": "post", "variables": [variable(value=value)]})
+    assert request.json == {"a": expected}
+    assert type(request.json["a"]) is type(expected)
+    assert request.query == {}
+
+
+@pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
+async def test_forms_are_text(method: str):
+    given = [variable("a", value="7"), variable("b", ref="env.map"), variable("", value="x"), variable("a", value="8")]
+    request = await sent({"method": method, "datatype": "FormData", "variables": given})
+    assert request.form == {"a": "8", "b": '{"a": "", "b": [1]}'}
+    assert (request.json, request.query) == (None, {})
+
+
+async def test_without_arguments():
+    assert (await sent({"method": "post", "variables": None})).json == {}
+    assert (await sent({"method": "delete", "datatype": None})).json is None
+    assert (await sent({"method": "get", "datatype": "formdata"})).form is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ("", {}),
+        (None, {}),
+        ({}, {}),
+        ('{"X-A": "a b", "X-N": 7, "X-B": true, "X-0": null}', {"X-A": "a b", "X-N": "7", "X-B": "true"}),
+        ({"Authorization": "Bearer {env.key}"}, {"Authorization": "Bearer k-1"}),
+        ({"X": "{{up:1@text}} {up:1@map.k}"}, {"X": "t v"}),
+        (
+            {"X": "{plain}{absent}{a b} {env.none} {ghost:9@x} {env.map.b}"},
+            {"X": "7{absent}{a b} {env.none} {ghost:9@x} [1]"},
+        ),
+    ],
+)
+async def test_headers(headers: Any, expected: dict[str, str]):
+    request = await sent({"headers": headers}, outputs={"up:1": {"text": "t", "map": {"k": "v"}}})
+    assert request.headers == expected
+
+
+@pytest.mark.parametrize(
+    ("proxy", "expected"),
+    [
+        *[(None, ""), ("", ""), (" ", ""), ("http://", ""), ("https:", ""), ("HTTP:/", "")],
+        *[("proxy.test:3128", "http://proxy.test:3128"), (" https://proxy.test ", "https://proxy.test")],
+    ],
+)
+async def test_proxies(proxy: Any, expected: str):
+    assert (await sent({"proxy": proxy})).proxy == expected
+
+
+@pytest.mark.parametrize("ref", ["env.missing", "sys.missing.x", "ghost@x"])
+async def test_unknown_references_send_nothing(ref: str):
+    result, http = await run(
+        {"url": "{env.key}.test", "variables": [variable(ref=ref), variable("b", value="{env.key}")]}
+    )
+    assert result.error == f"Can't find variable: {ref!r}"
+    assert http.requests == []
+    assert "k-1" not in str(result.inputs)
+
+
+async def test_only_references_of_variables_are_shown():
+    given = {
+        "url": "{sys.user_id}.test",
+        "headers": {"Authorization": "{env.key}"},
+        "variables": [variable(ref="sys.query"), variable("b", value="{env.key}")],
+    }
+    result, http = await run(given, urls=["http://u1.test"])
+    assert result.inputs == {"sys.query": "tea"}
+    assert http.requests[0].query == {"a": "tea", "b": "k-1"}
+
+
+async def test_a_failure_is_tried_again():
+    result, http = await run({"max_retries": 2}, ServiceError("gone"))
+    assert len(http.requests) == 3
+    assert result.error == "gone"
+    assert result.outputs == {"result": None, "status_code": None, "headers": None, "_ERROR": "gone"}
+
+
+async def test_an_error_status_is_not_tried_again():
+    _, http = await run({"max_retries": 2}, HttpResponse(503, {}, "busy", URL))
+    assert len(http.requests) == 1
+
+
+async def test_pages_become_text():
+    page = HttpResponse(200, {}, "<h1>Tea</h1><p>Green <b>tea</b>", URL)
+    assert (await run({"clean_html": True}, page))[0].outputs["result"] == "# Tea\nGreen tea"
+    assert (await run({"clean_html": None}, page))[0].outputs["result"] == page.text
+
+
+async def test_a_page_that_is_too_long():
+    result, _ = await run({"clean_html": True}, HttpResponse(200, {}, "x" * 5_000_000, URL))
+    assert "at most" in str(result.error)
+
+
+@pytest.mark.parametrize(("timeout", "retries", "limit_s"), [(10, 0, 10), ("1.5", 1, 3), (60, None, 60)])
+async def test_time_limits(timeout: Any, retries: int | None, limit_s: float):
+    params = bind(invoke, {"url": URL, "timeout": timeout, "max_retries": retries})
+    assert invoke.limit_s(params) == limit_s + OWN_TIME_S
+    assert (await sent({"timeout": timeout})).timeout_s == float(timeout)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        *[
+            {"url": ""},
+            {"url": "  "},
+            {"url": None},
+            {"url": ["x"]},
+            {"method": "trace"},
+            {"method": 1},
+            {"datatype": "xml"},
+        ],
+        *[{"timeout": 0}, {"timeout": -1}, {"timeout": "x"}, {"timeout": float("inf")}, {"datatype": 1}, {"proxy": 1}],
+        *[{"headers": "X: y"}, {"headers": "[]"}, {"headers": 7}, {"headers": "[" * 100_000}, {"variables": ["x"]}],
+    ],
+)
+def test_bad_params(params: dict[str, Any]):
+    with pytest.raises(ValidationError):
+        bind(invoke, {"url": URL, **params})
+
+
+def test_params_survive_json():
+    params = bind(
+        invoke, {"url": URL, "headers": '{"X": "{env.key}"}', "variables": [variable(ref="sys.query", value=[1])]}
+    )
+    assert bind(invoke, params.model_dump(mode="json")) == params

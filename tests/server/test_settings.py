@@ -1,0 +1,159 @@
+"""Settings from file and environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.adapters.http_client import HttpSettings
+from ragflow_lg.errors import SettingsError
+from server.settings import ModelSection, ProviderSection, load_settings
+
+FULL = """
+default_model = "big@Acme"
+checkpoints = "memory://"
+
+[providers.Acme]
+base_url = "https://acme.example/v1"
+api_key = "geheim-1"
+models = ["big", "small"]
+
+[providers.Other]
+base_url = "https://other.example/v1"
+api_key_env = "OTHER_KEY"
+
+[models."big@Acme"]
+context_tokens = 1000
+has_vision = true
+
+[http]
+allow = ["wiki.example", "10.0.0.0/8:80"]
+timeout_s = 30
+max_response_bytes = 1000
+concurrency = 2
+
+[run]
+event_limit = 16
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder with an empty home and no variables."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("XDG_CONFIG_HOME", "OTHER_KEY", "RAGFLOW_LG_SETTINGS"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def write(file: Path, text: str) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_defaults():
+    settings = load_settings()
+    assert settings.default_model == "demo"
+    assert settings.checkpoints.startswith("sqlite:///")
+    assert settings.http_settings == HttpSettings()
+    assert (settings.providers, settings.models, settings.run.event_limit) == ({}, {}, 256)
+
+
+def test_a_whole_file(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OTHER_KEY", "geheim-2")
+    settings = load_settings(write(home / "s.toml", FULL))
+    acme, other = settings.providers["Acme"].key(), settings.providers["Other"].key()
+    assert acme is not None
+    assert other is not None
+    assert (acme.get_secret_value(), other.get_secret_value()) == ("geheim-1", "geheim-2")
+    assert settings.providers["Acme"].models == ("big", "small")
+    assert settings.models == {"big@Acme": ModelSection(context_tokens=1000, has_vision=True)}
+    assert settings.http_settings == HttpSettings(("wiki.example", "10.0.0.0/8:80"), 30.0, 1000, 2)
+    assert settings.run.event_limit == 16
+    assert "geheim" not in repr(settings) + str(settings) + settings.model_dump_json()
+
+
+def test_keys_that_are_missing():
+    assert ProviderSection().key() is None
+    assert ProviderSection(api_key_env="OTHER_KEY").key() is None
+
+
+def test_which_file_counts(home: Path, monkeypatch: pytest.MonkeyPatch):
+    def named(name: str) -> str:
+        return f'default_model = "{name}"'
+
+    write(home / ".config/ragflow-lg/settings.toml", named("home"))
+    assert load_settings().default_model == "home"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "xdg"))
+    assert load_settings().default_model == "demo"
+    write(home / "xdg/ragflow-lg/settings.toml", named("xdg"))
+    assert load_settings().default_model == "xdg"
+    write(home / "work/ragflow-lg.toml", named("folder"))
+    assert load_settings().default_model == "folder"
+    monkeypatch.setenv("RAGFLOW_LG_SETTINGS", str(write(home / "v.toml", named("variable"))))
+    assert load_settings().default_model == "variable"
+    assert load_settings(write(home / "a.toml", named("argument"))).default_model == "argument"
+
+
+def test_the_environment_goes_first(home: Path, monkeypatch: pytest.MonkeyPatch):
+    file = write(home / "s.toml", FULL)
+    monkeypatch.setenv("RAGFLOW_LG_DEFAULT_MODEL", "small")
+    monkeypatch.setenv("RAGFLOW_LG_HTTP__TIMEOUT_S", "5")
+    monkeypatch.setenv("RAGFLOW_LG_HTTP__ALLOW", '["a.example"]')
+    settings = load_settings(file)
+    assert settings.default_model == "small"
+    assert settings.http_settings == HttpSettings(("a.example",), 5.0, 1000, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("defaultmodel = 'x'", "defaultmodel: there is no such setting. Did you mean 'default_model'?"),
+        ("zzz = 1", "zzz: there is no such setting."),
+        ("[http]\ntimeout = 1", "http.timeout: there is no such setting. Did you mean 'timeout_s'?"),
+        ("[providers.A]\napikey = 'geheim'", "providers.A.apikey: there is no such setting. Did you mean 'api_key'?"),
+        ("[models.m]\nvision = true", "models.m.vision: there is no such setting. Did you mean 'has_vision'?"),
+        ("[http]\nconcurrency = 0", "http.concurrency: "),
+        ("[providers.A]\napi_key = ['geheim']", "providers.A.api_key: "),
+        ("http = 'geheim'", "http: "),
+        ("a = 1\nb = = 'geheim'", "is not TOML: Invalid value (at line 2"),
+    ],
+)
+def test_wrong_files(home: Path, text: str, says: str):
+    file = write(home / "s.toml", text)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(file)
+    assert says in str(caught.value)
+    assert str(file) in str(caught.value)
+    assert "geheim" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("RAGFLOW_LG_HTTP__CONCURRENCY", "geheim", "http.concurrency: "),
+        ("RAGFLOW_LG_HTTP__TIMEOUT", "1", "'timeout_s'"),
+        ("RAGFLOW_LG_PROVIDERS", "{geheim", "environment: "),
+    ],
+)
+def test_wrong_variables(monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    assert says in str(caught.value)
+    assert "geheim" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read(home: Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(SettingsError, match="--settings"):
+        load_settings(home / "none.toml")
+    (home / "bytes.toml").write_bytes(b"a = '\xff'")
+    with pytest.raises(SettingsError, match="UTF-8"):
+        load_settings(home / "bytes.toml")
+    monkeypatch.setenv("RAGFLOW_LG_SETTINGS", str(home / "none.toml"))
+    with pytest.raises(SettingsError, match="RAGFLOW_LG_SETTINGS"):
+        load_settings()
