@@ -31,6 +31,7 @@ import pydantic_settings
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from ragflow_lg.adapters.chat_models import ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http_client import HttpSettings
 from ragflow_lg.errors import SettingsError
 
@@ -48,11 +49,15 @@ class ProviderSection(_Section):
     """``[providers.NAME]``: an OpenAI-compatible endpoint. NAME is the part after ``@`` in an ``llm_id``."""
 
     base_url: str = ""
+    """Needed unless NAME is a provider whose own is known."""
     api_key: SecretStr | None = None
     api_key_env: str = ""
     """Environment variable that holds the key, in place of ``api_key``."""
     models: tuple[str, ...] = ()
     """Models that are found here when a canvas names them without a provider."""
+    timeout_s: Annotated[float, Field(gt=0)] = 600.0
+    idle_timeout_s: Annotated[float, Field(gt=0)] = 120.0
+    """How long a streamed answer may pause between two pieces."""
 
     def key(self) -> SecretStr | None:
         """Give the key, or None if there is none."""
@@ -120,6 +125,15 @@ class Settings(BaseSettings):
         http = self.http
         return HttpSettings(http.allow, http.timeout_s, http.max_response_bytes, http.concurrency)
 
+    def chat_settings(self, *, override_model: str = "") -> ChatModelSettings:
+        """Give the settings of the chat models; ``override_model`` takes the place of every model of a canvas."""
+        return ChatModelSettings(
+            default_model=self.default_model,
+            override_model=override_model,
+            providers={name: _provider(section) for name, section in self.providers.items()},
+            models={name: ModelSettings(m.context_tokens, m.has_vision) for name, m in self.models.items()},
+        )
+
 
 def load_settings(path: Path | None = None) -> Settings:
     """Read the settings.
@@ -140,6 +154,17 @@ def load_settings(path: Path | None = None) -> Settings:
         problems = [f"  environment: {error}"]
     source = f"of {file} or the environment" if file is not None else "of the environment"
     raise SettingsError("\n".join([f"The settings {source} are wrong:", *problems]))
+
+
+def _provider(section: ProviderSection) -> ProviderSettings:
+    key = section.key()
+    return ProviderSettings(
+        base_url=section.base_url,
+        api_key=key.get_secret_value() if key is not None else "",
+        models=section.models,
+        timeout_s=section.timeout_s,
+        idle_timeout_s=section.idle_timeout_s,
+    )
 
 
 def _find(path: Path | None) -> Path | None:

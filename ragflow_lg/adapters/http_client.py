@@ -314,9 +314,7 @@ def _failure(url: httpx.URL, error: Exception) -> ServiceError:
     match error:
         case httpcore.ProxyError():
             return ServiceError(f"The proxy does not open a way to {host!r}: {error}.", is_retryable=True)
-        case httpcore.LocalProtocolError():
-            return ServiceError(f"The request to {host!r} is not valid HTTP.")
-        case httpcore.RemoteProtocolError():
+        case httpcore.ProtocolError():
             return ServiceError(f"{host!r} did not answer in valid HTTP, or broke off.", is_retryable=True)
         case httpcore.ReadError() | httpcore.WriteError():
             return ServiceError(f"The connection to {host!r} broke off.", is_retryable=True)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from ragflow_lg.context import RunContext
 from ragflow_lg.errors import ComponentError
@@ -75,6 +75,10 @@ def _filled(url: Template) -> Template:
     return url
 
 
+def _written(value: Any) -> Any:
+    return str(value) if isinstance(value, Template) else value
+
+
 class Variable(BaseModel):
     """One argument of the request: ``ref`` counts before ``value``."""
 
@@ -82,7 +86,7 @@ class Variable(BaseModel):
 
     key: str = ""
     ref: Annotated[Reference | str | None, Field(union_mode="left_to_right")] = None
-    value: Annotated[Template | JsonValue, Field(union_mode="left_to_right")] = None
+    value: Annotated[Template | JsonValue, Field(union_mode="left_to_right"), PlainSerializer(_written)] = None
 
 
 Method: TypeAlias = Literal["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ragflow_lg.adapters.chat_models import ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http_client import HttpSettings
 from ragflow_lg.errors import SettingsError
-from server.settings import ModelSection, ProviderSection, load_settings
+from server.settings import ProviderSection, Settings, load_settings
 
 FULL = """
 default_model = "big@Acme"
@@ -18,6 +19,7 @@ checkpoints = "memory://"
 base_url = "https://acme.example/v1"
 api_key = "geheim-1"
 models = ["big", "small"]
+timeout_s = 9
 
 [providers.Other]
 base_url = "https://other.example/v1"
@@ -60,7 +62,8 @@ def test_defaults():
     assert settings.default_model == "demo"
     assert settings.checkpoints.startswith("sqlite:///")
     assert settings.http_settings == HttpSettings()
-    assert (settings.providers, settings.models, settings.run.event_limit) == ({}, {}, 256)
+    assert settings.chat_settings() == ChatModelSettings()
+    assert settings.run.event_limit == 256
 
 
 def test_a_whole_file(home: Path, monkeypatch: pytest.MonkeyPatch):
@@ -70,16 +73,23 @@ def test_a_whole_file(home: Path, monkeypatch: pytest.MonkeyPatch):
     assert acme is not None
     assert other is not None
     assert (acme.get_secret_value(), other.get_secret_value()) == ("geheim-1", "geheim-2")
-    assert settings.providers["Acme"].models == ("big", "small")
-    assert settings.models == {"big@Acme": ModelSection(context_tokens=1000, has_vision=True)}
+    assert settings.chat_settings(override_model="demo") == ChatModelSettings(
+        default_model="big@Acme",
+        override_model="demo",
+        providers={
+            "Acme": ProviderSettings("https://acme.example/v1", "geheim-1", ("big", "small"), 9.0, 120.0),
+            "Other": ProviderSettings("https://other.example/v1", "geheim-2"),
+        },
+        models={"big@Acme": ModelSettings(context_tokens=1000, has_vision=True)},
+    )
     assert settings.http_settings == HttpSettings(("wiki.example", "10.0.0.0/8:80"), 30.0, 1000, 2)
     assert settings.run.event_limit == 16
     assert "geheim" not in repr(settings) + str(settings) + settings.model_dump_json()
 
 
 def test_keys_that_are_missing():
-    assert ProviderSection().key() is None
-    assert ProviderSection(api_key_env="OTHER_KEY").key() is None
+    settings = Settings(providers={"A": ProviderSection(), "B": ProviderSection(api_key_env="OTHER_KEY")})
+    assert [provider.api_key for provider in settings.chat_settings().providers.values()] == ["", ""]
 
 
 def test_which_file_counts(home: Path, monkeypatch: pytest.MonkeyPatch):
@@ -157,3 +167,9 @@ def test_files_that_cannot_be_read(home: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("RAGFLOW_LG_SETTINGS", str(home / "none.toml"))
     with pytest.raises(SettingsError, match="RAGFLOW_LG_SETTINGS"):
         load_settings()
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").is_file(), reason="needs a file that exists and cannot be read")
+def test_a_file_that_fails_while_it_is_read():
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load_settings(Path("/proc/self/mem"))

@@ -1,0 +1,38 @@
+"""A plan as Mermaid text."""
+
+from __future__ import annotations
+
+from ragflow_lg.plan import Plan
+from server.drawing.layout import drawn_edges, drawn_nodes, label_of
+
+__all__ = ["to_mermaid"]
+
+_SHAPES = {"entry": ("([", "])"), "route": ("{{", "}}"), "message": ("[/", "/]")}
+
+
+def to_mermaid(plan: Plan) -> str:
+    """Draw from left to right; dashed edges depend on the run, boxes hold the bodies of Loops and Iterations."""
+    names = {node.id: f"n{index}" for index, node in enumerate(drawn_nodes(plan))}
+    lines = ["flowchart LR"]
+    for node in drawn_nodes(plan):
+        opening, closing = _SHAPES.get(node.spec.kind, ("[", "]"))
+        text = f"{_escaped(label_of(node))}<br/><small>{_escaped(node.spec.name)}</small>"
+        if node.parent is None:
+            lines.append(f'    {names[node.id]}{opening}"{text}"{closing}')
+    for region in plan.regions.values():
+        if region.owner in names:
+            lines.append(f'    subgraph body_{names[region.owner]}["{_escaped(label_of(plan.nodes[region.owner]))}"]')
+            for inner in (*((region.item,) if region.item else ()), *region.body):
+                if inner in names:
+                    lines.append(f'        {names[inner]}["{_escaped(label_of(plan.nodes[inner]))}"]')
+            lines.append("    end")
+    for edge in drawn_edges(plan):
+        arrow = "-.->" if edge.is_conditional else "-->"
+        label = f'|"{_escaped(edge.label)}"|' if edge.label else ""
+        lines.append(f"    {names[edge.source]} {arrow}{label} {names[edge.target]}")
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    """Write every character that Mermaid or HTML would read as an entity."""
+    return "".join(c if c.isalnum() or c in " .,:_-" else f"#{ord(c)};" for c in text[:80])
