@@ -19,11 +19,11 @@ async def _refuse(ctx: RunContext, params: Any) -> ComponentOutputs:
     raise ComponentError("The canvas has errors and cannot run.", node=ctx.node.id)
 
 
-def placeholder(name: str, *, is_ready: bool) -> ComponentSpec[Any]:
+def placeholder(name: str, *, is_ready: bool, is_entry: bool = False) -> ComponentSpec[Any]:
     """Make a spec that accepts any params and has any output; a canvas that holds one never runs."""
     return ComponentSpec(
         name=name,
-        kind="plain",
+        kind="entry" if is_entry else "plain",
         params=_Params,
         outputs=ComponentOutputs,
         run=_refuse,

@@ -28,4 +28,6 @@ def main_flow(draft: Draft) -> Flow:
 
 def _successors(draft: Draft, parent: NodeId | None) -> dict[NodeId, tuple[NodeId, ...]]:
     inside = {id_: node for id_, node in draft.nodes.items() if node.parent == parent}
-    return {id_: tuple(t for t in node.targets if t in inside) for id_, node in inside.items()}
+    # An edge back to the item node only says that the round is over, as having no successor does.
+    entered = {id_ for id_, node in inside.items() if node.spec.kind != "region_item"}
+    return {id_: tuple(t for t in node.targets if t in entered) for id_, node in inside.items()}

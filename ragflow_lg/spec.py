@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from ragflow_lg.diagnostics import Finding
 from ragflow_lg.refs import Reference, Template
@@ -36,6 +36,7 @@ __all__ = [
     "Kind",
     "OneOrMany",
     "OptionalReference",
+    "ReferenceEntry",
     "Route",
     "Shown",
     "component",
@@ -65,6 +66,20 @@ def _blank_as_none(value: Any) -> Any:
 T = TypeVar("T")
 OneOrMany: TypeAlias = Annotated[list[T], BeforeValidator(_as_list)]
 """A list; a single value stands for a list of one, null and ``""`` for the empty list."""
+
+def _entry(value: Any) -> Any:
+    if isinstance(value, dict):
+        held = cast("dict[str, Any]", value)
+        return held.get("value", held.get("input"))
+    return value
+
+
+ReferenceEntry: TypeAlias = Annotated[
+    Reference,
+    BeforeValidator(_entry),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}], "description": "A reference, or {value: reference}."}),
+]
+"""A reference in a list; editors write ``{"value": ref}`` or ``{"input": ref}`` for it."""
 
 OptionalReference: TypeAlias = Annotated[Reference | None, BeforeValidator(_blank_as_none)]
 """A reference, or None where the canvas leaves it blank."""

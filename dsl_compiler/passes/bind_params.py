@@ -59,7 +59,7 @@ def _node(component: RawComponent, spec: ComponentSpec[Any], scope: ReferenceSco
     except ValidationError as error:
         for problem in error.errors(include_url=False)[:50]:
             _report(component, problem, reporter)
-        spec = placeholder(spec.name, is_ready=True)
+        spec = placeholder(spec.name, is_ready=True, is_entry=spec.kind == "entry")
         params = spec.params.model_construct(**dict(component.params))
         return PlanNode(NodeId(component.id), spec, params, component.title, 0, component.pointer)
     _lint(component, spec, params, reporter)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 
 from ragflow_lg.context import RunContext
 from ragflow_lg.refs import Reference, Template, parse_template
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, component
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, ReferenceEntry, component
 from ragflow_lg.values import MAX_DEPTH, JsonValue, to_json, to_text
 
 __all__ = ["data_operations"]
@@ -68,7 +68,7 @@ Key = Annotated[str, BeforeValidator(_name_of)]
 class Params(ComponentParams):
     """Parameters of DataOperations."""
 
-    query: OneOrMany[Reference] = Field(default_factory=list[Reference])
+    query: OneOrMany[ReferenceEntry] = Field(default_factory=list[Reference])
     operations: Operation = "literal_eval"
     select_keys: OneOrMany[Key] = Field(default_factory=list[str])
     remove_keys: OneOrMany[Key] = Field(default_factory=list[str])

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, cast
+from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from ragflow_lg.context import RunContext
-from ragflow_lg.refs import Reference
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, ReferenceEntry, component
 from ragflow_lg.values import JsonValue
 
 __all__ = ["variable_aggregator"]
-
-
-def _reference_of(value: Any) -> Any:
-    return cast("dict[str, Any]", value).get("value") if isinstance(value, dict) else value
 
 
 class Group(BaseModel):
@@ -25,7 +20,7 @@ class Group(BaseModel):
     model_config = ConfigDict(frozen=True, defer_build=True, arbitrary_types_allowed=True)
 
     group_name: Annotated[str, Field(min_length=1)]
-    variables: Annotated[list[Annotated[Reference, BeforeValidator(_reference_of)]], Field(min_length=1)]
+    variables: Annotated[list[ReferenceEntry], Field(min_length=1)]
 
 
 class Params(ComponentParams):

@@ -1,0 +1,55 @@
+"""``ragflow-lg draw``: a picture of a canvas."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragflow_lg.errors import CompileError
+from server.library import check_file
+
+__all__ = ["draw"]
+
+
+class Format(str, Enum):
+    """Kinds of pictures."""
+
+    MERMAID = "mermaid"
+    SVG = "svg"
+    PNG = "png"
+    ASCII = "ascii"
+
+
+def draw(
+    file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
+    format: Annotated[Format, typer.Option("--format", "-f", help="Kind of picture.")] = Format.ASCII,  # noqa: A002
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; without it the picture is printed.")] = None,
+) -> None:
+    """Draw a canvas: real titles, dashed edges where the way depends on the run, boxes round loops.
+
+    Example: ragflow-lg draw my_canvas.json --format svg -o my_canvas.svg
+    """
+    from server.drawing import to_mermaid, to_png, to_svg, to_text_drawing
+
+    plan, diagnostics, _ = check_file(file)
+    if plan is None:
+        raise CompileError(diagnostics)
+    if format is Format.PNG:
+        picture = to_png(plan)
+    else:
+        make = {Format.MERMAID: to_mermaid, Format.SVG: to_svg, Format.ASCII: to_text_drawing}[format]
+        picture = make(plan).encode("utf-8", "replace")
+    if output is not None:
+        try:
+            output.write_bytes(picture)
+        except OSError as error:
+            raise typer.BadParameter(f"{str(output)!r} cannot be written: {error.strerror}.") from None
+    elif format is Format.PNG and sys.stdout.isatty():
+        raise typer.BadParameter("A PNG is no text; name a file with --output.")
+    else:
+        sys.stdout.buffer.write(picture)
+        sys.stdout.buffer.flush()

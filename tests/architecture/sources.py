@@ -1,0 +1,67 @@
+"""The project's own source files, as the architecture tests walk them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("ragflow_lg", "dsl_compiler", "checkpoints", "server")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One module of the four packages."""
+
+    path: Path
+    """From the root of the repository."""
+
+    def __str__(self) -> str:
+        return self.path.as_posix()
+
+    @property
+    def module(self) -> str:
+        """Give the dotted name."""
+        parts = self.path.with_suffix("").parts
+        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+    @property
+    def tree(self) -> ast.Module:
+        """Parse the file."""
+        return ast.parse((ROOT / self.path).read_text("utf-8"), filename=str(self))
+
+
+def sources(*folders: str) -> list[Source]:
+    """Give all modules below the folders, by default those of the four packages."""
+    found = [path for folder in folders or PACKAGES for path in (ROOT / folder).rglob("*.py")]
+    return [Source(path.relative_to(ROOT)) for path in sorted(found)]
+
+
+def declared_names(tree: ast.Module) -> list[str] | None:
+    """Give what a module's ``__all__`` lists, or None if it has none."""
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+                return list(ast.literal_eval(value))
+            case _:
+                pass
+    return None
+
+
+def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Go through all functions and methods of a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def literals(tree: ast.Module) -> Iterator[ast.Constant]:
+    """Go through all string constants but docstrings."""
+    documentation = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield node

@@ -1,0 +1,75 @@
+"""The stable codes: unique, used, and explained in ``docs/diagnostics.md``."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from typing import Any
+
+import pytest
+
+from ragflow_lg import errors
+from ragflow_lg.diagnostics import CODES, Diagnostic
+from ragflow_lg.errors import RagflowLgError
+from tests.architecture.sources import ROOT, literals, sources
+
+PAGE = (ROOT / "docs" / "diagnostics.md").read_text("utf-8")
+ROW = re.compile(r"^\| `(?P<code>[a-z-]+)` \| (?P<meaning>[^|]+) \| (?P<cause>[^|]+) \| (?P<fix>[^|]+) \|$", re.MULTILINE)
+
+
+def error_classes(base: type[RagflowLgError] = RagflowLgError) -> list[type[RagflowLgError]]:
+    """Give the whole tree."""
+    return [base, *(found for child in base.__subclasses__() for found in error_classes(child))]
+
+
+def example(kind: type[RagflowLgError]) -> RagflowLgError:
+    """Make an error of each class, as the code makes it."""
+    arguments: dict[str, tuple[Any, ...]] = {
+        "CompileError": ([Diagnostic("json-invalid", "error", "", "It ends too early.")],),
+        "NodeTimeoutError": ("LLM:0", 2.5),
+        "RunCancelled": ("LLM:0",),
+        "UndeclaredTargetError": ("Switch:0", "Message:1"),
+    }
+    return kind(*arguments.get(kind.__name__, ("It failed.",)))
+
+
+def test_the_page_lists_every_code_of_the_compiler_with_its_meaning() -> None:
+    table = PAGE.partition("## Diagnostics")[2].partition("## Errors")[0]
+    rows = {row["code"]: row["meaning"].strip() for row in ROW.finditer(table)}
+    assert rows == CODES
+    assert len(ROW.findall(table)) == len(CODES)
+
+
+def test_the_page_lists_every_class_of_error() -> None:
+    rows = [row["code"] for row in ROW.finditer(PAGE.partition("## Errors")[2])]
+    assert sorted(rows) == sorted(kind.code for kind in error_classes())
+
+
+@pytest.mark.parametrize("row", ROW.finditer(PAGE), ids=lambda row: row["code"])
+def test_every_row_tells_cause_and_fix(row: re.Match[str]) -> None:
+    assert row["cause"].strip().endswith(".")
+    assert row["fix"].strip().endswith(".")
+
+
+def test_every_code_of_the_compiler_is_reported_somewhere() -> None:
+    written = {
+        node.value for source in sources() if source.path.name != "diagnostics.py" for node in literals(source.tree)
+    }
+    assert CODES.keys() - written == set()
+
+
+def test_error_codes_are_unique() -> None:
+    codes = [kind.code for kind in error_classes()]
+    assert sorted(codes) == sorted(set(codes))
+
+
+def test_all_errors_are_in_the_one_tree() -> None:
+    assert {kind.__name__ for kind in error_classes()} == set(errors.__all__)
+
+
+@pytest.mark.parametrize("kind", error_classes(), ids=lambda kind: kind.__name__)
+def test_errors_survive_pickling(kind: type[RagflowLgError]) -> None:
+    error = example(kind)
+    revived = pickle.loads(pickle.dumps(error))
+    assert type(revived) is kind
+    assert (str(revived), vars(revived)) == (str(error), vars(error))

@@ -1,0 +1,76 @@
+"""Rules about the files around the code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.architecture.sources import ROOT
+
+ADDRESSES = re.compile(
+    "|".join(
+        (
+            # Written apart, so that this file keeps the rule as well.
+            r"/(?:work|root)" + r"/\w",
+            r"/(?:home|Users)" + r"/\w",
+            r"pypi" + r"\.org",
+            r"pythonhosted" + r"\.org",
+            r"registry\." + r"(?:npmjs|yarnpkg)",
+        )
+    )
+)
+
+
+def project() -> dict[str, Any]:
+    """Read the project's own description."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def tracked_files() -> list[Path]:
+    """Give the files of the repository; those that git would take, where there is git."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode:
+        pytest.skip("The tree is not a git repository.")
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_no_file_names_a_machine_or_a_package_registry() -> None:
+    found: list[str] = []
+    for path in tracked_files():
+        try:
+            text = path.read_text("utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in ADDRESSES.finditer(text)]
+    assert found == []
+
+
+def test_no_file_is_large() -> None:
+    assert [str(path.relative_to(ROOT)) for path in tracked_files() if path.stat().st_size > 1_000_000] == []
+
+
+def test_the_changelog_describes_this_version() -> None:
+    headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert headings[1] == project()["project"]["version"]
+
+
+def test_every_dependency_is_pinned_once_and_without_an_address() -> None:
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    assert [line for line in lines if not re.match(r"[a-z0-9-]+==[\w.]+( ; |$)", line)] == []
+    pinned = {line.split("==")[0] for line in lines}
+    project_table = project()["project"]
+    wanted = [*project_table["dependencies"], *sum(project_table["optional-dependencies"].values(), [])]
+    names = {re.split(r"[<>=\[; ]", requirement)[0] for requirement in wanted} - {project_table["name"]}
+    assert names - pinned == set()

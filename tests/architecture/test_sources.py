@@ -1,0 +1,98 @@
+"""Rules that every source file keeps."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from dsl_compiler.known_components import LEGACY, NOT_YET, PIPELINE
+from ragflow_lg.catalog import load_catalog
+from ragflow_lg.spec import ComponentSpec
+from tests.architecture.sources import PACKAGES, ROOT, Source, declared_names, functions, literals, sources
+
+LONGEST_FUNCTION = 60
+"""Lines."""
+
+NAME_TABLES = {"dsl_compiler/passes/migrate_names.py"}
+"""The one pass that is about names of components."""
+
+NOTHING_TO_TEST = {"ragflow_lg/services.py", "server/__main__.py"}
+"""Files without a statement of their own: Protocols, and the way in for ``python -m``."""
+
+
+@pytest.mark.parametrize("source", sources(), ids=str)
+def test_public_names_exist_and_are_sorted(source: Source) -> None:
+    declared = declared_names(source.tree)
+    if declared is None:
+        public = [n.name for n in source.tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
+        assert all(name.startswith("_") for name in public), f"{source} defines {public}, but has no __all__"
+        return
+    module = importlib.import_module(source.module)
+    assert [name for name in declared if not hasattr(module, name)] == []
+    assert declared == sorted(set(declared), key=_constants_classes_functions)
+
+
+def _constants_classes_functions(name: str) -> tuple[bool, bool, str]:
+    return not name.isupper(), not name[0].isupper(), name
+
+
+@pytest.mark.parametrize("package", [name for name in PACKAGES if (ROOT / name / "__init__.py").stat().st_size])
+def test_the_face_of_a_package_shows_what_it_declares(package: str) -> None:
+    tree = Source(Path(package) / "__init__.py").tree
+    bound = {alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    bound |= {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    public = {name for name in bound if not name.startswith("_")} - {"annotations", "TYPE_CHECKING", "Any"}
+    assert public <= set(declared_names(tree) or ())
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_short_package_names_mean_this_repository(package: str) -> None:
+    spec = importlib.util.find_spec(package)
+    assert spec is not None
+    assert spec.origin == str(ROOT / package / "__init__.py")
+
+
+@pytest.mark.parametrize("source", sources(), ids=str)
+def test_no_function_is_long(source: Source) -> None:
+    lengths = {f.name: (f.end_lineno or f.lineno) - f.lineno + 1 for f in functions(source.tree)}
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FUNCTION} == {}
+
+
+@pytest.mark.parametrize("source", [s for s in sources() if s.path.name != "__init__.py"], ids=str)
+def test_every_file_has_its_test(source: Source) -> None:
+    if str(source) in NOTHING_TO_TEST:
+        return
+    mirror = ROOT / "tests" / source.path.with_name(f"test_{source.path.name}")
+    assert mirror.is_file(), f"{source} is tested in {mirror.relative_to(ROOT)}"
+
+
+@pytest.mark.parametrize("folder", sorted({p.parent for p in (ROOT / "tests").rglob("test_*.py")}), ids=str)
+def test_every_folder_of_tests_is_a_package(folder: Path) -> None:
+    assert all((parent / "__init__.py").is_file() for parent in [folder, *folder.parents][: _depth(folder)])
+
+
+def _depth(folder: Path) -> int:
+    return len(folder.relative_to(ROOT).parts)
+
+
+@pytest.mark.parametrize("source", sources("ragflow_lg/components")[1:], ids=str)
+def test_a_component_file_registers_exactly_one_component(source: Source) -> None:
+    module = importlib.import_module(source.module)
+    specs = [value for value in vars(module).values() if isinstance(value, ComponentSpec)]
+    assert len(specs) == 1
+    assert load_catalog().get(specs[0].name) is specs[0]
+    assert specs[0].name.lower() == source.path.stem.replace("_", "")
+
+
+@pytest.mark.parametrize("source", sources("dsl_compiler/passes", "dsl_compiler/lower"), ids=str)
+def test_the_compiler_asks_for_kinds_not_for_names(source: Source) -> None:
+    if str(source) in NAME_TABLES:
+        return
+    names = {name for spec in load_catalog() for name in (spec.name, *spec.aliases)}
+    names |= {*LEGACY, *NOT_YET, *PIPELINE}
+    spelled = {name for name in names if name != name.lower()}
+    assert [f"{node.value!r} in line {node.lineno}" for node in literals(source.tree) if node.value in spelled] == []
