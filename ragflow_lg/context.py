@@ -17,7 +17,7 @@ from ragflow_lg.ids import NodeId
 from ragflow_lg.refs import Reference, Template
 from ragflow_lg.spec import Shown
 from ragflow_lg.state import TurnRequest, look_up, merge_outputs, output_patch
-from ragflow_lg.values import JsonValue, to_text, write_path
+from ragflow_lg.values import JsonValue, join_texts, to_text, write_path
 
 if TYPE_CHECKING:
     from ragflow_lg.plan import Plan, PlanNode
@@ -190,10 +190,12 @@ class RunContext:
 
     def text(self, template: Template) -> str:
         """Render a template: each reference by `ragflow_lg.values.to_text`, in one pass."""
-        return "".join(s if isinstance(s, str) else to_text(self.value(s)) for s in template.segments)
+        return join_texts(s if isinstance(s, str) else to_text(self.value(s)) for s in template.segments)
 
-    def resolve(self, template: Template) -> JsonValue:
-        """Give the value, type kept, of a template that is one reference; else its text."""
+    def resolve(self, template: Template | JsonValue) -> JsonValue:
+        """Give the value, type kept, of a template that is one reference; else its text. Other values stay as they are."""
+        if not isinstance(template, Template):
+            return template
         sole = template.sole_reference
         return self.text(template) if sole is None else self.value(sole)
 

@@ -21,10 +21,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from ragflow_lg.diagnostics import Finding
-from ragflow_lg.refs import Reference, Template
+from ragflow_lg.refs import Reference, Template, parse_template
 
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
@@ -39,6 +39,7 @@ __all__ = [
     "ReferenceEntry",
     "Route",
     "Shown",
+    "TemplateOrValue",
     "component",
 ]
 
@@ -74,12 +75,25 @@ def _entry(value: Any) -> Any:
     return value
 
 
+def _entry_schema(schema: dict[str, Any]) -> None:
+    schema.clear()
+    schema.update({"anyOf": [{"type": "string"}, {"type": "object"}], "description": "A reference, or {value: reference}."})
+
+
 ReferenceEntry: TypeAlias = Annotated[
     Reference,
     BeforeValidator(_entry),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}], "description": "A reference, or {value: reference}."}),
+    Field(json_schema_extra=_entry_schema),
 ]
 """A reference in a list; editors write ``{"value": ref}`` or ``{"input": ref}`` for it."""
+
+def _template_if_text(value: Any, info: ValidationInfo) -> Any:
+    scope = (info.context or {}).get("scope")
+    return parse_template(value, scope) if isinstance(value, str) else value
+
+
+TemplateOrValue: TypeAlias = Annotated[Any, BeforeValidator(_template_if_text)]
+"""Text that may hold references, or any other value as it is; `ragflow_lg.context.RunContext.resolve` reads both."""
 
 OptionalReference: TypeAlias = Annotated[Reference | None, BeforeValidator(_blank_as_none)]
 """A reference, or None where the canvas leaves it blank."""

@@ -7,7 +7,7 @@ a test finds it again: everything from there to the end.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import Any, cast
@@ -33,7 +33,12 @@ SCHEMA_HEAD = (
 """First words of the instructions that `with_schema` appends."""
 
 _SHOWN_PROBLEMS = 5
-_MAX_REFERENCES = 10_000
+_MAX_SCHEMA_DEPTH = 40
+_MAX_APPLIED = 100_000
+_MAX_APPLIED_DEPTH = 60
+_MAX_MENDED_CHARS = 50_000
+_UNCHECKED = ("pattern", "patternProperties", "unevaluatedItems", "unevaluatedProperties")
+"""Keywords that run the schema's regular expressions, or follow its references by a way of their own."""
 _MAX_SHOWN_CHARS = 300
 
 
@@ -75,7 +80,10 @@ def correction(problems: list[str]) -> str:
 
 
 def read_answer(answer: str) -> JsonValue:
-    """Read an answer as JSON, mending it where it can be: thinking, code fences, missing quotes and brackets."""
+    """Read an answer as JSON, mending it where it can be: thinking, code fences, missing quotes and brackets.
+
+    Mending may take seconds: call this from a thread. A very long answer is not mended.
+    """
     from json_repair import loads
 
     text = without_thinking(answer)
@@ -83,24 +91,30 @@ def read_answer(answer: str) -> JsonValue:
     text = (inner if fenced else text).strip().removesuffix("```")
     with suppress(ValueError, RecursionError):
         return json.loads(text)
-    try:
-        return cast("JsonValue", loads(text))
-    except (ValueError, RecursionError):
-        return None
+    with suppress(ValueError, RecursionError):
+        return cast("JsonValue", loads(text)) if len(text) <= _MAX_MENDED_CHARS else None
+    return None
 
 
 def schema_problem(schema: Mapping[str, Any]) -> str:
     """Say what is wrong with a schema itself, or ``""``."""
     from jsonschema import Draft202012Validator, SchemaError
 
+    if _is_deeper(schema, _MAX_SCHEMA_DEPTH):
+        return f"it is nested deeper than {_MAX_SCHEMA_DEPTH} levels"
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        place = ".".join(str(segment) for segment in error.absolute_path)
-        return f"{place}: {_shortened(error.message)}" if place else _shortened(error.message)
-    except RecursionError:
-        return "it is nested too deep"
+        return _described(error)
     return ""
+
+
+def _is_deeper(value: JsonValue, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        held = (v.values() if isinstance(v, Mapping) else v for v in level if isinstance(v, Mapping | list))
+        level = [child for children in cast("Iterator[Iterable[Any]]", held) for child in children]
+    return bool(level)
 
 
 def problems_of(value: JsonValue, schema: Mapping[str, Any]) -> list[str]:
@@ -108,57 +122,79 @@ def problems_of(value: JsonValue, schema: Mapping[str, Any]) -> list[str]:
 
     Against a schema that is not valid itself, only whether the value is an object is checked. Patterns are not
     checked: a regular expression may take for ever.
+
+    Raises:
+        ComponentError: if the schema refers to something outside, or to itself without end.
     """
+    from referencing.exceptions import Unresolvable
+
     if not isinstance(value, dict):
         return ["It is not a JSON object."]
     if schema_problem(schema):
         return []
     try:
-        return list(islice(_differences(value, schema), _SHOWN_PROBLEMS))
-    except RecursionError:
-        raise ComponentError("The schema in outputs.structured refers to itself without end.") from None
-
-
-def _differences(value: JsonValue, schema: Mapping[str, Any]) -> Iterator[str]:
-    from jsonschema import Draft202012Validator, validators
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-
-    followed = 0
-    follow = Draft202012Validator.VALIDATORS["$ref"]
-    extra = Draft202012Validator.VALIDATORS["additionalProperties"]
-
-    def reference(validator: Any, target: Any, instance: Any, of: Any) -> Iterator[Any]:
-        nonlocal followed
-        followed += 1
-        if followed > _MAX_REFERENCES:
-            raise RecursionError
-        yield from follow(validator, target, instance, of) or ()
-
-    def additional(validator: Any, target: Any, instance: Any, of: Any) -> Iterator[Any]:
-        if "patternProperties" not in of:
-            yield from extra(validator, target, instance, of) or ()
-
-    def nothing(validator: Any, target: Any, instance: Any, of: Any) -> Iterator[Any]:
-        yield from ()
-
-    keywords = {
-        "$ref": reference,
-        "$dynamicRef": reference,
-        "additionalProperties": additional,
-        "pattern": nothing,
-        "patternProperties": nothing,
-        "unevaluatedProperties": nothing,
-    }
-    extend = cast("Any", validators).extend
-    # An empty registry: a reference to another document is an error, never a request.
-    checker = extend(Draft202012Validator, keywords)(schema, registry=cast("Any", Registry)())
-    try:
-        for error in checker.iter_errors(value):
-            place = ".".join(str(segment) for segment in error.absolute_path)
-            yield f"{place}: {_shortened(error.message)}" if place else _shortened(error.message)
+        return [_described(error) for error in islice(_checker(schema).iter_errors(value), _SHOWN_PROBLEMS)]
     except Unresolvable as error:
         raise ComponentError(f"The schema in outputs.structured refers to what it does not hold: {error}") from None
+    except (AttributeError, TypeError):
+        raise ComponentError("The schema in outputs.structured refers to a part of itself that is no schema.") from None
+
+
+def _checker(schema: Mapping[str, Any]) -> Any:
+    """Make a validator whose work is bounded, whatever the schema says."""
+    from jsonschema import Draft202012Validator, validators
+    from referencing import Registry
+
+    budget = _Budget()
+    rules: dict[str, Any] = dict(Draft202012Validator.VALIDATORS)
+    rules["additionalProperties"] = _without_patterns(rules["additionalProperties"])
+    rules.update(dict.fromkeys(_UNCHECKED, _pass))
+    extend = cast("Any", validators).extend
+    checker = extend(Draft202012Validator, {name: budget.bound(rule) for name, rule in rules.items()})
+    # An empty registry: a reference to another document is an error, never a request.
+    return checker(schema, registry=cast("Any", Registry)())
+
+
+class _Budget:
+    """Counts the applications of a schema's keywords, in all and inside each other."""
+
+    def __init__(self) -> None:
+        self.applied = 0
+        self.depth = 0
+
+    def bound(self, rule: Any) -> Any:
+        def checked(validator: Any, target: Any, instance: Any, schema: Any) -> Iterator[Any]:
+            self.applied += 1
+            self.depth += 1
+            # Well before Python's own limit of recursion, which the native parts of jsonschema do not survive.
+            if self.applied > _MAX_APPLIED or self.depth > _MAX_APPLIED_DEPTH:
+                raise ComponentError("The schema in outputs.structured is too deep, or refers to itself without end.")
+            try:
+                yield from rule(validator, target, instance, schema) or ()
+            finally:
+                self.depth -= 1
+
+        return checked
+
+
+def _without_patterns(rule: Any) -> Any:
+    """Skip ``additionalProperties`` beside ``patternProperties``, whose patterns it would run."""
+
+    def checked(validator: Any, target: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        if "patternProperties" not in schema:
+            yield from rule(validator, target, instance, schema) or ()
+
+    return checked
+
+
+def _pass(validator: Any, target: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    yield from ()
+
+
+def _described(error: Any) -> str:
+    place = ".".join(str(segment) for segment in error.absolute_path)
+    text = _shortened(str(error.message))
+    return f"{place}: {text}" if place else text
 
 
 def _shortened(text: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from ragflow_lg.errors import ComponentError
 
-__all__ = ["JsonValue", "empty_like", "empty_of_type", "read_path", "to_json", "to_text", "write_path"]
+__all__ = ["JsonValue", "empty_like", "empty_of_type", "join_texts", "read_path", "to_json", "to_text", "write_path"]
 
 JsonValue: TypeAlias = Any
 """None, bool, int, float, str, or a list or a dict with text keys of these."""
@@ -35,6 +35,22 @@ def to_text(value: JsonValue) -> str:
     if value is None:
         return ""
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def join_texts(pieces: Iterable[str]) -> str:
+    """Join pieces of text.
+
+    Raises:
+        ComponentError: before the whole becomes longer than a stored text may be.
+    """
+    joined: list[str] = []
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > MAX_TEXT_CHARS:
+            raise ComponentError(f"A text of more than {MAX_TEXT_CHARS:,} characters is not made.")
+        joined.append(piece)
+    return "".join(joined)
 
 
 def read_path(value: JsonValue, path: Sequence[str]) -> JsonValue:

@@ -29,7 +29,7 @@ def _operation(value: Any) -> Any:
 def _whole_number(value: Any) -> int:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return 0
     return int(number) if math.isfinite(number) else 0
 
@@ -64,6 +64,8 @@ class Params(ComponentParams):
 
 def _keys(value: Any) -> Any:
     parts = value.split(",") if isinstance(value, str) else value or []
+    if not isinstance(parts, list | tuple):
+        return parts
     return [part.strip() for part in parts if isinstance(part, str) and part.strip()]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -27,7 +28,7 @@ from ragflow_lg.services import ChatModel, ChatRequest
 from ragflow_lg.spec import ComponentOutputs, OptionalReference, component
 from ragflow_lg.structured_answer import correction, problems_of, read_answer, schema_of, schema_problem, with_schema
 from ragflow_lg.thinking import Part, ThinkingSplitter, without_thinking
-from ragflow_lg.values import MAX_TEXT_CHARS
+from ragflow_lg.values import MAX_TEXT_CHARS, JsonValue
 
 __all__ = ["llm"]
 
@@ -172,13 +173,17 @@ async def _ask_structured(ctx: RunContext, model: ChatModel, request: ChatReques
     RAGFlow asks the same again and takes whatever comes.
     """
     answer = await model.complete(request)
-    value = read_answer(answer)
-    problems = problems_of(value, schema)
+    value, problems = await asyncio.to_thread(_read, answer, schema)
     if problems:
         said = shorten(without_thinking(answer), model.context_tokens // 4)
         ctx.feedback = [{"role": "assistant", "content": said}, {"role": "user", "content": correction(problems)}]
         raise ComponentError("The model's answer does not match the schema: " + " ".join(problems))
     return Outputs(**{"structured": value})
+
+
+def _read(answer: str, schema: dict[str, Any]) -> tuple[JsonValue, list[str]]:
+    value = read_answer(answer)
+    return value, problems_of(value, schema)
 
 
 async def _stream(ctx: RunContext, model: ChatModel, request: ChatRequest) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ from ragflow_lg.errors import ComponentError
 from ragflow_lg.refs import Template
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, OptionalReference, component
 from ragflow_lg.templates import has_jinja, render, syntax_error
-from ragflow_lg.values import JsonValue, to_text
+from ragflow_lg.values import MAX_ITEMS, JsonValue, join_texts, to_text
 
 __all__ = ["string_transform"]
 
@@ -41,7 +41,13 @@ def _lint(params: Params) -> Iterable[Finding]:
     if params.method == "split" and params.split_ref is None:
         yield Finding("params-invalid", "warning", ("split_ref",), "There is nothing to split: split_ref is empty.")
     if params.method == "merge" and has_jinja(params.script) and (problem := syntax_error(params.script)):
-        yield Finding("template-invalid", "warning", ("script",), f"The Jinja template cannot be read: {problem}.")
+        yield Finding(
+            "template-invalid",
+            "warning",
+            ("script",),
+            f"The Jinja template cannot be read: {problem}.",
+            "It is given out as it is, with its references filled in.",
+        )
 
 
 @component(
@@ -53,13 +59,11 @@ def _lint(params: Params) -> Iterable[Finding]:
     source="agent/component/string_transform.py",
 )
 async def string_transform(ctx: RunContext, params: Params) -> Outputs:
-    """Split or merge."""
+    """Split or merge. Lists are joined before a Jinja template sees them, as in RAGFlow."""
     if params.method == "split":
         return Outputs(result=_split(ctx, params))
     values = {reference.text: _joined(ctx.value(reference), params) for reference in params.script.references}
-    if has_jinja(params.script):
-        return Outputs(result=await render(params.script, values))
-    return Outputs(result="".join(s if isinstance(s, str) else values[s.text] for s in params.script.segments))
+    return Outputs(result=await render(params.script, values))
 
 
 def _split(ctx: RunContext, params: Params) -> list[str]:
@@ -69,10 +73,13 @@ def _split(ctx: RunContext, params: Params) -> list[str]:
     if not isinstance(text, str):
         raise ComponentError(f"The input variable is not a text: it is {to_text(text)[:60]!r}.", node=ctx.node.id)
     pattern = "|".join(re.escape(delimiter) for delimiter in params.delimiters if delimiter)
-    return re.split(pattern, text) if pattern else [text]
+    # One piece more than a stored value may have is enough for the engine to refuse the list.
+    return re.split(pattern, text, maxsplit=MAX_ITEMS) if pattern else [text]
 
 
 def _joined(value: JsonValue, params: Params) -> str:
-    if isinstance(value, list) and params.delimiters[0]:
-        return params.delimiters[0].join(to_text(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
-    return to_text(value)
+    delimiter = params.delimiters[0]
+    if not isinstance(value, list) or not delimiter:
+        return to_text(value)
+    items = cast("list[Any]", value)
+    return join_texts(text for item in items for text in (delimiter, to_text(item)))[len(delimiter) :]

@@ -5,37 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
-from ragflow_lg.conditions import OPERATORS, compare, operator_name, parse_condition
+from ragflow_lg.conditions import OPERATORS, operator_name, parse_condition
 from ragflow_lg.context import RunContext
-from ragflow_lg.refs import Template, parse_template
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, OptionalReference, Route, component
+from ragflow_lg.spec import (
+    ComponentOutputs,
+    ComponentParams,
+    OneOrMany,
+    OptionalReference,
+    Route,
+    TemplateOrValue,
+    component,
+)
 
 __all__ = ["switch"]
 
 
-def _known_operator(value: Any) -> Any:
-    name = operator_name(value) if isinstance(value, str) else None
-    if name is None:
-        raise ValueError(f"unknown operator; there are {', '.join(OPERATORS)}")
-    return name
-
-
-def _template_if_text(value: Any, info: ValidationInfo) -> Any:
-    scope = (info.context or {}).get("scope")
-    return parse_template(value, scope) if isinstance(value, str) else value
+def _known_operator(value: Any, info: ValidationInfo) -> Any:
+    """Read the operator. That of an item without a reference does not count: editors leave blank rows."""
+    if "cpn_id" in info.data and info.data["cpn_id"] is None:
+        return "="
+    return operator_name(value) if isinstance(value, str) else value
 
 
 class Item(BaseModel):
-    """One condition. One without a reference is skipped."""
+    """One test. One without a reference is skipped."""
 
     model_config = ConfigDict(frozen=True, defer_build=True, arbitrary_types_allowed=True)
 
     cpn_id: OptionalReference = None
     operator: Annotated[str, BeforeValidator(_known_operator)] = "="
-    value: Annotated[Any, BeforeValidator(_template_if_text)] = None
-    """A literal; text may hold references."""
+    value: TemplateOrValue = ""
 
 
 class Condition(BaseModel):
@@ -47,6 +48,20 @@ class Condition(BaseModel):
     items: list[Item] = Field(default_factory=list[Item])
     to: OneOrMany[str] = Field(min_length=1)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _written_out(cls, data: Any) -> Any:
+        """Read the simplified ``condition: "{a@x} > 5"``."""
+        given = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+        if "condition" not in given or "items" in given:
+            return data
+        parsed = parse_condition(str(given["condition"]))
+        if parsed is None:
+            raise ValueError(f"{given['condition']!r} is no condition; write {{a@x}} > 5, joined by either and or or")
+        logical, items = parsed
+        tests = [{"cpn_id": ref, "operator": operator, "value": literal} for ref, operator, literal in items]
+        return {**given, "logical_operator": logical, "items": tests}
+
 
 class Params(ComponentParams):
     """Parameters of Switch."""
@@ -57,7 +72,9 @@ class Params(ComponentParams):
 
 
 class Outputs(ComponentOutputs):
-    """``_next``: ids of the chosen successors; ``next``: their titles."""
+    """Beside ``next``, the titles of the chosen successors, ``_next`` holds their ids."""
+
+    next: list[str] = Field(default_factory=list[str])
 
 
 def _routes(params: Params) -> Iterable[Route]:
@@ -67,26 +84,11 @@ def _routes(params: Params) -> Iterable[Route]:
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Read the simplified ``cases`` (``{condition: "{a@x} > 5", to}``) and ``default``."""
-    cases = params.get("cases")
-    if not isinstance(cases, list) or "conditions" in params:
+    """Read the simplified ``cases`` (``{condition, to}``) and ``default``."""
+    if "cases" not in params or "conditions" in params:
         return params
     rest = {key: value for key, value in params.items() if key not in ("cases", "default")}
-    conditions = [_case(cast("Mapping[str, Any]", case)) for case in cast("list[Any]", cases) if isinstance(case, Mapping)]
-    return {**rest, "conditions": conditions, "end_cpn_ids": params.get("default", params.get("end_cpn_ids", []))}
-
-
-def _case(case: Mapping[str, Any]) -> dict[str, Any]:
-    text = str(case.get("condition", ""))
-    parsed = parse_condition(text)
-    if parsed is None:
-        return {"to": case.get("to", []), "items": [{"cpn_id": text or "?", "operator": "?"}]}
-    logical, items = parsed
-    return {
-        "logical_operator": logical,
-        "to": case.get("to", []),
-        "items": [{"cpn_id": ref, "operator": operator, "value": literal} for ref, operator, literal in items],
-    }
+    return {"end_cpn_ids": params.get("default", []), **rest, "conditions": params["cases"]}
 
 
 @component(
@@ -102,18 +104,17 @@ def _case(case: Mapping[str, Any]) -> dict[str, Any]:
 )
 async def switch(ctx: RunContext, params: Params) -> Outputs:
     """Choose the targets."""
-    chosen = next((c.to for c in params.conditions if _holds(ctx, c)), params.end_cpn_ids)
-    return Outputs(_next=list(chosen), next=[ctx.title_of(target) for target in chosen])
+    chosen = next((case.to for case in params.conditions if _holds(ctx, case)), params.end_cpn_ids)
+    return Outputs.model_validate({"_next": chosen, "next": [ctx.title_of(target) for target in chosen]})
 
 
-def _holds(ctx: RunContext, condition: Condition) -> bool:
-    items = [item for item in condition.items if item.cpn_id is not None]
-    if (condition.logical_operator or "and").lower() != "and":
+def _holds(ctx: RunContext, case: Condition) -> bool:
+    items = [item for item in case.items if item.cpn_id is not None]
+    if (case.logical_operator or "and").lower() != "and":
         return any(_is_true(ctx, item) for item in items)
     return bool(items) and all(_is_true(ctx, item) for item in items)
 
 
 def _is_true(ctx: RunContext, item: Item) -> bool:
-    assert item.cpn_id is not None
-    right = ctx.resolve(item.value) if isinstance(item.value, Template) else item.value
-    return compare(ctx.value(item.cpn_id), item.operator, "" if right is None else right)
+    value = "" if item.cpn_id is None else ctx.value(item.cpn_id)
+    return OPERATORS[item.operator](value, ctx.resolve(item.value))

@@ -44,10 +44,10 @@ def _names(params: Params) -> Iterable[str]:
     output_names=_names,
     timeout_s=3.0,
     description="Take, for each group, the first variable that has a value.",
-    source="agent/component/variable_assigner.py",
+    source="agent/component/varaiable_aggregator.py",
 )
 async def variable_aggregator(ctx: RunContext, params: Params) -> Outputs:
-    """Skip null, empty text, empty lists and empty maps; unlike RAGFlow, 0 and false are values."""
+    """Skip null, empty text, empty lists and empty maps; unlike in RAGFlow, 0 and false are values."""
     found: dict[str, JsonValue] = {}
     for group in params.groups:
         for reference in group.variables:
@@ -57,4 +57,4 @@ async def variable_aggregator(ctx: RunContext, params: Params) -> Outputs:
             if value is not None and value not in ("", [], {}):
                 found[group.group_name] = value
                 break
-    return Outputs(**found)
+    return Outputs.model_validate(found)

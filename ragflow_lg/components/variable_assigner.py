@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, get_args
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from ragflow_lg.context import RunContext
 from ragflow_lg.errors import ComponentError
-from ragflow_lg.refs import Template, parse_reference, parse_template
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, OptionalReference, component
-from ragflow_lg.values import JsonValue, empty_like
+from ragflow_lg.refs import Reference, Template, parse_reference
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, OptionalReference, TemplateOrValue, component
+from ragflow_lg.values import JsonValue, empty_like, to_json
 
 __all__ = ["variable_assigner"]
 
-Operator = Literal[
+Operator: TypeAlias = Literal[
     "overwrite", "set", "clear", "append", "extend", "remove_first", "remove_last", "+=", "-=", "*=", "/="
 ]
 
-_WITHOUT_PARAMETER = ("clear", "remove_first", "remove_last")
-_BY_REFERENCE = ("overwrite", "append", "extend")
+WITHOUT_PARAMETER = ("clear", "remove_first", "remove_last")
+BY_REFERENCE = ("overwrite", "append", "extend")
 
-NOT_LIST = "ERROR:VARIABLE_NOT_LIST"
-NOT_A_LIST = "ERROR:PARAMETER_NOT_LIST"
-OTHER_TYPE = "ERROR:PARAMETER_NOT_LIST_ELEMENT_TYPE"
+# RAGFlow's codes.
+VARIABLE_NOT_LIST = "ERROR:VARIABLE_NOT_LIST"
+PARAMETER_NOT_LIST = "ERROR:PARAMETER_NOT_LIST"
+OTHER_ELEMENT_TYPE = "ERROR:PARAMETER_NOT_LIST_ELEMENT_TYPE"
 NOT_NUMBER = "ERROR:VARIABLE_NOT_NUMBER or PARAMETER_NOT_NUMBER"
-BY_ZERO = "ERROR:DIVIDE_BY_ZERO"
-
-
-def _template_if_text(value: Any, info: ValidationInfo) -> Any:
-    scope = (info.context or {}).get("scope")
-    return parse_template(value, scope) if isinstance(value, str) else value
+DIVIDE_BY_ZERO = "ERROR:DIVIDE_BY_ZERO"
 
 
 def _blank_as_none(value: Any) -> Any:
     return None if value == "" else value
+
+
+def _reference_if_wanted(value: Any, info: ValidationInfo) -> Any:
+    """Read a bare reference, where the operator wants one; what is none fails when the node runs."""
+    wants_reference = info.data.get("operator") in BY_REFERENCE
+    return (parse_reference(value) if wants_reference and isinstance(value, str) else None) or value
 
 
 class Assignment(BaseModel):
@@ -45,26 +49,32 @@ class Assignment(BaseModel):
 
     variable: OptionalReference = None
     operator: Annotated[Operator | None, BeforeValidator(_blank_as_none)] = None
-    parameter: Annotated[Any, BeforeValidator(_template_if_text)] = None
+    parameter: Annotated[TemplateOrValue, BeforeValidator(_reference_if_wanted)] = None
+
+
+def _as_changes(value: Any) -> Any:
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 class Params(ComponentParams):
     """Parameters of VariableAssigner."""
 
-    variables: Annotated[list[Assignment], BeforeValidator(lambda v: v if isinstance(v, list) else [])] = Field(
-        default_factory=list[Assignment]
-    )
+    variables: Annotated[list[Assignment], BeforeValidator(_as_changes)] = Field(default_factory=list[Assignment])
 
 
 class Outputs(ComponentOutputs):
-    """``errors``: one code per change that was not possible; the variable is then left as it was."""
+    """``errors``: one line per change that was not possible, ``variable: code``; absent if there was none."""
+
+
+def _names(params: Params) -> Iterable[str]:
+    return ("errors",)
 
 
 @component(
     "VariableAssigner",
     params=Params,
     outputs=Outputs,
-    output_names=lambda params: ("errors",),
+    output_names=_names,
     description="Change env.* and sys.* variables and outputs of other nodes.",
     source="agent/component/variable_assigner.py",
 )
@@ -74,15 +84,17 @@ async def variable_assigner(ctx: RunContext, params: Params) -> Outputs:
     for change in params.variables:
         if change.variable is None or change.operator is None:
             raise ComponentError("Variable is not complete.", node=ctx.node.id)
-        if change.parameter is None and change.operator not in _WITHOUT_PARAMETER:
+        if change.parameter is None and change.operator not in WITHOUT_PARAMETER:
             raise ComponentError("Variable is not complete.", node=ctx.node.id)
         current = ctx.value(change.variable)
-        parameter = _parameter(ctx, change, current)
         try:
-            ctx.assign(change.variable, _OPERATIONS[change.operator](current, parameter))
+            changed = OPERATIONS[change.operator](current, _parameter(ctx, change, current))
         except _NotPossibleError as error:
             errors.append(f"{change.variable.text}: {error}")
-    return Outputs(errors=errors) if errors else Outputs()
+            continue
+        # Bounded at every step, since one change may double what the one before has made.
+        ctx.assign(change.variable, to_json(changed))
+    return Outputs.model_validate({"errors": errors} if errors else {})
 
 
 class _NotPossibleError(Exception):
@@ -91,83 +103,78 @@ class _NotPossibleError(Exception):
 
 def _parameter(ctx: RunContext, change: Assignment, current: JsonValue) -> JsonValue:
     parameter = change.parameter
-    if change.operator in _BY_REFERENCE:
-        reference = parse_reference(parameter.source) if isinstance(parameter, Template) else None
-        if reference is None:
+    if change.operator in BY_REFERENCE:
+        if not isinstance(parameter, Reference):
             raise ComponentError(f"{change.operator} needs a reference, not {str(parameter)!r}.", node=ctx.node.id)
-        return ctx.value(reference)
-    if not isinstance(parameter, Template):
-        return parameter
-    if change.operator == "set" and not (current is None or isinstance(current, str)):
-        return ctx.resolve(parameter)
-    return ctx.text(parameter) if change.operator == "set" else ctx.resolve(parameter)
+        return ctx.value(parameter)
+    if change.operator == "set" and isinstance(parameter, Template) and (current is None or isinstance(current, str)):
+        return ctx.text(parameter)
+    return ctx.resolve(parameter)
 
 
-def _append(current: JsonValue, item: JsonValue) -> JsonValue:
-    values = _list(current)
-    if values and type(values[0]) is not type(item):
-        raise _NotPossibleError(OTHER_TYPE)
-    return [*values, item]
-
-
-def _extend(current: JsonValue, items: JsonValue) -> JsonValue:
-    values = _list(current)
-    if not isinstance(items, list):
-        raise _NotPossibleError(NOT_A_LIST)
-    if values and any(type(values[0]) is not type(item) for item in items):
-        raise _NotPossibleError(OTHER_TYPE)
-    return [*values, *items]
-
-
-def _list(current: JsonValue) -> list[Any]:
+def _as_list(current: JsonValue) -> list[Any]:
     if current is None or current == "":
         return []
     if not isinstance(current, list):
-        raise _NotPossibleError(NOT_LIST)
-    return current
+        raise _NotPossibleError(VARIABLE_NOT_LIST)
+    return cast("list[Any]", current)
 
 
-def _cut(current: JsonValue, part: slice) -> JsonValue:
-    if current is not None and not isinstance(current, list):
-        raise _NotPossibleError(NOT_LIST)
-    return _list(current)[part]
+def _append(current: JsonValue, item: JsonValue) -> JsonValue:
+    return _extend(current, [item])
 
 
-def _computed(current: JsonValue, parameter: JsonValue, compute: Callable[[Any, Any], Any]) -> JsonValue:
-    if isinstance(parameter, str):
-        parameter = _as_number(parameter)
-    for number in (current, parameter):
-        if isinstance(number, bool) or not isinstance(number, int | float):
+def _extend(current: JsonValue, items: JsonValue) -> JsonValue:
+    values = _as_list(current)
+    if not isinstance(items, list):
+        raise _NotPossibleError(PARAMETER_NOT_LIST)
+    added = cast("list[Any]", items)
+    if values and any(type(item) is not type(values[0]) for item in added):
+        raise _NotPossibleError(OTHER_ELEMENT_TYPE)
+    return [*values, *added]
+
+
+def _compute(compute: Callable[[Any, Any], float]) -> Callable[[JsonValue, JsonValue], JsonValue]:
+    def computed(current: JsonValue, parameter: JsonValue) -> JsonValue:
+        number = _as_number(parameter)
+        for operand in (current, number):
+            if isinstance(operand, bool) or not isinstance(operand, int | float):
+                raise _NotPossibleError(NOT_NUMBER)
+        try:
+            result = compute(current, number)
+        except ZeroDivisionError:
+            raise _NotPossibleError(DIVIDE_BY_ZERO) from None
+        # Whole numbers that no checkpoint can hold go on as floating-point numbers.
+        result = float(result) if abs(result) >= 2**63 else result
+        if not math.isfinite(result):
             raise _NotPossibleError(NOT_NUMBER)
-    try:
-        return compute(current, parameter)
-    except ZeroDivisionError:
-        raise _NotPossibleError(BY_ZERO) from None
-    except OverflowError:
-        raise _NotPossibleError(NOT_NUMBER) from None
+        return result
+
+    return computed
 
 
-def _as_number(text: str) -> JsonValue:
+def _as_number(value: JsonValue) -> JsonValue:
+    """Read a number from text."""
+    if not isinstance(value, str):
+        return value
     for kind in (int, float):
         try:
-            return kind(text)
+            return kind(value)
         except ValueError:
             continue
-    return text
+    return value
 
 
-_OPERATIONS: Mapping[str, Callable[[JsonValue, JsonValue], JsonValue]] = {
-    "overwrite": lambda v, p: p,
-    "set": lambda v, p: p,
-    "clear": lambda v, p: empty_like(v),
+OPERATIONS: Mapping[Operator, Callable[[JsonValue, JsonValue], JsonValue]] = {
+    "overwrite": lambda current, parameter: parameter,
+    "set": lambda current, parameter: parameter,
+    "clear": lambda current, parameter: empty_like(current),
     "append": _append,
     "extend": _extend,
-    "remove_first": lambda v, p: _cut(v, slice(1, None)),
-    "remove_last": lambda v, p: _cut(v, slice(None, -1)),
-    "+=": lambda v, p: _computed(v, p, lambda a, b: a + b),
-    "-=": lambda v, p: _computed(v, p, lambda a, b: a - b),
-    "*=": lambda v, p: _computed(v, p, lambda a, b: a * b),
-    "/=": lambda v, p: _computed(v, p, lambda a, b: a / b),
+    "remove_first": lambda current, parameter: _as_list(current)[1:],
+    "remove_last": lambda current, parameter: _as_list(current)[:-1],
+    "+=": _compute(operator.add),
+    "-=": _compute(operator.sub),
+    "*=": _compute(operator.mul),
+    "/=": _compute(operator.truediv),
 }
-
-assert set(_OPERATIONS) == set(get_args(Operator))

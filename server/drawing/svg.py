@@ -3,134 +3,206 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import Edge, Plan, PlanNode
-from server.drawing.layout import Layout, drawn_edges, drawn_nodes, label_of, lay_out
+from server.drawing.layout import Box, Layout, drawn_edges, drawn_nodes, label_of, lay_out
 
 __all__ = ["to_png", "to_svg"]
 
-WIDTH, HEIGHT = 190, 54
-GAP_X, GAP_Y = 90, 34
+WIDTH, HEIGHT = 200, 56
+ROW = 88
+"""Distance of two rows."""
+MIN_GAP, MAX_GAP = 64, 170
+"""Distance of two columns: as wide as the longest label needs, within limits."""
 MARGIN = 28
-MAX_LABEL_CHARS = 22
+LANE = 18
+"""Distance of two edges that lead back below the drawing."""
+TITLE_SIZE, KIND_SIZE, LABEL_SIZE = 13.5, 11, 10.5
+MAX_PNG_PIXELS = 36_000_000
 
+BACKGROUND, INK, LINE, LABEL = "#fbfcfd", "#1d2733", "#7b8a99", "#51606e"
 _COLOURS = {
-    "entry": ("#e8f5ee", "#2f9e6e"),
-    "message": ("#e9f1fd", "#3b74d6"),
-    "model": ("#f4edfc", "#8450c9"),
-    "route": ("#fdf3e1", "#cf8a1c"),
-    "region": ("#eef2f5", "#5b7083"),
-    "interrupt": ("#fdecec", "#cc4b4b"),
+    "entry": "#2f9e6e",
+    "message": "#3b74d6",
+    "model": "#8450c9",
+    "route": "#cf8a1c",
+    "region": "#5b7083",
+    "interrupt": "#cc4b4b",
 }
-_PLAIN = ("#ffffff", "#8796a5")
+_PLAIN = "#8796a5"
+_FONTS = (
+    "Inter, 'Segoe UI', Roboto, 'Helvetica Neue', Helvetica, Arial, 'Noto Sans', 'DejaVu Sans', 'Liberation Sans', "
+    "'Noto Sans CJK SC', sans-serif"
+)
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
-class _Rect:
-    x: float
-    y: float
-    width: float = WIDTH
-    height: float = HEIGHT
+class _Canvas:
+    """Where things stand, in pixels."""
+
+    layout: Layout
+    gap: float
+
+    @property
+    def width(self) -> float:
+        return MARGIN * 2 + self.layout.columns * WIDTH + (self.layout.columns - 1) * self.gap
+
+    @property
+    def floor(self) -> float:
+        """Bottom of the nodes; edges that lead back run below."""
+        return MARGIN + (self.layout.rows - 1) * ROW + HEIGHT
+
+    @property
+    def height(self) -> float:
+        lanes = len(self.layout.back)
+        return self.floor + MARGIN + (lanes * LANE + 10 if lanes else 0)
+
+    def left(self, box: Box) -> float:
+        return MARGIN + box.column * (WIDTH + self.gap)
+
+    def middle(self, box: Box) -> float:
+        return MARGIN + box.row * ROW + HEIGHT / 2
 
 
 def to_svg(plan: Plan) -> str:
     """Draw from left to right: titles and component types, dashed edges with labels, boxes round regions."""
-    layout = lay_out(plan)
-    rects = {node: _Rect(*_place(layout, node)) for node in layout.boxes}
-    width = MARGIN * 2 + layout.columns * WIDTH + (layout.columns - 1) * GAP_X
-    lanes = len(layout.back)
-    height = MARGIN * 2 + layout.rows * HEIGHT + (layout.rows - 1) * GAP_Y + lanes * 18
+    edges = drawn_edges(plan)
+    longest = max((_width(_shortened(edge.label, MAX_GAP - 30, LABEL_SIZE), LABEL_SIZE) for edge in edges), default=0)
+    canvas = _Canvas(lay_out(plan), min(MAX_GAP, max(MIN_GAP, longest + 34)))
+    size = f'width="{canvas.width:.0f}" height="{canvas.height:.0f}" viewBox="0 0 {canvas.width:.0f} {canvas.height:.0f}"'
+    labels: list[str] = []
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
-        f'viewBox="0 0 {width:g} {height:g}" font-family="Inter, Helvetica, Arial, sans-serif">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="{_FONTS}">',
         f"<title>{_text(plan.title or 'canvas')}</title>",
-        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" '
-        'orient="auto-start-reverse"><path d="M0,0 L8,4 L0,8 z" fill="#6b7b8c"/></marker></defs>',
-        f'<rect width="{width:g}" height="{height:g}" fill="#fbfcfd"/>',
-        *_regions(plan, rects),
+        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+        f'orient="auto"><path d="M0,0.5 L8,4 L0,7.5 z" fill="{LINE}"/></marker></defs>',
+        f'<rect width="100%" height="100%" fill="{BACKGROUND}"/>',
+        *_regions(plan, canvas),
+        *(_edge(edge, canvas, labels) for edge in edges),
+        *labels,
+        *(_node(node, canvas) for node in drawn_nodes(plan)),
     ]
-    bottom = height - MARGIN - lanes * 18 + 6
-    for index, edge in enumerate(drawn_edges(plan)):
-        parts += _edge(edge, rects, layout, bottom + 18 * (index % max(lanes, 1)))
-    parts += [piece for node in drawn_nodes(plan) for piece in _node(node, rects[node.id])]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
 def to_png(plan: Plan) -> bytes:
-    """Draw as PNG.
+    """Draw as PNG, at twice the size of the SVG or as large as is sensible.
 
     Raises:
-        SettingsError: if the package that renders SVG is not installed.
+        SettingsError: if the package that renders SVG is not installed, or no font is.
     """
     try:
         import resvg_py
     except ImportError:
         raise SettingsError('PNG needs an extra package: pip install "ragflow-lg[png]", or draw svg.') from None
-    return bytes(resvg_py.svg_to_bytes(svg_string=to_svg(plan), zoom=2))
+    probe = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20"><text y="15" font-family="{}">{}</text></svg>'
+    empty, lettered = (bytes(resvg_py.svg_to_bytes(svg_string=probe.format(_FONTS, text))) for text in ("", "M"))
+    if empty == lettered:
+        raise SettingsError("PNG needs a font, and none of the usual ones is installed (DejaVu Sans will do); or draw svg.")
+    svg = to_svg(plan)
+    width, height = (float(found) for found in re.findall(r'(?:width|height)="(\d+)"', svg)[:2])
+    zoom = min(2.0, (MAX_PNG_PIXELS / (width * height)) ** 0.5)
+    return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=zoom))
 
 
-def _place(layout: Layout, node: NodeId) -> tuple[float, float]:
-    box = layout.boxes[node]
-    return MARGIN + box.column * (WIDTH + GAP_X), MARGIN + box.row * (HEIGHT + GAP_Y)
+def _node(node: PlanNode, canvas: _Canvas) -> str:
+    box = canvas.layout.boxes[node.id]
+    x, y = canvas.left(box), canvas.middle(box) - HEIGHT / 2
+    colour = _COLOURS.get(node.spec.kind, _PLAIN)
+    title = _text(_shortened(label_of(node), WIDTH - 30, TITLE_SIZE))
+    return (
+        f"<g><title>{_text(node.id)}</title>"
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{WIDTH}" height="{HEIGHT}" rx="9" fill="#fff" '
+        f'stroke="{colour}" stroke-opacity="0.55" stroke-width="1.3"/>'
+        f'<path d="M{x + 9:.1f},{y:.1f} h-0 a9,9 0 0 0 -9,9 v{HEIGHT - 18} a9,9 0 0 0 9,9 h-3 v-{HEIGHT} z" fill="{colour}"/>'
+        f'<text x="{x + 18:.1f}" y="{y + 24:.1f}" font-size="{TITLE_SIZE}" font-weight="600" fill="{INK}">{title}</text>'
+        f'<text x="{x + 18:.1f}" y="{y + 42:.1f}" font-size="{KIND_SIZE}" fill="{colour}">'
+        f"{_text(_shortened(node.spec.name, WIDTH - 30, KIND_SIZE))}</text></g>"
+    )
 
 
-def _node(node: PlanNode, rect: _Rect) -> list[str]:
-    fill, line = _COLOURS.get(node.spec.kind, _PLAIN)
-    middle = rect.x + rect.width / 2
-    return [
-        f'<g><title>{_text(node.id)}</title><rect x="{rect.x:g}" y="{rect.y:g}" width="{rect.width:g}" '
-        f'height="{rect.height:g}" rx="10" fill="{fill}" stroke="{line}" stroke-width="1.5"/>',
-        f'<text x="{middle:g}" y="{rect.y + 24:g}" text-anchor="middle" font-size="13" font-weight="600" '
-        f'fill="#1d2733">{_text(_shortened(label_of(node)))}</text>',
-        f'<text x="{middle:g}" y="{rect.y + 41:g}" text-anchor="middle" font-size="11" fill="{line}">'
-        f"{_text(node.spec.name)}</text></g>",
-    ]
-
-
-def _edge(edge: Edge, rects: dict[NodeId, _Rect], layout: Layout, lane: float) -> list[str]:
-    start, end = rects[edge.source], rects[edge.target]
-    x1, y1 = start.x + start.width, start.y + start.height / 2
-    x2, y2 = end.x, end.y + end.height / 2
-    if (edge.source, edge.target) in layout.back:
-        x1, y1 = start.x + start.width / 2, start.y + start.height
-        x2, y2 = end.x + end.width / 2, end.y + end.height
-        path = f"M{x1:g},{y1:g} C{x1:g},{lane:g} {x1:g},{lane:g} {(x1 + x2) / 2:g},{lane:g} S{x2:g},{lane:g} {x2:g},{y2 + 2:g}"
-        label_x, label_y = (x1 + x2) / 2, lane - 4
-    else:
-        bend = max(36.0, (x2 - x1) / 2)
-        path = f"M{x1:g},{y1:g} C{x1 + bend:g},{y1:g} {x2 - bend:g},{y2:g} {x2 - 2:g},{y2:g}"
-        label_x, label_y = x1 + 10 + GAP_X * 0.35, y1 + (y2 - y1) * 0.35 - 5
-    dashes = ' stroke-dasharray="5 4"' if edge.is_conditional else ""
-    drawn = [f'<path d="{path}" fill="none" stroke="#6b7b8c" stroke-width="1.4"{dashes} marker-end="url(#arrow)"/>']
+def _edge(edge: Edge, canvas: _Canvas, labels: list[str]) -> str:
+    """Draw an edge; its label, if any, is added to ``labels``, which are drawn above all edges."""
+    ends = (edge.source, edge.target)
+    path, (x, y) = _back_path(ends, canvas) if ends in canvas.layout.back else _path(ends, canvas)
     if edge.label:
-        drawn.append(
-            f'<text x="{label_x:g}" y="{label_y:g}" text-anchor="middle" font-size="10" fill="#51606e" '
-            f'paint-order="stroke" stroke="#fbfcfd" stroke-width="4">{_text(_shortened(edge.label))}</text>'
+        label = _shortened(edge.label, MAX_GAP - 30, LABEL_SIZE)
+        half = _width(label, LABEL_SIZE) / 2 + 4
+        labels.append(
+            f'<rect x="{x - half:.1f}" y="{y - 8:.1f}" width="{half * 2:.1f}" height="16" rx="8" fill="{BACKGROUND}"/>'
+            f'<text x="{x:.1f}" y="{y + 3.6:.1f}" text-anchor="middle" font-size="{LABEL_SIZE}" fill="{LABEL}">'
+            f"{_text(label)}</text>"
         )
-    return drawn
+    dashes = ' stroke-dasharray="5 4"' if edge.is_conditional else ""
+    return f'<path d="{path}" fill="none" stroke="{LINE}" stroke-width="1.4"{dashes} marker-end="url(#arrow)"/>'
 
 
-def _regions(plan: Plan, rects: dict[NodeId, _Rect]) -> list[str]:
-    boxes: list[str] = []
+def _path(ends: tuple[NodeId, NodeId], canvas: _Canvas) -> tuple[str, tuple[float, float]]:
+    """Give the way of an edge from right to left side, level where it passes a column, and its label's place."""
+    source, target = (canvas.layout.boxes[end] for end in ends)
+    x, y = canvas.left(source) + WIDTH, canvas.middle(source)
+    path, label = f"M{x:.1f},{y:.1f}", None
+    for box in (*canvas.layout.bends.get(ends, ()), target):
+        is_last = box is target
+        next_x, next_y = canvas.left(box) - (2 if is_last else 0), canvas.middle(box)
+        half = (next_x - x) / 2
+        path += f" C{x + half:.1f},{y:.1f} {next_x - half:.1f},{next_y:.1f} {next_x:.1f},{next_y:.1f}"
+        label = label or (x + half, (y + next_y) / 2)
+        x, y = next_x + WIDTH, next_y
+        if not is_last:
+            path += f" H{x:.1f}"
+    assert label is not None
+    return path, label
+
+
+def _back_path(ends: tuple[NodeId, NodeId], canvas: _Canvas) -> tuple[str, tuple[float, float]]:
+    """Give the way of an edge that leads back: down, below everything, and up again."""
+    source, target = (canvas.layout.boxes[end] for end in ends)
+    floor = canvas.floor + 14 + LANE * canvas.layout.back.index(ends)
+    x, y = canvas.left(source) + WIDTH, canvas.middle(source)
+    end_x, end_y = canvas.left(target) - 2, canvas.middle(target)
+    out, into = x + 20, end_x - 20
+    path = (
+        f"M{x:.1f},{y:.1f} C{out:.1f},{y:.1f} {out:.1f},{y:.1f} {out:.1f},{y + 20:.1f} V{floor - 10:.1f} "
+        f"Q{out:.1f},{floor:.1f} {out - 10:.1f},{floor:.1f} H{into + 10:.1f} Q{into:.1f},{floor:.1f} {into:.1f},{floor - 10:.1f} "
+        f"V{end_y + 20:.1f} C{into:.1f},{end_y:.1f} {into:.1f},{end_y:.1f} {end_x:.1f},{end_y:.1f}"
+    )
+    return path, ((out + into) / 2, floor)
+
+
+def _regions(plan: Plan, canvas: _Canvas) -> Iterable[str]:
+    boxes = canvas.layout.boxes
     for region in plan.regions.values():
-        inside = [rects[n] for n in (region.owner, region.item, *region.body) if n is not None and n in rects]
+        inside = [boxes[n] for n in (region.owner, region.item, *region.body) if n is not None and n in boxes]
         if len(inside) > 1:
-            left, top = min(r.x for r in inside) - 12, min(r.y for r in inside) - 12
-            right, bottom = max(r.x + r.width for r in inside) + 12, max(r.y + r.height for r in inside) + 12
-            boxes.append(
-                f'<rect x="{left:g}" y="{top:g}" width="{right - left:g}" height="{bottom - top:g}" rx="14" '
-                'fill="#f1f4f7" stroke="#aebac6" stroke-dasharray="3 3"/>'
+            left, right = min(map(canvas.left, inside)) - 14, max(map(canvas.left, inside)) + WIDTH + 14
+            top, bottom = min(map(canvas.middle, inside)) - HEIGHT / 2 - 12, max(map(canvas.middle, inside)) + HEIGHT / 2 + 12
+            yield (
+                f'<rect x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{bottom - top:.1f}" rx="14" '
+                'fill="#eef2f6" stroke="#aebac6" stroke-dasharray="3 3"/>'
             )
-    return boxes
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= MAX_LABEL_CHARS else text[: MAX_LABEL_CHARS - 1] + "…"
+def _width(text: str, size: float) -> float:
+    """Estimate the width of a text in pixels."""
+    return size * sum(1.0 if unicodedata.east_asian_width(c) in "WF" else 0.6 for c in text)
+
+
+def _shortened(text: str, room: float, size: float) -> str:
+    """Cut a text to the pixels there are, on one line."""
+    line = " ".join(text[:200].split())
+    if _width(line, size) <= room:
+        return line
+    while line and _width(line + "…", size) > room:
+        line = line[:-1]
+    return line.rstrip() + "…"
 
 
 def _text(text: str) -> str:

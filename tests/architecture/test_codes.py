@@ -45,7 +45,7 @@ def test_the_page_lists_every_class_of_error() -> None:
     assert sorted(rows) == sorted(kind.code for kind in error_classes())
 
 
-@pytest.mark.parametrize("row", ROW.finditer(PAGE), ids=lambda row: row["code"])
+@pytest.mark.parametrize("row", list(ROW.finditer(PAGE)), ids=lambda row: row["code"])
 def test_every_row_tells_cause_and_fix(row: re.Match[str]) -> None:
     assert row["cause"].strip().endswith(".")
     assert row["fix"].strip().endswith(".")

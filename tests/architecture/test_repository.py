@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.architecture.sources import ROOT
+from tests.architecture.sources import PACKAGES, ROOT, sources
 
 ADDRESSES = re.compile(
     "|".join(
@@ -29,6 +32,13 @@ ADDRESSES = re.compile(
 def project() -> dict[str, Any]:
     """Read the project's own description."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+def requirements(*extras: str) -> set[str]:
+    """Give the names of the distributions that the project, or some of its extras, ask for."""
+    table = project()["project"]
+    wanted = [*table["dependencies"], *(line for extra in extras for line in table["optional-dependencies"][extra])]
+    return {re.split(r"[<>=\[; ]", line)[0] for line in wanted}
 
 
 def tracked_files() -> list[Path]:
@@ -70,7 +80,29 @@ def test_every_dependency_is_pinned_once_and_without_an_address() -> None:
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     assert [line for line in lines if not re.match(r"[a-z0-9-]+==[\w.]+( ; |$)", line)] == []
     pinned = {line.split("==")[0] for line in lines}
-    project_table = project()["project"]
-    wanted = [*project_table["dependencies"], *sum(project_table["optional-dependencies"].values(), [])]
-    names = {re.split(r"[<>=\[; ]", requirement)[0] for requirement in wanted} - {project_table["name"]}
-    assert names - pinned == set()
+    assert requirements(*project()["project"]["optional-dependencies"]) - pinned == set()
+
+
+def test_dependencies_are_what_is_imported() -> None:
+    imported = {
+        name.split(".")[0]
+        for source in sources()
+        for node in ast.walk(source.tree)
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    outside = imported - set(sys.stdlib_module_names) - set(PACKAGES)
+    installed = {name: {_plain(d) for d in names} for name, names in packages_distributions().items()}
+    declared = requirements("png")
+    assert {name for name in outside if not installed.get(name, set()) & declared} == set(), "imported, not declared"
+    needed = {distribution for name in outside for distribution in installed.get(name, ())}
+    assert declared - needed == set(), "declared, not imported"
+
+
+def _plain(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()

@@ -42,8 +42,9 @@ class OpenAIServer:
 
     answers: list[Answer] = field(default_factory=lambda: [Answer()])
     requests: list[Received] = field(default_factory=list[Received])
-    closed: int = 0
-    """How many connections the client cut while an answer was on its way."""
+    was_asked: asyncio.Event = field(default_factory=asyncio.Event)
+    was_cut: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the client cut the connection while an answer was on its way."""
     _server: asyncio.Server | None = None
 
     async def __aenter__(self) -> OpenAIServer:
@@ -67,6 +68,7 @@ class OpenAIServer:
             headers = {n.lower(): v.strip() for n, _, v in (line.partition(":") for line in head[1:] if line)}
             body = json.loads(await reader.readexactly(int(headers.get("content-length", "0"))))
             self.requests.append(Received(head[0].split()[1], headers, body))
+            self.was_asked.set()
             answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
             await asyncio.sleep(answer.delay_s)
             if answer.status != 200 or answer.body is not None or not body.get("stream"):
@@ -75,12 +77,16 @@ class OpenAIServer:
                 await self._send_pieces(writer, answer)
             await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):
-            self.closed += 1
+            self.was_cut.set()
         finally:
             writer.close()
 
     def _send_whole(self, writer: asyncio.StreamWriter, answer: Answer) -> None:
-        message = {"role": "assistant", "content": "".join(answer.pieces), "reasoning_content": "".join(answer.reasoning)}
+        message = {
+            "role": "assistant",
+            "content": "".join(answer.pieces),
+            "reasoning_content": "".join(answer.reasoning),
+        }
         completion = {
             "id": "c",
             "object": "chat.completion",

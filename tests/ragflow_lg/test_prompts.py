@@ -20,7 +20,13 @@ from ragflow_lg.refs import parse_template
 from tests.fakes.services import fake_services
 
 IMAGE = "data:image/png;base64,AA=="
-HISTORY = [["user", "q1"], ["assistant", {"content": "a1", "downloads": []}], ["user", None], ["assistant", {"_next": []}], ["user", {"x": 1}]]
+HISTORY: list[list[Any]] = [
+    ["user", "q1"],
+    ["assistant", {"content": "a1", "downloads": []}],
+    ["user", None],
+    ["assistant", {"_next": []}],
+    ["user", {"x": 1}],
+]
 
 
 def context(**globals_: Any) -> RunContext:
@@ -53,7 +59,11 @@ def test_the_window_counts_pairs(window: int, expected: list[dict[str, str]]) ->
 
 def test_prompts_follow_the_history() -> None:
     assert join_prompts([user("a"), assistant("b")], [user("c")]) == [user("a"), assistant("b"), user("c")]
-    assert join_prompts([user("a"), assistant("b")], [assistant("x"), user("c")]) == [user("a"), assistant("x"), user("c")]
+    assert join_prompts([user("a"), assistant("b")], [assistant("x"), user("c")]) == [
+        user("a"),
+        assistant("x"),
+        user("c"),
+    ]
     assert join_prompts([], [user("c")]) == [user("c")]
 
 
@@ -80,10 +90,10 @@ def test_files_are_appended_to_the_last_user_message() -> None:
     assert collected.images == [IMAGE]
 
 
-@pytest.mark.parametrize("template", ["{sys.files}", "{{ sys.files }}", "{sys.files.0}"])
+@pytest.mark.parametrize("template", ["{sys.files}", "{{ sys.files }}"])
 def test_files_that_a_prompt_shows_are_not_appended(template: str) -> None:
     messages = Collected(context(files=["one"])).attach_files([parse_template(template)], [user("a")])
-    assert messages == ([user("a")] if template != "{sys.files.0}" else [user("a\n\none")])
+    assert messages == [user("a")]
 
 
 @pytest.mark.parametrize("files", [None, [], [IMAGE]])
@@ -107,14 +117,19 @@ def test_template_kwargs_are_a_map_or_nothing(value: Any, expected: dict[str, An
     ("system", "rest", "overrides"),
     [
         ("Be short.", "Be short.", {}),
-        ("Be.<CITATION_GUIDELINES>Say [n].</CITATION_GUIDELINES> short", "Be. short", {"CITATION_GUIDELINES": "Say [n]."}),
-        ("a<plan_generation>x\ny</PLAN_GENERATION>b<Reflection>z</reflection>", "ab", {"PLAN_GENERATION": "x\ny", "REFLECTION": "z"}),
+        ("A.<CITATION_GUIDELINES>[n]</CITATION_GUIDELINES> b", "A. b", {"CITATION_GUIDELINES": "[n]"}),
+        ("a<task_analysis>x\ny</TASK_ANALYSIS>b", "ab", {"TASK_ANALYSIS": "x\ny"}),
+        (
+            "<Reflection>1</reflection>a<PLAN_GENERATION>2</PLAN_GENERATION>",
+            "a",
+            {"REFLECTION": "1", "PLAN_GENERATION": "2"},
+        ),
         ("a<REFLECTION>b", "a<REFLECTION>b", {}),
         ("a</REFLECTION>b", "a</REFLECTION>b", {}),
         ("<TASK_ANALYSIS>a<REFLECTION>b</REFLECTION>", "<TASK_ANALYSIS>a", {"REFLECTION": "b"}),
         ("<OTHER>a</OTHER>", "<OTHER>a</OTHER>", {}),
     ],
-)  # fmt: skip
+)
 def test_override_sections_are_cut_out(system: str, rest: str, overrides: dict[str, str]) -> None:
     assert cut_overrides(system) == (rest, overrides)
 
@@ -124,7 +139,9 @@ def test_cutting_takes_linear_time() -> None:
     assert cut_overrides(text) == (text, {})
 
 
-@pytest.mark.parametrize(("text", "tokens"), [("", 0), ("abc", 1), ("abcde", 2), ("你好", 2), ("你好abcd", 3), ("한글", 2), ("ひ𠀀", 2)])
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("", 0), ("abc", 1), ("abcde", 2), ("你好", 2), ("你好abcd", 3), ("한글", 2), ("ひ𠀀", 2)]
+)
 def test_tokens_are_estimated(text: str, tokens: int) -> None:
     assert estimate_tokens(text) == tokens
 

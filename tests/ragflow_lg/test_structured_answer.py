@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -34,9 +35,18 @@ def test_a_schema_is_found_in_every_form(outputs: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "outputs",
-    [None, [], {}, {"structured": {}}, {"structured": None}, {"structured": "x"}, {"structured": {"value": {}}},
-     {"structured": {"properties": {}}}, {"structured": {"properties": []}}],
-)  # fmt: skip
+    [
+        None,
+        [],
+        {},
+        {"structured": {}},
+        {"structured": None},
+        {"structured": "x"},
+        {"structured": {"value": {}}},
+        {"structured": {"properties": {}}},
+        {"structured": {"properties": []}},
+    ],
+)
 def test_no_schema_means_no_structured_answer(outputs: Any) -> None:
     assert schema_of(outputs) is None
 
@@ -61,6 +71,7 @@ def test_the_prompt_holds_the_schema_and_gives_it_back() -> None:
         ("sorry, no", ""),
         ("", ""),
         ("[" * 100_000, None),
+        ('{"a": ' * 10_000, None),
     ],
 )
 def test_answers_are_read_leniently(answer: str, expected: Any) -> None:
@@ -99,7 +110,10 @@ def test_additional_properties_are_refused_where_the_schema_says_so() -> None:
 
 @pytest.mark.parametrize(
     "keyword",
-    [{"pattern": "(a+)+$"}, {"patternProperties": {"(a+)+$": False}, "additionalProperties": False, "properties": {"x": {}}}],
+    [
+        {"pattern": "(a+)+$"},
+        {"patternProperties": {"(a+)+$": False}, "additionalProperties": False, "properties": {"x": {}}},
+    ],
 )
 def test_patterns_are_not_run(keyword: dict[str, Any]) -> None:
     hostile = "a" * 40 + "b"
@@ -123,18 +137,38 @@ def test_a_schema_without_end_is_an_error() -> None:
 
 
 def test_a_schema_that_explodes_is_an_error() -> None:
-    names = [f"d{i}" for i in range(30)]
-    defs: dict[str, Any] = {a: {"allOf": [{"$ref": f"#/$defs/{b}"}] * 2} for a, b in zip(names, names[1:], strict=False)}
+    names = [f"d{i}" for i in range(18)]
+    defs: dict[str, Any] = {a: {"allOf": [{"$ref": f"#/$defs/{b}"}] * 2} for a, b in pairwise(names)}
     defs[names[-1]] = {"type": "string"}
     with pytest.raises(ComponentError, match="without end"):
         problems_of({"a": "x"}, {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs})
 
 
-def test_a_very_deep_schema_is_a_problem() -> None:
+def deep_schema(levels: int) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string"}
-    for _ in range(5000):
+    for _ in range(levels):
         schema = {"properties": {"a": schema}}
-    assert schema_problem(schema) == "it is nested too deep"
+    return schema
+
+
+def test_a_deep_schema_is_checked_and_a_deeper_one_is_a_problem() -> None:
+    assert schema_problem(deep_schema(19)) == ""
+    value: Any = 1
+    for _ in range(19):
+        value = {"a": value}
+    assert problems_of(value, deep_schema(19)) == [f"{'.'.join('a' * 19)}: 1 is not of type 'string'"]
+    assert schema_problem(deep_schema(5000)) == "it is nested deeper than 40 levels"
+
+
+def test_a_value_may_nest_by_references() -> None:
+    schema = {"properties": {"a": {"$ref": "#"}, "b": {"type": "string"}}}
+    assert problems_of({"a": {"a": {"a": {"b": 1}}}}, schema) == ["a.a.a.b: 1 is not of type 'string'"]
+
+
+def test_a_reference_to_what_is_no_schema_is_an_error() -> None:
+    schema = {"properties": {"a": {"$ref": "#/properties/b/const"}, "b": {"const": 5}}}
+    with pytest.raises(ComponentError, match="no schema"):
+        problems_of({"a": 1}, schema)
 
 
 def test_a_schema_never_causes_a_request() -> None:

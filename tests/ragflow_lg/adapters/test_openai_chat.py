@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ HELLO = ChatRequest("Be kind.", ({"role": "user", "content": "hello"},))
 
 
 @asynccontextmanager
-async def served(*answers: Answer, model: str = "m", **limits: Any) -> AsyncIterator[tuple[OpenAIServer, OpenAIChat]]:
+async def served(*answers: Answer, model: str = "m", **limits: Any) -> AsyncGenerator[tuple[OpenAIServer, OpenAIChat]]:
     async with OpenAIServer(list(answers) or [Answer()]) as server:
         endpoint = Endpoint("Test", server.base_url, KEY, **limits)
         try:
@@ -26,8 +26,13 @@ async def served(*answers: Answer, model: str = "m", **limits: Any) -> AsyncIter
             await endpoint.aclose()
 
 
-async def collect(chat: OpenAIChat, request: ChatRequest = HELLO) -> list[ChatDelta]:
-    return [delta async for delta in chat.stream(request)]
+async def collect(chat: OpenAIChat) -> list[ChatDelta]:
+    return [delta async for delta in chat.stream(HELLO)]
+
+
+async def collect_text(chat: OpenAIChat, got: list[str]) -> None:
+    async for delta in chat.stream(HELLO):
+        got.append(delta.text)
 
 
 async def test_complete_sends_the_request_and_gives_the_answer() -> None:
@@ -86,7 +91,11 @@ def test_openai_itself_gets_the_newer_name_of_max_tokens() -> None:
 
 
 async def test_images_go_with_the_last_user_message() -> None:
-    messages = ({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"})
+    messages = (
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b"},
+        {"role": "user", "content": "c"},
+    )
     async with served() as (server, chat):
         await chat.complete(ChatRequest("", messages, images=("data:image/png;base64,AA==",)))
         sent = server.requests[0].body["messages"]
@@ -97,7 +106,9 @@ async def test_images_go_with_the_last_user_message() -> None:
     ]
 
 
-@pytest.mark.parametrize(("status", "is_retryable"), [(400, False), (401, False), (307, False), (429, True), (500, True)])
+@pytest.mark.parametrize(
+    ("status", "is_retryable"), [(400, False), (401, False), (307, False), (429, True), (500, True)]
+)
 async def test_a_refusal_names_status_and_reason_but_never_the_key(status: int, is_retryable: bool) -> None:
     body = {"error": {"message": f"no luck with {KEY}", "type": "x"}}
     async with served(Answer(status=status, body=body)) as (server, chat):
@@ -119,7 +130,9 @@ async def test_a_long_refusal_is_shortened() -> None:
     assert len(str(caught.value)) <= 400
 
 
-@pytest.mark.parametrize("body", ["surprise", {"choices": None}, {"choices": []}, {"error": {"message": "odd"}}, [1], "{"])
+@pytest.mark.parametrize(
+    "body", ["surprise", {"choices": None}, {"choices": []}, {"error": {"message": "odd"}}, [1], "{"]
+)
 async def test_an_answer_in_another_form_is_a_service_error(body: Any) -> None:
     async with served(Answer(body=body)) as (_, chat):
         with pytest.raises(ServiceError, match="'m' of Test"):
@@ -131,8 +144,7 @@ async def test_a_stream_that_breaks_gives_its_pieces_then_an_error(answer: Answe
     got: list[str] = []
     async with served(answer) as (_, chat):
         with pytest.raises(ServiceError) as caught:
-            async for delta in chat.stream(HELLO):
-                got.append(delta.text)
+            await collect_text(chat, got)
     assert got == ["a"]
     assert caught.value.is_retryable
 
@@ -159,8 +171,7 @@ async def test_a_stream_that_stalls_is_given_up() -> None:
     got: list[str] = []
     async with served(Answer(["a", "b"], piece_delay_s=5), idle_timeout_s=0.1) as (_, chat):
         with pytest.raises(ServiceError, match="in time"):
-            async for delta in chat.stream(HELLO):
-                got.append(delta.text)
+            await collect_text(chat, got)
     assert got == ["a"]
 
 
@@ -183,18 +194,13 @@ async def test_a_reader_that_leaves_ends_the_request() -> None:
     async with served(Answer(["a"] * 1000, piece_delay_s=0.01)) as (server, chat):
         async with aclosing(cast("Any", chat.stream(HELLO))) as stream:
             await anext(stream)
-        for _ in range(200):
-            if server.closed:
-                break
-            await asyncio.sleep(0.01)
-        assert server.closed == 1
+        await asyncio.wait_for(server.was_cut.wait(), 5)
 
 
 async def test_a_cancelled_call_is_cancelled_not_failed() -> None:
     async with served(Answer(delay_s=5)) as (server, chat):
         task = asyncio.create_task(chat.complete(HELLO))
-        while not server.requests:
-            await asyncio.sleep(0.01)
+        await asyncio.wait_for(server.was_asked.wait(), 5)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

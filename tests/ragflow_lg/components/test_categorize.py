@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.classification import CONVERSATION_HEAD, NamedCategory, categories_in
+from ragflow_lg.components.categorize import categorize
+from tests.fakes.run import Result, bind, run_component
+from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+
+CATEGORIES = {
+    "billing": {"description": "money", "examples": ["refund please"], "to": ["bill"]},
+    "tech": {"description": "bugs", "examples": ["it crashes"], "to": ["fix", "log"]},
+    "other": {"description": "rest", "to": ["misc"]},
+}
+
+
+async def ask(model: ScriptedModel, params: dict[str, Any] | None = None, **more: Any) -> Result:
+    params = {"category_description": CATEGORIES, **(params or {})}
+    more.setdefault("globals", {"sys.query": "q2"})
+    return await run_component(categorize, params, services=fake_services(models=OneModel(model)), **more)
+
+
+def conversation(model: ScriptedModel) -> str:
+    (message,) = model.requests[-1][1].messages
+    assert message["content"].startswith(CONVERSATION_HEAD)
+    return message["content"].removeprefix(CONVERSATION_HEAD)
+
+
+async def test_the_chosen_category_leads_to_all_its_targets() -> None:
+    model = ScriptedModel([Reply("<think>billing</think>I think TECH.")])
+    result = await ask(model)
+    assert result.outputs == {"category_name": "tech", "_next": ["fix", "log"]}
+    assert result.targets == ("fix", "log")
+    assert result.inputs == {"sys.query": "q2"}
+
+
+async def test_the_last_category_is_the_fallback() -> None:
+    assert (await ask(ScriptedModel([Reply("")]))).targets == ("misc",)
+
+
+async def test_the_model_is_told_the_categories() -> None:
+    model = ScriptedModel([Reply("tech")])
+    await ask(model, {"temperature": "0.1", "temperatureEnabled": True, "thinking": "disabled"})
+    is_streaming, request = model.requests[0]
+    assert not is_streaming
+    assert categories_in(request.system) == [
+        NamedCategory("billing", "money", ("refund please",)),
+        NamedCategory("tech", "bugs", ("it crashes",)),
+        NamedCategory("other", "rest"),
+    ]
+    assert (request.sampling, request.thinking) == ({"temperature": 0.1}, "disabled")
+
+
+HISTORY = [
+    ["user", "q0"],
+    ["assistant", {"content": "a0"}],
+    ["user", "q1"],
+    ["assistant", {"content": "a\n1"}],
+    ["user", "q2"],
+]
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        (0, 'USER: "q2"'),
+        (1, 'ASSISTANT: "a 1" | USER: "q2"'),
+        (2, 'ASSISTANT: "a0" | USER: "q1" | ASSISTANT: "a 1" | USER: "q2"'),
+    ],
+)
+async def test_the_window_counts_this_turn(window: int, expected: str) -> None:
+    model = ScriptedModel([Reply("tech")])
+    await ask(model, {"message_history_window_size": window}, history=HISTORY)
+    assert conversation(model) == expected
+
+
+async def test_the_query_takes_the_place_of_this_turns_entry() -> None:
+    model = ScriptedModel([Reply("tech")])
+    await ask(model, {"query": "{begin@field}"}, outputs={"begin": {"field": {"a": 1}}}, history=[["user", "other"]])
+    assert conversation(model) == 'USER: "{"a": 1}"'
+
+
+async def test_a_long_conversation_loses_its_oldest_messages() -> None:
+    model = ScriptedModel([Reply("tech")], context_tokens=400)
+    history = [["user", "old" * 1000], ["assistant", {"content": "short"}], ["user", "q2"]]
+    await ask(model, {"message_history_window_size": 5}, history=history)
+    assert conversation(model) == 'ASSISTANT: "short" | USER: "q2"'
+
+
+async def test_a_failure_goes_to_the_last_category_where_there_is_a_default() -> None:
+    model = ScriptedModel([Reply(error="quota")])
+    result = await ask(model, {"exception_method": "comment", "exception_default_value": "sorry"})
+    assert result.error is None
+    assert result.targets == ("misc",)
+
+
+async def test_a_failure_can_lead_elsewhere_and_is_tried_again_before() -> None:
+    model = ScriptedModel([Reply(error="busy"), Reply(error="quota")])
+    params = {"max_retries": 1, "delay_after_error": 0, "exception_method": "goto", "exception_goto": ["sorry"]}
+    result = await ask(model, params)
+    assert (result.error, result.targets) == ("quota", ("sorry",))
+
+
+def test_the_routes_are_the_categories() -> None:
+    routes = list(categorize.routes(bind(categorize, {"category_description": CATEGORIES})))
+    assert [(r.label, r.targets) for r in routes] == [
+        ("billing", ("bill",)),
+        ("tech", ("fix", "log")),
+        ("other", ("misc",)),
+    ]
+    assert routes[0].path == ("category_description", "billing", "to")
+
+
+@pytest.mark.parametrize(
+    ("examples", "expected"),
+    [
+        ("one\n two \n\n", ["one", "two"]),
+        ([{"value": "one"}, {"value": ""}, {}], ["one"]),
+        (["one", None], ["one"]),
+        (None, []),
+    ],
+)
+def test_examples_are_read_in_every_form(examples: Any, expected: list[str]) -> None:
+    params = bind(categorize, {"category_description": {"a": {"examples": examples, "to": "x"}}})
+    assert params.category_description["a"].examples == expected
+    assert params.category_description["a"].to == ["x"]
+
+
+def test_the_items_of_a_graph_are_categories() -> None:
+    items = [
+        {"name": "a", "description": "d", "examples": [{"value": "e"}], "uuid": "u", "to": ["x"]},
+        {"name": "b", "to": "y"},
+        "odd",
+    ]
+    params = bind(categorize, {"items": items, "query": ""})
+    assert {name: (c.description, c.examples, c.to) for name, c in params.category_description.items()} == {
+        "a": ("d", ["e"], ["x"]),
+        "b": ("", [], ["y"]),
+    }
+    assert params.query.text == "sys.query"
+
+
+def test_items_beside_categories_are_left_alone() -> None:
+    params = bind(categorize, {"items": [{"name": "z", "to": "y"}], "category_description": CATEGORIES})
+    assert list(params.category_description) == list(CATEGORIES)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"items": []},
+        {"items": ["odd"]},
+        {"category_description": {}},
+        {"category_description": {"  ": {"to": ["x"]}}},
+        {"category_description": {"a": {"to": []}}},
+        {"category_description": {"a": {}}},
+        {"category_description": {"a": {"to": ["x"], "examples": 7}}},
+        {"category_description": CATEGORIES, "query": "plain text"},
+        {"category_description": CATEGORIES, "message_history_window_size": -1},
+    ],
+)
+def test_wrong_params_are_refused(params: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        bind(categorize, params)

@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.components import llm as module
+from ragflow_lg.components.llm import llm
+from ragflow_lg.errors import SettingsError
+from ragflow_lg.events import Delta
+from ragflow_lg.services import ChatDelta, ChatModel, ChatRequest
+from ragflow_lg.structured_answer import SCHEMA_HEAD, with_schema
+from tests.fakes.run import Result, bind, run_component
+from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+
+IMAGE = "data:image/png;base64,AA=="
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
+STRUCTURED = {"outputs": {"structured": SCHEMA}}
+
+
+async def ask(model: ScriptedModel, params: dict[str, Any] | None = None, **more: Any) -> Result:
+    more.setdefault("globals", {"sys.query": "hi", **more.pop("also", {})})
+    return await run_component(llm, params or {}, services=fake_services(models=OneModel(model)), **more)
+
+
+def shown(result: Result) -> list[tuple[str, str]]:
+    return [(event.text, event.mark) for event in result.events if isinstance(event, Delta)]
+
+
+async def test_by_default_the_query_is_asked() -> None:
+    model = ScriptedModel([Reply("yes")])
+    result = await ask(model)
+    assert result.outputs["content"] == "yes"
+    assert result.inputs == {"sys.query": "hi"}
+    assert model.requests == [(False, ChatRequest("", ({"role": "user", "content": "hi"},)))]
+
+
+async def test_prompts_and_references_are_rendered_once() -> None:
+    model = ScriptedModel([Reply("ok")])
+    params = {
+        "sys_prompt": "Flag {env.b}",
+        "prompts": [
+            {"role": "USER", "content": "List {cut@result}, none [{cut@none}]"},
+            {"role": "assistant", "content": "Ok"},
+            {"content": "{sys.query}"},
+        ],
+    }
+    also = {"env.b": True, "sys.query": "{env.b}"}
+    await ask(model, params, globals=also, outputs={"cut": {"result": ["a", "ü"]}})
+    request = model.requests[0][1]
+    assert request.system == "Flag true"
+    assert [m["content"] for m in request.messages] == ['List ["a", "ü"], none []', "Ok", "{env.b}"]
+
+
+async def test_a_text_is_one_user_message_and_a_map_one_message() -> None:
+    for prompts in ("Say {sys.query}", {"role": "user", "content": "Say {sys.query}"}):
+        model = ScriptedModel([Reply("ok")])
+        await ask(model, {"prompts": prompts})
+        assert model.requests[0][1].messages == ({"role": "user", "content": "Say hi"},)
+
+
+async def test_the_names_of_the_go_port_are_known() -> None:
+    model = ScriptedModel([Reply("ok")])
+    await ask(model, {"model_id": "m@P", "system_prompt": "S", "user_prompt": "U", "visual_files": "sys.files"})
+    assert (model.requests[0][1].system, model.requests[0][1].messages[0]["content"]) == ("S", "U")
+
+
+async def test_history_goes_before_the_prompts() -> None:
+    model = ScriptedModel([Reply("ok")])
+    history = [
+        ["user", "one"],
+        ["assistant", {"content": "r1"}],
+        ["user", "two"],
+        ["assistant", {"content": "r2"}],
+        ["user", "hi"],
+    ]
+    await ask(model, {"message_history_window_size": 2, "prompts": "Q: {sys.query}"}, history=history)
+    assert [m["content"] for m in model.requests[0][1].messages] == ["r1", "two", "r2", "Q: hi"]
+
+
+@pytest.mark.parametrize("window", [0, 1])
+async def test_a_first_turn_has_no_history(window: int) -> None:
+    model = ScriptedModel([Reply("ok")])
+    await ask(model, {"message_history_window_size": window}, history=[["user", "hi"]])
+    assert len(model.requests[0][1].messages) == 1
+
+
+async def test_sampling_thinking_and_template_kwargs_go_along() -> None:
+    model = ScriptedModel([Reply("ok")])
+    params = {"temperature": 0.5, "temperatureEnabled": True, "max_tokens": 64, "thinking": "enabled"}
+    await ask(model, params, also={"sys.chat_template_kwargs": '{"enable_thinking": true}'})
+    request = model.requests[0][1]
+    assert request.sampling == {"temperature": 0.5}
+    assert request.thinking == "enabled"
+    assert request.template_kwargs == {"enable_thinking": True}
+
+
+async def test_override_sections_do_not_reach_the_model() -> None:
+    model = ScriptedModel([Reply("ok")])
+    await ask(model, {"sys_prompt": "Be short.<CITATION_GUIDELINES>x</CITATION_GUIDELINES>"})
+    assert model.requests[0][1].system == "Be short."
+
+
+@pytest.mark.parametrize(("has_vision", "images"), [(True, (IMAGE, IMAGE + "B")), (False, ())])
+async def test_images_go_to_a_model_that_sees(has_vision: bool, images: tuple[str, ...]) -> None:
+    model = ScriptedModel([Reply("ok")], has_vision=has_vision)
+    also = {"sys.files": ["text", IMAGE], "env.pictures": [IMAGE, IMAGE + "B"]}
+    await ask(model, {"visual_files_var": "env.pictures"}, also=also)
+    request = model.requests[0][1]
+    assert request.images == images
+    assert request.messages[0]["content"] == "hi\n\ntext"
+
+
+async def test_a_long_request_is_fitted_into_the_context() -> None:
+    model = ScriptedModel([Reply("ok")], context_tokens=100)
+    await ask(model, {"prompts": "x" * 4000})
+    assert len(model.requests[0][1].messages[0]["content"]) == 97 * 4
+
+
+async def test_an_empty_question_is_an_error() -> None:
+    model = ScriptedModel()
+    result = await ask(model, {"prompts": "{sys.none}"})
+    assert "user prompt is empty" in str(result.error)
+    assert model.requests == []
+
+
+async def test_a_whole_answer_has_no_thinking_and_may_be_empty() -> None:
+    assert (await ask(ScriptedModel([Reply("<think>hm</think>Because")]))).outputs["content"] == "Because"
+    assert (await ask(ScriptedModel([Reply("")]))).outputs["content"] == ""
+    quoted = await ask(ScriptedModel([Reply("It printed **ERROR**: none")]))
+    assert (quoted.outputs["content"], quoted.error) == ("It printed **ERROR**: none", None)
+
+
+async def test_a_streamed_answer_is_shown_with_marks_and_kept_with_tags() -> None:
+    model = ScriptedModel([Reply(chunks=["<th", "ink>", "why", "</thi", "nk>", "be", "be"])])
+    result = await ask(model, streams_to=("out",))
+    assert shown(result) == [("", "start"), ("why", ""), ("", "end"), ("be", ""), ("be", "")]
+    assert result.outputs["content"] == "<think>why</think>bebe"
+    assert model.requests[0][0] is True
+
+
+class ReasoningModel(ScriptedModel):
+    """Streams a separate reasoning text."""
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
+        yield ChatDelta("hm", is_thinking=True)
+        yield ChatDelta("so")
+
+
+async def test_a_reasoning_channel_is_kept_between_tags() -> None:
+    result = await ask(ReasoningModel(), streams_to=("out",))
+    assert shown(result) == [("", "start"), ("hm", ""), ("", "end"), ("so", "")]
+    assert result.outputs["content"] == "<think>hm</think>so"
+
+
+async def test_a_failing_model_is_asked_again() -> None:
+    model = ScriptedModel([Reply(error="busy"), Reply("ok")])
+    result = await ask(model, {"max_retries": 1})
+    assert (result.outputs["content"], result.error) == ("ok", None)
+    model = ScriptedModel([Reply(error="busy"), Reply(error="down")])
+    assert (await ask(model, {"max_retries": 1})).error == "down"
+
+
+async def test_a_stream_that_breaks_keeps_what_was_shown_and_is_not_asked_again() -> None:
+    model = ScriptedModel([Reply(chunks=["par", "tial <th"], error="lost"), Reply("other")])
+    result = await ask(model, {"max_retries": 3}, streams_to=("out",))
+    assert result.error == "lost"
+    assert result.outputs["content"] == "partial "
+    assert len(model.requests) == 1
+
+
+class Lingering(ScriptedModel):
+    """Streams through an iterator that is no generator."""
+
+    def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
+        return Pieces(["a", "b"])
+
+
+class Pieces:
+    def __init__(self, pieces: list[str]) -> None:
+        self.pieces = pieces
+
+    def __aiter__(self) -> Pieces:
+        return self
+
+    async def __anext__(self) -> ChatDelta:
+        if not self.pieces:
+            raise StopAsyncIteration
+        return ChatDelta(self.pieces.pop(0))
+
+
+async def test_any_iterator_is_a_stream() -> None:
+    assert (await ask(Lingering(), streams_to=("out",))).outputs["content"] == "ab"
+
+
+async def test_an_endless_answer_is_cut_off() -> None:
+    huge = "x" * (module.MAX_TEXT_CHARS // 2 + 1)
+    result = await ask(ScriptedModel([Reply(chunks=[huge, huge])]), streams_to=("out",))
+    assert "more than" in str(result.error)
+    assert result.outputs["content"] == huge
+
+
+async def test_a_structured_answer_is_the_output_structured() -> None:
+    model = ScriptedModel([Reply('{"a": "one", "b": [1, 2')])
+    result = await ask(model, {"sys_prompt": "S", **STRUCTURED}, streams_to=("out",))
+    assert result.outputs["structured"] == {"a": "one", "b": [1, 2]}
+    assert result.outputs.get("content") is None
+    assert model.requests[0][0] is False
+    assert model.requests[0][1].system == with_schema("S", SCHEMA)
+
+
+async def test_a_wrong_structured_answer_is_asked_for_again_with_what_is_wrong() -> None:
+    model = ScriptedModel([Reply("sorry, no"), Reply(error="busy"), Reply('{"a": "late"}')])
+    result = await ask(model, {"max_retries": 2, "delay_after_error": 0, **STRUCTURED})
+    assert result.outputs["structured"] == {"a": "late"}
+    asked, again, at_last = (request.messages for _, request in model.requests)
+    assert asked == ({"role": "user", "content": "hi"},)
+    assert again[:2] == ({"role": "user", "content": "hi"}, {"role": "assistant", "content": "sorry, no"})
+    assert "not a JSON object" in again[2]["content"]
+    assert at_last == again
+
+
+async def test_only_the_last_wrong_answer_goes_along() -> None:
+    model = ScriptedModel([Reply("one"), Reply("two" * 8192), Reply("three")])
+    result = await ask(model, {"max_retries": 2, "delay_after_error": 0, **STRUCTURED})
+    assert "does not match the schema" in str(result.error)
+    last = model.requests[2][1].messages
+    assert [m["role"] for m in last] == ["user", "assistant", "user"]
+    assert last[0]["content"] == "hi"
+    assert len(last[1]["content"]) == 8192
+
+
+def test_only_an_answer_without_schema_streams() -> None:
+    assert llm.streams(bind(llm, {}))
+    assert llm.streams(bind(llm, {"outputs": {"content": {}, "structured": {}}}))
+    assert not llm.streams(bind(llm, STRUCTURED))
+
+
+def test_the_declared_outputs_depend_on_the_schema() -> None:
+    assert list(llm.output_names(bind(llm, {})) or ()) == []
+    assert list(llm.output_names(bind(llm, STRUCTURED)) or ()) == ["structured"]
+
+
+def test_a_wrong_schema_is_a_warning() -> None:
+    wrong = {"outputs": {"structured": {"properties": {"a": {"type": "Text"}}}}}
+    (finding,) = llm.lint(bind(llm, wrong))
+    assert (finding.severity, finding.path) == ("warning", ("outputs", "structured"))
+    assert not list(llm.lint(bind(llm, STRUCTURED)))
+    assert not list(llm.lint(bind(llm, {})))
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"temperature": 1.5},
+        {"top_p": -0.1},
+        {"max_tokens": -1},
+        {"message_history_window_size": -1},
+        {"prompts": []},
+        {"prompts": ""},
+        {"prompts": [{"role": "user"}]},
+        {"prompts": [{"role": "wizard", "content": "x"}]},
+        {"prompts": [{"role": 1, "content": "x"}]},
+        {"visual_files_var": "not a reference"},
+    ],
+)
+def test_wrong_params_are_refused(params: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        bind(llm, params)
+
+
+def test_numbers_may_be_text_and_models_blank() -> None:
+    params = bind(llm, {"llm_id": None, "temperature": "0.1", "message_history_window_size": "3"})
+    assert (params.temperature, params.message_history_window_size) == (0.1, 3)
+
+
+class NoModels:
+    """Has no model."""
+
+    def model(self, llm_id: str) -> ChatModel:
+        raise SettingsError(f"no model {llm_id!r}")
+
+
+async def test_a_missing_model_is_the_error_of_the_node() -> None:
+    result = await run_component(llm, {"llm_id": "m@P"}, services=fake_services(models=NoModels()))
+    assert result.error == "no model 'm@P'"
+
+
+def test_the_wording_can_be_recognised() -> None:
+    assert with_schema("S", SCHEMA).startswith("S\n" + SCHEMA_HEAD)
