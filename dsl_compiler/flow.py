@@ -29,9 +29,7 @@ class Flow:
     @cached_property
     def cyclic(self) -> frozenset[NodeId]:
         """Nodes on some cycle."""
-        return frozenset(
-            n for group in self.components for n in group if len(group) > 1 or n in self.successors[n]
-        )
+        return frozenset(n for group in self.components for n in group if len(group) > 1 or n in self.successors[n])
 
     @cached_property
     def position(self) -> dict[NodeId, int]:

@@ -5,12 +5,44 @@ from __future__ import annotations
 __all__ = ["LEGACY", "NOT_YET", "PIPELINE"]
 
 NOT_YET: frozenset[str] = frozenset(
-    """
-    Agent Retrieval CodeExec Browser DocGenerator PDFGenerator DocsGenerator ExcelProcessor
-    AkShare ArXiv BGPT Crawler DeepL DuckDuckGo Email ExeSQL GitHub Google GoogleScholar Jin10 KeenableSearch PubMed
-    QueritSearch QueritContents QWeather SearXNG TavilySearch TavilyExtract TuShare WenCai Wikipedia YahooFinance
-    SearchMyDataset search_my_dataset search_my_dateset WebSearch
-    """.split()
+    [
+        "Agent",
+        "Retrieval",
+        "CodeExec",
+        "Browser",
+        "DocGenerator",
+        "PDFGenerator",
+        "DocsGenerator",
+        "ExcelProcessor",
+        "AkShare",
+        "ArXiv",
+        "BGPT",
+        "Crawler",
+        "DeepL",
+        "DuckDuckGo",
+        "Email",
+        "ExeSQL",
+        "GitHub",
+        "Google",
+        "GoogleScholar",
+        "Jin10",
+        "KeenableSearch",
+        "PubMed",
+        "QueritSearch",
+        "QueritContents",
+        "QWeather",
+        "SearXNG",
+        "TavilySearch",
+        "TavilyExtract",
+        "TuShare",
+        "WenCai",
+        "Wikipedia",
+        "YahooFinance",
+        "SearchMyDataset",
+        "search_my_dataset",
+        "search_my_dateset",
+        "WebSearch",
+    ]
 )
 """Components and tools of RAGFlow that this version cannot run. The catalog wins where it knows one of them."""
 
@@ -33,9 +65,21 @@ LEGACY: dict[str, str] = {
 """Components of RAGFlow before 0.20, and what replaces each."""
 
 PIPELINE: frozenset[str] = frozenset(
-    """
-    File Parser TokenChunker Splitter TitleChunker HierarchicalMerger OneChunker QAChunker TableChunker PageChunker
-    TagChunker Extractor Tokenizer Compiler
-    """.split()
+    [
+        "File",
+        "Parser",
+        "TokenChunker",
+        "Splitter",
+        "TitleChunker",
+        "HierarchicalMerger",
+        "OneChunker",
+        "QAChunker",
+        "TableChunker",
+        "PageChunker",
+        "TagChunker",
+        "Extractor",
+        "Tokenizer",
+        "Compiler",
+    ]
 )
 """Components of ingestion pipelines, which prepare documents and answer nobody."""

@@ -93,7 +93,8 @@ def _lenient(schema: dict[str, Any]) -> dict[str, Any]:
     loosened = {key: value for key, value in schema.items() if key not in ("required", "title")}
     if "properties" in schema:
         loosened["properties"] = {
-            name: _optional({k: v for k, v in value.items() if k != "title"}) for name, value in schema["properties"].items()
+            name: _optional({k: v for k, v in value.items() if k != "title"})
+            for name, value in schema["properties"].items()
         }
     return loosened
 

@@ -193,7 +193,7 @@ class RunContext:
         return join_texts(s if isinstance(s, str) else to_text(self.value(s)) for s in template.segments)
 
     def resolve(self, template: Template | JsonValue) -> JsonValue:
-        """Give the value, type kept, of a template that is one reference; else its text. Other values stay as they are."""
+        """Give the value, type kept, of a template that is one reference, else its text; other values as they are."""
         if not isinstance(template, Template):
             return template
         sole = template.sole_reference

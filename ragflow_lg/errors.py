@@ -98,7 +98,7 @@ class NodeTimeoutError(RunError):
         super().__init__(f"The node did not finish within {limit_s:g} s and was stopped.", node=node)
 
 
-class RunCancelled(RunError):  # noqa: N818 - it is a request, not a fault
+class RunCancelled(RunError):
     """The run was cancelled."""
 
     code = "cancelled"

@@ -105,7 +105,7 @@ async def _run(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> Outc
             return Outcome({**program.blank, **ctx.partial, ERROR: str(cancelled)}, str(cancelled), is_halting=True)
         except UndeclaredTargetError:
             raise
-        except Exception as error:  # noqa: BLE001 - the border: a component's failure is data
+        except Exception as error:
             logger.info("Node %s failed: %s", node.id, error, exc_info=not isinstance(error, RagflowLgError))
             text = str(error) or type(error).__name__
             if ctx.deltas:
@@ -191,7 +191,9 @@ def _finished(node: PlanNode, ctx: RunContext, outcome: Outcome, created_at: flo
 
 def _update(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: int) -> dict[str, Any]:
     node = program.node
-    update: dict[str, Any] = {"outputs": output_patch(set={node.id: outcome.outputs}, patch=to_json(ctx.output_updates))}
+    update: dict[str, Any] = {
+        "outputs": output_patch(set={node.id: outcome.outputs}, patch=to_json(ctx.output_updates))
+    }
     if ctx.global_updates:
         update["globals"] = to_json(ctx.global_updates)
     record: dict[str, Any] = {}
@@ -215,4 +217,3 @@ def _next(program: NodeProgram, outcome: Outcome) -> list[str]:
         return []
     names = program.names
     return [names[target] for target in outcome.targets if target in names]
-

@@ -176,8 +176,12 @@ class Plan:
             "entry": self.entry,
             "nodes": {node.id: _node_json(node) for node in self.nodes.values()},
             "globals": dict(self.globals),
-            "joins": {join: [list(region.predecessors), [n for n, _ in region.nodes]] for join, region in self.joins.items()},
-            "regions": {r.owner: {"item": r.item, "body": list(r.body), "start": list(r.start)} for r in self.regions.values()},
+            "joins": {
+                join: [list(region.predecessors), [n for n, _ in region.nodes]] for join, region in self.joins.items()
+            },
+            "regions": {
+                r.owner: {"item": r.item, "body": list(r.body), "start": list(r.start)} for r in self.regions.values()
+            },
             "cyclic": sorted(self.cyclic),
         }
 

@@ -43,9 +43,7 @@ __all__ = [
     "component",
 ]
 
-Kind = Literal[
-    "entry", "plain", "model", "message", "route", "interrupt", "region", "region_item", "region_exit"
-]
+Kind = Literal["entry", "plain", "model", "message", "route", "interrupt", "region", "region_item", "region_exit"]
 """What the engine must know of a component.
 
 ``entry`` opens a turn; ``model`` may stream into a Message; ``message`` shows text to the user; ``route``
@@ -68,6 +66,7 @@ T = TypeVar("T")
 OneOrMany: TypeAlias = Annotated[list[T], BeforeValidator(_as_list)]
 """A list; a single value stands for a list of one, null and ``""`` for the empty list."""
 
+
 def _entry(value: Any) -> Any:
     if isinstance(value, dict):
         held = cast("dict[str, Any]", value)
@@ -77,7 +76,9 @@ def _entry(value: Any) -> Any:
 
 def _entry_schema(schema: dict[str, Any]) -> None:
     schema.clear()
-    schema.update({"anyOf": [{"type": "string"}, {"type": "object"}], "description": "A reference, or {value: reference}."})
+    schema.update(
+        {"anyOf": [{"type": "string"}, {"type": "object"}], "description": "A reference, or {value: reference}."}
+    )
 
 
 ReferenceEntry: TypeAlias = Annotated[
@@ -86,6 +87,7 @@ ReferenceEntry: TypeAlias = Annotated[
     Field(json_schema_extra=_entry_schema),
 ]
 """A reference in a list; editors write ``{"value": ref}`` or ``{"input": ref}`` for it."""
+
 
 def _template_if_text(value: Any, info: ValidationInfo) -> Any:
     scope = (info.context or {}).get("scope")
@@ -179,7 +181,7 @@ class ComponentSpec(Generic[P]):
     source: str
     """RAGFlow file whose behaviour this follows."""
     aliases: tuple[str, ...] = ()
-    timeout_s: float | None | Callable[[P], float | None] = 600.0
+    timeout_s: float | Callable[[P], float | None] | None = 600.0
     """Longest time a node may take, in seconds; None for no limit."""
     shows_default: bool = False
     """Whether ``exception_default_value`` is shown as a message when the node fails, with the method ``comment`` too."""
@@ -206,7 +208,14 @@ class ComponentSpec(Generic[P]):
 
 
 def component(
-    name: str, *, params: type[P], outputs: type[O], kind: Kind = "plain", description: str, source: str = "", **more: Any
+    name: str,
+    *,
+    params: type[P],
+    outputs: type[O],
+    kind: Kind = "plain",
+    description: str,
+    source: str = "",
+    **more: Any,
 ) -> Callable[[Callable[[RunContext, P], Awaitable[O]]], ComponentSpec[P]]:
     """Turn a ``run`` function into a `ComponentSpec`, found by the catalog under any module-level name.
 
@@ -215,7 +224,14 @@ def component(
 
     def decorate(run: Callable[[RunContext, P], Awaitable[O]]) -> ComponentSpec[P]:
         return ComponentSpec(
-            name=name, kind=kind, params=params, outputs=outputs, run=run, description=description, source=source, **more
+            name=name,
+            kind=kind,
+            params=params,
+            outputs=outputs,
+            run=run,
+            description=description,
+            source=source,
+            **more,
         )
 
     return decorate

@@ -19,7 +19,17 @@ from typing_extensions import TypedDict
 from ragflow_lg.refs import Reference
 from ragflow_lg.values import JsonValue, read_path
 
-__all__ = ["CanvasState", "TurnRecord", "TurnRequest", "append", "look_up", "merge", "merge_outputs", "merge_turn", "output_patch"]
+__all__ = [
+    "CanvasState",
+    "TurnRecord",
+    "TurnRequest",
+    "append",
+    "look_up",
+    "merge",
+    "merge_outputs",
+    "merge_turn",
+    "output_patch",
+]
 
 OPERATIONS = "__operations__"
 """Key that marks an update of ``outputs`` as operations. The compiler refuses a component of that id."""
@@ -82,7 +92,10 @@ def merge_outputs(current: dict[str, Any] | None, update: Mapping[str, Any]) -> 
 
 
 def output_patch(
-    *, clear: bool = False, set: Mapping[str, Any] | None = None, patch: Mapping[str, Any] | None = None  # noqa: A002
+    *,
+    clear: bool = False,
+    set: Mapping[str, Any] | None = None,
+    patch: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Make an update of ``outputs``: clear all first, then change the outputs in ``patch``, then replace those in ``set``."""
     if not clear and not patch:

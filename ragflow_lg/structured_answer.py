@@ -112,9 +112,14 @@ def schema_problem(schema: Mapping[str, Any]) -> str:
 def _is_deeper(value: JsonValue, limit: int) -> bool:
     level = [value]
     for _ in range(limit):
-        held = (v.values() if isinstance(v, Mapping) else v for v in level if isinstance(v, Mapping | list))
-        level = [child for children in cast("Iterator[Iterable[Any]]", held) for child in children]
+        level = [child for holder in level for child in _children(holder)]
     return bool(level)
+
+
+def _children(value: JsonValue) -> Iterable[JsonValue]:
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def problems_of(value: JsonValue, schema: Mapping[str, Any]) -> list[str]:

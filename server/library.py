@@ -40,7 +40,9 @@ def load_canvas(source: Path | str | bytes | Mapping[str, Any]) -> CompiledCanva
     """
     if isinstance(source, Mapping):
         return compile_canvas(source, catalog())
-    is_document = isinstance(source, bytes) or (isinstance(source, str) and source.lstrip("\ufeff \r\n\t").startswith("{"))
+    is_document = isinstance(source, bytes) or (
+        isinstance(source, str) and source.lstrip("\ufeff \r\n\t").startswith("{")
+    )
     if is_document:
         return _compiled(source if isinstance(source, bytes) else str(source).encode("utf-8", "replace"))
     return _compiled(read_canvas(Path(source)))  # pyright: ignore[reportArgumentType] - no bytes are left

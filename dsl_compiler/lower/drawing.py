@@ -7,13 +7,12 @@ all edges and which of them depend on the run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph
 from langgraph.constants import END, START
 from langgraph.graph.state import CompiledStateGraph
-from typing_extensions import Self
 
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import Plan

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from langgraph._internal._typing import MISSING
 from langgraph.channels.base import BaseChannel
 from langgraph.errors import EmptyChannelError
-from typing_extensions import Self
 
 from ragflow_lg.joins import JoinRegion
 
@@ -42,12 +41,12 @@ class JoinGate(BaseChannel[dict[str, Any], dict[str, Any], dict[str, Any]]):
         self.is_ready = False
 
     @property
-    def ValueType(self) -> type[dict[str, Any]]:  # noqa: N802 - LangGraph's name
+    def ValueType(self) -> type[dict[str, Any]]:
         """Type of the stored value."""
         return dict
 
     @property
-    def UpdateType(self) -> type[dict[str, Any]]:  # noqa: N802 - LangGraph's name
+    def UpdateType(self) -> type[dict[str, Any]]:
         """Type of an update."""
         return dict
 

@@ -21,7 +21,9 @@ from ragflow_lg.state import CanvasState, TurnRequest
 
 __all__ = ["lower_plan"]
 
-_Request = TypedDict("_Request", {key: Annotated[Any, EphemeralValue] for key in TurnRequest.__annotations__}, total=False)  # pyright: ignore
+_Request = TypedDict(
+    "_Request", dict.fromkeys(TurnRequest.__annotations__, Annotated[Any, EphemeralValue]), total=False
+)  # pyright: ignore
 
 
 class _EntryState(CanvasState, _Request, total=False):  # pyright: ignore

@@ -1,6 +1,8 @@
-"""Node functions: what LangGraph calls, one line each round the engine."""
+"""Node functions: what LangGraph calls, one line each round the engine.
 
-from __future__ import annotations
+Annotations are real objects here: LangGraph evaluates those of every node, and text would cost a tenth of the
+time of compiling.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -81,9 +83,7 @@ async def _open(
     return Command(update=merged, goto=[*goto, CLOSING_NODE])
 
 
-async def _close(
-    looping_gates: Sequence[str], state: Mapping[str, Any], runtime: Runtime[TurnContext]
-) -> Command[Any]:
+async def _close(looping_gates: Sequence[str], state: Mapping[str, Any], runtime: Runtime[TurnContext]) -> Command[Any]:
     """End the turn, once every gate behind a cycle has been told, one by one, that nothing else can run."""
     record = state.get("turn", {})
     settled = record.get("settled", 0)
@@ -104,7 +104,9 @@ async def _emit(turn: TurnContext, runtime: Runtime[TurnContext], event: EngineE
 
 def _context(runtime: Runtime[TurnContext]) -> TurnContext:
     if not isinstance(runtime.context, TurnContext):  # pyright: ignore[reportUnnecessaryIsInstance] - LangGraph passes anything
-        raise RunError("The graph needs services: run it with ragflow_lg.Runner, or pass context=TurnContext(services).")
+        raise RunError(
+            "The graph needs services: run it with ragflow_lg.Runner, or pass context=TurnContext(services)."
+        )
     return runtime.context
 
 

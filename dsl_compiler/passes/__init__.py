@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from dsl_compiler.passes.bind_components import bind_components
 from dsl_compiler.passes.bind_globals import bind_globals
 from dsl_compiler.passes.bind_params import bind_params
-from dsl_compiler.passes.check_ready import check_ready
 from dsl_compiler.passes.check_reachable import check_reachable
+from dsl_compiler.passes.check_ready import check_ready
 from dsl_compiler.passes.check_references import check_references
 from dsl_compiler.passes.check_titles import check_titles
 from dsl_compiler.passes.classify_document import classify_document

@@ -20,12 +20,39 @@ from ragflow_lg.spec import ComponentParams, ComponentSpec
 __all__ = ["bind_params"]
 
 EDITOR_KEYS = frozenset(
-    """
-    _deprecated_params _feeded_deprecated_params _is_raw_conf _user_feeded_params auto_play custom_header debug_inputs
-    description downstream enablePrologue enable_tips exception_comment form frequencyPenaltyEnabled function_name
-    inputs items llm_filter maxTokensEnabled message_history_window_size next operator parameter presencePenaltyEnabled
-    showStructuredOutput temperatureEnabled tenant_llm_id tips topPEnabled user_id variable
-    """.split()
+    [
+        "_deprecated_params",
+        "_feeded_deprecated_params",
+        "_is_raw_conf",
+        "_user_feeded_params",
+        "auto_play",
+        "custom_header",
+        "debug_inputs",
+        "description",
+        "downstream",
+        "enablePrologue",
+        "enable_tips",
+        "exception_comment",
+        "form",
+        "frequencyPenaltyEnabled",
+        "function_name",
+        "inputs",
+        "items",
+        "llm_filter",
+        "maxTokensEnabled",
+        "message_history_window_size",
+        "next",
+        "operator",
+        "parameter",
+        "presencePenaltyEnabled",
+        "showStructuredOutput",
+        "temperatureEnabled",
+        "tenant_llm_id",
+        "tips",
+        "topPEnabled",
+        "user_id",
+        "variable",
+    ]
 )
 """Keys that editors write for themselves or into every component."""
 

@@ -98,9 +98,7 @@ def _global_problem(draft: Draft, reference: Reference, assigned: set[str]) -> t
     return "reference-unknown-global", f"{reference.text!r} is not declared; it reads as empty.", hint
 
 
-def _order_problem(
-    draft: Draft, flows: Sequence[Flow], node: PlanNode, read: PlanNode
-) -> tuple[str, str, str] | None:
+def _order_problem(draft: Draft, flows: Sequence[Flow], node: PlanNode, read: PlanNode) -> tuple[str, str, str] | None:
     if read.id == node.id or read.parent != node.parent:
         return None
     flow = next((f for f in flows if node.id in f.position and read.id in f.position), None)

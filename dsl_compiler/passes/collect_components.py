@@ -41,7 +41,9 @@ def collect_components(draft: Draft, reporter: Reporter) -> Draft:
 
 
 def _from_components(draft: Draft, components: Mapping[str, Any], reporter: Reporter) -> list[RawComponent]:
-    nodes = {as_text(node.get("id")): node for node in map(as_map, as_list(as_map(draft.document.get("graph")).get("nodes")))}
+    nodes = {
+        as_text(node.get("id")): node for node in map(as_map, as_list(as_map(draft.document.get("graph")).get("nodes")))
+    }
     found: list[RawComponent] = []
     for id_, value in components.items():
         pointer = pointer_of(draft.base, ["components", id_])

@@ -84,9 +84,7 @@ def _params(data: Mapping[str, Any], branches: Mapping[str, list[str]], tools: l
         ]
         params = _with_targets(params, "end_cpn_ids", branches.get("end_cpn_ids"))
     if "category_description" not in params and (items := as_list(params.get("items"))):
-        params["items"] = [
-            _with_targets(as_map(i), "to", branches.get(as_text(as_map(i).get("uuid")))) for i in items
-        ]
+        params["items"] = [_with_targets(as_map(i), "to", branches.get(as_text(as_map(i).get("uuid")))) for i in items]
     if tools:
         params["tools"] = [*as_list(params.get("tools")), *tools]
     return params
@@ -111,7 +109,12 @@ def _folded(id_: str, edges: list[Mapping[str, Any]], nodes: Mapping[int, Mappin
             held[target] = list(as_list(as_map(data.get("form")).get("tools")))
             params = {**as_map(data.get("form")), "tools": held[target]}
             held[source].append(
-                {"component_name": as_text(data.get("label")), "id": target, "name": as_text(data.get("name")), "params": params}
+                {
+                    "component_name": as_text(data.get("label")),
+                    "id": target,
+                    "name": as_text(data.get("name")),
+                    "params": params,
+                }
             )
             queue.append(target)
     return tools

@@ -47,7 +47,9 @@ def _plan(draft: Draft, flow: Flow, node: PlanNode) -> MessagePlan:
         if r.kind == "output" and r.key == STREAMED_OUTPUT and not r.path
     }
     models = frozenset(
-        p for p in flow.predecessors[node.id] if p in live and _may_stream(draft.nodes[p]) and node.id in draft.nodes[p].downstream
+        p
+        for p in flow.predecessors[node.id]
+        if p in live and _may_stream(draft.nodes[p]) and node.id in draft.nodes[p].downstream
     )
     return MessagePlan(
         node.id, alternatives, frozenset(NodeId(n) for n in read if flow.is_ancestor(n, node.id)), models

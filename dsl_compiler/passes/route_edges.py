@@ -38,7 +38,9 @@ def _routed(draft: Draft, node: PlanNode, reporter: Reporter) -> PlanNode:
 
 def _route(draft: Draft, reporter: Reporter, raw: RawComponent, route: Route) -> Route:
     pointer = pointer_of(raw.params_pointer, route.path)
-    return replace(route, targets=_existing(draft, reporter, raw, route.targets, pointer, what=f"route {route.label!r}"))
+    return replace(
+        route, targets=_existing(draft, reporter, raw, route.targets, pointer, what=f"route {route.label!r}")
+    )
 
 
 def _existing(

@@ -103,20 +103,19 @@ class OpenAIChat:
         loop = asyncio.get_running_loop()
         left_s = limit_s = self._endpoint.timeout_s
         try:
-            while left_s > 0:
+            while True:
                 began = loop.time()
                 with self._failures():
                     async with asyncio.timeout(min(left_s, limit_s)):
                         chunk = await anext(chunks, None)
                 if chunk is None:
-                    return
+                    break
                 left_s -= loop.time() - began
                 limit_s = self._endpoint.idle_timeout_s
                 if reasoning := chunk.additional_kwargs.get("reasoning_content"):
                     yield ChatDelta(reasoning, is_thinking=True)
                 if text := str(chunk.text):
                     yield ChatDelta(text)
-            raise self._failure("did not finish its answer in time", is_retryable=True)
         finally:
             await chunks.aclose()
 
@@ -146,14 +145,11 @@ class OpenAIChat:
             status = error.status_code
             is_retryable = status in (408, 409, 429) or status >= 500
             raise self._failure(f"answered {status}: {_detail(error)}", is_retryable=is_retryable) from None
-        except openai.APITimeoutError:
-            raise self._failure("did not answer in time", is_retryable=True) from None
-        except openai.APIConnectionError as error:
-            raise self._failure(f"cannot be reached: {error.__cause__ or error}", is_retryable=True) from None
+        except (openai.APIConnectionError, httpx.HTTPError) as error:
+            cause = error.__cause__ or error
+            raise self._failure(f"cannot be reached, or broke off: {cause}", is_retryable=True) from None
         except openai.OpenAIError as error:
             raise self._failure(f"failed: {_detail(error)}", is_retryable=True) from None
-        except httpx.HTTPError as error:
-            raise self._failure(f"broke off: {error or type(error).__name__}", is_retryable=True) from None
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise self._failure(f"gave an answer that is not in OpenAI's form: {error}") from None
 

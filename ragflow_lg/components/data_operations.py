@@ -4,36 +4,43 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from ragflow_lg.conditions import FILTERS, filter_name, filter_text
 from ragflow_lg.context import RunContext
-from ragflow_lg.refs import Reference, Template, parse_template
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, ReferenceEntry, component
-from ragflow_lg.values import MAX_DEPTH, JsonValue, to_json, to_text
+from ragflow_lg.errors import ComponentError
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, ReferenceEntry, TemplateOrValue, component
+from ragflow_lg.values import MAX_DEPTH, JsonValue, to_json
 
 __all__ = ["data_operations"]
 
-Operation = Literal[
+Operation: TypeAlias = Literal[
     "select_keys", "literal_eval", "combine", "filter_values", "append_or_update", "remove_keys", "rename_keys"
 ]
+Maps: TypeAlias = list[dict[str, JsonValue]]
 
-MAX_LITERAL_CHARS = 1_000_000
+MAX_LITERAL_CHARS = 100_000
+"""Longest text that is read as a Python literal; JSON may be longer."""
 
-
-def _name_of(value: Any) -> Any:
-    """Editors write a key as ``{"name": key}`` too."""
-    if isinstance(value, dict):
-        held = cast("dict[str, Any]", value)
-        return held.get("name", held.get("value", value))
-    return value
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
 
 
-def _template_if_text(value: Any, info: ValidationInfo) -> Any:
-    scope = (info.context or {}).get("scope")
-    return parse_template(value, scope) if isinstance(value, str) else value
+def _keys(value: Any) -> Any:
+    """Read keys from a list, or from text with commas. Editors write a key as ``{"name": key}`` too."""
+    if isinstance(value, str):
+        return [key.strip() for key in value.split(",") if key.strip()]
+    return [_key(entry) for entry in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+def _key(entry: Any) -> Any:
+    return cast("dict[str, Any]", entry).get("name", entry) if isinstance(entry, dict) else entry
+
+
+Keys: TypeAlias = Annotated[list[str], BeforeValidator(_keys)]
 
 
 class _Part(BaseModel):
@@ -44,15 +51,15 @@ class Rule(_Part):
     """A test that ``filter_values`` makes."""
 
     key: str
-    operator: str | None = "="
-    value: Annotated[Any, BeforeValidator(_template_if_text)] = ""
+    operator: Annotated[str, BeforeValidator(filter_name)] = "="
+    value: TemplateOrValue = ""
 
 
 class Update(_Part):
     """A key that ``append_or_update`` sets."""
 
     key: str
-    value: Annotated[Any, BeforeValidator(_template_if_text)] = ""
+    value: TemplateOrValue = ""
 
 
 class Renaming(_Part):
@@ -62,16 +69,13 @@ class Renaming(_Part):
     new_key: str = ""
 
 
-Key = Annotated[str, BeforeValidator(_name_of)]
-
-
 class Params(ComponentParams):
     """Parameters of DataOperations."""
 
-    query: OneOrMany[ReferenceEntry] = Field(default_factory=list[Reference])
+    query: OneOrMany[ReferenceEntry] = Field(default_factory=list[ReferenceEntry])
     operations: Operation = "literal_eval"
-    select_keys: OneOrMany[Key] = Field(default_factory=list[str])
-    remove_keys: OneOrMany[Key] = Field(default_factory=list[str])
+    select_keys: Keys = Field(default_factory=list[str])
+    remove_keys: Keys = Field(default_factory=list[str])
     filter_values: list[Rule] = Field(default_factory=list[Rule])
     updates: list[Update] = Field(default_factory=list[Update])
     rename_keys: list[Renaming] = Field(default_factory=list[Renaming])
@@ -92,31 +96,30 @@ class Outputs(ComponentOutputs):
 )
 async def data_operations(ctx: RunContext, params: Params) -> Outputs:
     """Apply the operation to every map among the referenced values and in referenced lists."""
-    maps: list[dict[str, JsonValue]] = []
+    maps: Maps = []
     for reference in params.query:
         value = ctx.value(reference)
         entries = cast("list[Any]", value if isinstance(value, list) else [value])
         maps += [cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict)]
-    return Outputs(result=_OPERATIONS[params.operations](ctx, params, maps))
-
-
-Maps = list[dict[str, JsonValue]]
+    return Outputs(result=OPERATIONS[params.operations](ctx, params, maps))
 
 
 def _select(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
-    return [{key: value for key, value in held.items() if key in params.select_keys} for held in maps]
+    wanted = frozenset(params.select_keys)
+    return [{key: value for key, value in held.items() if key in wanted} for held in maps]
 
 
 def _remove(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
-    return [{key: value for key, value in held.items() if key not in params.remove_keys} for held in maps]
+    unwanted = frozenset(params.remove_keys)
+    return [{key: value for key, value in held.items() if key not in unwanted} for held in maps]
 
 
 def _rename(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
+    names = [(renaming.old_key.strip(), renaming.new_key.strip()) for renaming in params.rename_keys]
     renamed: Maps = []
     for held in maps:
         result = dict(held)
-        for renaming in params.rename_keys:
-            old, new = renaming.old_key.strip(), renaming.new_key.strip()
+        for old, new in names:
             if old and new and old != new and old in result:
                 result[new] = result.pop(old)
         renamed.append(result)
@@ -124,50 +127,30 @@ def _rename(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
 
 
 def _combine(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
-    combined: dict[str, JsonValue] = {}
+    """Keep a value that is alone under its key; make a list of several, and of what lists among them hold."""
+    gathered: dict[str, list[JsonValue]] = {}
     for held in maps:
         for key, value in held.items():
-            if key not in combined:
-                combined[key] = value
-                continue
-            before, after = (v if isinstance(v, list) else [v] for v in (combined[key], value))
-            combined[key] = [*before, *after]
-    return combined
+            gathered.setdefault(key, []).append(value)
+    return {key: values[0] if len(values) == 1 else _flattened(values) for key, values in gathered.items()}
+
+
+def _flattened(values: list[JsonValue]) -> list[JsonValue]:
+    return [item for value in values for item in cast("list[Any]", value if isinstance(value, list) else [value])]
 
 
 def _filter(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
-    rules = [(rule, _resolved(ctx, rule.value)) for rule in params.filter_values]
-    return [held for held in maps if all(_passes(held, rule, wanted) for rule, wanted in rules)]
-
-
-def _passes(held: Mapping[str, JsonValue], rule: Rule, wanted: JsonValue) -> bool:
-    test = _TESTS.get((rule.operator or "=").strip().lower())
-    return test is not None and rule.key in held and test(_shown(held[rule.key]), _shown(wanted))
-
-
-def _shown(value: JsonValue) -> str:
-    """Text of a value; booleans as Python writes them, which stored canvases compare with."""
-    return str(value) if isinstance(value, bool) else to_text(value)
-
-
-_TESTS: Mapping[str, Callable[[str, str], bool]] = {
-    "=": lambda a, b: a == b,
-    "==": lambda a, b: a == b,
-    "≠": lambda a, b: a != b,
-    "!=": lambda a, b: a != b,
-    "contains": lambda a, b: b in a,
-    "start with": lambda a, b: a.startswith(b),
-    "end with": lambda a, b: a.endswith(b),
-}
+    rules = [(rule.key, FILTERS[rule.operator], filter_text(ctx.resolve(rule.value))) for rule in params.filter_values]
+    return [
+        held
+        for held in maps
+        if all(key in held and test(filter_text(held[key]), wanted) for key, test, wanted in rules)
+    ]
 
 
 def _update(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
-    given = {update.key.strip(): _resolved(ctx, update.value) for update in params.updates if update.key.strip()}
+    given = {update.key.strip(): ctx.resolve(update.value) for update in params.updates if update.key.strip()}
     return [{**held, **given} for held in maps]
-
-
-def _resolved(ctx: RunContext, value: Any) -> JsonValue:
-    return ctx.resolve(value) if isinstance(value, Template) else value
 
 
 def _parse(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
@@ -182,29 +165,29 @@ def _literal(value: JsonValue, depth: int) -> JsonValue:
         return {key: _literal(entry, depth + 1) for key, entry in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
         return [_literal(entry, depth + 1) for entry in cast("list[Any]", value)]
-    return _parsed(value) if isinstance(value, str) and _may_be_literal(value) else value
+    return _parsed(value) if isinstance(value, str) and _may_be_literal(value.strip()) else value
 
 
 def _may_be_literal(text: str) -> bool:
-    stripped = text.strip()
-    number = stripped.lstrip("+-").replace(".", "", 1)
-    return bool(stripped) and len(stripped) <= MAX_LITERAL_CHARS and (
-        stripped[0] in "{[('\"" or stripped.lower() in ("true", "false", "none", "null") or number.isdecimal()
+    return text[:1] in ("{", "[", "(", "'", '"') or (
+        text.lower() in ("true", "false", "none", "null") or _NUMBER.fullmatch(text) is not None
     )
 
 
 def _parsed(text: str) -> JsonValue:
     try:
         return to_json(json.loads(text))
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, ComponentError):
         pass
+    if len(text) > MAX_LITERAL_CHARS:
+        return text
     try:
         return to_json(ast.literal_eval(text.strip()))
-    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError, ComponentError):
         return text
 
 
-_OPERATIONS: Mapping[str, Callable[[RunContext, Params, Maps], JsonValue]] = {
+OPERATIONS: Mapping[Operation, Callable[[RunContext, Params, Maps], JsonValue]] = {
     "select_keys": _select,
     "remove_keys": _remove,
     "rename_keys": _rename,

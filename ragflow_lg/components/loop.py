@@ -52,7 +52,8 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     logical, items = parsed
     rest["logical_operator"] = "or" if logical == "and" else "and"
     rest["loop_termination_condition"] = [
-        {"variable": ref.strip("{} "), "operator": _OPPOSITE[operator], "value": literal} for ref, operator, literal in items
+        {"variable": ref.strip("{} "), "operator": _OPPOSITE[operator], "value": literal}
+        for ref, operator, literal in items
     ]
     return rest
 

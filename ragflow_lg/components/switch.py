@@ -54,7 +54,7 @@ class Condition(BaseModel):
         """Read the simplified ``condition: "{a@x} > 5"``."""
         given = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
         if "condition" not in given or "items" in given:
-            return data
+            return cast("Any", data)
         parsed = parse_condition(str(given["condition"]))
         if parsed is None:
             raise ValueError(f"{given['condition']!r} is no condition; write {{a@x}} > 5, joined by either and or or")

@@ -142,10 +142,12 @@ def _compute(compute: Callable[[Any, Any], float]) -> Callable[[JsonValue, JsonV
                 raise _NotPossibleError(NOT_NUMBER)
         try:
             result = compute(current, number)
+            # Whole numbers that no checkpoint can hold go on as floating-point numbers.
+            result = float(result) if abs(result) >= 2**63 else result
         except ZeroDivisionError:
             raise _NotPossibleError(DIVIDE_BY_ZERO) from None
-        # Whole numbers that no checkpoint can hold go on as floating-point numbers.
-        result = float(result) if abs(result) >= 2**63 else result
+        except OverflowError:
+            raise _NotPossibleError(NOT_NUMBER) from None
         if not math.isfinite(result):
             raise _NotPossibleError(NOT_NUMBER)
         return result
@@ -176,5 +178,5 @@ OPERATIONS: Mapping[Operator, Callable[[JsonValue, JsonValue], JsonValue]] = {
     "+=": _compute(operator.add),
     "-=": _compute(operator.sub),
     "*=": _compute(operator.mul),
-    "/=": _compute(operator.truediv),
+    "/=": _compute(lambda current, parameter: current / parameter),
 }

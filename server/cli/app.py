@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
+# Pydantic would look through every installed distribution for plugins, which nothing here needs.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
 import typer
 
 from ragflow_lg.errors import CompileError, RagflowLgError

@@ -27,7 +27,9 @@ class Output(str, Enum):
 
 def check(
     files: Annotated[list[Path], typer.Argument(help="Canvas files.", metavar="FILE…")],
-    output: Annotated[Output, typer.Option("--output", "-o", help="text for people, json or sarif for programs.")] = Output.TEXT,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="text for people, json or sarif for programs.")
+    ] = Output.TEXT,
 ) -> None:
     """Check canvases and say all problems at once, with line and column.
 

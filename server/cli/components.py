@@ -51,7 +51,9 @@ def components(
         reason = "is known, but cannot run yet." if name in NOT_YET else "is not a component."
         raise typer.BadParameter(f"{name!r} {reason}{hint if name not in NOT_YET else ''}")
     entry = _described(spec)
-    sys.stdout.write(json.dumps(entry, indent=2, ensure_ascii=False) + "\n" if output is Output.JSON else _as_text(entry))
+    sys.stdout.write(
+        json.dumps(entry, indent=2, ensure_ascii=False) + "\n" if output is Output.JSON else _as_text(entry)
+    )
 
 
 def _described(spec: ComponentSpec[Any]) -> dict[str, Any]:
@@ -96,7 +98,9 @@ def _as_text(entry: dict[str, Any]) -> str:
         lines.append("Every component:" if is_common else "Parameters:")
         for key, about in entry["parameters"].items():
             if about["common"] is is_common:
-                default = "required" if about["required"] else f"default {json.dumps(about['default'], ensure_ascii=False)}"
+                default = (
+                    "required" if about["required"] else f"default {json.dumps(about['default'], ensure_ascii=False)}"
+                )
                 lines.append(f"  {key:<28} {about['type']}; {default}")
     lines += ["", f"Outputs: {', '.join(entry['outputs']) or 'as its parameters say'}"]
     return "\n".join(lines) + "\n"

@@ -46,7 +46,9 @@ class _View:
         """Show an event."""
         match event:
             case NodeStarted():
-                self.say(f"[dim]▸ {escape(event.component_name or event.component_id)} ({escape(event.component_type)})[/]")
+                self.say(
+                    f"[dim]▸ {escape(event.component_name or event.component_id)} ({escape(event.component_type)})[/]"
+                )
             case NodeFinished():
                 name = escape(event.component_name or event.component_id)
                 if event.error:

@@ -26,8 +26,10 @@ class Format(str, Enum):
 
 def draw(
     file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
-    format: Annotated[Format, typer.Option("--format", "-f", help="Kind of picture.")] = Format.ASCII,  # noqa: A002
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; without it the picture is printed.")] = None,
+    format: Annotated[Format, typer.Option("--format", "-f", help="Kind of picture.")] = Format.ASCII,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; without it the picture is printed.")
+    ] = None,
 ) -> None:
     """Draw a canvas: real titles, dashed edges where the way depends on the run, boxes round loops.
 

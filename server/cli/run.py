@@ -34,19 +34,29 @@ class Events(str, Enum):
 def run(
     file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
     query: Annotated[str, typer.Argument(help="The question; - reads it from standard input.", metavar="[QUERY]")] = "",
-    inputs: Annotated[list[str] | None, typer.Option("--input", "-i", help="A field of Begin's form.", metavar="NAME=VALUE")] = None,
-    session: Annotated[str, typer.Option("--session", "-s", help="Continue (or begin) the conversation of this name.")] = "",
-    model: Annotated[str, typer.Option("--model", "-m", help="Ask this model in place of every other; demo needs no key.")] = "",
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", "-i", help="A field of Begin's form.", metavar="NAME=VALUE")
+    ] = None,
+    session: Annotated[
+        str, typer.Option("--session", "-s", help="Continue (or begin) the conversation of this name.")
+    ] = "",
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="Ask this model in place of every other; demo needs no key.")
+    ] = "",
     settings: Annotated[Path | None, typer.Option("--settings", help="Settings file (TOML).")] = None,
-    checkpoint: Annotated[str, typer.Option("--checkpoint", help="Where sessions are kept: memory:// or sqlite:///PATH.")] = "",
-    events: Annotated[Events | None, typer.Option("--events", "-e", help="json: one event a line. pretty: for people. Default: by terminal.")] = None,
+    checkpoint: Annotated[
+        str, typer.Option("--checkpoint", help="Where sessions are kept: memory:// or sqlite:///PATH.")
+    ] = "",
+    events: Annotated[
+        Events | None,
+        typer.Option("--events", "-e", help="json: one event a line. pretty: for people. Default: by terminal."),
+    ] = None,
 ) -> None:
     """Run one turn of a canvas and show its answer as it comes.
 
     Exit code 0: it ran. 1: it failed or was stopped. 2: it cannot be run, or the command is wrong.
 
     Examples:
-
     ragflow-lg run canvas.json "Where is my parcel?" --model demo
 
     ragflow-lg run form.json --input city=Rome --input days=3

@@ -60,9 +60,7 @@ def drawn_edges(plan: Plan) -> list[Edge]:
             held = merged.get((edge.source, edge.target))
             label = f"{held.label}, {edge.label}" if held and held.label and edge.label else edge.label
             always = held is not None and not held.is_conditional
-            merged[edge.source, edge.target] = Edge(
-                edge.source, edge.target, label, edge.is_conditional and not always
-            )
+            merged[edge.source, edge.target] = Edge(edge.source, edge.target, label, edge.is_conditional and not always)
     return list(merged.values())
 
 
@@ -84,10 +82,15 @@ def lay_out(plan: Plan) -> Layout:
     top = min(rows, default=0.0)
     boxes = {node: Box(column[node], rows[index] - top) for index, node in enumerate(nodes)}
     bends = {
-        edge: tuple(Box(grid.columns[place], rows[place] - top) for place in places) for edge, places in grid.bends.items()
+        edge: tuple(Box(grid.columns[place], rows[place] - top) for place in places)
+        for edge, places in grid.bends.items()
     }
     return Layout(
-        boxes, bends, max(column.values(), default=0) + 1, max(rows, default=0.0) - top + 1, tuple(e for e in edges if e in back)
+        boxes,
+        bends,
+        max(column.values(), default=0) + 1,
+        max(rows, default=0.0) - top + 1,
+        tuple(e for e in edges if e in back),
     )
 
 

@@ -15,7 +15,7 @@ from server.drawing.layout import Box, Layout, drawn_edges, drawn_nodes, label_o
 
 __all__ = ["to_png", "to_svg"]
 
-WIDTH, HEIGHT = 200, 56
+WIDTH, HEIGHT = 216, 56
 ROW = 88
 """Distance of two rows."""
 MIN_GAP, MAX_GAP = 64, 170
@@ -24,7 +24,7 @@ MARGIN = 28
 LANE = 18
 """Distance of two edges that lead back below the drawing."""
 TITLE_SIZE, KIND_SIZE, LABEL_SIZE = 13.5, 11, 10.5
-MAX_PNG_PIXELS = 36_000_000
+MAX_PNG_PIXELS = 12_000_000
 
 BACKGROUND, INK, LINE, LABEL = "#fbfcfd", "#1d2733", "#7b8a99", "#51606e"
 _COLOURS = {
@@ -76,7 +76,9 @@ def to_svg(plan: Plan) -> str:
     edges = drawn_edges(plan)
     longest = max((_width(_shortened(edge.label, MAX_GAP - 30, LABEL_SIZE), LABEL_SIZE) for edge in edges), default=0)
     canvas = _Canvas(lay_out(plan), min(MAX_GAP, max(MIN_GAP, longest + 34)))
-    size = f'width="{canvas.width:.0f}" height="{canvas.height:.0f}" viewBox="0 0 {canvas.width:.0f} {canvas.height:.0f}"'
+    size = (
+        f'width="{canvas.width:.0f}" height="{canvas.height:.0f}" viewBox="0 0 {canvas.width:.0f} {canvas.height:.0f}"'
+    )
     labels: list[str] = []
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="{_FONTS}">',
@@ -102,10 +104,14 @@ def to_png(plan: Plan) -> bytes:
         import resvg_py
     except ImportError:
         raise SettingsError('PNG needs an extra package: pip install "ragflow-lg[png]", or draw svg.') from None
-    probe = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20"><text y="15" font-family="{}">{}</text></svg>'
+    probe = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20"><text y="15" font-family="{}">{}</text></svg>'
+    )
     empty, lettered = (bytes(resvg_py.svg_to_bytes(svg_string=probe.format(_FONTS, text))) for text in ("", "M"))
     if empty == lettered:
-        raise SettingsError("PNG needs a font, and none of the usual ones is installed (DejaVu Sans will do); or draw svg.")
+        raise SettingsError(
+            "PNG needs a font, and none of the usual ones is installed (DejaVu Sans will do); or draw svg."
+        )
     svg = to_svg(plan)
     width, height = (float(found) for found in re.findall(r'(?:width|height)="(\d+)"', svg)[:2])
     zoom = min(2.0, (MAX_PNG_PIXELS / (width * height)) ** 0.5)
@@ -121,7 +127,7 @@ def _node(node: PlanNode, canvas: _Canvas) -> str:
         f"<g><title>{_text(node.id)}</title>"
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{WIDTH}" height="{HEIGHT}" rx="9" fill="#fff" '
         f'stroke="{colour}" stroke-opacity="0.55" stroke-width="1.3"/>'
-        f'<path d="M{x + 9:.1f},{y:.1f} h-0 a9,9 0 0 0 -9,9 v{HEIGHT - 18} a9,9 0 0 0 9,9 h-3 v-{HEIGHT} z" fill="{colour}"/>'
+        f'<path d="M{x + 9:.1f},{y:.1f} a9,9 0 0 0 -9,9 v{HEIGHT - 18} a9,9 0 0 0 9,9 h-3 v-{HEIGHT} z" fill="{colour}"/>'
         f'<text x="{x + 18:.1f}" y="{y + 24:.1f}" font-size="{TITLE_SIZE}" font-weight="600" fill="{INK}">{title}</text>'
         f'<text x="{x + 18:.1f}" y="{y + 42:.1f}" font-size="{KIND_SIZE}" fill="{colour}">'
         f"{_text(_shortened(node.spec.name, WIDTH - 30, KIND_SIZE))}</text></g>"
@@ -183,7 +189,10 @@ def _regions(plan: Plan, canvas: _Canvas) -> Iterable[str]:
         inside = [boxes[n] for n in (region.owner, region.item, *region.body) if n is not None and n in boxes]
         if len(inside) > 1:
             left, right = min(map(canvas.left, inside)) - 14, max(map(canvas.left, inside)) + WIDTH + 14
-            top, bottom = min(map(canvas.middle, inside)) - HEIGHT / 2 - 12, max(map(canvas.middle, inside)) + HEIGHT / 2 + 12
+            top, bottom = (
+                min(map(canvas.middle, inside)) - HEIGHT / 2 - 12,
+                max(map(canvas.middle, inside)) + HEIGHT / 2 + 12,
+            )
             yield (
                 f'<rect x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{bottom - top:.1f}" rx="14" '
                 'fill="#eef2f6" stroke="#aebac6" stroke-dasharray="3 3"/>'
@@ -196,8 +205,8 @@ def _width(text: str, size: float) -> float:
 
 
 def _shortened(text: str, room: float, size: float) -> str:
-    """Cut a text to the pixels there are, on one line."""
-    line = " ".join(text[:200].split())
+    """Cut a text to the pixels there are, on one line, without characters that turn the writing round."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text[:200]).split())
     if _width(line, size) <= room:
         return line
     while line and _width(line + "…", size) > room:

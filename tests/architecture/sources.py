@@ -50,6 +50,12 @@ def declared_names(tree: ast.Module) -> list[str] | None:
     return None
 
 
+def definitions(tree: ast.Module) -> list[str]:
+    """Give the classes and functions that a module defines itself."""
+    kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    return [node.name for node in tree.body if isinstance(node, kinds)]
+
+
 def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Go through all functions and methods of a module."""
     for node in ast.walk(tree):

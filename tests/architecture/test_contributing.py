@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ async def test_the_shown_component_works(tmp_path: Path, monkeypatch: pytest.Mon
     shown = re.search(r"```python\n(.+?)```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.DOTALL)
     assert shown
     (tmp_path / "greeter_of_the_page.py").write_text(shown[1], "utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     (spec,) = specs_of(importlib.import_module("greeter_of_the_page"))
     result = await run_component(spec, {"name": "{sys.query}"}, globals={"sys.query": "Ada"})
     assert (result.error, result.outputs) == (None, {"greeting": "Hello Ada!"})

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ HEAVY = {
     "uvicorn",
 }
 
-CANVAS = {
+CANVAS: dict[str, Any] = {
     "components": {
         "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["Message:Hello"]},
         "Message:Hello": {
@@ -45,7 +46,12 @@ def loaded_by(program: str, *arguments: str) -> set[str]:
     """Run a program of its own and give the top-level modules it loaded."""
     tail = "\nimport json, sys\nsys.stderr.write('\\n' + json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
-        [sys.executable, "-c", program + tail, *arguments], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
+        [sys.executable, "-c", program + tail, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=True,
     )
     return {name.split(".")[0] for name in json.loads(done.stderr.splitlines()[-1])}
 

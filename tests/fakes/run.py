@@ -42,7 +42,7 @@ async def run_component(
     params: Mapping[str, Any] | None = None,
     *,
     outputs: Mapping[str, dict[str, Any]] | None = None,
-    globals: Mapping[str, Any] | None = None,  # noqa: A002
+    globals: Mapping[str, Any] | None = None,
     history: list[Any] | None = None,
     request: dict[str, Any] | None = None,
     services: Services | None = None,
@@ -94,6 +94,4 @@ async def run_component(
         write=events.append,
     )
     done = next(e for e in events if isinstance(e, NodeFinished))
-    return Result(
-        done.outputs, done.error, done.globals or {}, done.patches or {}, done.inputs, done.targets, events
-    )
+    return Result(done.outputs, done.error, done.globals or {}, done.patches or {}, done.inputs, done.targets, events)

@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import Any
 
 LATER = frozenset(
-    {"Loop", "LoopItem", "ExitLoop", "Iteration", "IterationItem", "UserFillUp", "Fillup", "Agent", "Retrieval", "CodeExec"}
+    {
+        "Loop",
+        "LoopItem",
+        "ExitLoop",
+        "Iteration",
+        "IterationItem",
+        "UserFillUp",
+        "Fillup",
+        "Agent",
+        "Retrieval",
+        "CodeExec",
+    }
 )
 """Components that this version cannot run; a case with one of them is skipped by its name."""
 

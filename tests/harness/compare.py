@@ -19,7 +19,9 @@ def differences(case: Case, results: Sequence[TurnResult]) -> list[str]:
     """Say, turn by turn, what differs; nothing if the case passes."""
     found: list[str] = []
     for number, (expected, result) in enumerate(zip(case.data["expect"], results, strict=True)):
-        problems = list(_quirk(case, number, expected, result) if case.is_quirk else _turn(case, number, expected, result))
+        problems = list(
+            _quirk(case, number, expected, result) if case.is_quirk else _turn(case, number, expected, result)
+        )
         found += [f"turn {number + 1}: {problem}" for problem in problems]
     return found
 
@@ -27,7 +29,10 @@ def differences(case: Case, results: Sequence[TurnResult]) -> list[str]:
 def _quirk(case: Case, number: int, expected: Mapping[str, Any], result: TurnResult) -> Iterator[str]:
     """The recorded result or the sane one will do; without a sane one the table of deviations decides."""
     answers = [expected.get("answer", ""), *_as_list((case.sane(number) or {}).get("answer"))]
-    ends = [expected["events"][-1]["event"] if "events" in expected else "", (case.sane(number) or {}).get("last_event")]
+    ends = [
+        expected["events"][-1]["event"] if "events" in expected else "",
+        (case.sane(number) or {}).get("last_event"),
+    ]
     if result.answer not in answers:
         yield f"answer {result.answer!r}, expected one of {answers!r}"
     elif _last(result) not in ends:
@@ -172,7 +177,9 @@ def _call(is_streaming: bool, request: Any) -> dict[str, Any]:
         system = "<categorize-instructions>"
         messages[0]["content"] = "<categorize-data> " + messages[0]["content"].removeprefix(CONVERSATION_HEAD)
     else:
-        system = re.sub(rf"\n*{re.escape(SCHEMA_HEAD)}.*", "\n<structured-output-instructions>", system, flags=re.DOTALL)
+        system = re.sub(
+            rf"\n*{re.escape(SCHEMA_HEAD)}.*", "\n<structured-output-instructions>", system, flags=re.DOTALL
+        )
     return {"stream": is_streaming, "system": system.strip(), "messages": messages, "gen_conf": dict(request.sampling)}
 
 

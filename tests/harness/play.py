@@ -63,7 +63,9 @@ async def play(case: Case) -> list[TurnResult]:
     results: list[TurnResult] = []
     async with _stub(case) as (server, http):
         for turn in case.data["turns"]:
-            scripts.scripts = {name: [dict(e) for e in entries] for name, entries in turn.get("tool_script", {}).items()}
+            scripts.scripts = {
+                name: [dict(e) for e in entries] for name, entries in turn.get("tool_script", {}).items()
+            }
             model = _model(turn)
             files = BeginFiles()
             files.is_opening = bool(turn.get("files"))
@@ -129,7 +131,14 @@ def _catalog(case: Case, scripts: ToolScripts) -> Registry:
 async def _stub(case: Case) -> AsyncIterator[tuple[HttpServer, GuardedHttpClient]]:
     """Serve the case's routes under the name that its canvas uses."""
     routes = [
-        Route(r["path"], r.get("method", ""), r.get("status", 200), r.get("headers", {}), r.get("body", ""), r.get("delay_ms", 0))
+        Route(
+            r["path"],
+            r.get("method", ""),
+            r.get("status", 200),
+            r.get("headers", {}),
+            r.get("body", ""),
+            r.get("delay_ms", 0),
+        )
         for r in case.data.get("http", [])
     ]
     async with HttpServer(routes).running() as server:

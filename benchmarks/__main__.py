@@ -1,0 +1,178 @@
+"""Run all benchmarks and print a table. Every ratio comes from pairs measured one after the other in this run."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from benchmarks import by_hand, canvases
+from dsl_compiler import compile_canvas
+from ragflow_lg.adapters.demo_chat import DemoChat
+from ragflow_lg.adapters.files import InlineFiles
+from ragflow_lg.adapters.http_client import GuardedHttpClient
+from ragflow_lg.adapters.system import RandomIds, SystemClock
+from ragflow_lg.catalog import load_catalog
+from ragflow_lg.runner import Runner
+from ragflow_lg.services import ChatDelta, ChatRequest, Services
+from ragflow_lg.wire import Message
+
+ROUNDS = 15
+CATALOG = load_catalog()
+
+
+class _Models:
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def model(self, llm_id: str) -> Any:
+        return self._model
+
+
+def _services(model: Any = None) -> Services:
+    return Services(_Models(model or DemoChat()), GuardedHttpClient(), InlineFiles(), SystemClock(), RandomIds())
+
+
+def _ours(document: Mapping[str, Any]) -> Callable[[], Awaitable[None]]:
+    """All events, projected and written as JSON."""
+    runner = Runner(compile_canvas(document, CATALOG), _services())
+
+    async def play() -> None:
+        run = runner.start("bench", {"query": "q"})
+        async for event in run:
+            orjson.dumps(run.envelope.wrap(event))
+        assert run.status == "succeeded", run.error
+
+    return play
+
+
+def _theirs(graph: Any) -> Callable[[], Awaitable[None]]:
+    async def play() -> None:
+        await graph.ainvoke({"outputs": {}}, {"recursion_limit": 10_000})
+
+    return play
+
+
+async def _pairs(
+    ours: Callable[[], Awaitable[None]], theirs: Callable[[], Awaitable[None]]
+) -> tuple[float, float, float]:
+    """Give both medians in seconds and the median of the pairwise ratios, A B A B …, after a warm-up."""
+    a: list[float] = []
+    b: list[float] = []
+    for _ in range(ROUNDS + 2):
+        for play, times in ((theirs, b), (ours, a)):
+            began = time.perf_counter()
+            await play()
+            times.append(time.perf_counter() - began)
+    ratio = statistics.median(x / y for x, y in zip(a[2:], b[2:], strict=True))
+    return statistics.median(a[2:]), statistics.median(b[2:]), ratio
+
+
+class _TimedModel:
+    """Says when each piece left."""
+
+    context_tokens = 8192
+    has_vision = False
+
+    def __init__(self) -> None:
+        self.sent: list[float] = []
+
+    async def complete(self, request: ChatRequest) -> str:
+        return ""
+
+    async def stream(self, request: ChatRequest) -> Any:
+        for index in range(200):
+            await asyncio.sleep(0)
+            self.sent.append(time.perf_counter())
+            yield ChatDelta(f"word{index} ")
+
+
+async def _delta_to_event() -> Sequence[float]:
+    model = _TimedModel()
+    runner = Runner(compile_canvas(canvases.streaming(), CATALOG), _services(model))
+    run = runner.start("bench", {"query": "q"})
+    received: list[float] = []
+    async for event in run:
+        if isinstance(event, Message) and event.content != "> ":
+            orjson.dumps(run.envelope.wrap(event))
+            received.append(time.perf_counter())
+    return [got - sent for got, sent in zip(received, model.sent, strict=True)]
+
+
+async def _first_event() -> float:
+    runner = Runner(compile_canvas(canvases.chain(100), CATALOG), _services())
+    times: list[float] = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        run = runner.start("bench", {"query": "q"})
+        async for _event in run:
+            times.append(time.perf_counter() - began)
+            break
+    return statistics.median(times)
+
+
+def _compile_ms(size: int) -> float:
+    document = canvases.chain(size)
+    times: list[float] = []
+    for _ in range(7):
+        began = time.perf_counter()
+        compile_canvas(document, CATALOG)
+        times.append(time.perf_counter() - began)
+    return statistics.median(times) * 1000
+
+
+def _attach_ms() -> float:
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    canvas, saver = compile_canvas(canvases.chain(100), CATALOG), InMemorySaver()
+    times: list[float] = []
+    for _ in range(50):
+        began = time.perf_counter()
+        canvas.with_saver(saver)
+        times.append(time.perf_counter() - began)
+    return statistics.median(times) * 1000
+
+
+def _process_ms(*command: str) -> float:
+    times: list[float] = []
+    for _ in range(7):
+        began = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        times.append(time.perf_counter() - began)
+    return min(times) * 1000
+
+
+async def _main() -> None:
+    print("canvas against the same graph by hand      ours ms   by hand ms   ratio")
+    rows: list[tuple[str, Any, Any]] = [
+        *((f"chain of {n}", canvases.chain(n), by_hand.chain(n)) for n in (10, 100, 400)),
+        *((f"fan-out {n} wide + join", canvases.fan_out(n), by_hand.fan_out(n)) for n in (10, 100)),
+        ("conditional chain of 50", canvases.conditional_chain(50), by_hand.conditional_chain(50)),
+    ]
+    for name, document, graph in rows:
+        ours, theirs, ratio = await _pairs(_ours(document), _theirs(graph))
+        print(f"{name:<40} {ours * 1000:>9.1f} {theirs * 1000:>12.1f} {ratio:>7.2f}")
+    for size in (10, 100, 400):
+        print(f"{f'compile {size} components':<40} {_compile_ms(size):>9.1f}")
+    print(f"{'attach a saver to a compiled canvas':<40} {_attach_ms():>9.2f}")
+    print(f"{'first event of a chain of 100':<40} {await _first_event() * 1000:>9.2f}")
+    delays = sorted(await _delta_to_event())
+    print(f"{'model delta to JSON event, median':<40} {delays[len(delays) // 2] * 1000:>9.3f}")
+    print(f"{'model delta to JSON event, worst of 200':<40} {delays[-1] * 1000:>9.3f}")
+    example = str(Path(__file__).parent.parent / "examples" / "customer_service_router.json")
+    check = _process_ms(sys.executable, "-m", "server", "check", example)
+    bare = _process_ms(sys.executable, "-c", "import pydantic, typer")
+    print(
+        f"{'check FILE, cold':<40} {check:>9.0f} {bare:>12.0f} {check / bare:>7.2f}   (by hand: import pydantic, typer)"
+    )
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())
