@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from langgraph.graph import START, StateGraph
@@ -22,7 +21,7 @@ class State(TypedDict, total=False):
     outputs: Annotated[dict[str, Any], _merge]
 
 
-def _constant(name: str) -> Callable[[State], Awaitable[State]]:
+def _constant(name: str) -> Any:
     async def node(state: State) -> State:
         return {"outputs": {name: {"result": "hello q"}}}
 

@@ -14,6 +14,9 @@ from ragflow_lg.registry import Registry
 from ragflow_lg.spec import ComponentSpec
 from ragflow_lg.values import JsonValue
 
+NO_ENTRY = NodeId("")
+"""Where a draft begins before an entry is found."""
+
 __all__ = ["Draft", "Pass", "RawComponent"]
 
 
@@ -52,7 +55,7 @@ class Draft:
     """The spec of each component; a placeholder where there is none."""
     nodes: Mapping[NodeId, PlanNode] = field(default_factory=dict[NodeId, PlanNode])
     """In document order."""
-    entry: NodeId = NodeId("")
+    entry: NodeId = NO_ENTRY
     globals: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     form: tuple[FormField, ...] = ()
     regions: Mapping[NodeId, Region] = field(default_factory=dict[NodeId, Region])

@@ -165,18 +165,19 @@ def _parse(text: str, reporter: Reporter) -> Any:
 
 
 def _is_bounded(value: Any, reporter: Reporter) -> bool:
-    level: list[Any] = [value] if isinstance(value, dict | list | Mapping) else []
-    for _ in range(MAX_DEPTH + 1):
-        level = [
-            child
-            for holder in level
-            for child in (holder.values() if isinstance(holder, Mapping) else holder)
-            if isinstance(child, dict | list)
-        ]
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH + 2):
+        level = [child for holder in level for child in _children(holder)]
         if not level:
             return True
     _report_depth(reporter)
     return False
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def _report_depth(reporter: Reporter) -> None:

@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 from importlib.metadata import entry_points
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import ragflow_lg.components
 from ragflow_lg.errors import SettingsError
@@ -30,13 +30,13 @@ def load_catalog() -> Registry:
         for spec in specs_of(importlib.import_module(f"{ragflow_lg.components.__name__}.{module.name}")):
             registry.add(spec)
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):
-        spec = entry_point.load()
+        spec: Any = entry_point.load()
         if not isinstance(spec, ComponentSpec):
             raise SettingsError(
                 f"The entry point {entry_point.value!r} of group {ENTRY_POINT_GROUP!r} is not a component; "
                 "point it at a function decorated with @component."
             )
-        registry.add(spec)
+        registry.add(cast("ComponentSpec[Any]", spec))
     return registry
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ragflow_lg.errors import ComponentError, RunCancelled
@@ -84,6 +85,7 @@ class EventSink:
                 turn.set_result(None)
 
 
+@dataclass(slots=True, eq=False)
 class TurnContext:
     """Everything that one turn needs and that is never stored.
 
@@ -91,29 +93,27 @@ class TurnContext:
     LangGraph's stream writer.
     """
 
-    __slots__ = ("_scopes", "is_cancelled", "services", "sink", "time_limit_scale")
-
-    def __init__(self, services: Services, sink: EventSink | None = None) -> None:
-        self.services = services
-        self.sink = sink
-        self.is_cancelled = False
-        self._scopes: set[asyncio.Timeout] = set()
+    services: Services
+    sink: EventSink | None = None
+    is_cancelled: bool = False
+    scopes: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
+    """Time limits of the nodes that run now."""
 
     def cancel(self) -> None:
         """Stop all running nodes at once; those that would start next do not."""
         self.is_cancelled = True
         now = asyncio.get_running_loop().time()
-        for scope in self._scopes:
+        for scope in self.scopes:
             if not scope.expired():
                 scope.reschedule(now)
 
     def enter(self, scope: asyncio.Timeout) -> None:
         """Let `cancel` end this node."""
-        self._scopes.add(scope)
+        self.scopes.add(scope)
 
     def leave(self, scope: asyncio.Timeout) -> None:
         """Forget a node that ended."""
-        self._scopes.discard(scope)
+        self.scopes.discard(scope)
 
 
 class RunContext:
@@ -200,7 +200,7 @@ class RunContext:
         return self.text(template) if sole is None else self.value(sole)
 
     def global_value(self, name: str) -> JsonValue:
-        """Give a ``sys.*`` or ``env.*`` value by its whole name, without recording it; None if there is none."""
+        """Give a ``sys.*`` or ``env.*`` value by its whole name, unrecorded; None if there is none."""
         if name in self.global_updates:
             return self.global_updates[name]
         return self._state.get("globals", {}).get(name)

@@ -128,9 +128,8 @@ class Projection:
         if event.error is None:
             # A default value that took the place of the answer is shown behind what was said before.
             said = to_text(event.outputs.get(STREAMED_OUTPUT))
-            if said != "".join(_tagged(delta) for delta in answer.deltas):
-                if answer.deltas or event.outputs.get("result"):
-                    answer.deltas.append(Delta(event.node, said))
+            if answer.deltas and said != "".join(_tagged(delta) for delta in answer.deltas):
+                answer.deltas.append(Delta(event.node, said))
             self._held[event.node] = event
             return
         if (show := answer.shown_by) is not None and show is self._open:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 
-__all__ = ["Reference", "ReferenceScope", "Template", "parse_reference", "parse_template"]
+__all__ = ["Reference", "ReferenceScope", "Template", "parse_reference", "parse_template", "scope_of"]
 
 _OUTPUT = r"[\w:\-]+@[\w.\-]+"
 _GLOBAL = r"(?i:sys|env)\.[\w.]+"
@@ -192,6 +192,12 @@ def _make(text: str) -> Reference:
     return Reference("alias", text.lower(), text.lower())
 
 
+def scope_of(info: core_schema.ValidationInfo[Any]) -> ReferenceScope | None:
+    """Give the scope that a validation runs in; None outside of a compilation."""
+    context: Any = info.context
+    return context.get("scope") if isinstance(context, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+
+
 def _validate_reference(value: Any) -> Reference:
     if isinstance(value, Reference):
         return value
@@ -207,5 +213,4 @@ def _validate_template(value: Any, info: core_schema.ValidationInfo) -> Template
         return Template("", ())
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("should be text")
-    scope = (info.context or {}).get("scope")
-    return parse_template(str(value), scope)
+    return parse_template(str(value), scope_of(info))

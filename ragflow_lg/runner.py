@@ -133,7 +133,8 @@ class Run:
         request = {"query": "", **self._request}
         extra: dict[str, Any] = {"durability": "sync"} if self._has_saver else {}
         # The events tell everything; asking for one small channel spares the reading of all at every superstep.
-        await self._canvas.graph.ainvoke(request, self._config, context=self._turn, output_keys="turn", **extra)
+        graph: Any = self._canvas.graph
+        await graph.ainvoke(request, self._config, context=self._turn, output_keys="turn", **extra)
 
     def _note(self, event: object) -> None:
         if isinstance(event, NodeFinished) and event.is_halting:

@@ -21,10 +21,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo
 
 from ragflow_lg.diagnostics import Finding
-from ragflow_lg.refs import Reference, Template, parse_template
+from ragflow_lg.refs import Reference, Template, parse_template, scope_of
 
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
@@ -55,7 +55,7 @@ chooses among declared targets; ``interrupt`` waits for the user; ``region`` own
 def _as_list(value: Any) -> Any:
     if value is None or value == "":
         return []
-    return value if isinstance(value, list | tuple) else [value]
+    return cast("list[Any]", value) if isinstance(value, list | tuple) else [value]
 
 
 def _blank_as_none(value: Any) -> Any:
@@ -90,11 +90,16 @@ ReferenceEntry: TypeAlias = Annotated[
 
 
 def _template_if_text(value: Any, info: ValidationInfo) -> Any:
-    scope = (info.context or {}).get("scope")
-    return parse_template(value, scope) if isinstance(value, str) else value
+    return parse_template(value, scope_of(info)) if isinstance(value, str) else value
 
 
-TemplateOrValue: TypeAlias = Annotated[Any, BeforeValidator(_template_if_text)]
+def _text_if_template(value: Any) -> Any:
+    return str(value) if isinstance(value, Template) else value
+
+
+TemplateOrValue: TypeAlias = Annotated[
+    Any, BeforeValidator(_template_if_text), PlainSerializer(_text_if_template, when_used="json")
+]
 """Text that may hold references, or any other value as it is; `ragflow_lg.context.RunContext.resolve` reads both."""
 
 OptionalReference: TypeAlias = Annotated[Reference | None, BeforeValidator(_blank_as_none)]
@@ -184,7 +189,7 @@ class ComponentSpec(Generic[P]):
     timeout_s: float | Callable[[P], float | None] | None = 600.0
     """Longest time a node may take, in seconds; None for no limit."""
     shows_default: bool = False
-    """Whether ``exception_default_value`` is shown as a message when the node fails, with the method ``comment`` too."""
+    """Whether a failure shows ``exception_default_value`` as a message, with the method ``comment`` too."""
     retries: bool = False
     """Whether ``max_retries`` repeats ``run`` after an error (never after a shown delta)."""
     routes: Callable[[P], Iterable[Route]] = _no_routes

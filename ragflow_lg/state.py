@@ -6,7 +6,8 @@ Everything in it is plain JSON, so that any checkpointer can hold it and Studio 
 - ``outputs``: ``{component id: {output: value}}``, of this turn only.
 - ``history``: ``[role, payload]`` pairs of all turns; the payload of an assistant entry is an outputs map.
 - ``turn``: what the engine remembers of the running turn, see `TurnRecord`.
-- ``query``, ``inputs``, ``files``, ``user_id``, ``payload``, ``chat_template_kwargs``: the request; gone after the first step.
+- ``query``, ``inputs``, ``files``, ``user_id``, ``payload``, ``chat_template_kwargs``: the request, gone after the
+  first step.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def output_patch(
     set: Mapping[str, Any] | None = None,
     patch: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Make an update of ``outputs``: clear all first, then change the outputs in ``patch``, then replace those in ``set``."""
+    """Make an update of ``outputs``: clear all, then change the outputs in ``patch``, then replace those in ``set``."""
     if not clear and not patch:
         return dict(set or {})
     return {OPERATIONS: {"clear": clear, "set": dict(set or {}), "patch": dict(patch or {})}}

@@ -51,7 +51,7 @@ async def open_turn(
 def _requested(request: TurnRequest) -> dict[str, Any]:
     """Give the globals that the request sets. An empty value keeps the one of the turn before."""
     names = ("query", "user_id", "chat_template_kwargs")
-    return {f"sys.{name}": to_json(request[name]) for name in names if request.get(name)}
+    return {f"sys.{name}": to_json(value) for name in names if (value := request.get(name))}
 
 
 def close_turn(state: Mapping[str, Any]) -> tuple[dict[str, Any], TurnFinished]:
@@ -66,9 +66,9 @@ def close_turn(state: Mapping[str, Any]) -> tuple[dict[str, Any], TurnFinished]:
         text = record["error"][3]
         status = "cancelled" if text == CANCELLED_TEXT else "failed"
         return {"turn": {"status": status}}, TurnFinished(status, {}, text)
-    last = outputs.get(record["last"][2], {}) if "last" in record else {}
+    last: dict[str, Any] = outputs.get(record["last"][2], {}) if "last" in record else {}
     said = to_text(last["content"]) if "content" in last else to_text(last)
-    update = {
+    update: dict[str, Any] = {
         "history": [["assistant", last]],
         "globals": {"sys.history": [*(state.get("globals", {}).get("sys.history") or []), f"assistant: {said}"]},
         "turn": {"status": "succeeded"},

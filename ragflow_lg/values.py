@@ -99,7 +99,9 @@ def write_path(root: JsonValue, path: Sequence[str], value: JsonValue) -> JsonVa
 
 def empty_like(value: JsonValue) -> JsonValue:
     """Give the empty value of the same type: ``""``, ``0``, ``0.0``, ``False``, ``[]``, ``{}``, or None."""
-    return type(value)() if isinstance(value, str | bool | int | float | list | dict) else None
+    kind = cast("Any", type(value))
+    empty: JsonValue = kind() if kind in (str, bool, int, float, list, dict) else None
+    return empty
 
 
 def empty_of_type(type_name: str) -> JsonValue:
@@ -107,7 +109,8 @@ def empty_of_type(type_name: str) -> JsonValue:
     name = type_name.lower()
     if name.startswith("array"):
         return []
-    return {"number": 0, "boolean": False, "object": {}}.get(name, "")
+    empty: dict[str, JsonValue] = {"number": 0, "boolean": False, "object": {}}
+    return empty.get(name, "")
 
 
 def to_json(value: Any) -> JsonValue:
@@ -119,7 +122,7 @@ def to_json(value: Any) -> JsonValue:
     Raises:
         ComponentError: if it is deeper or larger than a stored value may be.
     """
-    kind = type(value)
+    kind = cast("Any", type(value))
     if kind is str:
         return _text(value)
     if value is None or kind is bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -73,8 +73,8 @@ def _compiled(content: bytes) -> CompiledCanvas:
 
 
 @asynccontextmanager
-async def open_services(settings: Settings, *, model: str = "") -> AsyncIterator[Services]:
-    """Make the services that the settings describe, and close them again. ``model`` is asked in place of every other."""
+async def open_services(settings: Settings, *, model: str = "") -> AsyncGenerator[Services]:
+    """Make the services that the settings describe, and close them again. ``model`` answers for every other."""
     from ragflow_lg.adapters.chat_models import ConfiguredModels
     from ragflow_lg.adapters.files import InlineFiles
     from ragflow_lg.adapters.http_client import GuardedHttpClient

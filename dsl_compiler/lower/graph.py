@@ -23,10 +23,10 @@ __all__ = ["lower_plan"]
 
 _Request = TypedDict(
     "_Request", dict.fromkeys(TurnRequest.__annotations__, Annotated[Any, EphemeralValue]), total=False
-)  # pyright: ignore
+)  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType, reportAssignmentType, reportIncompatibleVariableOverride]
 
 
-class _EntryState(CanvasState, _Request, total=False):  # pyright: ignore
+class _EntryState(CanvasState, _Request, total=False):  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType, reportAssignmentType, reportIncompatibleVariableOverride]
     """What the entry node reads: the session and the request."""
 
 
@@ -61,7 +61,7 @@ def lower_plan(plan: Plan) -> CompiledCanvas:
 def _state_schema(plan: Plan) -> Any:
     gates = {gate_key(join): Annotated[dict[str, Any], JoinGate(region)] for join, region in plan.joins.items()}
     fields = {**_EntryState.__annotations__, **gates}
-    return TypedDict("State", fields, total=False)  # pyright: ignore
+    return TypedDict("State", fields, total=False)  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType, reportAssignmentType, reportIncompatibleVariableOverride]
 
 
 def _program(plan: Plan, node: PlanNode, names: dict[NodeId, str], gates: dict[NodeId, str]) -> NodeProgram:

@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 from dsl_compiler.diagnostics import Reporter, pointer_of
 from dsl_compiler.draft import Draft, RawComponent
 from dsl_compiler.placeholder import placeholder
+from dsl_compiler.shapes import as_map
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import ExceptionPolicy, PlanNode
 from ragflow_lg.refs import Reference, ReferenceScope, Template
@@ -90,7 +91,7 @@ def _node(component: RawComponent, spec: ComponentSpec[Any], scope: ReferenceSco
         params = spec.params.model_construct(**dict(component.params))
         return PlanNode(NodeId(component.id), spec, params, component.title, 0, component.pointer)
     _lint(component, spec, params, reporter)
-    declared = params.outputs if isinstance(params.outputs, dict) else {}
+    declared = as_map(params.outputs)
     return PlanNode(
         NodeId(component.id),
         spec,
@@ -105,7 +106,7 @@ def _node(component: RawComponent, spec: ComponentSpec[Any], scope: ReferenceSco
         ),
         parent=NodeId(component.parent) if component.parent else None,
         references=tuple(_references(params, ())),
-        outputs=tuple(dict.fromkeys((*spec.outputs.model_fields, *cast("dict[str, Any]", declared)))),
+        outputs=tuple(dict.fromkeys((*spec.outputs.model_fields, *declared))),
         extra_attempts=(params.max_retries or 0) if spec.retries else 0,
         retry_delay_s=params.delay_after_error or 0.0,
         timeout_s=spec.limit_s(params),

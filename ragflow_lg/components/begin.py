@@ -22,7 +22,7 @@ def _spelled(value: Any) -> Any:
 
 
 class Params(ComponentParams):
-    """Parameters of Begin. Webhook settings (``methods``, ``security``, …) are the HTTP layer's and kept as they are."""
+    """Parameters of Begin. Webhook settings (``methods``, ``security``, …) are the HTTP layer's and are kept."""
 
     mode: Annotated[Literal["conversational", "task", "Webhook"], BeforeValidator(_spelled)] = "conversational"
     prologue: str | None = "Hi! I'm your assistant. What can I do for you?"
@@ -56,8 +56,7 @@ async def begin(ctx: RunContext, params: Params) -> Outputs:
         return Outputs(**{name: payload[name] for name in ("query", "headers", "body") if name in payload})
     outputs: dict[str, JsonValue] = {}
     for name, submitted in _submitted(ctx, params).items():
-        declared = params.inputs.get(name)
-        outputs[name] = await _read(ctx, params, submitted, declared if isinstance(declared, dict) else {})
+        outputs[name] = await _read(ctx, params, submitted, _as_map(params.inputs.get(name)))
         ctx.inputs[name] = outputs[name]
     return Outputs(**outputs)
 
@@ -76,11 +75,10 @@ def _submitted(ctx: RunContext, params: Params) -> Mapping[str, Any]:
 
 async def _read(ctx: RunContext, params: Params, submitted: Any, declared: Mapping[str, Any]) -> JsonValue:
     """Give the value of one field by its submitted type, else its declared one."""
-    is_wrapped = isinstance(submitted, dict) and "value" in submitted
-    value = submitted["value"] if is_wrapped else submitted
-    if isinstance(submitted, dict) and not is_wrapped and "type" in submitted:
-        value = None
-    type_name = str((submitted.get("type") if isinstance(submitted, dict) else None) or declared.get("type") or "")
+    wrapper = _as_map(submitted)
+    is_wrapper = "value" in wrapper or "type" in wrapper
+    value: Any = wrapper.get("value") if is_wrapper else submitted
+    type_name = str((wrapper.get("type") if is_wrapper else None) or declared.get("type") or "")
     if "file" in type_name.lower():
         if value in (None, "", []):
             return None
@@ -92,3 +90,7 @@ async def _read(ctx: RunContext, params: Params, submitted: Any, declared: Mappi
         except (ValueError, RecursionError):
             return value
     return value
+
+
+def _as_map(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

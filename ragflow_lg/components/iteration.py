@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import Field
 
@@ -35,7 +35,8 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _names(params: Params) -> Iterable[str]:
-    return params.outputs if isinstance(params.outputs, dict) else ()
+    outputs: Any = params.outputs
+    return cast("dict[str, Any]", outputs) if isinstance(outputs, dict) else ()
 
 
 @component(

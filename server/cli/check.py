@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from server.library import check_file
 __all__ = ["check"]
 
 
-class Output(str, Enum):
+class Output(StrEnum):
     """How to write the findings."""
 
     TEXT = "text"

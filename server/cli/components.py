@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +16,7 @@ from server.library import catalog
 __all__ = ["components"]
 
 
-class Output(str, Enum):
+class Output(StrEnum):
     """How to write the list."""
 
     TEXT = "text"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +15,7 @@ from server.library import check_file
 __all__ = ["draw"]
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """Kinds of pictures."""
 
     MERMAID = "mermaid"

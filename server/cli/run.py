@@ -9,7 +9,7 @@ import sys
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, nullcontext
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 
-class Events(str, Enum):
+class Events(StrEnum):
     """How to write what happens."""
 
     JSON = "json"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import Edge, Plan, PlanNode
@@ -157,7 +158,7 @@ class _Grid:
             if places:
                 self.bends[edge] = places
             path = [number[edge[0]], *places, number[edge[1]]]
-            for left, right in zip(path, path[1:], strict=False):
+            for left, right in pairwise(path):
                 self.after[left].append(right)
                 self.before[right].append(left)
         self.members: list[list[int]] = [[] for _ in range(max(self.columns, default=0) + 1)]
@@ -209,7 +210,7 @@ def _mean(values: Sequence[float], default: float) -> float:
 def _spread(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
     """Give rows nearest to the wanted ones (least squares) that keep the order and do not overlap."""
     offsets = [0.0]
-    for above, below in zip(heights, heights[1:], strict=False):
+    for above, below in pairwise(heights):
         offsets.append(offsets[-1] + (above + below) / 2)
     blocks: list[list[float]] = []  # [sum, count]: neighbours that touch move as one
     for row, offset in zip(wanted, offsets, strict=True):

@@ -34,5 +34,6 @@ def to_mermaid(plan: Plan) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Write every character that Mermaid or HTML would read as an entity."""
-    return "".join(c if c.isalnum() or c in " .,:_-" else f"#{ord(c)};" for c in text[:80])
+    """Write what Mermaid or HTML would read as an entity; leave out what cannot be seen."""
+    visible = (c if c.isprintable() else " " for c in text[:80])
+    return "".join(c if c.isalnum() or c in " .,:_-" else f"#{ord(c)};" for c in visible)

@@ -123,12 +123,14 @@ def _node(node: PlanNode, canvas: _Canvas) -> str:
     x, y = canvas.left(box), canvas.middle(box) - HEIGHT / 2
     colour = _COLOURS.get(node.spec.kind, _PLAIN)
     title = _text(_shortened(label_of(node), WIDTH - 30, TITLE_SIZE))
+    stripe = f"M{x + 9:.1f},{y:.1f} a9,9 0 0 0 -9,9 v{HEIGHT - 18} a9,9 0 0 0 9,9 h-3 v-{HEIGHT} z"
     return (
         f"<g><title>{_text(node.id)}</title>"
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{WIDTH}" height="{HEIGHT}" rx="9" fill="#fff" '
         f'stroke="{colour}" stroke-opacity="0.55" stroke-width="1.3"/>'
-        f'<path d="M{x + 9:.1f},{y:.1f} a9,9 0 0 0 -9,9 v{HEIGHT - 18} a9,9 0 0 0 9,9 h-3 v-{HEIGHT} z" fill="{colour}"/>'
-        f'<text x="{x + 18:.1f}" y="{y + 24:.1f}" font-size="{TITLE_SIZE}" font-weight="600" fill="{INK}">{title}</text>'
+        f'<path d="{stripe}" fill="{colour}"/>'
+        f'<text x="{x + 18:.1f}" y="{y + 24:.1f}" font-size="{TITLE_SIZE}" font-weight="600" fill="{INK}">'
+        f"{title}</text>"
         f'<text x="{x + 18:.1f}" y="{y + 42:.1f}" font-size="{KIND_SIZE}" fill="{colour}">'
         f"{_text(_shortened(node.spec.name, WIDTH - 30, KIND_SIZE))}</text></g>"
     )
@@ -176,9 +178,10 @@ def _back_path(ends: tuple[NodeId, NodeId], canvas: _Canvas) -> tuple[str, tuple
     end_x, end_y = canvas.left(target) - 2, canvas.middle(target)
     out, into = x + 20, end_x - 20
     path = (
-        f"M{x:.1f},{y:.1f} C{out:.1f},{y:.1f} {out:.1f},{y:.1f} {out:.1f},{y + 20:.1f} V{floor - 10:.1f} "
-        f"Q{out:.1f},{floor:.1f} {out - 10:.1f},{floor:.1f} H{into + 10:.1f} Q{into:.1f},{floor:.1f} {into:.1f},{floor - 10:.1f} "
-        f"V{end_y + 20:.1f} C{into:.1f},{end_y:.1f} {into:.1f},{end_y:.1f} {end_x:.1f},{end_y:.1f}"
+        f"M{x:.1f},{y:.1f} Q{out:.1f},{y:.1f} {out:.1f},{y + 20:.1f} "
+        f"V{floor - 10:.1f} Q{out:.1f},{floor:.1f} {out - 10:.1f},{floor:.1f} "
+        f"H{into + 10:.1f} Q{into:.1f},{floor:.1f} {into:.1f},{floor - 10:.1f} "
+        f"V{end_y + 20:.1f} Q{into:.1f},{end_y:.1f} {end_x:.1f},{end_y:.1f}"
     )
     return path, ((out + into) / 2, floor)
 

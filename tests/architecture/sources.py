@@ -52,8 +52,21 @@ def declared_names(tree: ast.Module) -> list[str] | None:
 
 def definitions(tree: ast.Module) -> list[str]:
     """Give the classes and functions that a module defines itself."""
-    kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    return [node.name for node in tree.body if isinstance(node, kinds)]
+    return [n.name for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def imported_modules(tree: ast.Module) -> Iterator[str]:
+    """Go through the dotted names of all modules that a module imports, wherever it does."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(name)):
+                yield name
+            case ast.Call(func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(name))]):
+                yield name
+            case _:
+                pass
 
 
 def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

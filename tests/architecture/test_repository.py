@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.architecture.sources import PACKAGES, ROOT, sources
+from tests.architecture.sources import PACKAGES, ROOT, imported_modules, sources
 
 ADDRESSES = re.compile(
     "|".join(
@@ -84,18 +83,7 @@ def test_every_dependency_is_pinned_once_and_without_an_address() -> None:
 
 
 def test_dependencies_are_what_is_imported() -> None:
-    imported = {
-        name.split(".")[0]
-        for source in sources()
-        for node in ast.walk(source.tree)
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [node.module or ""]
-            if isinstance(node, ast.ImportFrom)
-            else []
-        )
-    }
+    imported = {name.split(".")[0] for source in sources() for name in imported_modules(source.tree)}
     outside = imported - set(sys.stdlib_module_names) - set(PACKAGES)
     installed = {name: {_plain(d) for d in names} for name, names in packages_distributions().items()}
     declared = requirements("png")

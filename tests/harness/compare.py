@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -142,7 +143,7 @@ def _must_follow(events: Sequence[tuple[str, str, int]]) -> Iterator[tuple[Any, 
             batches.append([])
         batches[-1].append(event)
         previous = event[0]
-    for earlier, later in zip(batches, batches[1:], strict=False):
+    for earlier, later in itertools.pairwise(batches):
         for before in earlier:
             for after in later:
                 yield before, after

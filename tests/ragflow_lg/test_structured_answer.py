@@ -70,13 +70,12 @@ def test_the_prompt_holds_the_schema_and_gives_it_back() -> None:
         ("[1]", [1]),
         ("sorry, no", ""),
         ("", ""),
-        ("[" * 100_000, None),
-        ('{"a": ' * 10_000, None),
+        ("{'a': " * 10_000, None),
+        ('{"a":' * 8_000, None),
     ],
 )
 def test_answers_are_read_leniently(answer: str, expected: Any) -> None:
-    read = read_answer(answer)
-    assert read == expected or (expected is None and not isinstance(read, dict))
+    assert read_answer(answer) == expected
 
 
 def test_a_fitting_answer_has_no_problems() -> None:

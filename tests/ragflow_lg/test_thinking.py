@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragflow_lg.thinking import Part, ThinkingSplitter, without_thinking
+from ragflow_lg.thinking import Part, ThinkingSplitter, split_thinking, without_thinking
 
 START, END = Part("", "start"), Part("", "end")
 
@@ -27,6 +27,10 @@ def split(*pieces: str) -> list[Part]:
 )
 def test_pieces_are_split_at_the_tags(pieces: list[str], expected: list[Part]) -> None:
     assert split(*pieces) == expected
+
+
+def test_a_whole_answer_is_split_like_its_pieces() -> None:
+    assert split_thinking("<think>hm</think>Yes <thin") == [START, Part("hm"), END, Part("Yes "), Part("<thin")]
 
 
 def test_any_border_of_pieces_gives_the_same() -> None:

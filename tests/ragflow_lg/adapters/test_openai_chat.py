@@ -106,6 +106,13 @@ async def test_images_go_with_the_last_user_message() -> None:
     ]
 
 
+async def test_images_without_a_user_message_are_left_out() -> None:
+    messages = ({"role": "assistant", "content": "b"},)
+    async with served() as (server, chat):
+        await chat.complete(ChatRequest("", messages, images=("data:image/png;base64,AA==",)))
+        assert server.requests[0].body["messages"] == list(messages)
+
+
 @pytest.mark.parametrize(
     ("status", "is_retryable"), [(400, False), (401, False), (307, False), (429, True), (500, True)]
 )

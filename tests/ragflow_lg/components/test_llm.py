@@ -290,3 +290,19 @@ async def test_a_missing_model_is_the_error_of_the_node() -> None:
 
 def test_the_wording_can_be_recognised() -> None:
     assert with_schema("S", SCHEMA).startswith("S\n" + SCHEMA_HEAD)
+
+
+async def test_this_turns_entry_of_the_history_is_left_out() -> None:
+    model = ScriptedModel([Reply("ok")])
+    prompts = [{"role": "assistant", "content": "Ready."}, {"role": "user", "content": "Q: {sys.query}"}]
+    await ask(model, {"prompts": prompts}, history=[["user", "hi"]])
+    assert [m["content"] for m in model.requests[0][1].messages] == ["Ready.", "Q: hi"]
+
+
+async def test_a_second_request_with_feedback_fits_the_context_too() -> None:
+    model = ScriptedModel([Reply("x" * 4000), Reply('{"a": "b"}')], context_tokens=1000)
+    history = [["user", "y" * 2800], ["assistant", {"content": "z"}], ["user", "hi"]]
+    await ask(model, {"max_retries": 1, "delay_after_error": 0, **STRUCTURED}, history=history)
+    first, second = (request.messages for _, request in model.requests)
+    assert [m["content"] for m in first] == ["y" * 2800, "z", "hi"]
+    assert [m["content"] for m in second[:2]] == ["hi", "x" * 1000]

@@ -1,0 +1,45 @@
+"""Plans to draw."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dsl_compiler import check_canvas
+from ragflow_lg.catalog import load_catalog
+from ragflow_lg.plan import Plan
+
+DRAWINGS = Path(__file__).parents[2] / "fixtures" / "drawings"
+CATALOG = load_catalog()
+
+
+def support_plan() -> Plan:
+    """A canvas with routes, an error way, an edge back, and hostile titles."""
+    return _planned(json.loads((DRAWINGS / "support.json").read_text(encoding="utf-8")))
+
+
+def plan_of(edges: Iterable[tuple[str, str]], titles: Mapping[str, str] | None = None) -> Plan:
+    """Make a plan of Messages with these edges; ``begin`` is the entry."""
+    downstream: dict[str, list[str]] = {"begin": []}
+    for source, target in edges:
+        downstream.setdefault(source, []).append(target)
+        downstream.setdefault(target, [])
+    components: dict[str, Any] = {
+        id_: {
+            "obj": {"component_name": "Message", "params": {"content": ["x"]}}
+            if id_ != "begin"
+            else {"component_name": "Begin", "params": {}},
+            "downstream": targets,
+        }
+        for id_, targets in downstream.items()
+    }
+    nodes = [{"id": id_, "data": {"name": title}} for id_, title in (titles or {}).items()]
+    return _planned({"components": components, "graph": {"nodes": nodes, "edges": []}})
+
+
+def _planned(document: Any) -> Plan:
+    plan, diagnostics = check_canvas(document, CATALOG)
+    assert plan is not None, diagnostics
+    return plan

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from server.drawing import to_mermaid
+from tests.server.drawing.plans import DRAWINGS, plan_of, support_plan
+
+
+def test_the_whole_text() -> None:
+    assert to_mermaid(support_plan()) == (DRAWINGS / "support.mermaid.txt").read_text(encoding="utf-8")
+
+
+def test_a_title_cannot_end_its_quotes() -> None:
+    drawn = to_mermaid(plan_of([("begin", "a")], {"a": '"]\n click n0 "javascript:x" %%{init}%%'}))
+    assert "click n0 #34;" in drawn
+    assert len(drawn.splitlines()) == 4

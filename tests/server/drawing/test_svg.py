@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from ragflow_lg.errors import SettingsError
+from server.drawing import to_png, to_svg
+from tests.server.drawing.plans import plan_of, support_plan
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def texts(svg: str) -> list[str]:
+    return [element.text or "" for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
+def test_titles_types_and_labels_are_written() -> None:
+    written = texts(to_svg(support_plan()))
+    assert {"Start", "客服台", "Categorize", "Switch", "Order, Refund", "Case 1", "Else", "on error"} <= set(written)
+
+
+def test_only_edges_that_depend_on_the_run_are_dashed() -> None:
+    paths = [p for p in ElementTree.fromstring(to_svg(support_plan())).iter(f"{SVG}path") if p.get("marker-end")]
+    assert [bool(p.get("stroke-dasharray")) for p in paths].count(False) == 2
+    assert len(paths) == 7
+
+
+def test_hostile_titles_are_only_text() -> None:
+    titles = {"a": '<script>&"', "b": "\x00\x1b[31m\ud800", "c": "\u202eevil", "d": "x" * 5000}
+    svg = to_svg(plan_of([("begin", "a"), ("a", "b"), ("b", "c"), ("c", "d")], titles))
+    tags = {element.tag.removeprefix(SVG) for element in ElementTree.fromstring(svg.encode()).iter()}
+    assert tags <= {"svg", "title", "defs", "marker", "path", "rect", "g", "text"}
+    assert '<script>&"' in texts(svg)
+    assert "\u202e" not in svg
+    assert "x" * 100 not in svg
+
+
+def test_a_long_chinese_title_is_cut_to_its_box() -> None:
+    written = texts(to_svg(plan_of([("begin", "a")], {"a": "知识库检索" * 10})))
+    (title,) = (text for text in written if "知识库" in text)
+    assert title.endswith("…")
+    assert len(title) <= 14
+
+
+def test_a_png_shows_the_titles() -> None:
+    try:
+        plain, titled = to_png(plan_of([("begin", "a")])), to_png(plan_of([("begin", "a")], {"a": "Another title"}))
+    except SettingsError as error:
+        pytest.skip(str(error))
+    assert plain.startswith(b"\x89PNG")
+    assert plain != titled
+
+
+def test_a_very_wide_drawing_is_made_smaller() -> None:
+    chain = [("begin", "m0"), *((f"m{i}", f"m{i + 1}") for i in range(399))]
+    try:
+        png = to_png(plan_of(chain))
+    except SettingsError as error:
+        pytest.skip(str(error))
+    width, height = (int.from_bytes(png[at : at + 4]) for at in (16, 20))
+    assert width * height <= 13_000_000
+    assert width > 10_000
