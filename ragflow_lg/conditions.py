@@ -123,8 +123,8 @@ def filter_name(name: str | None) -> str:
     return _name(name or "=", FILTERS)
 
 
-def _name(name: str, table: Mapping[str, object]) -> str:
-    folded = name.strip().lower()
+def _name(name: object, table: Mapping[str, object]) -> str:
+    folded = name.strip().lower() if isinstance(name, str) else ""
     known = _SYNONYMS.get(folded, folded)
     if known not in table:
         raise ValueError(f"there is no operator {name!r}; use one of {', '.join(table)}")

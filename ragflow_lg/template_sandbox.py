@@ -29,7 +29,7 @@ from ragflow_lg.values import to_text
 __all__ = ["Budget", "check", "compiled", "start"]
 
 MAX_OUTPUT_CHARS = 2_000_000
-MAX_SIZE = 20_000_000
+MAX_SIZE = 10_000_000
 """Most characters and entries that one rendering may make, those it throws away included."""
 MAX_RANGE = 10_000
 MAX_SECONDS = 2.0

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dsl_compiler import check_canvas, compile_canvas
+from dsl_compiler.source import MAX_BYTES
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.errors import SettingsError
 
@@ -56,13 +57,14 @@ def check_file(path: Path) -> tuple[Plan | None, tuple[Diagnostic, ...], str]:
 
 
 def read_canvas(path: Path) -> bytes:
-    """Read a file.
+    """Read a file, of a too large one no more than is needed to say so.
 
     Raises:
         SettingsError: if it cannot be read.
     """
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
     except OSError as error:
         raise SettingsError(f"{str(path)!r} cannot be read: {(error.strerror or str(error)).lower()}.") from None
 

@@ -12,6 +12,7 @@ import typer
 
 from ragflow_lg.errors import CompileError, RagflowLgError
 from server.cli import check, components, draw, run, schema
+from server.cli.terminal import printable, write_as_utf8
 
 __all__ = ["app", "main"]
 
@@ -32,13 +33,14 @@ for command in (run.run, check.check, draw.draw, schema.schema, components.compo
 
 def main() -> None:
     """Run the command. What a user can mend is one message and exit code 2; a closed pipe ends quietly."""
+    write_as_utf8()
     try:
         app()
     except CompileError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(printable(f"{error}\n"))
         sys.exit(USAGE_ERROR)
     except RagflowLgError as error:
-        sys.stderr.write(f"ragflow-lg: {error}\n")
+        sys.stderr.write(printable(f"ragflow-lg: {error}\n"))
         sys.exit(USAGE_ERROR)
     except BrokenPipeError:
         # The reader is gone; keep the interpreter from complaining when it flushes.

@@ -12,6 +12,7 @@ import typer
 
 from ragflow_lg.diagnostics import Diagnostic
 from ragflow_lg.errors import SettingsError
+from server.cli.terminal import printable
 from server.library import check_file
 
 __all__ = ["check"]
@@ -88,7 +89,7 @@ def _as_text(path: Path, diagnostics: tuple[Diagnostic, ...], text: str) -> str:
     warnings = sum(d.severity == "warning" for d in diagnostics)
     verdict = "cannot run" if errors else "can run"
     parts.append(f"{path}: {verdict} ({errors} errors, {warnings} warnings)")
-    return "\n".join(_printable(part) for part in parts) + "\n"
+    return "\n".join(printable(part).replace("\n", " ") for part in parts) + "\n"
 
 
 def _excerpt(line: str, number: int, column: int) -> list[str]:
@@ -96,7 +97,3 @@ def _excerpt(line: str, number: int, column: int) -> list[str]:
     start = max(0, column - 40)
     shown = line[start : start + 90].replace("\t", " ")
     return [f"  {number:>5} | {shown}", f"        | {' ' * (column - 1 - start)}^"]
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text)

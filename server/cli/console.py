@@ -10,6 +10,7 @@ from rich.markup import escape
 from ragflow_lg.plan import Plan
 from ragflow_lg.runner import Run
 from ragflow_lg.wire import Message, MessageEnd, NodeFinished, NodeStarted, WireEvent
+from server.cli.terminal import printable
 
 __all__ = ["show"]
 
@@ -40,7 +41,7 @@ class _View:
     def say(self, text: str) -> None:
         """Write a line of progress, below whatever is being written."""
         self._end_line()
-        self._progress.print(text, soft_wrap=True)
+        self._progress.print(printable(text), soft_wrap=True)
 
     def take(self, event: WireEvent) -> None:
         """Show an event."""
@@ -59,7 +60,7 @@ class _View:
                 self._is_thinking = (self._is_thinking or event.start_to_think) and not event.end_to_think
                 if event.content:
                     style = "dim italic" if self._is_thinking else None
-                    self._answer.print(_safe(event.content), end="", style=style, markup=False, soft_wrap=True)
+                    self._answer.print(printable(event.content), end="", style=style, markup=False, soft_wrap=True)
                     self._is_line_open = not event.content.endswith("\n")
             case MessageEnd():
                 self._end_line()
@@ -74,8 +75,3 @@ class _View:
         if self._is_line_open:
             self._answer.print()
             self._is_line_open = False
-
-
-def _safe(text: str) -> str:
-    """Leave out what would steer the terminal."""
-    return "".join(c for c in text if c.isprintable() or c in "\n\t")

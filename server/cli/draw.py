@@ -26,32 +26,41 @@ class Format(StrEnum):
 
 def draw(
     file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
-    format: Annotated[Format, typer.Option("--format", "-f", help="Kind of picture.")] = Format.ASCII,
+    format: Annotated[
+        Format | None, typer.Option("--format", "-f", help="Kind of picture. Default: as the output file is called.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write; without it the picture is printed.")
     ] = None,
 ) -> None:
     """Draw a canvas: real titles, dashed edges where the way depends on the run, boxes round loops.
 
-    Example: ragflow-lg draw my_canvas.json --format svg -o my_canvas.svg
+    Example: ragflow-lg draw my_canvas.json -o my_canvas.svg
     """
     from server.drawing import to_mermaid, to_png, to_svg, to_text_drawing
 
     plan, diagnostics, _ = check_file(file)
     if plan is None:
         raise CompileError(diagnostics)
-    if format is Format.PNG:
+    kind = format or _kind_of(output)
+    if kind is Format.PNG:
         picture = to_png(plan)
     else:
-        make = {Format.MERMAID: to_mermaid, Format.SVG: to_svg, Format.ASCII: to_text_drawing}[format]
+        make = {Format.MERMAID: to_mermaid, Format.SVG: to_svg, Format.ASCII: to_text_drawing}[kind]
         picture = make(plan).encode("utf-8", "replace")
     if output is not None:
         try:
             output.write_bytes(picture)
         except OSError as error:
             raise typer.BadParameter(f"{str(output)!r} cannot be written: {error.strerror}.") from None
-    elif format is Format.PNG and sys.stdout.isatty():
+    elif kind is Format.PNG and sys.stdout.isatty():
         raise typer.BadParameter("A PNG is no text; name a file with --output.")
     else:
         sys.stdout.buffer.write(picture)
         sys.stdout.buffer.flush()
+
+
+def _kind_of(output: Path | None) -> Format:
+    """Give the kind of picture that a file's name asks for, else text."""
+    kinds = {".svg": Format.SVG, ".png": Format.PNG, ".mmd": Format.MERMAID, ".mermaid": Format.MERMAID}
+    return kinds.get(output.suffix.lower(), Format.ASCII) if output else Format.ASCII

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from server.cli.terminal import printable
+
 if TYPE_CHECKING:
     from ragflow_lg.compiled import CompiledCanvas
     from ragflow_lg.runner import Run
@@ -66,6 +68,8 @@ def run(
     from server.library import load_canvas
     from server.settings import load_settings
 
+    if checkpoint and not session:
+        raise typer.BadParameter("It keeps sessions; name one with --session.", param_hint="--checkpoint")
     loaded = load_settings(settings)
     canvas = load_canvas(file)
     text = sys.stdin.read().strip() if query == "-" else query
@@ -136,9 +140,10 @@ async def _play(
         try:
             await (show(canvas.plan, turn) if is_pretty else _write_lines(turn))
         except RunError as error:
-            sys.stderr.write(f"ragflow-lg: {error}\n")
+            sys.stderr.write(printable(f"ragflow-lg: {error}\n"))
         if turn.status == "failed" and not is_pretty and turn.error:
-            sys.stderr.write(f"ragflow-lg: {turn.failed_node + ': ' if turn.failed_node else ''}{turn.error}\n")
+            where = f"{turn.failed_node}: " if turn.failed_node else ""
+            sys.stderr.write(printable(f"ragflow-lg: {where}{turn.error}\n"))
         return turn.status
 
 

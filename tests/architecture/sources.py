@@ -76,6 +76,12 @@ def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionD
             yield node
 
 
+def has_code(tree: ast.Module) -> bool:
+    """Tell whether any function of a module does something; Protocols and plain records do not."""
+    statements = [statement for function in functions(tree) for statement in function.body]
+    return any(not isinstance(s, ast.Expr) or not isinstance(s.value, ast.Constant) for s in statements)
+
+
 def literals(tree: ast.Module) -> Iterator[ast.Constant]:
     """Go through all string constants but docstrings."""
     documentation = {

@@ -20,6 +20,7 @@ from ragflow_lg.refs import ReferenceScope
 from ragflow_lg.registry import Registry
 from ragflow_lg.spec import ComponentParams, ComponentSpec, Kind, Route, Shown
 from tests.architecture.sources import ROOT
+from tests.fakes.run import run_component
 
 CATALOG = load_catalog()
 SPECS = list(CATALOG)
@@ -179,6 +180,14 @@ def test_hostile_params_are_refused_or_understood(spec: ComponentSpec[Any]) -> N
             except ValidationError:
                 continue
             ask_everything(spec, params)
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if not spec.is_ready], ids=lambda spec: spec.name)
+async def test_one_that_is_not_ready_refuses_to_run(spec: ComponentSpec[Any]) -> None:
+    if defaults(spec) is None:
+        return
+    result = await run_component(spec)
+    assert spec.name in (result.error or "")
 
 
 def ask_everything(spec: ComponentSpec[Any], params: ComponentParams) -> None:

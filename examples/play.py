@@ -1,0 +1,29 @@
+"""Play the first example with the demo model: its drawing, its events, its answer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLE = Path(__file__).with_name("customer_service_router.json")
+QUESTION = "Where is my parcel?"
+
+
+def main() -> int:
+    """Run the three commands that a newcomer would."""
+    for title, arguments in (
+        (f"The canvas {EXAMPLE.name}, drawn", ["draw", str(EXAMPLE)]),
+        (f"Running it: {QUESTION!r}", ["run", str(EXAMPLE), QUESTION, "--model", "demo", "--events", "pretty"]),
+    ):
+        sys.stdout.write(f"\n== {title}\n\n")
+        sys.stdout.flush()
+        code = subprocess.run([sys.executable, "-m", "server", *arguments], stderr=subprocess.STDOUT, check=False).returncode
+        if code:
+            return code
+    sys.stdout.write(f"\nNext: .venv/bin/ragflow-lg run examples/{EXAMPLE.name} 'The lamp arrived broken' --model demo\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,20 @@
+"""Text from canvases and models on somebody's terminal."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+__all__ = ["printable", "write_as_utf8"]
+
+
+def printable(text: str) -> str:
+    """Leave out what would steer the terminal; line breaks and tabs stay."""
+    return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
+
+
+def write_as_utf8() -> None:
+    """Let the standard streams take every text, whatever the locale."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="replace")

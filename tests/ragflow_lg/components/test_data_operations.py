@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.components.data_operations import data_operations
+from tests.fakes.run import bind, run_component
+
+
+async def operate(operation: str, *values: Any, **params: Any) -> Any:
+    """Run on the given values, each the value of a variable."""
+    globals_ = {f"env.v{i}": value for i, value in enumerate(values)}
+    result = await run_component(
+        data_operations,
+        {"query": list(globals_), "operations": operation, **params},
+        globals={**globals_, "env.text": "T", "env.list": [1], "env.empty": ""},
+    )
+    return result.error or result.outputs["result"]
+
+
+async def test_only_maps_are_taken() -> None:
+    assert await operate("select_keys", {"a": 1}, '{"a": 2}', [{"a": 3}, "x", [{"a": 4}]], None, select_keys="a") == [
+        {"a": 1},
+        {"a": 3},
+    ]
+
+
+async def test_the_query_may_be_one_text() -> None:
+    assert await operate("select_keys", {"a": 1}, query="{env.v0}", select_keys=["a"]) == [{"a": 1}]
+
+
+async def test_an_unknown_component_is_an_error() -> None:
+    assert await operate("combine", query=["ghost@x"]) == "Can't find variable: 'ghost@x'"
+
+
+@pytest.mark.parametrize("keys", [["a", "c", "z"], "a, c", [{"name": "a"}, "c"]])
+async def test_select_and_remove_keys(keys: Any) -> None:
+    held = {"a": 1, "b": 2, "c": 3}
+    assert await operate("select_keys", held, select_keys=keys) == [{"a": 1, "c": 3}]
+    assert await operate("remove_keys", held, remove_keys=keys) == [{"b": 2}]
+
+
+async def test_rename_keys_moves_them_to_the_end() -> None:
+    names = [
+        {"old_key": " a ", "new_key": "x"},
+        {"old_key": "b", "new_key": "b"},
+        {"old_key": "", "new_key": "y"},
+        {"old_key": "b", "new_key": ""},
+        {"old_key": "none", "new_key": "y"},
+        {"old_key": "x", "new_key": "z"},
+    ]
+    (renamed,) = await operate("rename_keys", {"a": 1, "b": 2}, rename_keys=names)
+    assert list(renamed.items()) == [("b", 2), ("z", 1)]
+
+
+async def test_combine_makes_lists_of_several_values() -> None:
+    own = [1]
+    maps = [{"a": 1, "b": own, "c": "x", "d": [0]}, {"a": 2, "b": 2, "c": ["y"]}, {"a": 3}]
+    assert await operate("combine", *maps) == {"a": [1, 2, 3], "b": [1, 2], "c": ["x", "y"], "d": [0]}
+    assert own == [1]
+
+
+async def test_combining_many_maps_takes_linear_time() -> None:
+    began = time.perf_counter()
+    combined = await operate("combine", [{"a": i} for i in range(50_000)])
+    assert combined["a"] == list(range(50_000))
+    assert time.perf_counter() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ([], [0, 1, 2]),
+        ([{"key": "t", "operator": "=", "value": "ab"}], [0]),
+        ([{"key": "t", "value": "ab"}], [0]),
+        ([{"key": "t", "operator": "!=", "value": "ab"}], [1]),
+        ([{"key": "t", "operator": "contains", "value": "B"}], []),
+        ([{"key": "t", "operator": "start with", "value": "a"}], [0, 1]),
+        ([{"key": "t", "operator": "end with", "value": "c"}], [1]),
+        ([{"key": "b", "operator": "=", "value": "True"}], [0]),
+        ([{"key": "n", "operator": "empty"}], [1]),
+        ([{"key": "u", "value": "{env.text}"}], [2]),
+        ([{"key": "t", "operator": "start with", "value": "a"}, {"key": "n", "value": 1}], [0]),
+    ],
+)
+async def test_filter_values(rules: list[dict[str, Any]], expected: list[int]) -> None:
+    maps = [{"i": 0, "t": "ab", "b": True, "n": 1}, {"i": 1, "t": "ac", "n": None}, {"i": 2, "u": "T"}]
+    assert [held["i"] for held in await operate("filter_values", maps, filter_values=rules)] == expected
+
+
+async def test_append_or_update() -> None:
+    updates = [
+        {"key": " new ", "value": "<{env.text}>"},
+        {"key": "a", "value": "{env.list}"},
+        {"key": "e", "value": "{env.empty}"},
+        {"key": "n", "value": {"raw": 1}},
+        {"key": " ", "value": "x"},
+    ]
+    assert await operate("append_or_update", [{"a": 1, "b": 2}], updates=updates) == [
+        {"a": [1], "b": 2, "new": "<T>", "e": "", "n": {"raw": 1}}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("True", True),
+        ("true", True),
+        ("null", None),
+        ("None", None),
+        ("none", "none"),
+        ("TRUE", "TRUE"),
+        (" 12 ", 12),
+        ("-3", -3),
+        ("+3", 3),
+        ("1.5", 1.5),
+        ("1.2.3", "1.2.3"),
+        ("007", "007"),
+        ("(1, 2)", [1, 2]),
+        ('{"a": true}', {"a": True}),
+        ("{'a': 'b'}", {"a": "b"}),
+        ("[1, [2]]", [1, [2]]),
+        ("'quoted'", "quoted"),
+        ("[1", "[1"),
+        ("(open('x'))", "(open('x'))"),
+        ("text", "text"),
+        ("", ""),
+        ("9" * 5000, "9" * 5000),
+        ("[" * 500 + "]" * 500, "[" * 500 + "]" * 500),
+        ("[" + "-" * 90_000 + "1]", "[" + "-" * 90_000 + "1]"),
+        ("(" + "1+" * 40_000 + "1)", "(" + "1+" * 40_000 + "1)"),
+        ("('" + "x" * 100_000 + "')", "('" + "x" * 100_000 + "')"),
+        (5, 5),
+        (None, None),
+    ],
+)
+async def test_literal_eval(text: Any, expected: Any) -> None:
+    assert await operate("literal_eval", {"v": [text]}) == [{"v": [expected]}]
+
+
+async def test_literal_eval_does_not_go_deeper_than_values_may() -> None:
+    value: Any = "1"
+    for _ in range(80):
+        value = [value]
+    assert "nested deeper" in await operate("literal_eval", {"v": value})
+
+
+@pytest.mark.parametrize(
+    ("params", "place"),
+    [
+        ({"operations": "sort"}, ("operations",)),
+        ({"query": ["no reference"]}, ("query", 0)),
+        ({"filter_values": [{"key": "a", "operator": ">"}]}, ("filter_values", 0, "operator")),
+        ({"select_keys": [{}]}, ("select_keys", 0)),
+        ({"remove_keys": 5}, ("remove_keys",)),
+    ],
+)
+def test_wrong_params_are_told_by_their_place(params: dict[str, Any], place: tuple[str | int, ...]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        bind(data_operations, params)
+    assert caught.value.errors()[0]["loc"] == place

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from ragflow_lg.components.list_operations import list_operations
+from tests.fakes.run import bind, run_component
+
+
+async def operate(values: Any, operation: str, **params: Any) -> Any:
+    result = await run_component(
+        list_operations,
+        {"query": "env.v", "operations": operation, **params},
+        globals={"env.v": values, "env.wanted": "b"},
+    )
+    return result.error or result.outputs["result"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "n", "expected"),
+    [
+        ("nth", 1, [1]),
+        ("nth", "3", [3]),
+        ("nth", -1, [3]),
+        ("nth", -3, [1]),
+        ("nth", 0, []),
+        ("nth", 4, []),
+        ("nth", -4, []),
+        ("", 2, [2]),
+        ("head", 2, [1, 2]),
+        ("topN", 2, [1, 2]),
+        ("TOPN", 9, [1, 2, 3]),
+        ("head", 0, []),
+        ("head", -1, []),
+        ("tail", 2, [2, 3]),
+        ("tail", 9, [1, 2, 3]),
+        ("tail", "junk", []),
+        ("tail", "inf", []),
+    ],
+)
+async def test_picking(operation: str, n: Any, expected: list[int]) -> None:
+    assert await operate([1, 2, 3], operation, n=n) == expected
+
+
+@pytest.mark.parametrize(
+    ("operation", "n"), [("nth", 0), ("nth", 4), ("nth", -4), ("head", 0), ("head", 4), ("tail", 4)]
+)
+async def test_strict_refuses_what_is_not_there(operation: str, n: int) -> None:
+    assert await operate([1, 2, 3], operation, n=n, strict="Yes") == f"n is {n}, but the list has 3 item(s)."
+    assert await operate([1, 2, 3], operation, n=3, strict=True) != []
+
+
+async def test_first_and_last_are_outputs() -> None:
+    params = {"query": "{env.v}", "operations": "head", "n": 2}
+    some = await run_component(list_operations, params, globals={"env.v": [1, 2, 3]})
+    assert some.outputs == {"result": [1, 2], "first": 1, "last": 2}
+    none = await run_component(list_operations, params, globals={"env.v": []})
+    assert none.outputs == {"result": [], "first": None, "last": None}
+
+
+@pytest.mark.parametrize("value", ["text", {"a": 1}, None, 5])
+async def test_anything_but_a_list_is_an_error(value: Any) -> None:
+    assert await operate(value, "head") == "The input of List Operations should be an array."
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "expected"),
+    [
+        ("=", "b", ["b"]),
+        ("==", "{env.wanted}", ["b"]),
+        (None, "b", ["b"]),
+        ("≠", "b", ["ab", None, 1, True, ["b"]]),
+        ("contains", "b", ["ab", "b", ["b"]]),
+        ("not contains", "b", [None, 1, True]),
+        ("start with", "a", ["ab"]),
+        ("end with", "b", ["ab", "b"]),
+        ("empty", "", [None]),
+        ("not empty", "", ["ab", "b", 1, True, ["b"]]),
+        ("=", 1, [1]),
+        ("=", True, [True]),
+    ],
+)
+async def test_filter(operator: Any, value: Any, expected: list[Any]) -> None:
+    values = ["ab", "b", None, 1, True, ["b"]]
+    assert await operate(values, "filter", filter={"operator": operator, "value": value}) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "params", "expected"),
+    [
+        ([3, 1.5, 2], {}, [1.5, 2, 3]),
+        ([3, 1, 2], {"sort_method": "desc"}, [3, 2, 1]),
+        (["b", 2, None, [1], {"a": 1}, "a"], {}, [None, 2, "a", "b", [1], {"a": 1}]),
+        ([{"n": 10}, {"n": 9}], {}, [{"n": 9}, {"n": 10}]),
+        ([{"b": 1, "a": 2}, {"a": 1, "b": 9}], {}, [{"a": 1, "b": 9}, {"b": 1, "a": 2}]),
+        (
+            [{"a": 1, "b": 2}, {"a": 1, "b": 1}, {"b": 0}],
+            {"sort_by": "a, b"},
+            [{"b": 0}, {"a": 1, "b": 1}, {"a": 1, "b": 2}],
+        ),
+        (
+            [{"a": 1, "i": 0}, {"a": 1, "i": 1}],
+            {"sort_by": ["a"], "sort_method": "desc"},
+            [{"a": 1, "i": 0}, {"a": 1, "i": 1}],
+        ),
+    ],
+)
+async def test_sort(values: list[Any], params: dict[str, Any], expected: list[Any]) -> None:
+    assert await operate(values, "sort", **params) == expected
+
+
+async def test_the_list_that_was_read_stays_as_it_was() -> None:
+    values = [3, 1, 2]
+    assert await operate(values, "sort") == [1, 2, 3]
+    assert values == [3, 1, 2]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(-9, 9) | st.text("ab", max_size=2),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=5,
+)
+
+
+@settings(deadline=None)
+@given(st.lists(json_values, max_size=6), st.randoms(use_true_random=False), st.sampled_from(["", "a", "b,a"]))
+def test_sort_is_a_total_order(values: list[Any], random: Any, sort_by: str) -> None:
+    shuffled = random.sample(values, len(values))
+
+    def ordered(items: list[Any]) -> list[Any]:
+        return asyncio.run(operate(items, "sort", sort_by=sort_by))
+
+    result = ordered(values)
+    assert ordered(result) == result
+    if not sort_by:
+        assert ordered(shuffled) == result
+    for left, right in pairwise(result):
+        assert ordered([left, right]) == [left, right]
+
+
+async def test_drop_duplicates_tells_booleans_from_numbers() -> None:
+    values = [1, 1.0, True, "1", {"a": 1, "b": [2]}, {"b": [2.0], "a": 1}, None, None, True]
+    assert await operate(values, "drop_duplicates") == [1, True, "1", {"a": 1, "b": [2]}, None]
+
+
+@pytest.mark.parametrize(
+    ("params", "place"),
+    [
+        ({}, ("query",)),
+        ({"query": ""}, ("query",)),
+        ({"query": "env.v", "operations": "Head"}, ("operations",)),
+        ({"query": "env.v", "sort_method": "up"}, ("sort_method",)),
+        ({"query": "env.v", "sort_by": 5}, ("sort_by",)),
+        ({"query": "env.v", "filter": {"operator": "like"}}, ("filter", "operator")),
+    ],
+)
+def test_wrong_params_are_told_by_their_place(params: dict[str, Any], place: tuple[str, ...]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        bind(list_operations, params)
+    assert caught.value.errors()[0]["loc"] == place

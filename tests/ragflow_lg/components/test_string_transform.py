@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.components.string_transform import string_transform
+from ragflow_lg.values import MAX_ITEMS
+from tests.fakes.run import bind, run_component
+
+
+async def split(value: Any, **params: Any) -> Any:
+    result = await run_component(
+        string_transform, {"method": "split", "split_ref": "env.v", **params}, globals={"env.v": value}
+    )
+    return result.error or result.outputs["result"]
+
+
+async def merged(script: str, value: Any, **params: Any) -> Any:
+    result = await run_component(
+        string_transform, {"method": "merge", "script": script, **params}, outputs={"n": {"v": value}}
+    )
+    return result.error or result.outputs["result"]
+
+
+@pytest.mark.parametrize(
+    ("value", "delimiters", "expected"),
+    [
+        ("a,b;c,,d", [",", ";"], ["a", "b", "c", "", "d"]),
+        ("", [","], [""]),
+        (None, [","], [""]),
+        ("a.*b|c", [".*", "|"], ["a", "b", "c"]),
+        ("a b", " ", ["a", "b"]),
+        ("abc", [""], ["abc"]),
+    ],
+)
+async def test_split(value: Any, delimiters: Any, expected: list[str]) -> None:
+    assert await split(value, delimiters=delimiters) == expected
+
+
+@pytest.mark.parametrize("value", [5, ["a"], {"a": 1}, True])
+async def test_only_text_is_split(value: Any) -> None:
+    assert "is not a text" in await split(value)
+
+
+async def test_nothing_to_split_is_an_empty_text() -> None:
+    assert await split("x", split_ref="") == [""]
+
+
+async def test_a_text_of_too_many_pieces_is_refused() -> None:
+    assert "entries" in await split("," * (MAX_ITEMS + 9))
+
+
+@pytest.mark.parametrize(
+    ("script", "value", "expected"),
+    [
+        ("<{n@v}>", "x", "<x>"),
+        ("a {n@v} b", None, "a  b"),
+        ("{n@v}", ["a", 1, None, {"b": True}], 'a,1,,{"b": true}'),
+        ("{n@v}", [], ""),
+        ("{n@v}", {"a": [1.0, "ü"]}, '{"a": [1.0, "ü"]}'),
+        ("{n@v}{n@v}", "{n@v}", "{n@v}{n@v}"),
+        ("{% for p in {n@v}.split(',') %}[{{ p }}]{% endfor %}", ["a", "b"], "[a][b]"),
+        ("{n@v} {% if %}", "x", "x {% if %}"),
+        ("", "x", ""),
+    ],
+)
+async def test_merge(script: str, value: Any, expected: str) -> None:
+    assert await merged(script, value) == expected
+
+
+async def test_lists_are_joined_by_the_first_delimiter() -> None:
+    assert await merged("{n@v}", ["a", "b"], delimiters=[" & ", ","]) == "a & b"
+    assert await merged("{n@v}", ["a", "b"], delimiters=[""]) == '["a", "b"]'
+
+
+def test_lint_tells_of_what_cannot_work() -> None:
+    broken = bind(string_transform, {"method": "merge", "script": "{% if %}"})
+    assert [(f.code, f.path) for f in string_transform.lint(broken)] == [("template-invalid", ("script",))]
+    blank = bind(string_transform, {})
+    assert [(f.code, f.path) for f in string_transform.lint(blank)] == [("params-invalid", ("split_ref",))]
+    assert not list(string_transform.lint(bind(string_transform, {"method": "merge", "script": "{{ 1 }}"})))
+
+
+@pytest.mark.parametrize("params", [{"method": "cut"}, {"delimiters": []}, {"split_ref": "a b"}])
+def test_wrong_params_are_refused(params: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        bind(string_transform, params)

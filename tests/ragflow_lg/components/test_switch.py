@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.components.switch import switch
+from ragflow_lg.spec import Route
+from tests.fakes.run import bind, run_component
+
+
+def case(*items: tuple[str, str, Any], to: Any = "yes", logical: str | None = "and") -> dict[str, Any]:
+    tests = [{"cpn_id": ref, "operator": operator, "value": value} for ref, operator, value in items]
+    return {"logical_operator": logical, "items": tests, "to": to}
+
+
+async def chosen(*cases: dict[str, Any], **globals_: Any) -> list[str]:
+    result = await run_component(
+        switch,
+        {"conditions": list(cases), "end_cpn_ids": ["no"]},
+        outputs={"a": {"x": 5, "items": [1, 2]}},
+        globals={f"env.{name}": value for name, value in globals_.items()},
+    )
+    assert result.error is None
+    assert list(result.targets) == result.outputs["_next"]
+    return result.outputs["_next"]
+
+
+async def test_the_first_case_that_holds_wins() -> None:
+    assert await chosen(
+        case(("a@x", "<", "5"), to=["one"]), case(("a@x", "=", "5"), to=["two", "too"]), case(("a@x", "=", 5))
+    ) == [
+        "two",
+        "too",
+    ]
+
+
+async def test_without_a_case_else_is_taken() -> None:
+    assert await chosen(case(("a@x", ">", "5"))) == ["no"]
+
+
+@pytest.mark.parametrize(
+    ("logical", "first", "second", "expected"),
+    [
+        ("and", "5", "6", ["no"]),
+        ("and", "5", "5", ["yes"]),
+        (None, "5", "6", ["no"]),
+        ("AND", "5", "6", ["no"]),
+        ("or", "5", "6", ["yes"]),
+        ("xor", "5", "6", ["yes"]),
+        ("or", "6", "6", ["no"]),
+    ],
+)
+async def test_items_are_joined(logical: str | None, first: str, second: str, expected: list[str]) -> None:
+    assert await chosen(case(("a@x", "=", first), ("{ a@x }", "=", second), logical=logical)) == expected
+
+
+async def test_a_blank_row_is_skipped_and_alone_never_matches() -> None:
+    assert await chosen(case(("", "", None)), case(("", "?", ""), ("a@x", "=", "5"))) == ["yes"]
+    assert await chosen(case(("", "=", "")), case()) == ["no"]
+
+
+async def test_a_literal_may_hold_references() -> None:
+    assert await chosen(case(("a@x", "=", "{env.five}")), five=5) == ["yes"]
+    assert await chosen(case(("env.text", "=", "<{a@x}>")), text="<5>") == ["yes"]
+    assert await chosen(case(("a@items", "=", [1, 2]))) == ["yes"]
+
+
+async def test_what_was_read_is_recorded() -> None:
+    params = {"conditions": [case(("a@x", "=", "{env.n}"))], "end_cpn_ids": "no"}
+    result = await run_component(switch, params, outputs={"a": {"x": 5}}, globals={"env.n": 5})
+    assert result.inputs == {"a@x": 5, "env.n": 5}
+    assert result.outputs == {"_next": ["yes"], "next": [""]}
+
+
+async def test_an_unknown_component_is_an_error() -> None:
+    result = await run_component(switch, {"conditions": [case(("ghost@x", "=", "1"))], "end_cpn_ids": ["no"]})
+    assert result.error == "Can't find variable: 'ghost@x'"
+
+
+def test_routes_are_named_after_their_place() -> None:
+    params = bind(switch, {"conditions": [case(to="a"), case(to=["b", "c"])], "end_cpn_ids": "d"})
+    assert list(switch.routes(params)) == [
+        Route("Case 1", ("a",), ("conditions", 0, "to")),
+        Route("Case 2", ("b", "c"), ("conditions", 1, "to")),
+        Route("Else", ("d",), ("end_cpn_ids",)),
+    ]
+    assert switch.limit_s(params) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("params", "place"),
+    [
+        ({"conditions": [], "end_cpn_ids": ["x"]}, ("conditions",)),
+        ({"conditions": [case()], "end_cpn_ids": []}, ("end_cpn_ids",)),
+        ({"conditions": [case()]}, ("end_cpn_ids",)),
+        ({"conditions": [case(to=[])], "end_cpn_ids": ["x"]}, ("conditions", 0, "to")),
+        ({"conditions": ["{a@x} > 1"], "end_cpn_ids": ["x"]}, ("conditions", 0)),
+        (
+            {"conditions": [case(("a@x", "about", "1"))], "end_cpn_ids": ["x"]},
+            ("conditions", 0, "items", 0, "operator"),
+        ),
+        ({"conditions": [case(("a b", "=", "1"))], "end_cpn_ids": ["x"]}, ("conditions", 0, "items", 0, "cpn_id")),
+        ({"cases": [{"condition": "{a@x} >> 1", "to": "y"}], "default": "x"}, ("conditions", 0)),
+        ({"cases": "none", "default": "x"}, ("conditions",)),
+    ],
+)
+def test_wrong_params_are_told_by_their_place(params: dict[str, Any], place: tuple[str | int, ...]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        bind(switch, params)
+    assert caught.value.errors()[0]["loc"] == place
+
+
+async def test_simplified_cases_are_read() -> None:
+    params = {
+        "cases": [
+            {"condition": "{a@x} > 5 and {a@x} < 9", "to": ["between"]},
+            {"condition": '{a@x} == 5 or {env.t} == "a and b"', "to": ["either"]},
+        ],
+        "default": ["rest"],
+    }
+    assert (await run_component(switch, params, outputs={"a": {"x": 7}})).targets == ("between",)
+    assert (await run_component(switch, params, outputs={"a": {"x": 1}}, globals={"env.t": "a and b"})).targets == (
+        "either",
+    )
+    assert (await run_component(switch, params, outputs={"a": {"x": 1}})).targets == ("rest",)
+
+
+def test_todays_shape_is_not_rewritten() -> None:
+    assert switch.rewrite is not None
+    params = {"conditions": [case()], "cases": [], "end_cpn_ids": ["x"]}
+    assert switch.rewrite(params) is params

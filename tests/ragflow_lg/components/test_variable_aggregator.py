@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.components.variable_aggregator import variable_aggregator
+from tests.fakes.run import bind, run_component
+
+OUTPUTS = {"a": {"null": None, "text": "", "list": [], "map": {}, "zero": 0, "false": False, "deep": {"k": ["v"]}}}
+
+
+def group(*references: Any, name: str = "g") -> dict[str, Any]:
+    return {"group_name": name, "variables": list(references)}
+
+
+@pytest.mark.parametrize(
+    ("references", "expected"),
+    [
+        (["a@null", "a@text", "a@list", "a@map", "a@missing", "a@zero"], {"g": 0}),
+        (["a@false", "env.x"], {"g": False}),
+        (["ghost@x", "env.nope", "env.x"], {"g": "X"}),
+        (["a@deep.k.0"], {"g": "v"}),
+        ([{"value": "{a@null}"}, {"value": "env.x"}], {"g": "X"}),
+        (["a@null"], {}),
+    ],
+)
+async def test_the_first_value_is_taken(references: list[Any], expected: dict[str, Any]) -> None:
+    result = await run_component(
+        variable_aggregator, {"groups": [group(*references)]}, outputs=OUTPUTS, globals={"env.x": "X"}
+    )
+    assert (result.error, result.outputs) == (None, expected)
+
+
+async def test_each_group_is_an_output() -> None:
+    params = {"groups": [group("env.x", name="one"), group("a@zero", name="two"), group("a@null", name="none")]}
+    result = await run_component(variable_aggregator, params, outputs=OUTPUTS, globals={"env.x": "X"})
+    assert result.outputs == {"one": "X", "two": 0}
+    assert result.inputs == {"env.x": "X", "a@zero": 0, "a@null": None}
+    names = variable_aggregator.output_names(bind(variable_aggregator, params))
+    assert list(names or ()) == ["one", "two", "none"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "place"),
+    [
+        ([], ("groups",)),
+        ([group("env.x", name="")], ("groups", 0, "group_name")),
+        ([group()], ("groups", 0, "variables")),
+        ([group("no reference")], ("groups", 0, "variables", 0)),
+        ([{"group_name": "g", "variables": "env.x"}], ("groups", 0, "variables")),
+    ],
+)
+def test_wrong_params_are_told_by_their_place(groups: Any, place: tuple[str | int, ...]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        bind(variable_aggregator, {"groups": groups})
+    assert caught.value.errors()[0]["loc"] == place

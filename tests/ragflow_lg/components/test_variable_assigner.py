@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.components.variable_assigner import OPERATIONS, Operator, variable_assigner
+from tests.fakes.run import Result, bind, run_component
+
+NOT_LIST = "ERROR:VARIABLE_NOT_LIST"
+NOT_NUMBER = "ERROR:VARIABLE_NOT_NUMBER or PARAMETER_NOT_NUMBER"
+
+
+async def assign(*changes: tuple[Any, ...], **globals_: Any) -> Result:
+    variables = [dict(zip(("variable", "operator", "parameter"), change, strict=False)) for change in changes]
+    return await run_component(
+        variable_assigner,
+        {"variables": variables},
+        outputs={"a": {"n": 1, "list": [1], "map": {"k": 1}}},
+        globals={f"env.{name}": value for name, value in globals_.items()},
+    )
+
+
+def test_every_operator_has_an_operation() -> None:
+    assert set(OPERATIONS) == set(get_args(Operator))
+
+
+@pytest.mark.parametrize(
+    ("value", "operator", "parameter", "expected"),
+    [
+        (1, "overwrite", "a@list", [1]),
+        (1, "overwrite", "{a@map.k}", 1),
+        ("old", "set", "new {a@n}", "new 1"),
+        (None, "set", "{a@list}", "[1]"),
+        ("old", "set", 7, 7),
+        (1, "set", "{a@list}", [1]),
+        (1, "set", "text", "text"),
+        (1, "set", False, False),
+        ([1], "clear", None, []),
+        ("x", "clear", None, ""),
+        ({"a": 1}, "clear", None, {}),
+        (True, "clear", None, False),
+        (3, "clear", None, 0),
+        (1.5, "clear", None, 0.0),
+        (None, "clear", None, None),
+        ([1], "append", "a@n", [1, 1]),
+        (None, "append", "a@map", [{"k": 1}]),
+        ("", "append", "a@n", [1]),
+        ([2], "extend", "a@list", [2, 1]),
+        ([1, 2], "remove_first", None, [2]),
+        ([1, 2], "remove_last", None, [1]),
+        ([], "remove_last", None, []),
+        (None, "remove_first", None, []),
+        (1, "+=", 2, 3),
+        (1, "-=", 2.5, -1.5),
+        (3, "*=", "2", 6),
+        (3, "+=", "0.5", 3.5),
+        (3, "*=", "{a@n}", 3),
+        (3, "/=", 2, 1.5),
+        (2**62, "*=", 4, 2.0**64),
+    ],
+)
+async def test_an_operation(value: Any, operator: str, parameter: Any, expected: Any) -> None:
+    result = await assign(("env.v", operator, parameter), v=value)
+    assert (result.error, result.outputs) == (None, {})
+    assert result.globals == {"env.v": expected}
+    assert type(result.globals["env.v"]) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "operator", "parameter", "code"),
+    [
+        ("x", "append", "a@n", NOT_LIST),
+        ({}, "extend", "a@list", NOT_LIST),
+        (5, "remove_first", None, NOT_LIST),
+        ([1], "extend", "a@n", "ERROR:PARAMETER_NOT_LIST"),
+        (["x"], "append", "a@n", "ERROR:PARAMETER_NOT_LIST_ELEMENT_TYPE"),
+        ([True], "extend", "a@list", "ERROR:PARAMETER_NOT_LIST_ELEMENT_TYPE"),
+        ("1", "+=", 1, NOT_NUMBER),
+        (True, "+=", 1, NOT_NUMBER),
+        (1, "+=", True, NOT_NUMBER),
+        (1, "+=", "one", NOT_NUMBER),
+        (1, "+=", "nan", NOT_NUMBER),
+        (1e308, "*=", 10, NOT_NUMBER),
+        (1, "+=", 10**400, NOT_NUMBER),
+        (1, "/=", 0, "ERROR:DIVIDE_BY_ZERO"),
+    ],
+)
+async def test_an_impossible_change_leaves_the_variable(value: Any, operator: str, parameter: Any, code: str) -> None:
+    result = await assign(("env.v", operator, parameter), ("env.w", "set", "done"), v=value, w="")
+    assert result.error is None
+    assert result.outputs == {"errors": [f"env.v: {code}"]}
+    assert result.globals == {"env.w": "done"}
+
+
+async def test_later_changes_see_earlier_ones() -> None:
+    result = await assign(("env.v", "+=", 1), ("env.v", "*=", 10), ("env.t", "set", "{env.v}"), v=1, t="")
+    assert result.globals == {"env.v": 20, "env.t": "20"}
+
+
+async def test_outputs_of_other_nodes_are_patched_and_lists_copied() -> None:
+    result = await assign(("a@map.deep.k", "set", "x"), ("env.l", "overwrite", "a@list"), ("env.l", "append", "a@n"))
+    assert result.patches == {"a": {"map": {"k": 1, "deep": {"k": "x"}}}}
+    assert result.globals == {"env.l": [1, 1]}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [("", "set", "x"), ("env.v", "", "x"), ("env.v",), ("env.v", "set", None), ("env.v", "+=")],
+)
+async def test_an_incomplete_change_is_an_error(change: tuple[Any, ...]) -> None:
+    assert (await assign(change, v=1)).error == "Variable is not complete."
+
+
+@pytest.mark.parametrize(("operator", "parameter"), [("overwrite", "literal text"), ("append", 5), ("extend", [1])])
+async def test_some_operators_need_a_reference(operator: str, parameter: Any) -> None:
+    result = await assign(("env.v", operator, parameter), v=[])
+    assert result.error == f"{operator} needs a reference, not {str(parameter)!r}."
+
+
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [(("env.v", "set", "{env.v}{env.v}"), "xx"), (("env.v", "extend", "env.v"), [1]), (("env.v", "*=", "{env.v}"), 9)],
+)
+async def test_repeated_doubling_ends_soon(change: tuple[Any, ...], value: Any) -> None:
+    result = await assign(*[change] * 60, v=value)
+    assert result.error or result.outputs["errors"]
+
+
+async def test_variables_that_are_no_list_change_nothing() -> None:
+    result = await run_component(variable_assigner, {"variables": "x"})
+    assert (result.error, result.globals, result.outputs) == (None, {}, {})
+    assert variable_assigner.output_names(bind(variable_assigner, {})) == ("errors",)
+
+
+def test_an_unknown_operator_is_refused_by_its_place() -> None:
+    with pytest.raises(ValidationError) as caught:
+        bind(variable_assigner, {"variables": [{"variable": "env.v", "operator": "**=", "parameter": 1}]})
+    assert caught.value.errors()[0]["loc"] == ("variables", 0, "operator")
+
+
+def test_a_bare_reference_is_known_before_a_run() -> None:
+    params = bind(variable_assigner, {"variables": [{"variable": "env.v", "operator": "append", "parameter": "a@x"}]})
+    assert params.variables[0].parameter.node == "a"

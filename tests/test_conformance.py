@@ -1,0 +1,39 @@
+"""Every conformance case: the project's own ones, and the recorded ones where they are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import FIXTURES, SHARED
+from tests.harness.cases import Case, read_cases
+from tests.harness.conformance import judge
+from tests.harness.deviations import DEVIATIONS
+
+OWN = list(read_cases(FIXTURES / "conformance"))
+RECORDED = list(read_cases(SHARED / "conformance" / "cases"))
+
+
+def play(case: Case) -> None:
+    verdict = judge(case)
+    if verdict.outcome == "skip":
+        pytest.skip(verdict.reason)
+    assert verdict.outcome == "pass", verdict.reason
+
+
+@pytest.mark.parametrize("case", OWN, ids=lambda case: case.id)
+def test_own_case(case: Case) -> None:
+    play(case)
+
+
+@pytest.mark.skipif(not RECORDED, reason="the folder ../shared/conformance is not there")
+@pytest.mark.parametrize("case", RECORDED, ids=lambda case: case.id)
+def test_recorded_case(case: Case) -> None:
+    play(case)
+
+
+def test_every_deviation_is_a_row_of_the_documentation() -> None:
+    rows = (Path(__file__).parents[1] / "docs" / "fidelity.md").read_text(encoding="utf-8")
+    for case, deviation in DEVIATIONS.items():
+        assert f"| {deviation.row} |" in rows, f"{case} deviates by {deviation.row!r}, which docs/fidelity.md does not tell of"

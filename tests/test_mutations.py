@@ -1,0 +1,115 @@
+"""Damaged canvases: whatever is wrong with one, it runs, fails as a run, or gives diagnostics; nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsl_compiler import check_canvas
+from dsl_compiler.lower import lower_plan
+from ragflow_lg.catalog import load_catalog
+from ragflow_lg.errors import RunError
+from ragflow_lg.runner import Runner
+from tests.conftest import FIXTURES
+from tests.fakes.services import fake_services
+from tests.harness.corpus import DemoModels, files_of
+
+COUNT = int(os.environ.get("MUTATIONS", "2000"))
+BATCHES = 20
+LIMIT_S = 20
+JUNK: list[Any] = [None, "", 0, -1, 1e308, True, [], {}, [None], {"a": {"b": []}}, "{sys.query}", "{x@y}", "a" * 5000, "\ud800", 2**80]
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+CATALOG = load_catalog()
+
+
+def seeds() -> list[Any]:
+    paths = [*sorted(EXAMPLES.glob("*.json")), *files_of(FIXTURES / "canvas")]
+    documents: list[Any] = []
+    for path in paths:
+        try:
+            documents.append(json.loads(path.read_text(encoding="utf-8")))
+        except ValueError:
+            continue
+    cases = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((FIXTURES / "conformance").glob("*.json"))]
+    return documents + [case["dsl"] for case in cases]
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Every (holder, key) of a document."""
+    found: list[tuple[Any, Any]] = []
+    stack = [value]
+    while stack:
+        holder = stack.pop()
+        entries = holder.items() if isinstance(holder, dict) else enumerate(holder)
+        for key, entry in entries:
+            found.append((holder, key))
+            if isinstance(entry, dict | list):
+                stack.append(entry)
+    return found
+
+
+def damage(document: Any, chance: random.Random) -> Any:
+    """Give a copy with one to three things wrong."""
+    document = copy.deepcopy(document)
+    for _ in range(chance.randint(1, 3)):
+        spots = places(document)
+        if not spots:
+            return document
+        holder, key = chance.choice(spots)
+        other_holder, other_key = chance.choice(spots)
+        match chance.randrange(6):
+            case 0:
+                del holder[key]
+            case 1:
+                holder[key] = chance.choice(JUNK)
+            case 2:
+                holder[key] = copy.deepcopy(other_holder[other_key])
+            case 3 if isinstance(holder, dict):
+                holder[f"{key}x"] = holder.pop(key)
+            case 4:
+                holder[key] = [holder[key], holder[key]]
+            case _:
+                holder[key] = {"value": holder[key]}
+    return document
+
+
+async def play(document: Any) -> str:
+    plan, diagnostics = check_canvas(document, CATALOG)
+    if plan is None:
+        assert any(d.severity == "error" for d in diagnostics)
+        assert all(d.message and d.code for d in diagnostics)
+        return "refused"
+    run = Runner(lower_plan(plan), fake_services(models=DemoModels())).start("s", {"query": "hello"})
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            async for frame in run:
+                json.dumps(frame.data())
+    except RunError as error:
+        # A cycle that never ends is the one thing that only a run can find out.
+        assert "cycle" in str(error)
+    return run.status
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_a_damaged_canvas_gives_a_result_or_diagnostics(batch: int) -> None:
+    chance = random.Random(f"mutations {batch}")
+    documents = seeds()
+    outcomes = {asyncio.run(play(damage(chance.choice(documents), chance))) for _ in range(COUNT // BATCHES)}
+    assert outcomes <= {"refused", "succeeded", "failed"}
+    assert "refused" in outcomes
+
+
+def test_a_truncated_file_gives_diagnostics() -> None:
+    text = (EXAMPLES / "price_list.json").read_text(encoding="utf-8")
+    for end in range(0, len(text) - 2, 97):
+        plan, diagnostics = check_canvas(text[:end], CATALOG)
+        assert plan is None
+        assert diagnostics[0].code == "json-invalid"
