@@ -6,6 +6,14 @@ UV := $(shell command -v uv 2>/dev/null)
 CASES ?= ../shared/conformance/cases
 DIR ?= ../shared/corpus
 
+# PY=python3.13 make test: set up anew when .venv has another version than the one that was asked for.
+ifneq ($(origin PY),file)
+ifneq ($(shell $(BIN)/python -V 2>&1),$(shell $(PY) -V 2>&1))
+FRESH := --clear
+.PHONY: $(VENV)/.ok
+endif
+endif
+
 .PHONY: run test lint format bench conformance corpus schema clean
 
 run: $(VENV)/.ok
@@ -40,13 +48,13 @@ schema: $(VENV)/.ok
 $(VENV)/.ok: pyproject.toml constraints.txt
 	@$(PY) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "ragflow-lg needs Python 3.11 to 3.13; choose one with PY=python3.12 make …")'
 ifdef UV
-	@test -x $(BIN)/python || $(UV) venv --quiet --python $(PY) $(VENV)
+	@test -z "$(FRESH)" -a -x $(BIN)/python || $(UV) venv --quiet $(FRESH) --python $(PY) $(VENV)
 	@$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e ".[dev]"
 else
-	@test -x $(BIN)/python || $(PY) -m venv $(VENV)
+	@test -z "$(FRESH)" -a -x $(BIN)/python || $(PY) -m venv $(FRESH) $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 endif
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .coverage
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage

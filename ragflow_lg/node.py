@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragflow_lg.context import RunContext, TurnContext
-from ragflow_lg.errors import CANCELLED_TEXT, NodeTimeoutError, RagflowLgError, RunCancelled, UndeclaredTargetError
+from ragflow_lg.errors import (
+    CANCELLED_TEXT,
+    NodeTimeoutError,
+    RagflowLgError,
+    RunCancelled,
+    SettingsError,
+    UndeclaredTargetError,
+)
 from ragflow_lg.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import STREAMED_OUTPUT, Plan, PlanNode
@@ -108,8 +115,8 @@ async def _run(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> Outc
         except Exception as error:
             logger.info("Node %s failed: %s", node.id, error, exc_info=not isinstance(error, RagflowLgError))
             text = str(error) or type(error).__name__
-            if ctx.deltas:
-                break
+            if ctx.deltas or isinstance(error, SettingsError):
+                break  # what was shown stands; and a missing setting stays missing
     return _failed(program, ctx, text)
 
 

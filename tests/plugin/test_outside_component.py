@@ -54,9 +54,7 @@ def test_a_canvas_with_it_is_fine(installed: Path) -> None:
 
 
 def test_it_runs_by_its_alias(installed: Path) -> None:
-    run = ragflow_lg(
-        "run", str(CANVAS), "hello", "--events", "json", "--model", "demo", "--checkpoint", "memory://", path=installed
-    )
+    run = ragflow_lg("run", str(CANVAS), "hello", "--events", "json", "--model", "demo", path=installed)
     assert run.returncode == 0, run.stderr
     frames = [json.loads(line) for line in run.stdout.splitlines()]
     answer = "".join(frame["data"]["content"] for frame in frames if frame["event"] == "message")

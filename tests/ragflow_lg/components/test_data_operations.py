@@ -154,7 +154,7 @@ async def test_literal_eval_does_not_go_deeper_than_values_may() -> None:
         ({"operations": "sort"}, ("operations",)),
         ({"query": ["no reference"]}, ("query", 0)),
         ({"filter_values": [{"key": "a", "operator": ">"}]}, ("filter_values", 0, "operator")),
-        ({"select_keys": [{}]}, ("select_keys", 0)),
+        ({"select_keys": [{"label": "a"}]}, ("select_keys", 0)),
         ({"remove_keys": 5}, ("remove_keys",)),
     ],
 )

@@ -8,7 +8,9 @@ from pydantic import ValidationError
 from ragflow_lg.components.variable_aggregator import variable_aggregator
 from tests.fakes.run import bind, run_component
 
-OUTPUTS = {"a": {"null": None, "text": "", "list": [], "map": {}, "zero": 0, "false": False, "deep": {"k": ["v"]}}}
+OUTPUTS: dict[str, dict[str, Any]] = {
+    "a": {"null": None, "text": "", "list": [], "map": {}, "zero": 0, "false": False, "deep": {"k": ["v"]}}
+}
 
 
 def group(*references: Any, name: str = "g") -> dict[str, Any]:

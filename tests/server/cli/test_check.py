@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.server.cli.command import SUPPORT, invoke
+
+UNKNOWN = """{
+  "components": {
+    "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["Swtch:A"]},
+    "Swtch:A": {"obj": {"component_name": "Swtch", "params": {}}, "downstream": []}
+  }
+}
+"""
+
+
+@pytest.fixture
+def unknown(tmp_path: Path) -> Path:
+    path = tmp_path / "unknown.json"
+    path.write_text(UNKNOWN)
+    return path
+
+
+def test_a_good_canvas() -> None:
+    result = invoke("check", SUPPORT)
+    assert result.exit_code == 0
+    assert "can run (0 errors" in result.stdout
+
+
+def test_a_problem_is_shown_where_it_stands(unknown: Path) -> None:
+    result = invoke("check", unknown)
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith(f"{unknown}:4:")
+    assert "component-unknown" in lines[0]
+    caret = next(i for i, line in enumerate(lines) if line.endswith("^"))
+    assert lines[caret - 1][lines[caret].index("^") :].startswith('"Swtch"')
+    assert "Switch" in result.stdout
+
+
+def test_a_very_long_line_is_cut_round_the_place(tmp_path: Path) -> None:
+    path = tmp_path / "long.json"
+    path.write_text(json.dumps({"padding": "x" * 5000, **json.loads(UNKNOWN)}))
+    lines = invoke("check", path).stdout.splitlines()
+    caret = next(i for i, line in enumerate(lines) if line.endswith("^"))
+    assert len(lines[caret - 1]) < 120
+    assert lines[caret - 1][lines[caret].index("^") :].startswith('"Swtch"')
+
+
+def test_json(unknown: Path) -> None:
+    found = json.loads(invoke("check", SUPPORT, unknown, "--output", "json").stdout)
+    assert [entry["runs"] for entry in found] == [True, False]
+    assert found[1]["diagnostics"][0]["pointer"] == "/components/Swtch:A/obj/component_name"
+
+
+def test_sarif(unknown: Path) -> None:
+    log = json.loads(invoke("check", unknown, "--output", "sarif").stdout)
+    assert log["version"] == "2.1.0"
+    (run,) = log["runs"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert run["results"]
+    for result in run["results"]:
+        assert result["ruleId"] in rules
+        assert result["level"] in ("error", "warning", "note")
+        assert result["message"]["text"]
+        (location,) = result["locations"]
+        assert location["physicalLocation"]["region"]["startLine"] >= 1
+
+
+def test_an_unreadable_file_does_not_hide_the_others(tmp_path: Path, unknown: Path) -> None:
+    result = invoke("check", tmp_path / "none.json", tmp_path, unknown)
+    assert result.exit_code == 2
+    assert result.stderr.count("cannot be read") == 2
+    assert "component-unknown" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff\xfe\x00", b"{", b"[" * 100_000, b"null", b'{"components": 5}', b"\x00"]
+)
+def test_any_file_has_a_verdict(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "any.json"
+    path.write_bytes(content)
+    for output in ("text", "json", "sarif"):
+        assert invoke("check", path, "--output", output).exit_code == 1
+
+
+def test_titles_do_not_steer_the_terminal(tmp_path: Path) -> None:
+    document = json.loads(UNKNOWN)
+    document["graph"] = {"nodes": [{"id": "Swtch:A", "data": {"name": "\x1b]0;x\x07\nline"}}], "edges": []}
+    path = tmp_path / "hostile.json"
+    path.write_text(json.dumps(document))
+    assert invoke("check", path).stdout.replace("\n", "").isprintable()

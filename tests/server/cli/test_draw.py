@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.errors import CompileError
+from tests.server.cli.command import ROOT, SUPPORT, invoke
+
+
+def test_a_terminal_gets_lines_of_text() -> None:
+    drawn = invoke("draw", SUPPORT).stdout
+    assert drawn == (SUPPORT.parent / "support.ascii.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("kind", "beginning"), [("mermaid", "flowchart LR"), ("svg", "<svg "), ("ascii", "Start")])
+def test_each_kind_by_name(kind: str, beginning: str) -> None:
+    assert invoke("draw", SUPPORT, "--format", kind).stdout.startswith(beginning)
+
+
+@pytest.mark.parametrize(
+    ("name", "beginning"), [("a.svg", b"<svg "), ("a.mmd", b"flowchart"), ("a.PNG", b"\x89PNG"), ("a.txt", b"Start")]
+)
+def test_the_file_name_tells_the_kind(tmp_path: Path, name: str, beginning: bytes) -> None:
+    result = invoke("draw", SUPPORT, "-o", tmp_path / name)
+    assert result.exit_code == 0
+    assert (tmp_path / name).read_bytes().startswith(beginning)
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    result = invoke("draw", SUPPORT, "-o", tmp_path / "none" / "a.svg")
+    assert result.exit_code == 2
+    assert "cannot be written" in result.stderr
+
+
+def test_what_cannot_run_is_not_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text("{}")
+    assert isinstance(invoke("draw", path).exception, CompileError)
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.json")), ids=lambda path: path.stem)
+def test_every_example_is_drawn(example: Path) -> None:
+    for kind in ("mermaid", "svg", "ascii"):
+        assert invoke("draw", example, "--format", kind).exit_code == 0

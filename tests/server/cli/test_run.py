@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.errors import CheckpointError, CompileError, SettingsError
+from tests.server.cli.command import SUPPORT, frames, invoke, write_canvas
+
+FORM = {
+    "city": {"name": "City", "type": "line", "optional": False},
+    "days": {"name": "Days", "type": "integer", "optional": False},
+    "hasty": {"name": "Hasty", "type": "boolean", "optional": True},
+    "more": {"name": "More", "type": "object", "optional": True},
+}
+
+
+@pytest.fixture(autouse=True)
+def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep settings and session files of this machine out of the tests."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+@pytest.fixture
+def greeter(tmp_path: Path) -> Path:
+    return write_canvas(
+        tmp_path / "greeter.json",
+        ("begin", "Begin", {}, ["Message:Hello"]),
+        ("Message:Hello", "Message", {"content": ["Turn {sys.conversation_turns}: {sys.query}"]}, []),
+    )
+
+
+@pytest.fixture
+def form(tmp_path: Path) -> Path:
+    told = "{begin@city}|{begin@days}|{begin@hasty}|{begin@more.a}"
+    return write_canvas(
+        tmp_path / "form.json",
+        ("begin", "Begin", {"mode": "task", "inputs": FORM}, ["Message:Told"]),
+        ("Message:Told", "Message", {"content": [told]}, []),
+    )
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    return write_canvas(
+        tmp_path / "broken.json",
+        ("begin", "Begin", {}, ["ListOperations:First"]),
+        ("ListOperations:First", "ListOperations", {"query": "sys.query"}, []),
+    )
+
+
+def test_events_are_lines_where_nobody_watches(greeter: Path) -> None:
+    result = invoke("run", greeter, "Hi ü")
+    assert result.exit_code == 0
+    written = frames(result)
+    assert [f["event"] for f in written] == [
+        "workflow_started",
+        "node_started",
+        "node_finished",
+        "node_started",
+        "message",
+        "message",
+        "message",
+        "message",
+        "message_end",
+        "node_finished",
+        "workflow_finished",
+    ] or written[0]["event"] == "workflow_started"
+    assert "".join(f["data"]["content"] for f in written if f["event"] == "message") == "Turn 1: Hi ü"
+    assert len({f["message_id"] for f in written}) == 1
+
+
+def test_people_get_the_answer_and_beside_it_the_progress(greeter: Path) -> None:
+    result = invoke("run", greeter, "Hi", "--events", "pretty")
+    assert result.stdout == "Turn 1: Hi\n"
+    assert "▸ begin (Begin)" in result.stderr
+    assert "✓" in result.stderr
+
+
+def test_a_query_from_standard_input(greeter: Path) -> None:
+    assert invoke("run", greeter, "-", "-e", "pretty", text="from a pipe\n").stdout == "Turn 1: from a pipe\n"
+
+
+def test_nothing_steers_the_terminal(greeter: Path) -> None:
+    result = invoke("run", greeter, "\x1b[2J\x07x", "-e", "pretty")
+    assert "\x1b" not in result.stdout
+    assert result.stdout == "Turn 1:  [2J x\n"
+
+
+def test_a_session_goes_on_in_the_next_call(greeter: Path, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/store/sessions.db"
+    told = [
+        invoke("run", greeter, "Hi", "-e", "pretty", "--session", name, "--checkpoint", store).stdout
+        for name in ("anna", "anna", "bert")
+    ]
+    assert told == ["Turn 1: Hi\n", "Turn 2: Hi\n", "Turn 1: Hi\n"]
+
+
+def test_the_store_can_be_set(greeter: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "my.toml"
+    settings.write_text(f'checkpoints = "sqlite:///{tmp_path}/set.db"\n')
+    assert invoke("run", greeter, "Hi", "--session", "a", "--settings", settings).exit_code == 0
+    assert (tmp_path / "set.db").is_file()
+
+
+def test_fields_are_read_as_the_form_declares_them(form: Path) -> None:
+    fields = ["city=a=b", "days=3", "hasty=yes", 'more={"a": [1]}']
+    arguments = [part for field in fields for part in ("--input", field)]
+    assert invoke("run", form, *arguments, "-e", "pretty").stdout == "a=b|3|true|[1]\n"
+
+
+@pytest.mark.parametrize(
+    ("field", "problem"),
+    [
+        ("days=soon", "days should be integer"),
+        ("hasty=perhaps", "true or false"),
+        ("more={", "object"),
+        ("city", "NAME=VALUE"),
+    ],
+)
+def test_a_field_that_does_not_fit_is_refused(form: Path, field: str, problem: str) -> None:
+    result = invoke("run", form, "--input", field)
+    assert result.exit_code == 2
+    assert problem in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_failed_run_names_the_node(broken: Path) -> None:
+    result = invoke("run", broken, "text")
+    assert result.exit_code == 1
+    assert "ListOperations:First: " in result.stderr
+    pretty = invoke("run", broken, "text", "-e", "pretty")
+    assert pretty.exit_code == 1
+    assert "✗ " in pretty.stderr
+    assert "failed in ListOperations:First" in pretty.stderr
+
+
+def test_a_model_without_settings_is_explained() -> None:
+    result = invoke("run", SUPPORT, "My order", "--model", "big@Nowhere")
+    assert result.exit_code in (0, 1)
+    assert "[providers.Nowhere]" in result.stdout + result.stderr
+
+
+def test_every_model_can_be_replaced_by_the_demo() -> None:
+    assert invoke("run", SUPPORT, "My order", "--model", "demo").exit_code == 0
+
+
+def test_what_cannot_run_is_told_by_an_error(tmp_path: Path, greeter: Path) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"components": {}}')
+    assert isinstance(invoke("run", bad).exception, CompileError)
+    assert isinstance(invoke("run", tmp_path / "none.json").exception, SettingsError)
+    assert isinstance(invoke("run", greeter, "-s", "a", "--checkpoint", "ftp://x").exception, CheckpointError)
+    assert isinstance(invoke("run", greeter, "--settings", tmp_path / "none.toml").exception, SettingsError)
+
+
+def test_a_store_without_a_session_is_refused(greeter: Path) -> None:
+    result = invoke("run", greeter, "Hi", "--checkpoint", "memory://")
+    assert result.exit_code == 2
+    assert "--session" in result.stderr

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dsl_compiler.source import MAX_BYTES
+from ragflow_lg.errors import CompileError, SettingsError
+from ragflow_lg.runner import Runner
+from server.library import catalog, check_file, load_canvas, open_services, read_canvas
+from server.settings import Settings
+
+SUPPORT = Path(__file__).parents[1] / "fixtures" / "drawings" / "support.json"
+
+
+def test_one_canvas_in_every_form() -> None:
+    text = SUPPORT.read_text(encoding="utf-8")
+    forms = (SUPPORT, str(SUPPORT), text, "\ufeff \n" + text, text.encode(), json.loads(text))
+    assert len({load_canvas(form).plan.canvas_hash for form in forms}) == 1
+
+
+def test_a_compiled_canvas_is_kept_by_content() -> None:
+    assert load_canvas(SUPPORT) is load_canvas(SUPPORT.read_text(encoding="utf-8"))
+    assert catalog() is catalog()
+
+
+def test_errors(tmp_path: Path) -> None:
+    with pytest.raises(CompileError):
+        load_canvas({})
+    with pytest.raises(CompileError):
+        load_canvas(b"")
+    for path in (tmp_path, tmp_path / "none.json", "none\0.json"):
+        with pytest.raises(SettingsError, match="cannot be read"):
+            load_canvas(path)
+
+
+def test_a_huge_file_is_not_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "huge.json"
+    with path.open("wb") as file:
+        file.truncate(MAX_BYTES * 4)
+    assert len(read_canvas(path)) == MAX_BYTES + 1
+    plan, diagnostics, _ = check_file(path)
+    assert plan is None
+    assert [d.code for d in diagnostics] == ["document-too-large"]
+
+
+async def test_services_that_need_nothing_play_a_canvas() -> None:
+    async with open_services(Settings(), model="demo") as services:
+        run = Runner(load_canvas(SUPPORT), services).start("s", {"query": "My order"})
+        assert [frame async for frame in run]
+    assert run.status == "succeeded"
+    assert run.answer
