@@ -66,7 +66,10 @@ def read_canvas(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise SettingsError(f"{str(path)!r} cannot be read: {(error.strerror or str(error)).lower()}.") from None
+        reason = (error.strerror or str(error)).lower()
+    except ValueError as error:  # a path that no system has
+        reason = str(error)
+    raise SettingsError(f"{str(path)!r} cannot be read: {reason}.")
 
 
 @lru_cache(maxsize=64)

@@ -17,7 +17,7 @@ __all__ = ["show"]
 
 async def show(plan: Plan, turn: Run) -> None:
     """Play a turn: progress on standard error, the answer on standard output."""
-    view = _View(plan)
+    view = _View()
     async for event in turn:
         view.take(event)
     view.close()
@@ -31,8 +31,7 @@ async def show(plan: Plan, turn: Run) -> None:
 class _View:
     """What is on the screen."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self) -> None:
         self._progress = Console(stderr=True, highlight=False)
         self._answer = Console(file=sys.stdout, highlight=False)
         self._is_thinking = False
@@ -57,6 +56,8 @@ class _View:
                 else:
                     self.say(f"[dim]✓ {name} ({event.elapsed_time:.2f} s)[/]")
             case Message():
+                if event.end_to_think:
+                    self._end_line()
                 self._is_thinking = (self._is_thinking or event.start_to_think) and not event.end_to_think
                 if event.content:
                     style = "dim italic" if self._is_thinking else None

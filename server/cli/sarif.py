@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from urllib.parse import quote
 
 from ragflow_lg.diagnostics import CODES, Diagnostic
 
@@ -26,6 +27,7 @@ def to_sarif(found: Iterable[tuple[Path, tuple[Diagnostic, ...]]]) -> str:
 
 
 def _result(path: Path, diagnostic: Diagnostic) -> dict[str, object]:
+    uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
     region = {"startLine": max(diagnostic.line, 1), "startColumn": max(diagnostic.column, 1)}
     return {
         "ruleId": diagnostic.code,
@@ -33,7 +35,7 @@ def _result(path: Path, diagnostic: Diagnostic) -> dict[str, object]:
         "message": {"text": f"{diagnostic.message} {diagnostic.hint}".strip()},
         "locations": [
             {
-                "physicalLocation": {"artifactLocation": {"uri": path.as_posix()}, "region": region},
+                "physicalLocation": {"artifactLocation": {"uri": uri}, "region": region},
                 "logicalLocations": [{"fullyQualifiedName": diagnostic.pointer or "/"}],
             }
         ],

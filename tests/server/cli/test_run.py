@@ -54,19 +54,9 @@ def test_events_are_lines_where_nobody_watches(greeter: Path) -> None:
     result = invoke("run", greeter, "Hi ü")
     assert result.exit_code == 0
     written = frames(result)
-    assert [f["event"] for f in written] == [
-        "workflow_started",
-        "node_started",
-        "node_finished",
-        "node_started",
-        "message",
-        "message",
-        "message",
-        "message",
-        "message_end",
-        "node_finished",
-        "workflow_finished",
-    ] or written[0]["event"] == "workflow_started"
+    names = [f["event"] for f in written]
+    assert names[:3] == ["workflow_started", "node_started", "node_finished"]
+    assert names[-3:] == ["message_end", "node_finished", "workflow_finished"]
     assert "".join(f["data"]["content"] for f in written if f["event"] == "message") == "Turn 1: Hi ü"
     assert len({f["message_id"] for f in written}) == 1
 

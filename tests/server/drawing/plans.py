@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dsl_compiler import check_canvas
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.plan import Plan
+from ragflow_lg.ids import NodeId
+from ragflow_lg.plan import Plan, Region
 
 DRAWINGS = Path(__file__).parents[2] / "fixtures" / "drawings"
 CATALOG = load_catalog()
@@ -43,3 +45,15 @@ def _planned(document: Any) -> Plan:
     plan, diagnostics = check_canvas(document, CATALOG)
     assert plan is not None, diagnostics
     return plan
+
+
+def plan_with_region() -> Plan:
+    """A canvas where ``loop`` repeats ``item``, ``first`` and ``second``."""
+    plan = plan_of([("begin", "loop"), ("loop", "end"), ("begin", "item"), ("item", "first"), ("first", "second")])
+    owner, item, first, second = map(NodeId, ("loop", "item", "first", "second"))
+    nodes = {
+        id_: replace(node, parent=owner if id_ in (item, first, second) else None) for id_, node in plan.nodes.items()
+    }
+    begin = NodeId("begin")
+    nodes[begin] = replace(nodes[begin], downstream=(owner,))
+    return replace(plan, nodes=nodes, regions={owner: Region(owner, item, (first, second), (first,))})

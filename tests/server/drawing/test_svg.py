@@ -6,7 +6,7 @@ import pytest
 
 from ragflow_lg.errors import SettingsError
 from server.drawing import to_png, to_svg
-from tests.server.drawing.plans import plan_of, support_plan
+from tests.server.drawing.plans import plan_of, plan_with_region, support_plan
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -61,3 +61,11 @@ def test_a_very_wide_drawing_is_made_smaller() -> None:
     width, height = (int.from_bytes(png[at : at + 4]) for at in (16, 20))
     assert width * height <= 13_000_000
     assert width > 10_000
+
+
+def test_a_region_is_a_box_round_its_body() -> None:
+    rects = [
+        r for r in ElementTree.fromstring(to_svg(plan_with_region())).iter(f"{SVG}rect") if r.get("stroke-dasharray")
+    ]
+    (box,) = rects
+    assert float(box.get("width", 0)) > 4 * 216

@@ -1,0 +1,46 @@
+from tests.fakes.canvas import canvas, found, node, plan_of
+
+
+def test_each_wrong_parameter_is_reported_with_its_place() -> None:
+    document = canvas({"a": node("ListOperations", {"query": "sys.query", "operations": "explode", "max_retries": -1})})
+    pointers = {d.pointer for d in found(document, "params-invalid")}
+    assert pointers == {"/components/a/obj/params/operations", "/components/a/obj/params/max_retries"}
+
+
+def test_a_missing_parameter_is_reported() -> None:
+    (diagnostic,) = found(canvas({"a": node("ListOperations", {})}), "params-invalid")
+    assert "query" in diagnostic.message
+
+
+def test_null_means_not_set() -> None:
+    params = {"content": ["x"], "stream": None, "exception_method": None, "max_retries": None, "inputs": None}
+    assert plan_of(canvas({"a": node("Message", params)})).nodes["a"].params.stream is True
+
+
+def test_unknown_parameters_are_told_of_but_not_those_of_editors() -> None:
+    document = canvas({"a": node("Message", {"content": ["x"], "contnt": 1, "llm_filter": "x"})})
+    assert [d.pointer for d in found(document, "params-unknown")] == ["/components/a/obj/params/contnt"]
+
+
+def test_references_are_collected_with_their_places() -> None:
+    plan = plan_of(canvas({"a": node("Message", {"content": ["{sys.query}", "x {begin@y} {sys.query}"]})}))
+    assert [(r.text, path) for r, path in plan.nodes["a"].references] == [
+        ("sys.query", ("content", 0)),
+        ("begin@y", ("content", 1)),
+        ("sys.query", ("content", 1)),
+    ]
+
+
+def test_aliases_are_references_inside_an_iteration_only() -> None:
+    plan = plan_of(canvas({"a": node("Message", {"content": ["{item}"]})}))
+    assert plan.nodes["a"].references == ()
+
+
+def test_declared_outputs_are_those_of_model_and_document() -> None:
+    params = {"content": ["x"], "outputs": {"extra": {"type": "string", "value": ""}}}
+    assert plan_of(canvas({"a": node("Message", params)})).nodes["a"].outputs == ("content", "downloads", "extra")
+
+
+def test_what_has_no_effect_yet_is_warned_about() -> None:
+    params = {"content": ["x"], "auto_play": True, "output_format": "pdf", "memory_ids": ["m"]}
+    assert len(found(canvas({"a": node("Message", params)}), "params-unsupported")) == 3

@@ -1,0 +1,11 @@
+import pytest
+
+from tests.fakes.canvas import canvas, found, node
+
+
+@pytest.mark.parametrize("name", ["Agent", "agent", "Retrieval", "CodeExec", "TavilySearch", "UserFillUp"])
+def test_a_known_component_that_cannot_run_yet_is_named(name: str) -> None:
+    (diagnostic,) = found(canvas({"a": node(name)}), "component-not-yet")
+    assert diagnostic.severity == "error"
+    assert diagnostic.pointer == "/components/a/obj/component_name"
+    assert not found(canvas({"a": node(name)}), "component-unknown")

@@ -1,0 +1,47 @@
+import pytest
+
+from tests.fakes.canvas import canvas, found, node, switch, text
+
+VARIABLES = {"count": {"name": "count", "type": "number", "value": 0}}
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("{ghost@x}", "reference-unknown-node"),
+        ("{a@resutl}", "reference-unknown-output"),
+        ("{env.cuont}", "reference-unknown-global"),
+        ("{sys.nope}", "reference-unknown-global"),
+    ],
+)
+def test_what_does_not_exist_is_a_warning(script: str, code: str) -> None:
+    document = canvas({"a": text(["b"]), "b": text([], script)}, variables=VARIABLES)
+    (diagnostic,) = found(document, code)
+    assert diagnostic.severity == "warning"
+    assert diagnostic.pointer == "/components/b/obj/params/script"
+
+
+@pytest.mark.parametrize("script", ["{a@result}", "{a@_ERROR}", "{env.count}", "{sys.query}", "{begin@anything}"])
+def test_what_exists_is_fine(script: str) -> None:
+    document = canvas({"a": text(["b"]), "b": text([], script)}, variables=VARIABLES)
+    assert not [d for code in ("unknown-node", "unknown-output", "unknown-global") for d in found(document, f"reference-{code}")]
+
+
+def test_near_names_are_offered() -> None:
+    document = canvas({"a": text(["b"]), "b": text([], "{a@resutl}")})
+    assert "Did you mean result?" in found(document, "reference-unknown-output")[0].hint
+
+
+def test_what_an_assigner_makes_exists() -> None:
+    assigner = node("VariableAssigner", {"variables": [{"variable": "env.new", "operator": "set", "parameter": "1"}]}, ["b"])
+    assert not found(canvas({"a": assigner, "b": text([], "{env.new}")}), "reference-unknown-global")
+
+
+def test_a_node_that_runs_beside_the_reader() -> None:
+    document = canvas({"a": text(), "b": text([], "{a@result}")}, ["a", "b"])
+    assert found(document, "reference-not-upstream")[0].node == "b"
+
+
+def test_a_branch_that_excludes_the_reader() -> None:
+    document = canvas({"s": switch(["a"], ["b"]), "a": text(), "b": text([], "{a@result}")})
+    assert found(document, "reference-excluded")[0].severity == "warning"

@@ -1,0 +1,34 @@
+from tests.fakes.canvas import canvas, plan_of, switch, text
+
+
+def test_a_join_watches_its_predecessors_and_the_routers_before_them() -> None:
+    components = {
+        "s": switch(["a"], ["b"]),
+        "a": text(["j"]),
+        "b": text(["c"]),
+        "c": text(["j"]),
+        "d": text(["j"]),
+        "j": text(),
+    }
+    plan = plan_of(canvas(components, ["s", "d"]))
+    region = plan.joins["j"]
+    assert set(region.predecessors) == {"a", "c", "d"}
+    assert region.watched == {"s", "a", "c", "d"}
+    assert {id_ for id_, node in plan.nodes.items() if node.reports_to == ("j",)} == {"s", "a", "c", "d"}
+
+
+def test_a_node_on_a_cycle_is_no_join() -> None:
+    plan = plan_of(canvas({"a": text(["s"]), "s": switch(["a"], ["end"]), "end": text()}))
+    assert not plan.joins
+
+
+def test_a_join_behind_a_cycle_knows_its_looping_nodes() -> None:
+    components = {"a": text(["s"]), "s": switch(["a"], ["j"]), "b": text(["j"]), "j": text()}
+    assert plan_of(canvas(components, ["a", "b"])).joins["j"].looping == {"a", "s"}
+
+
+def test_nodes_of_a_chain_run_alone_and_siblings_do_not() -> None:
+    chain = plan_of(canvas({"a": text(["b"]), "b": text()}))
+    assert all(node.runs_alone for node in chain.nodes.values())
+    fork = plan_of(canvas({"a": text(["j"]), "b": text(["j"]), "j": text()}, ["a", "b"]))
+    assert {id_ for id_, node in fork.nodes.items() if node.runs_alone} == {"begin", "j"}

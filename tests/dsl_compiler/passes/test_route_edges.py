@@ -1,0 +1,39 @@
+import pytest
+
+from tests.fakes.canvas import canvas, found, node, plan_of, switch, text
+
+
+def test_a_missing_target_beside_one_that_exists_is_left_out() -> None:
+    document = canvas({"a": text(["b", "nowhere"]), "b": text()})
+    assert plan_of(document).nodes["a"].downstream == ("b",)
+    (diagnostic,) = found(document, "target-unknown")
+    assert diagnostic.severity == "warning"
+    assert diagnostic.pointer == "/components/a/downstream"
+
+
+def test_a_missing_target_alone_refuses_the_canvas() -> None:
+    (diagnostic,) = found(canvas({"a": text(["nowhere"])}), "target-unknown")
+    assert diagnostic.severity == "error"
+
+
+def test_a_route_without_any_target_is_an_error() -> None:
+    document = canvas({"s": switch(["gone"], ["a"]), "a": text()})
+    assert found(document, "route-empty")[0].pointer == "/components/s/obj/params/conditions/0/to"
+
+
+def test_a_router_follows_its_routes_and_not_downstream() -> None:
+    router = {**switch(["a"], ["b"]), "downstream": []}
+    assert plan_of(canvas({"s": router, "a": text(), "b": text()})).nodes["s"].targets == ("a", "b")
+
+
+def test_an_edge_back_to_begin_is_left_out() -> None:
+    document = canvas({"a": text(["b", "begin"]), "b": text()})
+    assert plan_of(document).nodes["a"].downstream == ("b",)
+    assert found(document, "target-unknown")[0].severity == "warning"
+
+
+@pytest.mark.parametrize(("method", "targets"), [("goto", ("b", "h")), ("", ("b",)), (None, ("b",))])
+def test_an_exception_target_counts_only_with_a_method(method: str | None, targets: tuple[str, ...]) -> None:
+    params = {"query": "sys.query", "exception_method": method, "exception_goto": ["h"]}
+    document = canvas({"a": node("ListOperations", params, ["b"]), "b": text(), "h": text()})
+    assert plan_of(document).nodes["a"].targets == targets

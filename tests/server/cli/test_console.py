@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.runner import Run, Runner
+from server.cli.console import show
+from server.library import load_canvas
+from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+from tests.server.cli.command import write_canvas
+
+
+def asked(tmp_path: Path, reply: Reply) -> tuple[Runner, Run]:
+    path = write_canvas(
+        tmp_path / "ask.json",
+        ("begin", "Begin", {}, ["LLM:Ask"]),
+        ("LLM:Ask", "LLM", {"llm_id": ""}, ["Message:Say"]),
+        ("Message:Say", "Message", {"content": ["{LLM:Ask@content}"]}, []),
+    )
+    runner = Runner(load_canvas(path), fake_services(models=OneModel(ScriptedModel([reply]))))
+    return runner, runner.start("s", {"query": "Well?"})
+
+
+async def test_thinking_is_shown_before_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, turn = asked(tmp_path, Reply("<think>Hm.</think>Yes [red]indeed[/]."))
+    await show(load_canvas(tmp_path / "ask.json").plan, turn)
+    written = capsys.readouterr()
+    assert written.out == "Hm.\nYes [red]indeed[/].\n"
+    assert turn.answer == "Yes [red]indeed[/]."
+    assert [line[0] for line in written.err.splitlines()] == ["▸", "✓", "▸", "▸", "✓", "✓"]
+
+
+async def test_an_error_names_its_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, turn = asked(tmp_path, Reply(error="The line [bold]is[/] cut.\x1b[2J"))
+    await show(load_canvas(tmp_path / "ask.json").plan, turn)
+    written = capsys.readouterr()
+    assert "✗ LLM:Ask: The line [bold]is[/] cut. [2J" in written.err
+    assert written.err.splitlines()[-1].startswith("failed in LLM:Ask: ")
+    assert "\x1b" not in written.err
+
+
+async def test_a_stopped_turn_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, turn = asked(tmp_path, Reply("Yes"))
+    turn.cancel()
+    await show(load_canvas(tmp_path / "ask.json").plan, turn)
+    assert capsys.readouterr().err.splitlines()[-1] == "stopped"
