@@ -166,7 +166,7 @@ def _parse(text: str, reporter: Reporter) -> Any:
 
 def _is_bounded(value: Any, reporter: Reporter) -> bool:
     level: list[Any] = [value]
-    for _ in range(MAX_DEPTH + 2):
+    for _ in range(MAX_DEPTH + 1):
         level = [child for holder in level for child in _children(holder)]
         if not level:
             return True

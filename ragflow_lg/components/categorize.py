@@ -68,15 +68,30 @@ class Outputs(ComponentOutputs):
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Leave out a blank query; read the editor's ``items: [{name, description, examples, to}]``."""
+    """Leave out a blank query; read ``items`` as categories.
+
+    They are the editor's ``[{name, description, examples, to}]``, or the simplified ``[{key, content, examples}]`` with
+    a map ``downstream`` from key to targets; ``content`` is then what is to be sorted.
+    """
     given = {key: value for key, value in params.items() if key != "query" or value}
     items = given.get("items")
     if given.get("category_description") or not isinstance(items, list):
         return given
     entries = [cast("dict[str, Any]", item) for item in cast("list[Any]", items) if isinstance(item, dict)]
-    categories = {str(e.get("name") or ""): {key: e[key] for key in e if key != "name"} for e in entries}
-    rest = {key: value for key, value in given.items() if key != "items"}
-    return {**rest, "category_description": categories} if categories else given
+    if not entries:
+        return given
+    downstream = given.get("downstream")
+    targets = cast("dict[str, Any]", downstream) if isinstance(downstream, dict) else {}
+    categories = dict(_category(entry, targets) for entry in entries)
+    rest = {key: value for key, value in given.items() if key not in ("items", "downstream")}
+    asked = next((entry["content"] for entry in entries if entry.get("content")), None)
+    return {**({"query": asked} if asked else {}), **rest, "category_description": categories}
+
+
+def _category(entry: Mapping[str, Any], targets: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    name = str(entry.get("name") or entry.get("key") or "")
+    kept = {key: value for key, value in entry.items() if key not in ("name", "key", "content")}
+    return name, {**({"to": targets[name]} if name in targets else {}), **kept}
 
 
 def _routes(params: Params) -> Iterable[Route]:

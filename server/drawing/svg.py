@@ -187,8 +187,8 @@ def _back_path(ends: tuple[NodeId, NodeId], canvas: _Canvas) -> tuple[str, tuple
 def _regions(plan: Plan, canvas: _Canvas) -> Iterable[str]:
     boxes = canvas.layout.boxes
     for region in plan.regions.values():
-        inside = [boxes[n] for n in (region.owner, region.item, *region.body) if n is not None and n in boxes]
-        if len(inside) > 1:
+        inside = [boxes[n] for n in (region.item, *region.body) if n is not None and n in boxes]
+        if inside:
             left, right = min(map(canvas.left, inside)) - 14, max(map(canvas.left, inside)) + WIDTH + 14
             top, bottom = (
                 min(map(canvas.middle, inside)) - HEIGHT / 2 - 12,

@@ -68,4 +68,4 @@ def test_a_region_is_a_box_round_its_body() -> None:
         r for r in ElementTree.fromstring(to_svg(plan_with_region())).iter(f"{SVG}rect") if r.get("stroke-dasharray")
     ]
     (box,) = rects
-    assert float(box.get("width", 0)) > 4 * 216
+    assert float(box.get("width", 0)) > 3 * 216

@@ -1,0 +1,131 @@
+"""The lowered graph: which nodes run, how often, in which order."""
+
+import random
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from dsl_compiler import compile_canvas
+from dsl_compiler.names import node_id
+from ragflow_lg.context import TurnContext
+from ragflow_lg.runner import Runner
+from tests.fakes.canvas import CATALOG, canvas, node, switch, text
+from tests.fakes.services import fake_services
+
+ALWAYS, NEVER = "not empty", "empty"
+
+
+def random_canvas(chance: random.Random) -> dict[str, Any]:
+    """A DAG whose routers each choose at random; ids are in topological order."""
+    size = chance.randint(4, 16)
+    components: dict[str, Any] = {}
+    for i in range(size):
+        later = [f"n{k}" for k in range(i + 1, size)]
+        targets = chance.sample(later, min(len(later), chance.randint(0, 3)))
+        if len(targets) > 1 and chance.random() < 0.4:
+            cut = chance.randint(1, len(targets) - 1)
+            components[f"n{i}"] = switch(targets[:cut], targets[cut:], chance.choice([ALWAYS, NEVER]))
+        else:
+            components[f"n{i}"] = text(targets)
+    first = chance.sample(list(components), chance.randint(1, min(3, size)))
+    return canvas(components, sorted(first, key=lambda n: int(n[1:])))
+
+
+def expected(document: dict[str, Any]) -> set[str]:
+    """Dead-path elimination: what is reached along chosen edges."""
+    reached, stack = set(), ["begin"]
+    while stack:
+        id_ = stack.pop()
+        if id_ in reached:
+            continue
+        reached.add(id_)
+        component = document["components"][id_]
+        params = component["obj"]["params"]
+        if "conditions" in params:
+            is_taken = params["conditions"][0]["items"][0]["operator"] == ALWAYS
+            stack += params["conditions"][0]["to"] if is_taken else params["end_cpn_ids"]
+        else:
+            stack += component["downstream"]
+    return reached
+
+
+def live_edges(document: dict[str, Any], ran: set[str]) -> list[tuple[str, str]]:
+    edges: list[tuple[str, str]] = []
+    for id_ in ran:
+        component = document["components"][id_]
+        params = component["obj"]["params"]
+        targets = component["downstream"]
+        if "conditions" in params:
+            is_taken = params["conditions"][0]["items"][0]["operator"] == ALWAYS
+            targets = params["conditions"][0]["to"] if is_taken else params["end_cpn_ids"]
+        edges += [(id_, target) for target in targets]
+    return edges
+
+
+async def started(document: dict[str, Any]) -> list[tuple[str, str]]:
+    runner = Runner(compile_canvas(document, CATALOG), fake_services())
+    run = runner.start("s", {"query": "q"})
+    events = [(event.event, getattr(event, "component_id", "")) async for event in run]
+    assert run.status == "succeeded"
+    return events
+
+
+@pytest.mark.parametrize("seed", range(120))
+async def test_random_graphs(seed: int) -> None:
+    document = random_canvas(random.Random(seed))
+    events = await started(document)
+    begun = [id_ for event, id_ in events if event == "node_started"]
+    assert sorted(begun) == sorted(expected(document)), "each live node once, no other"
+    for source, target in live_edges(document, set(begun)):
+        assert events.index(("node_finished", source)) < events.index(("node_started", target))
+
+
+@pytest.mark.parametrize("seed", range(25))
+async def test_random_graphs_stopped_after_every_superstep(seed: int) -> None:
+    document = random_canvas(random.Random(seed))
+    compiled = compile_canvas(document, CATALOG).with_saver(InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}, "recursion_limit": 100}
+    turn, given = TurnContext(fake_services()), {"query": "q"}
+    ran: list[str] = []
+    for _ in range(100):
+        await compiled.graph.ainvoke(given, config, context=turn, interrupt_after="*")
+        given = None  # type: ignore[assignment]
+        if not (await compiled.graph.aget_state(config)).next:
+            break
+    async for snapshot in compiled.graph.aget_state_history(config):
+        ran += [node_id(task.name) for task in snapshot.tasks]
+    wanted = expected(document)
+    assert sorted(r for r in ran if r in document["components"]) == sorted(wanted)
+
+
+async def test_a_join_behind_a_cycle_runs_once_with_what_the_cycle_left() -> None:
+    count = {"variables": [{"variable": "env.n", "operator": "+=", "parameter": 1}]}
+    condition = {"items": [{"cpn_id": "env.n", "operator": "<", "value": "3"}], "to": ["up"]}
+    components = {
+        "up": node("VariableAssigner", count, ["again"]),
+        "again": node("Switch", {"conditions": [condition], "end_cpn_ids": ["join"]}),
+        "side": text(["join"]),
+        "join": node("Message", {"content": ["n={env.n}"]}),
+    }
+    document = canvas(components, ["up", "side"], variables={"n": {"name": "n", "type": "number", "value": 0}})
+    runner = Runner(compile_canvas(document, CATALOG), fake_services())
+    run = runner.start("s", {"query": "q"})
+    assert [e async for e in run if e.event == "message_end"] != []
+    assert run.answer == "n=3"
+
+
+async def test_a_join_runs_in_every_turn() -> None:
+    document = canvas({"a": text(["j"]), "b": text(["c"]), "c": text(["j"]), "j": node("Message", {"content": "x"})}, ["a", "b"])
+    runner = Runner(compile_canvas(document, CATALOG), fake_services(), saver=InMemorySaver())
+    for _ in range(3):
+        run = runner.start("s", {"query": "q"})
+        async for _event in run:
+            pass
+        assert run.answer == "x"
+
+
+def test_node_metadata() -> None:
+    compiled = compile_canvas(canvas({"Message:Hi": node("Message", {"content": "x"})}), CATALOG)
+    drawn = compiled.graph.get_graph().nodes["Message.Hi"]
+    assert drawn.metadata == {"component_id": "Message:Hi", "component_type": "Message", "title": "Message:Hi"}

@@ -1,0 +1,29 @@
+import pytest
+
+from tests.fakes.canvas import canvas, found, node, text
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"components": {"File": node("File", {}, ["p"]), "p": node("Parser")}},
+        {"canvas_category": "dataflow_canvas", "dsl": {"components": {"a": text()}}},
+        {"components": {"x": node("Compiler")}},
+        {"graph": {"nodes": [{"id": "File", "type": "beginNode", "data": {"label": "File"}}], "edges": []}},
+    ],
+)
+def test_a_pipeline_is_named_as_such(document: dict[str, object]) -> None:
+    (diagnostic,) = found(document, "pipeline-document")
+    assert diagnostic.severity == "error"
+
+
+@pytest.mark.parametrize("name", ["Generate", "Answer", "Relevant", "RewriteQuestion", "KeywordExtract", "Concentrator", "Template"])
+def test_each_legacy_component_is_named_with_what_replaces_it(name: str) -> None:
+    (diagnostic,) = found(canvas({"old": node(name)}), "legacy-component")
+    assert diagnostic.pointer == "/components/old"
+    assert "Replaced by" in diagnostic.hint
+
+
+def test_legacy_components_of_a_graph_are_found_too() -> None:
+    document = {"graph": {"nodes": [{"id": "begin", "data": {"label": "Begin"}}, {"id": "g", "data": {"label": "Generate"}}]}}
+    assert found(document, "legacy-component")[0].pointer == "/graph/nodes/1"

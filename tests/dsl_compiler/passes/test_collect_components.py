@@ -1,0 +1,62 @@
+from typing import Any
+
+import pytest
+
+from tests.fakes.canvas import CATALOG, canvas, found, node, plan_of, text
+
+
+def test_missing_keys_have_defaults() -> None:
+    document = {"components": {"begin": {"obj": {"component_name": "Begin"}, "downstream": ["a"]}, "a": text()}}
+    assert plan_of(document).nodes["begin"].downstream == ("a",)
+
+
+def test_flat_components_are_read() -> None:
+    flat = {"id": "a", "name": "StringTransform", "params": {"method": "merge", "script": "x"}, "downstream": []}
+    assert plan_of(canvas({"a": flat})).nodes["a"].spec.name == "StringTransform"
+
+
+@pytest.mark.parametrize("downstream", ["b", ["b", "b"], ["b", None, 3]])
+def test_downstream_in_any_shape(downstream: Any) -> None:
+    document = canvas({"a": {**text(), "downstream": downstream}, "b": text()})
+    assert plan_of(document).nodes["a"].downstream == ("b",)
+
+
+def test_titles_and_parents_come_from_the_graph() -> None:
+    graph = {"nodes": [{"id": "a", "data": {"name": "Titled"}}, "junk", {"id": 3}]}
+    assert plan_of(canvas({"a": text()}, graph=graph)).nodes["a"].title == "Titled"
+
+
+@pytest.mark.parametrize("document", [{"components": []}, {"components": "x"}, {"components": 1}])
+def test_components_of_a_wrong_type_are_refused(document: dict[str, Any]) -> None:
+    assert found(document, "document-shape")[0].pointer == "/components"
+
+
+@pytest.mark.parametrize("component", [None, 1, "x", [], {"obj": {}}, {"obj": {"component_name": 3}}, {"...": "..."}])
+def test_what_is_no_component_is_refused_with_its_place(component: Any) -> None:
+    assert found(canvas({"a": text(), "bad": component}), "document-shape")[0].pointer == "/components/bad"
+
+
+def test_params_of_a_wrong_type_are_refused() -> None:
+    bad = {"obj": {"component_name": "Message", "params": [1]}}
+    assert found(canvas({"bad": bad}), "document-shape")[0].pointer == "/components/bad/obj/params"
+
+
+@pytest.mark.parametrize("id_", ["", "__operations__"])
+def test_ids_that_cannot_be_used(id_: str) -> None:
+    assert found(canvas({"a": text(), id_: text()}), "id-invalid")
+
+
+@pytest.mark.parametrize("document", [{}, {"components": {}}, {"graph": {"nodes": []}}])
+def test_an_empty_document(document: dict[str, Any]) -> None:
+    assert found(document, "document-empty")
+
+
+def test_old_run_state_is_ignored() -> None:
+    document = canvas({"a": text()}, path=["begin", "a"], history=[["user", "x"]], retrieval={"chunks": []}, memory=None)
+    assert plan_of(document).canvas_hash == plan_of(canvas({"a": text()})).canvas_hash
+    assert CATALOG.get("Begin")
+
+
+def test_upstream_is_not_needed_and_not_believed() -> None:
+    components = {"a": {**text(["b"]), "upstream": ["nobody"]}, "b": {**node("Message", {"content": "x"}), "upstream": None}}
+    assert plan_of(canvas(components)).nodes["a"].downstream == ("b",)

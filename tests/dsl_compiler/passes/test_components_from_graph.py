@@ -1,0 +1,64 @@
+from typing import Any
+
+from dsl_compiler import check_canvas
+from dsl_compiler.compiler import Draft
+from dsl_compiler.diagnostics import Reporter
+from dsl_compiler.passes.components_from_graph import components_from_graph
+from tests.fakes.canvas import CATALOG, found, plan_of
+
+
+def drawn(id_: str, label: str, form: Any = None, **more: Any) -> dict[str, Any]:
+    return {"id": id_, "data": {"label": label, "name": f"{label} title", "form": form}, **more}
+
+
+def edge(source: str, target: str, handle: str = "start") -> dict[str, Any]:
+    return {"source": source, "target": target, "sourceHandle": handle, "targetHandle": "end"}
+
+
+CONDITION = {"items": [{"cpn_id": "sys.query", "operator": "not empty", "value": ""}]}
+
+
+def test_nodes_and_edges_become_components() -> None:
+    graph = {
+        "nodes": [
+            drawn("begin", "Begin"),
+            drawn("s", "Switch", {"conditions": [CONDITION]}),
+            drawn("m", "Message", {"content": ["m"]}),
+            drawn("e", "Message", {"content": ["e"]}),
+            drawn("note", "Note"),
+        ],
+        "edges": [edge("begin", "s"), edge("s", "m", "Case 1"), edge("s", "e", "end_cpn_ids")],
+    }
+    plan = plan_of({"graph": graph})
+    assert list(plan.nodes) == ["begin", "s", "m", "e"]
+    assert [route.targets for route in plan.nodes["s"].routes] == [("m",), ("e",)]
+    assert plan.nodes["m"].title == "Message title"
+    assert plan.nodes["m"].pointer == "/graph/nodes/2"
+    assert found({"graph": graph}, "document-rewritten")[0].severity == "info"
+
+
+def test_category_targets_come_from_handles() -> None:
+    form = {"items": [{"name": "yes", "uuid": "u1", "examples": [{"value": "y"}]}, {"name": "no", "uuid": "u2"}]}
+    graph = {
+        "nodes": [drawn("begin", "Begin"), drawn("c", "Categorize", form), drawn("m", "Message", {"content": ["m"]})],
+        "edges": [edge("begin", "c"), edge("c", "m", "u1"), edge("c", "m", "u2")],
+    }
+    assert [(r.label, r.targets) for r in plan_of({"graph": graph}).nodes["c"].routes] == [("yes", ("m",)), ("no", ("m",))]
+
+
+def test_agents_below_an_agent_become_its_tools() -> None:
+    graph = {
+        "nodes": [drawn("top", "Agent", {}), drawn("sub", "Agent", {"tools": ["t"]}), drawn("deep", "Agent", {})],
+        "edges": [edge("top", "sub", "agentBottom"), edge("sub", "deep", "agentBottom"), edge("deep", "top", "agentBottom")],
+    }
+    found_components = components_from_graph(Draft({"graph": graph}, "", CATALOG), Reporter())
+    assert [c.id for c in found_components] == []  # a ring of tools has no top
+    graph["edges"].pop()
+    (top,) = components_from_graph(Draft({"graph": graph}, "", CATALOG), Reporter())
+    (tool,) = top.params["tools"]
+    assert (tool["id"], tool["params"]["tools"][0], tool["params"]["tools"][1]["id"]) == ("sub", "t", "deep")
+
+
+def test_junk_in_a_graph_is_no_traceback() -> None:
+    for graph in (3, [], {"nodes": 3}, {"nodes": [1, {}, {"id": "a", "data": 3}], "edges": [1, {"source": {}}]}):
+        assert check_canvas({"graph": graph}, CATALOG)[0] is None

@@ -1,0 +1,20 @@
+from dsl_compiler import check_canvas
+from tests.fakes.canvas import CATALOG, canvas, found, node, text
+
+
+def test_a_renamed_component_takes_its_id_along() -> None:
+    document = canvas(
+        {
+            "PDFGenerator:Old": node("PDFGenerator", {"content": "x"}, ["a"]),
+            "a": text([], "{PDFGenerator:Old@download} {{ PDFGenerator:Old@size }}"),
+        }
+    )
+    _, diagnostics = check_canvas(document, CATALOG)
+    assert {d.node for d in diagnostics if d.code == "component-not-yet"} == {"DocGenerator:Old"}
+    assert not found(document, "reference-unknown-node")
+    assert found(document, "document-rewritten")
+
+
+def test_an_id_that_is_taken_is_left() -> None:
+    document = canvas({"PDFGenerator:x": text(["DocGenerator:x"]), "DocGenerator:x": text()})
+    assert check_canvas(document, CATALOG)[0] is not None

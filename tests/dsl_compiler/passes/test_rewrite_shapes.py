@@ -1,0 +1,41 @@
+from dsl_compiler.compiler import Draft, _run_passes
+from dsl_compiler.diagnostics import Reporter
+from tests.fakes.canvas import CATALOG, canvas, found, node, plan_of, text
+
+
+def test_a_simplified_switch() -> None:
+    cases = [{"condition": "{sys.conversation_turns} > 5 and {sys.query} contains help", "to": ["a"]}]
+    plan = plan_of(canvas({"s": node("Switch", {"cases": cases, "default": ["b"]}), "a": text(), "b": text()}))
+    assert [route.targets for route in plan.nodes["s"].routes] == [("a",), ("b",)]
+
+
+def test_a_simplified_categorize_with_a_map_downstream() -> None:
+    items = [{"key": "order", "content": "{sys.query}", "examples": "where\nwhen"}, {"key": "other", "examples": ""}]
+    component = {**node("Categorize", {"items": items}), "downstream": {"order": ["a"], "other": "b"}}
+    plan = plan_of(canvas({"c": component, "a": text(), "b": text()}))
+    assert [(r.label, r.targets) for r in plan.nodes["c"].routes] == [("order", ("a",)), ("other", ("b",))]
+
+
+def test_a_rewrite_is_told_of() -> None:
+    document = canvas({"l": node("LLM", {"system_prompt": "x"}, ["m"]), "m": node("Message", {"content": "x"})})
+    assert found(document, "document-rewritten")[0].node == "l"
+
+
+def test_the_named_item_of_a_simplified_iteration() -> None:
+    components = {
+        "it": node("Iteration", {"items": "{sys.files}", "item_var": "file"}),
+        "body": text([], "{file} {it@file} {other}", parent_id="it"),
+        "outside": text([], "{file}"),
+    }
+    draft = _run_passes(Draft(canvas(components), "", CATALOG), Reporter())
+    assert draft.components["body"].params["script"] == "{item} {item} {other}"
+    assert draft.components["outside"].params["script"] == "{file}"
+    assert draft.nodes["it"].params.items_ref.text == "sys.files"
+
+
+def test_a_simplified_loop() -> None:
+    components = {"l": node("Loop", {"condition": "{attempts} < 3", "max_iterations": 10}), "b": text(parent_id="l")}
+    draft = _run_passes(Draft(canvas(components), "", CATALOG), Reporter())
+    params = draft.nodes["l"].params
+    assert params.maximum_loop_count == 10
+    assert params.loop_termination_condition == [{"variable": "env.attempts", "operator": "≥", "value": "3"}]

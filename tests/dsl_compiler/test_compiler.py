@@ -1,0 +1,61 @@
+import json
+import time
+
+import pytest
+
+from dsl_compiler import check_canvas, compile_canvas
+from ragflow_lg.errors import CompileError
+from tests.fakes.canvas import CATALOG, canvas, node, text
+
+
+def test_a_template_is_taken_out_of_its_wrapper() -> None:
+    wrapper = {"title": {"en": "Hello", "de": "Hallo"}, "dsl": canvas({"a": text(["gone"])})}
+    plan, diagnostics = check_canvas(json.dumps(wrapper, indent=1), CATALOG)
+    assert plan is None
+    assert diagnostics[0].pointer == "/dsl/components/a/downstream"
+    assert diagnostics[0].line > 1
+
+
+def test_the_canvas_may_be_text_inside_the_wrapper() -> None:
+    plan, _ = check_canvas({"dsl": json.dumps(canvas({"a": text()}))}, CATALOG)
+    assert plan is not None
+
+
+@pytest.mark.parametrize("source", ["3", "[]", '{"dsl": 3}', '{"dsl": "{"}', '"x"', "null"])
+def test_what_is_no_canvas(source: str) -> None:
+    plan, diagnostics = check_canvas(source, CATALOG)
+    assert plan is None
+    assert diagnostics[0].severity == "error"
+
+
+def test_diagnostics_come_in_the_order_of_the_file() -> None:
+    document = json.dumps(canvas({"b": node("Warp"), "a": node("Message", {}), "c": text(["x"])}, ["b", "a", "c"]), indent=1)
+    places = [(d.line, d.column) for d in check_canvas(document, CATALOG)[1]]
+    assert places == sorted(places)
+    assert len(places) >= 3
+
+
+def test_compiling_refuses_with_all_of_them() -> None:
+    with pytest.raises(CompileError) as caught:
+        compile_canvas(canvas({"b": node("Warp"), "a": node("Message", {})}, ["b", "a"]), CATALOG)
+    assert {d.code for d in caught.value.diagnostics} >= {"component-unknown", "params-invalid"}
+    assert "component-unknown" in str(caught.value)
+
+
+def test_equal_canvases_have_equal_hashes_and_different_ones_do_not() -> None:
+    one, other = (check_canvas(canvas({"a": text([], script)}), CATALOG)[0] for script in ("x", "y"))
+    again = check_canvas(json.dumps(canvas({"a": text([], "x")})), CATALOG)[0]
+    assert one is not None
+    assert other is not None
+    assert again is not None
+    assert one.canvas_hash == again.canvas_hash != other.canvas_hash
+
+
+def test_five_thousand_components() -> None:
+    ids = [f"n{i}" for i in range(5000)]
+    ladder = {id_: text(ids[i + 1 : i + 3], "{n0@result}") for i, id_ in enumerate(ids)}
+    began = time.perf_counter()
+    plan, _ = check_canvas(canvas(ladder), CATALOG)
+    assert plan is not None
+    assert len(plan.joins) == 4998
+    assert time.perf_counter() - began < 60

@@ -1,0 +1,22 @@
+import pytest
+
+from dsl_compiler.diagnostics import Reporter, pointer_of
+
+
+def test_each_finding_is_kept_once() -> None:
+    reporter = Reporter()
+    for _ in range(2):
+        reporter.report("json-invalid", "warning", "", "text")
+    assert len(reporter.diagnostics) == 1
+    assert not reporter.has_errors
+    reporter.report("json-invalid", "error", "", "text")
+    assert reporter.has_errors
+
+
+def test_a_code_has_to_be_known() -> None:
+    with pytest.raises(AssertionError):
+        Reporter().report("made-up", "error", "", "text")
+
+
+def test_pointers_are_escaped() -> None:
+    assert pointer_of("", ["a/b", "~", 3]) == "/a~1b/~0/3"

@@ -1,0 +1,19 @@
+import pytest
+
+from dsl_compiler.placeholder import placeholder
+from ragflow_lg.errors import ComponentError
+from tests.fakes.run import run_component
+
+
+def test_it_takes_anything_and_gives_any_output() -> None:
+    spec = placeholder("Warp", is_ready=False)
+    params = spec.params.model_validate({"whatever": [1]})
+    assert spec.output_names(params) is None
+    assert (spec.name, spec.kind, spec.is_ready) == ("Warp", "plain", False)
+    assert placeholder("Begin", is_ready=True, is_entry=True).kind == "entry"
+
+
+async def test_it_never_runs() -> None:
+    assert (await run_component(placeholder("Warp", is_ready=True))).error is not None
+    with pytest.raises(ComponentError):
+        raise ComponentError("the same kind of error")

@@ -1,0 +1,34 @@
+import json
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from dsl_compiler.schema import canvas_schema
+from tests.fakes.canvas import CATALOG, canvas, node, text
+
+SCHEMA = canvas_schema(CATALOG)
+PUBLISHED = Path(__file__).parents[2] / "docs" / "canvas.schema.json"
+
+
+def is_valid(document: object) -> bool:
+    return Draft202012Validator(SCHEMA).is_valid(document)
+
+
+def test_it_is_a_schema_and_the_published_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+    assert json.loads(PUBLISHED.read_text(encoding="utf-8")) == SCHEMA
+
+
+@pytest.mark.parametrize("content", ["x", ["x"], None])
+def test_loose_shapes_pass(content: object) -> None:
+    assert is_valid(canvas({"a": node("Message", {"content": content, "unknown": 1})}))
+    assert is_valid({"title": {"en": "x"}, "dsl": canvas({"a": text()})})
+    assert is_valid({"graph": {"nodes": []}})
+
+
+def test_wrong_values_do_not() -> None:
+    assert not is_valid(canvas({"a": node("ListOperations", {"operations": "explode"})}))
+    assert not is_valid(canvas({"a": node("Switch", {"conditions": 3})}))
+    assert not is_valid({"components": []})
+    assert not is_valid({})

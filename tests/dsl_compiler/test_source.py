@@ -1,0 +1,85 @@
+import time
+
+import pytest
+
+from dsl_compiler.diagnostics import Reporter
+from dsl_compiler.source import MAX_BYTES, MAX_DEPTH, Position, locate, read_source
+
+
+def codes(source: str | bytes | dict[str, object]) -> list[str]:
+    reporter = Reporter()
+    read_source(source, reporter)
+    return [d.code for d in reporter.diagnostics]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["", " \n", "{", '{"a": True}', "{'a': 1}", '{"a": NaN}', '{"a": ' + "1" * 5000 + "}", b"\xff\x00\x01", "[1 2]", '{"a":1}}'],
+)
+def test_what_is_not_json(source: str | bytes) -> None:
+    assert codes(source) == ["json-invalid"]
+
+
+@pytest.mark.parametrize("source", ["[" * 100_000, '{"a":' * 100_000, "[" * (MAX_DEPTH + 2) + "]" * (MAX_DEPTH + 2)])
+def test_what_is_too_deep(source: str) -> None:
+    assert codes(source) == ["document-too-large"]
+
+
+def test_what_is_too_large() -> None:
+    assert codes('"' + "a" * MAX_BYTES + '"') == ["document-too-large"]
+
+
+def test_a_map_given_as_it_is_may_not_be_too_deep_either() -> None:
+    deep: dict[str, object] = {}
+    for _ in range(MAX_DEPTH + 2):
+        deep = {"a": deep}
+    assert codes(deep) == ["document-too-large"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_encodings(encoding: str) -> None:
+    assert read_source('{"ä": "漢"}'.encode(encoding), Reporter())[0] == {"ä": "漢"}
+
+
+def test_repeated_keys_are_told_of_and_the_last_counts() -> None:
+    reporter = Reporter()
+    assert read_source('{"a": 1, "a": 2}', reporter)[0] == {"a": 2}
+    assert reporter.diagnostics[0].code == "json-duplicate-key"
+
+
+def test_lone_surrogates_are_replaced() -> None:
+    assert read_source('{"a\\ud800": ["\\udfff"]}', Reporter())[0] == {"a\ufffd": ["\ufffd"]}
+
+
+def test_hints_for_python_literals() -> None:
+    reporter = Reporter()
+    read_source('{"a": True}', reporter)
+    assert "true" in reporter.diagnostics[0].hint
+
+
+TEXT = '{\n  "a": [1, {"b/c~d": "x\\"}"}],\n  "e": {}\n}'
+
+
+@pytest.mark.parametrize(
+    ("pointer", "position"),
+    [
+        ("", (1, 1)),
+        ("/a", (2, 8)),
+        ("/a/0", (2, 9)),
+        ("/a/1/b~1c~0d", (2, 22)),
+        ("/e", (3, 8)),
+        ("/e/missing/deeper", (3, 8)),
+        ("/nowhere", (1, 1)),
+    ],
+)
+def test_places(pointer: str, position: tuple[int, int]) -> None:
+    assert locate(TEXT, [pointer]) == {pointer: Position(*position)}
+
+
+def test_ten_megabytes_take_seconds() -> None:
+    text = '{"components": {' + ",".join(f'"n{i}": {{"x": "{"y" * 500}"}}' for i in range(18_000)) + "}}"
+    began = time.perf_counter()
+    assert len(text) > 9_000_000
+    read_source(text, Reporter())
+    locate(text, [f"/components/n{i}/x" for i in range(500)])
+    assert time.perf_counter() - began < 30
