@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ragflow_lg.compiled import CompiledCanvas
     from ragflow_lg.registry import Registry
 
-__all__ = ["check_canvas", "compile_canvas"]
+__all__ = ["check_canvas", "compile_canvas", "sketch_canvas"]
 
 Source = str | bytes | Mapping[str, Any]
 """A canvas: the text or bytes of a file, or the JSON object itself."""
@@ -41,13 +41,25 @@ def compile_canvas(source: Source, catalog: Registry) -> CompiledCanvas:
 
 def check_canvas(source: Source, catalog: Registry) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
     """Give the plan, or None if the canvas cannot run, and all diagnostics in the order of the document."""
+    draft, diagnostics = _examine(source, catalog)
+    has_errors = any(d.severity == "error" for d in diagnostics)
+    return (None if draft is None or has_errors else _finish(draft)), diagnostics
+
+
+def sketch_canvas(source: Source, catalog: Registry) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
+    """Give a plan to look at, of a canvas that may hold components that cannot run yet, and all diagnostics."""
+    draft, diagnostics = _examine(source, catalog)
+    refused = any(d.severity == "error" and d.code != "component-not-yet" for d in diagnostics)
+    return (None if draft is None or refused else _finish(draft)), diagnostics
+
+
+def _examine(source: Source, catalog: Registry) -> tuple[Draft | None, tuple[Diagnostic, ...]]:
     reporter = Reporter()
     value, text = read_source(source, reporter)
     draft = _parse(value, catalog, reporter)
     if draft is not None:
         draft = _run_passes(draft, reporter)
-    plan = None if draft is None or reporter.has_errors else _finish(draft)
-    return plan, _placed(reporter.diagnostics, text)
+    return draft, _placed(reporter.diagnostics, text)
 
 
 def _parse(value: Any, catalog: Registry, reporter: Reporter) -> Draft | None:

@@ -18,10 +18,14 @@ def main() -> int:
     ):
         sys.stdout.write(f"\n== {title}\n\n")
         sys.stdout.flush()
-        code = subprocess.run([sys.executable, "-m", "server", *arguments], stderr=subprocess.STDOUT, check=False).returncode
+        code = subprocess.run(
+            [sys.executable, "-m", "server", *arguments], stderr=subprocess.STDOUT, check=False
+        ).returncode
         if code:
             return code
-    sys.stdout.write(f"\nNext: .venv/bin/ragflow-lg run examples/{EXAMPLE.name} 'The lamp arrived broken' --model demo\n")
+    sys.stdout.write(
+        f"\nNext: .venv/bin/ragflow-lg run examples/{EXAMPLE.name} 'The lamp arrived broken' --model demo\n"
+    )
     return 0
 
 

@@ -169,7 +169,7 @@ class RunContext:
         self.deltas = 0
         """How many deltas this visit has shown; an answer that was shown is not asked for again."""
         self.feedback: list[dict[str, str]] = []
-        """Messages that a failed attempt leaves for the next one of this visit: a model's answer, and what is wrong with it."""
+        """Messages a failed attempt leaves for the next one of this visit: an answer, and what is wrong with it."""
 
     @property
     def services(self) -> Services:

@@ -97,11 +97,13 @@ def write_path(root: JsonValue, path: Sequence[str], value: JsonValue) -> JsonVa
     return {**held, path[0]: write_path(held.get(path[0]), path[1:], value)}
 
 
+_EMPTY: dict[type, Any] = {kind: kind for kind in (str, bool, int, float, list, dict)}
+
+
 def empty_like(value: JsonValue) -> JsonValue:
     """Give the empty value of the same type: ``""``, ``0``, ``0.0``, ``False``, ``[]``, ``{}``, or None."""
-    kind = cast("Any", type(value))
-    empty: JsonValue = kind() if kind in (str, bool, int, float, list, dict) else None
-    return empty
+    make: Any = _EMPTY.get(type(value))  # pyright: ignore[reportUnknownArgumentType]
+    return make() if make else None
 
 
 def empty_of_type(type_name: str) -> JsonValue:

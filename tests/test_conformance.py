@@ -36,4 +36,6 @@ def test_recorded_case(case: Case) -> None:
 def test_every_deviation_is_a_row_of_the_documentation() -> None:
     rows = (Path(__file__).parents[1] / "docs" / "fidelity.md").read_text(encoding="utf-8")
     for case, deviation in DEVIATIONS.items():
-        assert f"| {deviation.row} |" in rows, f"{case} deviates by {deviation.row!r}, which docs/fidelity.md does not tell of"
+        assert f"| {deviation.row} |" in rows, (
+            f"{case} deviates by {deviation.row!r}, which docs/fidelity.md does not tell of"
+        )

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
+from dsl_compiler import sketch_canvas
 from ragflow_lg.errors import CompileError
-from server.library import check_file
+from server.library import catalog, read_canvas
 
 __all__ = ["draw"]
 
@@ -39,7 +40,7 @@ def draw(
     """
     from server.drawing import to_mermaid, to_png, to_svg, to_text_drawing
 
-    plan, diagnostics, _ = check_file(file)
+    plan, diagnostics = sketch_canvas(read_canvas(file), catalog())
     if plan is None:
         raise CompileError(diagnostics)
     kind = format or _kind_of(output)

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from dsl_compiler import check_canvas, compile_canvas
+from dsl_compiler import check_canvas, compile_canvas, sketch_canvas
 from ragflow_lg.errors import CompileError
 from tests.fakes.canvas import CATALOG, canvas, node, text
 
@@ -29,7 +29,9 @@ def test_what_is_no_canvas(source: str) -> None:
 
 
 def test_diagnostics_come_in_the_order_of_the_file() -> None:
-    document = json.dumps(canvas({"b": node("Warp"), "a": node("Message", {}), "c": text(["x"])}, ["b", "a", "c"]), indent=1)
+    document = json.dumps(
+        canvas({"b": node("Warp"), "a": node("Message", {}), "c": text(["x"])}, ["b", "a", "c"]), indent=1
+    )
     places = [(d.line, d.column) for d in check_canvas(document, CATALOG)[1]]
     assert places == sorted(places)
     assert len(places) >= 3
@@ -59,3 +61,12 @@ def test_five_thousand_components() -> None:
     assert plan is not None
     assert len(plan.joins) == 4998
     assert time.perf_counter() - began < 60
+
+
+def test_a_canvas_that_cannot_run_yet_can_be_looked_at() -> None:
+    loop = {"l": node("Loop", {}, ["m"]), "b": text(parent_id="l"), "m": node("Agent")}
+    plan, diagnostics = sketch_canvas(canvas(loop), CATALOG)
+    assert plan is not None
+    assert plan.regions["l"].body == ("b",)
+    assert {d.code for d in diagnostics if d.severity == "error"} == {"component-not-yet"}
+    assert sketch_canvas(canvas({"a": node("Warp")}), CATALOG)[0] is None

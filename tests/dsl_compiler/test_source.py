@@ -14,7 +14,18 @@ def codes(source: str | bytes | dict[str, object]) -> list[str]:
 
 @pytest.mark.parametrize(
     "source",
-    ["", " \n", "{", '{"a": True}', "{'a': 1}", '{"a": NaN}', '{"a": ' + "1" * 5000 + "}", b"\xff\x00\x01", "[1 2]", '{"a":1}}'],
+    [
+        "",
+        " \n",
+        "{",
+        '{"a": True}',
+        "{'a': 1}",
+        '{"a": NaN}',
+        '{"a": ' + "1" * 5000 + "}",
+        b"\xff\x00\x01",
+        "[1 2]",
+        '{"a":1}}',
+    ],
 )
 def test_what_is_not_json(source: str | bytes) -> None:
     assert codes(source) == ["json-invalid"]

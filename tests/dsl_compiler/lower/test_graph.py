@@ -116,7 +116,9 @@ async def test_a_join_behind_a_cycle_runs_once_with_what_the_cycle_left() -> Non
 
 
 async def test_a_join_runs_in_every_turn() -> None:
-    document = canvas({"a": text(["j"]), "b": text(["c"]), "c": text(["j"]), "j": node("Message", {"content": "x"})}, ["a", "b"])
+    document = canvas(
+        {"a": text(["j"]), "b": text(["c"]), "c": text(["j"]), "j": node("Message", {"content": "x"})}, ["a", "b"]
+    )
     runner = Runner(compile_canvas(document, CATALOG), fake_services(), saver=InMemorySaver())
     for _ in range(3):
         run = runner.start("s", {"query": "q"})

@@ -24,7 +24,9 @@ def test_what_does_not_exist_is_a_warning(script: str, code: str) -> None:
 @pytest.mark.parametrize("script", ["{a@result}", "{a@_ERROR}", "{env.count}", "{sys.query}", "{begin@anything}"])
 def test_what_exists_is_fine(script: str) -> None:
     document = canvas({"a": text(["b"]), "b": text([], script)}, variables=VARIABLES)
-    assert not [d for code in ("unknown-node", "unknown-output", "unknown-global") for d in found(document, f"reference-{code}")]
+    assert not [
+        d for code in ("unknown-node", "unknown-output", "unknown-global") for d in found(document, f"reference-{code}")
+    ]
 
 
 def test_near_names_are_offered() -> None:
@@ -33,7 +35,9 @@ def test_near_names_are_offered() -> None:
 
 
 def test_what_an_assigner_makes_exists() -> None:
-    assigner = node("VariableAssigner", {"variables": [{"variable": "env.new", "operator": "set", "parameter": "1"}]}, ["b"])
+    assigner = node(
+        "VariableAssigner", {"variables": [{"variable": "env.new", "operator": "set", "parameter": "1"}]}, ["b"]
+    )
     assert not found(canvas({"a": assigner, "b": text([], "{env.new}")}), "reference-unknown-global")
 
 

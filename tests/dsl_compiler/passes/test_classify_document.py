@@ -17,7 +17,9 @@ def test_a_pipeline_is_named_as_such(document: dict[str, object]) -> None:
     assert diagnostic.severity == "error"
 
 
-@pytest.mark.parametrize("name", ["Generate", "Answer", "Relevant", "RewriteQuestion", "KeywordExtract", "Concentrator", "Template"])
+@pytest.mark.parametrize(
+    "name", ["Generate", "Answer", "Relevant", "RewriteQuestion", "KeywordExtract", "Concentrator", "Template"]
+)
 def test_each_legacy_component_is_named_with_what_replaces_it(name: str) -> None:
     (diagnostic,) = found(canvas({"old": node(name)}), "legacy-component")
     assert diagnostic.pointer == "/components/old"
@@ -25,5 +27,7 @@ def test_each_legacy_component_is_named_with_what_replaces_it(name: str) -> None
 
 
 def test_legacy_components_of_a_graph_are_found_too() -> None:
-    document = {"graph": {"nodes": [{"id": "begin", "data": {"label": "Begin"}}, {"id": "g", "data": {"label": "Generate"}}]}}
+    document = {
+        "graph": {"nodes": [{"id": "begin", "data": {"label": "Begin"}}, {"id": "g", "data": {"label": "Generate"}}]}
+    }
     assert found(document, "legacy-component")[0].pointer == "/graph/nodes/1"

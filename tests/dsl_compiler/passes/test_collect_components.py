@@ -52,11 +52,16 @@ def test_an_empty_document(document: dict[str, Any]) -> None:
 
 
 def test_old_run_state_is_ignored() -> None:
-    document = canvas({"a": text()}, path=["begin", "a"], history=[["user", "x"]], retrieval={"chunks": []}, memory=None)
+    document = canvas(
+        {"a": text()}, path=["begin", "a"], history=[["user", "x"]], retrieval={"chunks": []}, memory=None
+    )
     assert plan_of(document).canvas_hash == plan_of(canvas({"a": text()})).canvas_hash
     assert CATALOG.get("Begin")
 
 
 def test_upstream_is_not_needed_and_not_believed() -> None:
-    components = {"a": {**text(["b"]), "upstream": ["nobody"]}, "b": {**node("Message", {"content": "x"}), "upstream": None}}
+    components = {
+        "a": {**text(["b"]), "upstream": ["nobody"]},
+        "b": {**node("Message", {"content": "x"}), "upstream": None},
+    }
     assert plan_of(canvas(components)).nodes["a"].downstream == ("b",)

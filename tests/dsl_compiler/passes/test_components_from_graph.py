@@ -43,13 +43,20 @@ def test_category_targets_come_from_handles() -> None:
         "nodes": [drawn("begin", "Begin"), drawn("c", "Categorize", form), drawn("m", "Message", {"content": ["m"]})],
         "edges": [edge("begin", "c"), edge("c", "m", "u1"), edge("c", "m", "u2")],
     }
-    assert [(r.label, r.targets) for r in plan_of({"graph": graph}).nodes["c"].routes] == [("yes", ("m",)), ("no", ("m",))]
+    assert [(r.label, r.targets) for r in plan_of({"graph": graph}).nodes["c"].routes] == [
+        ("yes", ("m",)),
+        ("no", ("m",)),
+    ]
 
 
 def test_agents_below_an_agent_become_its_tools() -> None:
     graph = {
         "nodes": [drawn("top", "Agent", {}), drawn("sub", "Agent", {"tools": ["t"]}), drawn("deep", "Agent", {})],
-        "edges": [edge("top", "sub", "agentBottom"), edge("sub", "deep", "agentBottom"), edge("deep", "top", "agentBottom")],
+        "edges": [
+            edge("top", "sub", "agentBottom"),
+            edge("sub", "deep", "agentBottom"),
+            edge("deep", "top", "agentBottom"),
+        ],
     }
     found_components = components_from_graph(Draft({"graph": graph}, "", CATALOG), Reporter())
     assert [c.id for c in found_components] == []  # a ring of tools has no top

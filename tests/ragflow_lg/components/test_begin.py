@@ -1,0 +1,47 @@
+from typing import Any
+
+import pytest
+
+from ragflow_lg.components.begin import begin
+from tests.fakes.run import run_component
+
+FORM = {"inputs": {"n": {"type": "integer"}, "f": {"type": "file"}, "o": {"type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    ("submitted", "expected"),
+    [
+        ({"n": {"value": 3}}, {"n": 3}),
+        ({"n": 3, "extra": "x"}, {"n": 3, "extra": "x"}),
+        ({"o": {"value": '{"a": 1}'}}, {"o": {"a": 1}}),
+        ({"o": {"value": "{broken", "type": "object"}}, {"o": "{broken"}),
+        ({"f": {"value": [{"name": "a.pdf"}]}}, {"f": ["[parsed a.pdf]"]}),
+        ({"f": {"type": "file", "optional": True}}, {"f": None}),
+        ({"f": {"value": None}}, {"f": None}),
+        ({"x": {"some": "map"}}, {"x": {"some": "map"}}),
+    ],
+)
+async def test_submitted_fields(submitted: dict[str, Any], expected: dict[str, Any]) -> None:
+    result = await run_component(begin, FORM, request={"inputs": submitted})
+    assert result.outputs == expected
+    assert result.inputs == expected
+
+
+@pytest.mark.parametrize(
+    ("form", "query", "expected"),
+    [
+        ({"city": {"type": "line"}}, "Rome", {"city": "Rome"}),
+        ({"a": {}, "b": {}}, "Rome", {}),
+        ({"a": {}, "b": {}}, {"a": 1, "c": 2}, {"a": 1}),
+        ({}, "Rome", {}),
+    ],
+)
+async def test_the_query_fills_the_form(form: dict[str, Any], query: Any, expected: dict[str, Any]) -> None:
+    assert (await run_component(begin, {"inputs": form}, request={"query": query})).outputs == expected
+
+
+async def test_a_webhook() -> None:
+    payload = {"body": {"event": "push"}, "headers": {"h": "1"}, "input": {"method": "POST"}}
+    result = await run_component(begin, {"mode": "webhook"}, request={"payload": payload})
+    assert result.outputs == {"body": {"event": "push"}, "headers": {"h": "1"}}
+    assert result.inputs == {"request": {"method": "POST"}}

@@ -1,0 +1,48 @@
+from ragflow_lg.components.message import message
+from ragflow_lg.events import Piece
+from tests.fakes.run import Result, run_component
+
+INFO = {"doc_id": "1", "filename": "a.pdf", "mime_type": "application/pdf"}
+
+
+def pieces(result: Result) -> list[tuple[int, str]]:
+    return [(e.segment, e.text) for e in result.events if isinstance(e, Piece)]
+
+
+async def test_a_text_is_shown_piece_by_piece() -> None:
+    result = await run_component(message, {"content": "a {a@x} b"}, outputs={"a": {"x": [1]}})
+    assert pieces(result) == [(0, "a "), (1, "[1]"), (2, " b")]
+    assert result.outputs == {"content": "a [1] b", "downloads": []}
+
+
+async def test_without_stream_and_with_jinja_it_is_one_piece() -> None:
+    given = {"a": {"x": [1, 2]}}
+    whole = await run_component(message, {"content": "a {a@x}", "stream": False}, outputs=given)
+    assert pieces(whole) == [(0, "a [1, 2]")]
+    jinja = await run_component(message, {"content": "{% for i in {a@x} %}<{{ i }}>{% endfor %}"}, outputs=given)
+    assert pieces(jinja) == [(0, "<1><2>")]
+
+
+async def test_thinking_stays_in_the_text_without_its_tags() -> None:
+    result = await run_component(message, {"content": "{a@x}"}, outputs={"a": {"x": "<think>t</think>A"}})
+    assert result.outputs["content"] == "tA"
+    assert pieces(result) == [(0, "<think>t</think>A")]
+
+
+async def test_downloads_and_status_go_into_the_end() -> None:
+    result = await run_component(message, {"content": "see {a@x}", "status": 201}, outputs={"a": {"x": INFO}})
+    assert result.outputs == {"content": "see ", "downloads": [INFO]}
+    finished = result.events[-1]
+    assert getattr(finished, "end", None) == {"status": 201, "downloads": [INFO]}
+
+
+async def test_an_unknown_component_is_its_error() -> None:
+    result = await run_component(message, {"content": "a {ghost@x}"})
+    assert result.error == "Can't find variable: 'ghost@x'"
+
+
+async def test_alternatives_are_drawn_by_seed() -> None:
+    texts = {
+        (await run_component(message, {"content": ["x", "y"]}, seed=seed)).outputs["content"] for seed in range(1, 20)
+    }
+    assert texts == {"x", "y"}

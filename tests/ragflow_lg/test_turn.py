@@ -1,0 +1,45 @@
+from ragflow_lg.context import TurnContext
+from ragflow_lg.errors import CANCELLED_TEXT
+from ragflow_lg.turn import close_turn, open_turn
+from tests.fakes.canvas import canvas, plan_of, text
+from tests.fakes.services import fake_services
+
+PLAN = plan_of(canvas({"a": text()}, variables={"n": {"name": "n", "value": 1}}))
+
+
+async def test_a_turn_opens() -> None:
+    opened, event = await open_turn(
+        PLAN, {}, TurnContext(fake_services()), {"query": "hi", "user_id": "u", "files": ["f"]}
+    )
+    held = opened["globals"]
+    assert (held["sys.query"], held["sys.user_id"], held["sys.files"], held["env.n"]) == ("hi", "u", ["f"], 1)
+    assert (held["sys.conversation_turns"], held["sys.history"]) == (1, ["user: hi"])
+    assert opened["history"] == [["user", "hi"]]
+    assert event.globals is held
+
+
+async def test_an_empty_request_keeps_the_values_of_the_turn_before() -> None:
+    before = {"globals": {"sys.query": "old", "sys.conversation_turns": 4, "env.n": 9}}
+    opened, _ = await open_turn(PLAN, before, TurnContext(fake_services()), {"query": None})
+    held = opened["globals"]
+    assert (held["sys.query"], held["sys.conversation_turns"], held["env.n"]) == ("old", 5, 9)
+    assert opened["history"] == [["user", ""]]
+
+
+def test_a_turn_closes() -> None:
+    state = {
+        "turn": {"last": [1, 1, "a"]},
+        "outputs": {"a": {"content": "bye"}},
+        "globals": {"sys.history": ["user: hi"]},
+    }
+    update, event = close_turn(state)
+    assert update["history"] == [["assistant", {"content": "bye"}]]
+    assert update["globals"]["sys.history"] == ["user: hi", "assistant: bye"]
+    assert (event.status, event.outputs) == ("succeeded", {"content": "bye"})
+
+
+def test_a_stopped_turn_adds_nothing() -> None:
+    for text_, status in (("boom", "failed"), (CANCELLED_TEXT, "cancelled")):
+        update, event = close_turn({"turn": {"error": [1, 1, "a", text_]}})
+        assert update == {"turn": {"status": status}}
+        assert (event.status, event.error) == (status, text_)
