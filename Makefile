@@ -3,8 +3,8 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
-CASES ?= ../shared/conformance/cases
-DIR ?= ../shared/corpus
+CASES ?= tests/fixtures/conformance
+DIR ?= tests/fixtures/canvas
 
 # PY=python3.13 make test: set up anew when .venv has another version than the one that was asked for.
 ifneq ($(origin PY),file)

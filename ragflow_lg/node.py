@@ -23,7 +23,7 @@ from ragflow_lg.errors import (
 )
 from ragflow_lg.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.ids import NodeId
-from ragflow_lg.plan import STREAMED_OUTPUT, Plan, PlanNode
+from ragflow_lg.plan import ERROR, NEXT, STREAMED_OUTPUT, Plan, PlanNode
 from ragflow_lg.spec import ComponentOutputs
 from ragflow_lg.state import TurnRequest, output_patch
 from ragflow_lg.values import JsonValue, to_json, to_text
@@ -31,12 +31,6 @@ from ragflow_lg.values import JsonValue, to_json, to_text
 __all__ = ["NodeProgram", "Outcome", "visit"]
 
 logger = logging.getLogger(__name__)
-
-NEXT = "_next"
-"""Output in which a ``route`` component names the successors it chose (RAGFlow's name)."""
-
-ERROR = "_ERROR"
-"""Output that holds the text of a node's error (RAGFlow's name)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,27 @@ from ragflow_lg.refs import Reference
 from ragflow_lg.spec import ComponentParams, ComponentSpec, Route, Shown
 from ragflow_lg.values import JsonValue
 
-__all__ = ["STREAMED_OUTPUT", "Edge", "ExceptionPolicy", "FormField", "MessagePlan", "Plan", "PlanNode", "Region"]
+__all__ = [
+    "ERROR",
+    "NEXT",
+    "STREAMED_OUTPUT",
+    "Edge",
+    "ExceptionPolicy",
+    "FormField",
+    "MessagePlan",
+    "Plan",
+    "PlanNode",
+    "Region",
+]
 
 STREAMED_OUTPUT = "content"
 """The output of a model that a Message may show as it comes."""
+
+NEXT = "_next"
+"""Output in which a ``route`` component names the successors it chose (RAGFlow's name)."""
+
+ERROR = "_ERROR"
+"""Output that holds the text of a node's error (RAGFlow's name)."""
 
 
 @dataclass(frozen=True, slots=True)

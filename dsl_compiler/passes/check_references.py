@@ -10,8 +10,7 @@ from dsl_compiler.draft import Draft
 from dsl_compiler.flow import Flow
 from dsl_compiler.scopes import scopes_of
 from ragflow_lg.ids import NodeId
-from ragflow_lg.node import ERROR, NEXT
-from ragflow_lg.plan import PlanNode
+from ragflow_lg.plan import ERROR, NEXT, PlanNode
 from ragflow_lg.refs import Reference
 
 __all__ = ["check_references"]
