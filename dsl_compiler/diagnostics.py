@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ragflow_lg.diagnostics import CODES, Diagnostic, Severity
 
-if TYPE_CHECKING:
-    from dsl_compiler.draft import RawComponent
+__all__ = ["Named", "Reporter", "pointer_of"]
 
-__all__ = ["Reporter", "pointer_of"]
+
+class Named(Protocol):
+    """What a diagnostic shows of the component that it is about."""
+
+    @property
+    def id(self) -> str:
+        """Id of the component."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """Title of the component, or ``""``."""
+        ...
 
 
 class Reporter:
@@ -27,7 +38,7 @@ class Reporter:
         message: str,
         *,
         hint: str = "",
-        component: RawComponent | None = None,
+        component: Named | None = None,
     ) -> None:
         """Add a diagnostic. ``pointer`` is a JSON pointer into the document as written."""
         assert code in CODES, code
