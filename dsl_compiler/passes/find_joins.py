@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 
 from dsl_compiler.diagnostics import Reporter
@@ -24,9 +25,10 @@ def find_joins(draft: Draft, reporter: Reporter) -> Draft:
     alone: set[NodeId] = set()
     for flow in scopes_of(draft):
         alone |= flow.solitary
+        deciding = _bits(flow, (n for n in flow.order if draft.nodes[n].chooses or n in flow.cyclic))
         for node in sorted(flow.order, key=flow.position.__getitem__):
             if len(flow.predecessors[node]) > 1 and node not in flow.cyclic:
-                joins[node] = _region(draft, flow, node)
+                joins[node] = _region(draft, flow, node, deciding)
     reports: dict[NodeId, list[NodeId]] = defaultdict(list)
     for join, region in joins.items():
         for watched in region.watched:
@@ -38,7 +40,14 @@ def find_joins(draft: Draft, reporter: Reporter) -> Draft:
     return replace(draft, joins=joins, nodes=nodes)
 
 
-def _region(draft: Draft, flow: Flow, join: NodeId) -> JoinRegion:
+def _bits(flow: Flow, nodes: Iterable[NodeId]) -> int:
+    return sum(1 << flow.position[node] for node in nodes)
+
+
+def _region(draft: Draft, flow: Flow, join: NodeId, deciding: int) -> JoinRegion:
+    if not flow.ancestor_bits[join] & deciding:
+        # Nothing before the join ever chooses: every predecessor comes, and there is no dead path to look for.
+        return JoinRegion(join, flow.predecessors[join], (), frozenset(flow.predecessors[join]))
     top = flow.dominators[join]
     inside = flow.between(top, join)
     choosing = {n for n in (top, *inside) if draft.nodes[n].chooses}

@@ -1,5 +1,4 @@
 import json
-import time
 
 import pytest
 
@@ -56,11 +55,9 @@ def test_equal_canvases_have_equal_hashes_and_different_ones_do_not() -> None:
 def test_five_thousand_components() -> None:
     ids = [f"n{i}" for i in range(5000)]
     ladder = {id_: text(ids[i + 1 : i + 3], "{n0@result}") for i, id_ in enumerate(ids)}
-    began = time.perf_counter()
     plan, _ = check_canvas(canvas(ladder), CATALOG)
     assert plan is not None
     assert len(plan.joins) == 4998
-    assert time.perf_counter() - began < 60
 
 
 def test_a_canvas_that_cannot_run_yet_can_be_looked_at() -> None:
