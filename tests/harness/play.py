@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
@@ -14,6 +14,7 @@ from ragflow_lg.adapters.address_guard import system_addresses
 from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.errors import RagflowLgError
+from ragflow_lg.plan import Plan
 from ragflow_lg.registry import Registry
 from ragflow_lg.runner import Runner
 from tests.fakes.http_server import HttpServer, Received, Route
@@ -32,12 +33,13 @@ class TurnResult:
 
     frames: list[dict[str, Any]]
     answer: str
-    thinking: str
-    status: str
+    """As the run itself tells it; the frames have to say the same."""
     error: str | None
     state: dict[str, Any]
     model: ScriptedModel
-    received: list[Received] = field(default_factory=list[Received])
+    plan: Plan
+    received: list[Received]
+    tool_calls: list[tuple[str, dict[str, Any]]]
 
 
 class BeginFiles(NamedFiles):
@@ -72,16 +74,21 @@ async def play(case: Case) -> list[TurnResult]:
             services = fake_services(models=OneModel(model), http=http, files=files)
             limit = 1 if turn.get("cancel_after") else 256
             runner = Runner(canvas, services, saver=saver, event_limit=limit)
-            results.append(await _turn(runner, turn, model, server))
+            scripts.calls.clear()
+            played = await _turn(runner, turn)
+            results.append(TurnResult(*played, model, canvas.plan, list(server.received), list(scripts.calls)))
+            server.received.clear()
     return results
 
 
-async def _turn(runner: Runner, turn: Mapping[str, Any], model: ScriptedModel, server: HttpServer) -> TurnResult:
+async def _turn(
+    runner: Runner, turn: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], str, str | None, dict[str, Any]]:
+    """Play one turn; give its frames, the answer, the error, and the state it leaves."""
     request: dict[str, Any] = {key: turn[key] for key in ("query", "inputs", "files") if key in turn}
     request["user_id"] = turn.get("user_id", "user-1")
     if "webhook_payload" in turn:
         request["payload"] = turn["webhook_payload"]
-    server.received.clear()
     run = runner.start("session", request)  # pyright: ignore[reportArgumentType]
     frames: list[dict[str, Any]] = []
     wanted = turn.get("cancel_after")
@@ -93,18 +100,7 @@ async def _turn(runner: Runner, turn: Mapping[str, Any], model: ScriptedModel, s
                 run.cancel()
     except RagflowLgError as failure:
         error = str(failure)
-    state = await runner.state("session")
-    thinking = _thinking(frames)
-    return TurnResult(frames, run.answer, thinking, run.status, error or run.error, state, model, list(server.received))
-
-
-def _thinking(frames: list[dict[str, Any]]) -> str:
-    is_thinking, text = False, ""
-    for frame in frames:
-        if frame["event"] == "message":
-            is_thinking = (is_thinking or "start_to_think" in frame) and "end_to_think" not in frame
-            text += frame["content"] if is_thinking else ""
-    return text
+    return frames, run.answer, error or run.error, await runner.state("session")
 
 
 def _model(turn: Mapping[str, Any]) -> ScriptedModel:
@@ -128,7 +124,7 @@ def _catalog(case: Case, scripts: ToolScripts) -> Registry:
 
 
 @asynccontextmanager
-async def _stub(case: Case) -> AsyncIterator[tuple[HttpServer, GuardedHttpClient]]:
+async def _stub(case: Case) -> AsyncGenerator[tuple[HttpServer, GuardedHttpClient]]:
     """Serve the case's routes under the name that its canvas uses."""
     routes = [
         Route(

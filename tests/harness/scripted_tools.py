@@ -28,9 +28,11 @@ class ToolScripts:
 
     def __init__(self) -> None:
         self.scripts: dict[str, list[dict[str, Any]]] = {}
+        self.calls: list[tuple[str, dict[str, Any]]] = []
 
     def play(self, function: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Take the first unused entry that fits the arguments."""
+        self.calls.append((function, dict(arguments)))
         entries = self.scripts.get(function, [])
         text = json.dumps(arguments, ensure_ascii=False)
         for index, entry in enumerate(entries):

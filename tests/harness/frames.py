@@ -1,0 +1,42 @@
+"""What holds for the frames of every turn, whatever the canvas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def frame_problems(frames: Sequence[Mapping[str, Any]], *, has_failed: bool) -> list[str]:
+    """Say what a client could not make sense of.
+
+    A turn opens with ``workflow_started``; a node starts before it ends; text comes only while some node
+    runs, and each Message is closed before the next; a turn without error ends with ``workflow_finished``, all
+    its nodes ended.
+    """
+    problems: list[str] = []
+    running: list[str] = []
+    is_open = False
+    for index, frame in enumerate(frames):
+        kind = frame["event"]
+        if (kind == "workflow_started") != (index == 0):
+            problems.append(f"{kind} is frame {index}")
+        if kind == "workflow_finished" and index != len(frames) - 1:
+            problems.append("workflow_finished is not the last frame")
+        if kind == "node_started":
+            running.append(frame["component_id"])
+        elif kind == "node_finished":
+            if frame["component_id"] in running:
+                running.remove(frame["component_id"])
+            else:
+                problems.append(f"{frame['component_id']!r} ends without having started")
+        elif kind in ("message", "message_end"):
+            is_open = kind == "message"
+            if not running:
+                problems.append(f"{kind} while no node runs")
+    if not has_failed:
+        problems += [f"{node!r} never ends" for node in running]
+        if is_open:
+            problems.append("a Message is not closed")
+        if frames and frames[-1]["event"] not in ("workflow_finished", "user_inputs"):
+            problems.append(f"ends with {frames[-1]['event']}")
+    return problems

@@ -1,0 +1,170 @@
+"""What one turn gave, as the fields that are compared.
+
+A record is a map with some of these fields:
+
+- ``answer``, ``thinking``: what was said, without and within thinking sections.
+- ``end``: type of the last event. ``pause``: ``{"inputs": [names], "tips": text}``, where the turn waits.
+- ``error``: whether an error stopped the turn.
+- ``nodes``: ``+id`` for each ``node_started``, ``-id`` for each ``node_finished``, ``!id`` for one with an error.
+- ``messages``: for each Message its text and the data of its ``message_end``; ``pieces``: each ``message``.
+- ``outputs``: of the components that ran; ``history``; ``globals``.
+- ``llm_calls``, ``http_calls``, ``tool_calls``: what left the engine.
+
+Texts of errors differ between implementations, so each becomes ``<error>`` wherever it shows up.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from ragflow_lg.classification import CONVERSATION_HEAD, INSTRUCTIONS_HEAD
+from ragflow_lg.structured_answer import SCHEMA_HEAD
+from tests.harness.play import TurnResult
+
+Record = dict[str, Any]
+
+_UNSHOWN_OUTPUTS = frozenset({"next", "_created_time", "_elapsed_time"})
+_SHORTEST_ERROR = 3
+
+
+def of_recording(expect: Mapping[str, Any]) -> Record:
+    """Give the record of what a case file expects; a field that it does not state is absent."""
+    frames: Sequence[Mapping[str, Any]] = expect.get("events", ())
+    record: Record = _of_frames(frames) if frames else {}
+    record |= {key: expect[key] for key in ("answer", "thinking", "nodes", "history", "globals") if key in expect}
+    record["thinking"] = expect.get("thinking", "")
+    record["error"] = bool(expect.get("canvas_error")) or bool(frames and frames[-1]["event"] == "exception")
+    if "last_event" in expect:
+        record["end"] = expect["last_event"]
+    if "final_outputs" in expect:
+        # A recording lists every component; what did not run is told by the events.
+        ran = {node[1:] for node in record.get("nodes", ()) if node[0] in "-!"} if frames else expect["final_outputs"]
+        record["outputs"] = {id_: expect["final_outputs"][id_] for id_ in ran}
+    if "llm_calls" in expect:
+        record["llm_calls"] = [{**call, "system": call["system"].strip()} for call in expect["llm_calls"]]
+    if "http_calls" in expect:
+        record["http_calls"] = [_http_call(**call) for call in expect["http_calls"]]
+    if "tool_calls" in expect:
+        record["tool_calls"] = [[call["tool"], call["arguments"].get("query")] for call in expect["tool_calls"]]
+    errors = [frame.get("error") or "" for frame in frames] + [str(expect.get("canvas_error") or "")]
+    return _presentable(record, errors)
+
+
+def of_result(result: TurnResult) -> Record:
+    """Give the record of a turn of ours."""
+    record = _of_frames(result.frames)
+    record |= {"error": result.error is not None, "history": result.state.get("history", [])}
+    record |= {"outputs": result.state.get("outputs", {}), "globals": result.state.get("globals", {})}
+    record["llm_calls"] = [_llm_call(is_streaming, request) for is_streaming, request in result.model.requests]
+    record["http_calls"] = [
+        _http_call(call.method, call.path, dict(call.headers), call.body.decode("utf-8", "replace"))
+        for call in result.received
+    ]
+    record["tool_calls"] = [[function, arguments.get("query")] for function, arguments in result.tool_calls]
+    return _presentable(record, [frame.get("error") or "" for frame in result.frames] + [result.error or ""])
+
+
+def _of_frames(frames: Iterable[Mapping[str, Any]]) -> Record:
+    nodes: list[str] = []
+    messages: list[list[Any]] = []
+    pieces: list[str] = []
+    said = {False: "", True: ""}
+    is_thinking, text = False, ""
+    last: Mapping[str, Any] = {"event": ""}
+    for last in frames:
+        match last["event"]:
+            case "node_started":
+                nodes.append("+" + last["component_id"])
+            case "node_finished":
+                nodes.append(("!" if last.get("error") else "-") + last["component_id"])
+            case "message":
+                is_thinking = (is_thinking or "start_to_think" in last) and "end_to_think" not in last
+                piece = last["content"] or ""
+                said[is_thinking] += piece
+                text += piece
+                pieces += [piece] if piece else []
+            case "message_end":
+                messages.append([text, {key: value for key, value in last.items() if key != "event"}])
+                is_thinking, text = False, ""
+            case _:
+                pass
+    record: Record = {"answer": said[False], "thinking": said[True], "end": last["event"], "nodes": nodes}
+    record |= {"messages": [*messages, [text, None]] if text else messages, "pieces": pieces}
+    if last["event"] == "user_inputs":
+        record["pause"] = {"inputs": sorted(last["inputs"]), "tips": last["tips"]}
+    return record
+
+
+def _llm_call(is_streaming: bool, request: Any) -> Record:
+    """Write one of our requests as the recordings do, our own wording replaced by their markers."""
+    system, messages = request.system, [dict(message) for message in request.messages]
+    if system.startswith(INSTRUCTIONS_HEAD):
+        system = "<categorize-instructions>"
+        messages[0]["content"] = "<categorize-data> " + messages[0]["content"].removeprefix(CONVERSATION_HEAD)
+    else:
+        schema = rf"\n*{re.escape(SCHEMA_HEAD)}.*"
+        system = re.sub(schema, "\n<structured-output-instructions>", system, flags=re.DOTALL)
+    return {"stream": is_streaming, "system": system.strip(), "messages": messages, "gen_conf": dict(request.sampling)}
+
+
+def _http_call(method: str, path: str, headers: Mapping[str, str] | None = None, body: str | None = None) -> Record:
+    """Write a request so that it can be compared: header names in lower case, a JSON body as its value."""
+    sent = {name.lower(): value for name, value in (headers or {}).items() if name.lower() not in _OWN_HEADERS}
+    try:
+        value = json.loads(body or "null")
+    except ValueError:
+        value = body
+    return {"method": method, "path": path, "headers": sent, "body": value}
+
+
+_OWN_HEADERS = frozenset({"host", "user-agent", "accept", "accept-encoding", "connection", "content-length"})
+"""Headers of the HTTP client; the recordings leave them out."""
+
+
+def _presentable(record: Record, errors: Iterable[str]) -> Record:
+    """Take out what is not compared: error texts, display names of successors, the date, unread streams."""
+    texts = sorted({text for text in errors if len(text) >= _SHORTEST_ERROR}, key=len, reverse=True)
+    shown: Record = _without(record, texts)
+    if "globals" in shown:
+        shown["globals"] = {key: value for key, value in shown["globals"].items() if key != "sys.date"}
+        if "history" in shown:
+            shown["globals"]["sys.history"] = _lines(shown["globals"].get("sys.history", ()), shown["history"])
+    if "outputs" in shown:
+        shown["outputs"] = {id_: _outputs(outputs) for id_, outputs in shown["outputs"].items()}
+    if "history" in shown:
+        shown["history"] = [
+            [role, _outputs(what) if isinstance(what, dict) else what] for role, what in shown["history"]
+        ]
+    return shown
+
+
+def _outputs(outputs: Any) -> Record:
+    given = cast("Record", outputs or {})
+    kept = {key: value for key, value in given.items() if key not in _UNSHOWN_OUTPUTS and value != "<stream>"}
+    error = {"_ERROR": "<error>"} if kept.pop("_ERROR", None) else {}
+    return kept | error
+
+
+def _without(value: Any, texts: Sequence[str]) -> Any:
+    if isinstance(value, str):
+        for text in texts:
+            value = value.replace(text, "<error>")
+        return value
+    if isinstance(value, Mapping):
+        return {key: _without(part, texts) for key, part in cast("Record", value).items()}
+    if isinstance(value, list | tuple):
+        return [_without(part, texts) for part in cast("list[Any]", value)]
+    return value
+
+
+def _lines(lines: Sequence[str], history: Sequence[Any]) -> list[str]:
+    """Give ``sys.history`` with the role alone for assistant lines, whose text is RAGFlow's Python notation.
+
+    What they should say is in ``history``; that both have as many is what is left to compare.
+    """
+    count = sum(role == "assistant" for role, _ in history)
+    shown = ["assistant" if line.startswith("assistant: ") else line for line in lines]
+    return shown if shown.count("assistant") == count else [*shown, f"({count} answers in history)"]
