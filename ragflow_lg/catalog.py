@@ -1,15 +1,17 @@
 """The catalog: every component there is, built in or installed.
 
-Built-in ones are the modules of `ragflow_lg.components`. Others come from installed distributions that name a
-`ComponentSpec` under the entry point group ``ragflow_lg.components``. An error while loading is
-never swallowed: a component that is missing silently is worse than a loud start.
+Built-in ones are the modules of `ragflow_lg.components`, named after their component in snake case. Others come
+from installed distributions that name a `ComponentSpec` under the entry point group ``ragflow_lg.components``.
+Each is imported when it is first asked for. An error while loading is never swallowed: a component
+that is missing silently is worse than a loud failure.
 """
 
 from __future__ import annotations
 
 import importlib
-import pkgutil
-from importlib.metadata import entry_points
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
@@ -25,10 +27,26 @@ ENTRY_POINT_GROUP = "ragflow_lg.components"
 
 def load_catalog() -> Registry:
     """Make a registry of all built-in and installed components."""
-    registry = Registry()
-    for module in pkgutil.iter_modules(ragflow_lg.components.__path__):
-        for spec in specs_of(importlib.import_module(f"{ragflow_lg.components.__name__}.{module.name}")):
-            registry.add(spec)
+    folder = Path(ragflow_lg.components.__path__[0])
+    modules = sorted(file.stem for file in folder.glob("[!_]*.py"))
+    return Registry(
+        {name.replace("_", ""): partial(_built_in, name) for name in modules} | {ENTRY_POINT_GROUP: _installed}
+    )
+
+
+def specs_of(module: ModuleType) -> list[ComponentSpec[Any]]:
+    """Give the specs that a module defines."""
+    return [value for value in vars(module).values() if isinstance(value, ComponentSpec)]
+
+
+def _built_in(module: str) -> Iterable[ComponentSpec[Any]]:
+    return specs_of(importlib.import_module(f"{ragflow_lg.components.__name__}.{module}"))
+
+
+def _installed() -> Iterable[ComponentSpec[Any]]:
+    # Looking through all distributions takes as long as importing ten components.
+    from importlib.metadata import entry_points
+
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):
         spec: Any = entry_point.load()
         if not isinstance(spec, ComponentSpec):
@@ -36,10 +54,4 @@ def load_catalog() -> Registry:
                 f"The entry point {entry_point.value!r} of group {ENTRY_POINT_GROUP!r} is not a component; "
                 "point it at a function decorated with @component."
             )
-        registry.add(cast("ComponentSpec[Any]", spec))
-    return registry
-
-
-def specs_of(module: ModuleType) -> list[ComponentSpec[Any]]:
-    """Give the specs that a module defines."""
-    return [value for value in vars(module).values() if isinstance(value, ComponentSpec)]
+        yield cast("ComponentSpec[Any]", spec)

@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from ragflow_lg.errors import ComponentError, RunCancelled
 from ragflow_lg.events import Delta, EngineEvent, Piece
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ragflow_lg.services import Services
 
 __all__ = ["EventSink", "RunContext", "TurnContext"]
+
+T = TypeVar("T")
 
 
 class EventSink:
@@ -175,6 +177,10 @@ class RunContext:
     def services(self) -> Services:
         """The services of the run."""
         return self._turn.services
+
+    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Do work that would block the event loop in a thread."""
+        return await asyncio.to_thread(work, *arguments)
 
     # Reading
 

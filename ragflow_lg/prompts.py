@@ -11,12 +11,14 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from ragflow_lg.context import RunContext
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.refs import Template
 from ragflow_lg.values import JsonValue, to_text
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
 
 __all__ = [
     "ChatMessage",

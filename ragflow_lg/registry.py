@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from ragflow_lg.spec import ComponentSpec
 
 __all__ = ["Registry"]
+
+Source = Callable[[], Iterable[ComponentSpec[Any]]]
 
 
 class Registry:
@@ -17,7 +19,12 @@ class Registry:
     It is an argument wherever it is needed, never a global, so that tests and embedders can have their own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sources: Mapping[str, Source] | None = None) -> None:
+        """``sources`` load specs when one is first asked for: each by the lower-case name of its main component.
+
+        A name that is none of these loads them all.
+        """
+        self._sources = dict(sources or {})
         self._by_name: dict[str, ComponentSpec[Any]] = {}
 
     def add(self, spec: ComponentSpec[Any], *, replace: bool = False) -> None:
@@ -26,21 +33,35 @@ class Registry:
         Raises:
             ValueError: if a name is taken and ``replace`` is false.
         """
-        for name in (spec.name, *spec.aliases):
-            taken = self._by_name.get(name.lower())
-            if taken is not None and taken is not spec and not replace:
-                raise ValueError(f"The component name {name!r} is taken by {taken.name!r}; choose another name.")
-            self._by_name[name.lower()] = spec
+        self._load(*self._sources)
+        self._put(spec, replace=replace)
 
     def get(self, name: str) -> ComponentSpec[Any] | None:
         """Give the spec of a name or alias in any case, or None."""
-        return self._by_name.get(name.lower())
+        key = name.lower()
+        if key not in self._by_name:
+            self._load(key) if key in self._sources else self._load(*self._sources)
+        return self._by_name.get(key)
 
     def near(self, name: str) -> list[str]:
         """Give up to three registered names that look like ``name``."""
+        self._load(*self._sources)
         spelled = {key: spec.name for key, spec in self._by_name.items()}
         return list(dict.fromkeys(spelled[m] for m in get_close_matches(name.lower(), spelled, n=3)))
 
     def __iter__(self) -> Iterator[ComponentSpec[Any]]:
         """Go through all specs, each once, by name."""
+        self._load(*self._sources)
         return iter(sorted({id(s): s for s in self._by_name.values()}.values(), key=lambda s: s.name.lower()))
+
+    def _load(self, *keys: str) -> None:
+        for key in keys:
+            for spec in self._sources.pop(key)():
+                self._put(spec)
+
+    def _put(self, spec: ComponentSpec[Any], *, replace: bool = False) -> None:
+        for name in (spec.name, *spec.aliases):
+            taken = self._by_name.get(name.lower())
+            if taken is not None and taken is not spec and not replace:
+                raise ValueError(f"The component name {name!r} is taken by {taken.name!r}; choose another name.")
+            self._by_name[name.lower()] = spec

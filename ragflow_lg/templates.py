@@ -10,7 +10,6 @@ A rendering runs beside the event loop and stops itself: see `ragflow_lg.templat
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Mapping
 
@@ -59,6 +58,8 @@ async def render(template: Template, values: Mapping[str, JsonValue]) -> str:
         return _filled(template, values)
     if len(template.source) > MAX_SOURCE_CHARS:
         raise ComponentError(f"The template is longer than {MAX_SOURCE_CHARS:,} characters.")
+    import asyncio  # takes longer to import than checking a canvas does
+
     return await asyncio.to_thread(_rendered, template, values)
 
 

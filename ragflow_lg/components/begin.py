@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Field
 
-from ragflow_lg.context import RunContext
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
 from ragflow_lg.values import JsonValue
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
 
 __all__ = ["begin"]
 

@@ -6,19 +6,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ragflow_lg.chat_params import ChatParams, WholeNumber
 from ragflow_lg.classification import CONVERSATION_HEAD, NamedCategory, choose, conversation_text, instructions
-from ragflow_lg.context import RunContext
 from ragflow_lg.prompts import ChatMessage, Collected, chat_template_kwargs, estimate_tokens, fit, history_view
 from ragflow_lg.refs import Reference, parse_reference
 from ragflow_lg.services import ChatRequest
 from ragflow_lg.spec import ComponentOutputs, OneOrMany, Route, component
 from ragflow_lg.thinking import without_thinking
 from ragflow_lg.values import to_text
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
 
 __all__ = ["categorize"]
 

@@ -6,15 +6,17 @@ import ast
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ragflow_lg.conditions import FILTERS, filter_name, filter_text
-from ragflow_lg.context import RunContext
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, ReferenceEntry, TemplateOrValue, component
 from ragflow_lg.values import MAX_DEPTH, JsonValue, to_json
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
 
 __all__ = ["data_operations"]
 

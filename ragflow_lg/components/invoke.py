@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from ragflow_lg.context import RunContext
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.html_text import html_to_text
 from ragflow_lg.refs import Reference, Template
 from ragflow_lg.services import HttpRequest
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, component
 from ragflow_lg.values import JsonValue, to_text
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
 
 __all__ = ["invoke"]
 
@@ -140,7 +141,7 @@ async def invoke(ctx: RunContext, params: Params) -> Outputs:
     result = response.text
     if params.clean_html:
         try:
-            result = await asyncio.to_thread(html_to_text, result)
+            result = await ctx.in_thread(html_to_text, result)
         except ValueError as error:
             raise ComponentError(str(error), node=ctx.node.id) from None
     return Outputs(result=result, status_code=response.status, headers=dict(response.headers))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field
 
-from ragflow_lg.context import RunContext
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.refs import Reference
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
 
 __all__ = ["iteration"]
 

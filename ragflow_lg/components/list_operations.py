@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ragflow_lg.conditions import FILTERS, filter_name, filter_text
-from ragflow_lg.context import RunContext
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.refs import Reference
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, TemplateOrValue, component
 from ragflow_lg.values import JsonValue
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
 
 __all__ = ["list_operations"]
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from ragflow_lg.chat_params import ChatParams, WholeNumber, renamed
-from ragflow_lg.context import RunContext
 from ragflow_lg.diagnostics import Finding
 from ragflow_lg.errors import ComponentError, ServiceError
 from ragflow_lg.prompts import (
@@ -29,6 +27,9 @@ from ragflow_lg.spec import ComponentOutputs, OptionalReference, component
 from ragflow_lg.structured_answer import correction, problems_of, read_answer, schema_of, schema_problem, with_schema
 from ragflow_lg.thinking import Part, ThinkingSplitter, without_thinking
 from ragflow_lg.values import MAX_TEXT_CHARS, JsonValue
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
 
 __all__ = ["llm"]
 
@@ -173,7 +174,7 @@ async def _ask_structured(ctx: RunContext, model: ChatModel, request: ChatReques
     RAGFlow asks the same again and takes whatever comes.
     """
     answer = await model.complete(request)
-    value, problems = await asyncio.to_thread(_read, answer, schema)
+    value, problems = await ctx.in_thread(_read, answer, schema)
     if problems:
         said = shorten(without_thinking(answer), model.context_tokens // 4)
         ctx.feedback = [{"role": "assistant", "content": said}, {"role": "user", "content": correction(problems)}]

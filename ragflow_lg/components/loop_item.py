@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from ragflow_lg.context import RunContext
+from typing import TYPE_CHECKING
+
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
 
 __all__ = ["loop_item"]
 

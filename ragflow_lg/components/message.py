@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from ragflow_lg.context import RunContext
 from ragflow_lg.diagnostics import Finding
 from ragflow_lg.downloads import as_downloads, shown_text
 from ragflow_lg.refs import Template
@@ -15,6 +14,9 @@ from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, Shown,
 from ragflow_lg.templates import has_jinja, render, syntax_error
 from ragflow_lg.thinking import split_thinking
 from ragflow_lg.values import JsonValue
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
 
 __all__ = ["message"]
 

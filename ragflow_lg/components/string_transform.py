@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import Field
 
-from ragflow_lg.context import RunContext
 from ragflow_lg.diagnostics import Finding
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.refs import Template
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, OptionalReference, component
 from ragflow_lg.templates import has_jinja, render, syntax_error
 from ragflow_lg.values import MAX_ITEMS, JsonValue, join_texts, to_text
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
 
 __all__ = ["string_transform"]
 

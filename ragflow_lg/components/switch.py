@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from ragflow_lg.conditions import OPERATORS, operator_name, parse_condition
-from ragflow_lg.context import RunContext
 from ragflow_lg.spec import (
     ComponentOutputs,
     ComponentParams,
@@ -18,6 +17,9 @@ from ragflow_lg.spec import (
     TemplateOrValue,
     component,
 )
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
 
 __all__ = ["switch"]
 

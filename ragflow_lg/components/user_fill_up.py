@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from ragflow_lg.context import RunContext
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.refs import Template
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
 
 __all__ = ["user_fill_up"]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragflow_lg.context import RunContext
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, ReferenceEntry, component
 from ragflow_lg.values import JsonValue
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
 
 __all__ = ["variable_aggregator"]
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
-from ragflow_lg.context import RunContext
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.refs import Reference, Template, parse_reference
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, OptionalReference, TemplateOrValue, component
 from ragflow_lg.values import JsonValue, empty_like, to_json
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
 
 __all__ = ["variable_assigner"]
 

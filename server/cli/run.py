@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import sys
@@ -65,6 +64,8 @@ def run(
 
     ragflow-lg run chat.json "And then?" --session anna
     """
+    import asyncio
+
     from server.library import load_canvas
     from server.settings import load_settings
 
@@ -149,12 +150,13 @@ async def _play(
 
 def _cancel_on_interrupt(turn: Run) -> None:
     """Let Ctrl-C stop the turn in an orderly way; a second one ends the program."""
+    from asyncio import get_running_loop
 
     def stop() -> None:
-        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+        get_running_loop().remove_signal_handler(signal.SIGINT)
         turn.cancel()
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop)
+    get_running_loop().add_signal_handler(signal.SIGINT, stop)
 
 
 async def _write_lines(turn: Run) -> None:

@@ -67,7 +67,7 @@ def test_an_endless_file_is_no_canvas() -> None:
 
 
 def test_check_and_help_stay_light() -> None:
-    heavy = ("langgraph", "langchain_core", "httpx", "openai", "pydantic_settings", "rich")
+    heavy = ("asyncio", "langgraph", "langchain_core", "httpx", "openai", "pydantic_settings", "rich")
     code = (
         "import sys\nfrom server.cli.app import app\n"
         f"app(['check', {str(SUPPORT)!r}], standalone_mode=False)\n"
