@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from dsl_compiler.lower.drawing import with_own_drawing
 from dsl_compiler.lower.gate import JoinGate, gate_key
-from dsl_compiler.lower.nodes import closing_function, entry_function, node_function
+from dsl_compiler.lower.nodes import ClosingNode, EntryNode, Node
 from dsl_compiler.names import CLOSING_NODE, graph_name
 from ragflow_lg.compiled import CompiledCanvas
 from ragflow_lg.context import TurnContext
@@ -43,13 +43,13 @@ def lower_plan(plan: Plan) -> CompiledCanvas:
         is_entry = node.id == plan.entry
         builder.add_node(
             names[node.id],
-            entry_function(program, tuple(gates.values())) if is_entry else node_function(program),
+            EntryNode(program, tuple(gates.values())) if is_entry else Node(program),
             input_schema=_EntryState if is_entry else CanvasState,
             metadata={"component_id": node.id, "component_type": node.spec.name, "title": node.title or node.id},
             destinations=tuple(names[target] for target in node.targets),
         )
     looping = [gates[join] for join, region in plan.joins.items() if region.looping]
-    builder.add_node(CLOSING_NODE, closing_function(looping), input_schema=CanvasState, defer=True)
+    builder.add_node(CLOSING_NODE, ClosingNode(looping), input_schema=CanvasState, defer=True)
     builder.add_edge(START, names[plan.entry])
     graph = builder.compile(name=plan.title or "canvas")
     for join, key in gates.items():

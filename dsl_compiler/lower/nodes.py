@@ -1,14 +1,16 @@
-"""Node functions: what LangGraph calls, one line each round the engine.
+"""Node runnables: what LangGraph calls, each a thin shell round the engine.
 
-Annotations are real objects here: LangGraph evaluates those of every node, and text would cost a tenth of the
-time of compiling.
+They are Runnables and no functions: LangGraph disassembles functions in search of subgraphs and reads their
+signatures, which took half of the time of compiling.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.runtime import Runtime
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command
 
 from dsl_compiler.lower.gate import RESET, SETTLE
@@ -20,78 +22,83 @@ from ragflow_lg.node import NodeProgram, visit
 from ragflow_lg.state import TurnRequest, output_patch
 from ragflow_lg.turn import REQUEST_KEYS, close_turn, open_turn
 
-__all__ = ["closing_function", "entry_function", "node_function"]
-
-NodeFunction = Callable[..., Awaitable[Command[Any]]]
-"""``(state, config, runtime) -> Command``. LangGraph disassembles what it is given, so these stay one line."""
+__all__ = ["ClosingNode", "EntryNode", "Node"]
 
 
-def node_function(program: NodeProgram) -> NodeFunction:
-    """Make the function of an ordinary node."""
+class _AsyncOnly(Runnable[Any, Command[Any]]):
+    """A node that needs an event loop."""
 
-    async def run(state: Any, config: RunnableConfig, runtime: Runtime[TurnContext]) -> Command[Any]:
-        return await _visit(program, state, config, runtime)
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Command[Any]:
+        """Refuse.
 
-    return run
-
-
-def entry_function(program: NodeProgram, gates: Sequence[str]) -> NodeFunction:
-    """Make the function of the entry node: it opens the turn, then runs like any other."""
-
-    async def run(state: Any, config: RunnableConfig, runtime: Runtime[TurnContext]) -> Command[Any]:
-        return await _open(program, gates, state, config, runtime)
-
-    return run
+        Raises:
+            RunError: always.
+        """
+        raise RunError("A canvas runs asynchronously: use ainvoke or astream in place of invoke or stream.")
 
 
-def closing_function(looping_gates: Sequence[str]) -> NodeFunction:
-    """Make the function of the node that ends the turn."""
+class Node(_AsyncOnly):
+    """An ordinary node."""
 
-    async def run(state: Any, runtime: Runtime[TurnContext]) -> Command[Any]:
-        return await _close(looping_gates, state, runtime)
+    def __init__(self, program: NodeProgram) -> None:
+        self.name = program.node.id
+        self._program = program
 
-    return run
-
-
-async def _visit(
-    program: NodeProgram, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
-) -> Command[Any]:
-    update, goto = await visit(program, state, _context(runtime), _step(config), write=runtime.stream_writer)
-    return Command(update=update, goto=goto)
-
-
-async def _open(
-    program: NodeProgram,
-    gates: Sequence[str],
-    state: Mapping[str, Any],
-    config: RunnableConfig,
-    runtime: Runtime[TurnContext],
-) -> Command[Any]:
-    turn = _context(runtime)
-    request: TurnRequest = {key: state[key] for key in REQUEST_KEYS if key in state}  # pyright: ignore[reportAssignmentType]
-    opened, event = await open_turn(program.plan, state, turn, request)
-    await _emit(turn, runtime, event)
-    view = {**opened, "outputs": {}, "history": [*state.get("history", []), *opened["history"]]}
-    update, goto = await visit(program, view, turn, _step(config), request=request, write=runtime.stream_writer)
-    merged: dict[str, Any] = {
-        "history": opened["history"],
-        "globals": {**opened["globals"], **update.get("globals", {})},
-        "outputs": output_patch(clear=True, set=update.get("outputs", {})),
-        "turn": {**opened["turn"], **update.get("turn", {})},
-        **{gate: {**RESET, **update.get(gate, {})} for gate in gates},
-    }
-    return Command(update=merged, goto=[*goto, CLOSING_NODE])
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Command[Any]:
+        """Visit the node once."""
+        runtime = get_runtime(TurnContext)
+        turn = _context(runtime)
+        update, goto = await visit(self._program, input, turn, _step(config), write=runtime.stream_writer)
+        return Command(update=update, goto=goto)
 
 
-async def _close(looping_gates: Sequence[str], state: Mapping[str, Any], runtime: Runtime[TurnContext]) -> Command[Any]:
-    """End the turn, once every gate behind a cycle has been told, one by one, that nothing else can run."""
-    record = state.get("turn", {})
-    settled = record.get("settled", 0)
-    if "error" not in record and settled < len(looping_gates):
-        return Command(update={looping_gates[settled]: SETTLE, "turn": {"settled": settled + 1}}, goto=CLOSING_NODE)
-    update, event = close_turn(state)
-    await _emit(_context(runtime), runtime, event)
-    return Command(update=update)
+class EntryNode(_AsyncOnly):
+    """The entry node: it opens the turn, then runs like any other."""
+
+    def __init__(self, program: NodeProgram, gates: Sequence[str]) -> None:
+        self.name = program.node.id
+        self._program = program
+        self._gates = gates
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Command[Any]:
+        """Open the turn and visit the node."""
+        state: Mapping[str, Any] = input
+        runtime = get_runtime(TurnContext)
+        turn = _context(runtime)
+        request: TurnRequest = {key: state[key] for key in REQUEST_KEYS if key in state}  # pyright: ignore[reportAssignmentType]
+        opened, event = await open_turn(self._program.plan, state, turn, request)
+        await _emit(turn, runtime, event)
+        view = {**opened, "outputs": {}, "history": [*state.get("history", []), *opened["history"]]}
+        update, goto = await visit(
+            self._program, view, turn, _step(config), request=request, write=runtime.stream_writer
+        )
+        merged: dict[str, Any] = {
+            "history": opened["history"],
+            "globals": {**opened["globals"], **update.get("globals", {})},
+            "outputs": output_patch(clear=True, set=update.get("outputs", {})),
+            "turn": {**opened["turn"], **update.get("turn", {})},
+            **{gate: {**RESET, **update.get(gate, {})} for gate in self._gates},
+        }
+        return Command(update=merged, goto=[*goto, CLOSING_NODE])
+
+
+class ClosingNode(_AsyncOnly):
+    """The node that ends the turn, once every gate behind a cycle has been told that nothing else can run."""
+
+    def __init__(self, looping_gates: Sequence[str]) -> None:
+        self.name = CLOSING_NODE
+        self._gates = looping_gates
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Command[Any]:
+        """Settle the gates one by one, then close."""
+        record = input.get("turn", {})
+        settled = record.get("settled", 0)
+        if "error" not in record and settled < len(self._gates):
+            return Command(update={self._gates[settled]: SETTLE, "turn": {"settled": settled + 1}}, goto=CLOSING_NODE)
+        update, event = close_turn(input)
+        runtime = get_runtime(TurnContext)
+        await _emit(_context(runtime), runtime, event)
+        return Command(update=update)
 
 
 async def _emit(turn: TurnContext, runtime: Runtime[TurnContext], event: EngineEvent) -> None:
@@ -110,5 +117,5 @@ def _context(runtime: Runtime[TurnContext]) -> TurnContext:
     return runtime.context
 
 
-def _step(config: RunnableConfig) -> int:
-    return config["metadata"]["langgraph_step"]  # pyright: ignore[reportTypedDictNotRequiredAccess] - always set in a run
+def _step(config: RunnableConfig | None) -> int:
+    return (config or {})["metadata"]["langgraph_step"]  # pyright: ignore[reportTypedDictNotRequiredAccess] - always set in a run
