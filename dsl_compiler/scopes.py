@@ -7,18 +7,23 @@ from collections.abc import Iterator
 from dsl_compiler.draft import Draft
 from dsl_compiler.flow import Flow
 from ragflow_lg.ids import NodeId
+from ragflow_lg.plan import Region
 
-__all__ = ["main_flow", "scopes_of"]
+__all__ = ["main_flow", "region_flow", "scopes_of"]
 
 
 def scopes_of(draft: Draft) -> Iterator[Flow]:
-    """Give the flow of the canvas, then of each region from its item node or, without one, each first body node."""
+    """Give the flow of the canvas, then of the body of each region."""
     if draft.entry:
         yield main_flow(draft)
     for region in draft.regions.values():
-        starts = (region.item,) if region.item else region.start
-        for start in starts:
-            yield Flow(start, _successors(draft, region.owner))
+        yield region_flow(draft, region)
+
+
+def region_flow(draft: Draft, region: Region) -> Flow:
+    """Give the flow of a region's body, from its item node or, where there is none, from the owner."""
+    successors = _successors(draft, region.owner)
+    return Flow(region.entry, successors if region.item else {**successors, region.owner: region.start})
 
 
 def main_flow(draft: Draft) -> Flow:

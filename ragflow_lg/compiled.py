@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.graph.state import CompiledStateGraph
 
-__all__ = ["CompiledCanvas"]
+__all__ = ["CYCLE_STEPS", "CompiledCanvas"]
 
 CYCLE_STEPS = 10_000
 """Most supersteps that a canvas with a cycle outside of any Loop may take in one turn."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from ragflow_lg.errors import ComponentError, RunCancelled
 from ragflow_lg.events import Delta, EngineEvent, Piece
+from ragflow_lg.forms import is_file, read_value, submitted_value
 from ragflow_lg.ids import NodeId
 from ragflow_lg.refs import Reference, Template
 from ragflow_lg.spec import Shown
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ragflow_lg.plan import Plan, PlanNode
     from ragflow_lg.services import Services
 
-__all__ = ["EventSink", "RunContext", "TurnContext"]
+__all__ = ["EventSink", "Round", "RunContext", "TurnContext"]
 
 T = TypeVar("T")
 
@@ -109,6 +110,15 @@ class TurnContext:
             if not scope.expired():
                 scope.reschedule(now)
 
+    async def emit(self, event: EngineEvent, write: Callable[[EngineEvent], None] | None = None) -> None:
+        """Hand an event out that belongs to no running component; ``write`` takes it where there is no sink."""
+        if self.sink is None:
+            if write is not None:
+                write(event)
+            return
+        await self.sink.room()
+        self.sink.put(event)
+
     def enter(self, scope: asyncio.Timeout) -> None:
         """Let `cancel` end this node."""
         self.scopes.add(scope)
@@ -116,6 +126,19 @@ class TurnContext:
     def leave(self, scope: asyncio.Timeout) -> None:
         """Forget a node that ended."""
         self.scopes.discard(scope)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round of a region. ``index`` counts from 0; ``items`` is what an Iteration goes through."""
+
+    index: int
+    items: Sequence[JsonValue] | None = None
+
+    @property
+    def item(self) -> JsonValue:
+        """The item of this round, None where there is none."""
+        return self.items[self.index] if self.items is not None and self.index < len(self.items) else None
 
 
 class RunContext:
@@ -137,6 +160,7 @@ class RunContext:
         "partial",
         "plan",
         "request",
+        "round",
         "scope",
         "visits",
         "write",
@@ -150,6 +174,7 @@ class RunContext:
         state: Mapping[str, Any],
         *,
         request: TurnRequest | None = None,
+        round: Round | None = None,
         write: Callable[[EngineEvent], None] | None = None,
     ) -> None:
         self.plan = plan
@@ -157,7 +182,9 @@ class RunContext:
         self._turn = turn
         self._state = state
         self.request: TurnRequest = request or {}
-        """What the turn was started with; for the entry node only."""
+        """What the turn was started with, or the answer to a form; for nodes that take one."""
+        self.round = round or Round(0)
+        """The round that begins; for the two components of a region only."""
         self.write = write
         self.scope: asyncio.Timeout | None = None
         self.inputs: dict[str, JsonValue] = {}
@@ -181,6 +208,18 @@ class RunContext:
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Do work that would block the event loop in a thread."""
         return await asyncio.to_thread(work, *arguments)
+
+    async def form_value(self, submitted: Any, declared: Any, layout_recognize: str) -> JsonValue:
+        """Give the value of a form's field: files are read, the text of an object too."""
+        value, type_name = submitted_value(
+            submitted, cast("Mapping[str, Any]", declared) if isinstance(declared, Mapping) else {}
+        )
+        if not is_file(type_name):
+            return read_value(value, type_name)
+        if value in (None, "", []):
+            return None
+        files = cast("list[Any]", value if isinstance(value, list) else [value])
+        return await self.services.files.read(files, layout_recognize)
 
     # Reading
 
@@ -228,6 +267,8 @@ class RunContext:
     def _look_up(self, reference: Reference) -> JsonValue:
         if reference.kind == "output" and reference.node not in self.plan.nodes:
             raise ComponentError(f"Can't find variable: {reference.text!r}", node=self.node.id)
+        if reference.kind == "alias":
+            return self._state.get("aliases", {}).get(reference.key, "")
         globals_, outputs = self._state.get("globals", {}), self._state.get("outputs", {})
         if self.global_updates:
             globals_ = {**globals_, **self.global_updates}

@@ -7,11 +7,14 @@
     ├── RunError                   something went wrong while a canvas ran; names the node
     │   ├── ComponentError         a component failed; becomes its ``_ERROR`` and never leaves a run
     │   ├── NodeTimeoutError       a node took longer than its limit
+    │   ├── AnswerError            an answer does not fit the form that waits for it
+    │   ├── CanvasChangedError     the canvas is not the one that the turn was started with
     │   ├── RunCancelled           somebody cancelled the run
     │   └── UndeclaredTargetError  a node chose a successor that the plan does not allow
     ├── ServiceError               a model, an HTTP server or a file store failed
     ├── SettingsError              a setting is missing or wrong
     └── CheckpointError            a session cannot be read or written
+        └── ConflictError          somebody else runs the session, or nothing waits for what was sent
 """
 
 from __future__ import annotations
@@ -19,14 +22,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ragflow_lg.diagnostics import Diagnostic
 
 __all__ = [
+    "AnswerError",
+    "CanvasChangedError",
     "CheckpointError",
     "CompileError",
     "ComponentError",
+    "ConflictError",
     "NodeTimeoutError",
     "RagflowLgError",
     "RunCancelled",
@@ -98,6 +104,22 @@ class NodeTimeoutError(RunError):
         super().__init__(f"The node did not finish within {limit_s:g} s and was stopped.", node=node)
 
 
+class AnswerError(RunError):
+    """An answer does not fit its form, which stays open. ``problems`` says what is wrong, by field name."""
+
+    code = "answer-invalid"
+
+    def __init__(self, problems: Mapping[str, str], *, node: str = "") -> None:
+        self.problems = dict(problems)
+        super().__init__(" ".join(self.problems.values()), node=node)
+
+
+class CanvasChangedError(RunError):
+    """A turn cannot go on because its canvas has changed."""
+
+    code = "canvas-changed"
+
+
 class RunCancelled(RunError):
     """The run was cancelled."""
 
@@ -137,3 +159,9 @@ class CheckpointError(RagflowLgError):
     """A session cannot be read or written."""
 
     code = "checkpoint"
+
+
+class ConflictError(CheckpointError):
+    """The request does not fit the session as it is: it is being run, or does not wait for this."""
+
+    code = "conflict"

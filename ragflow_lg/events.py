@@ -6,12 +6,13 @@ RAGFlow's wire events (``wire``), whose order is another one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ragflow_lg.ids import NodeId
 from ragflow_lg.values import JsonValue
 
-__all__ = ["Delta", "EngineEvent", "NodeFinished", "NodeStarted", "Piece", "TurnFinished", "TurnStarted"]
+__all__ = ["Delta", "EngineEvent", "NodeFinished", "NodeStarted", "Piece", "TurnFinished", "TurnStarted", "Waiting"]
 
 
 class TurnStarted(NamedTuple):
@@ -70,6 +71,14 @@ class NodeFinished(NamedTuple):
     end: dict[str, JsonValue] | None = None
 
 
+class Waiting(NamedTuple):
+    """A node waits for the user. ``fields`` are the form's fields as clients are sent them."""
+
+    node: NodeId
+    tips: str
+    fields: Mapping[str, Mapping[str, JsonValue]]
+
+
 class TurnFinished(NamedTuple):
     """The closing node ended the turn. ``outputs`` are those of the last node; ``error`` stopped it, if any."""
 
@@ -78,4 +87,4 @@ class TurnFinished(NamedTuple):
     error: str | None = None
 
 
-EngineEvent: TypeAlias = TurnStarted | NodeStarted | Delta | Piece | NodeFinished | TurnFinished
+EngineEvent: TypeAlias = TurnStarted | NodeStarted | Delta | Piece | NodeFinished | Waiting | TurnFinished

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-from ragflow_lg.context import RunContext, TurnContext
+from ragflow_lg.context import Round, RunContext, TurnContext
 from ragflow_lg.errors import (
-    CANCELLED_TEXT,
     NodeTimeoutError,
     RagflowLgError,
     RunCancelled,
@@ -22,15 +21,19 @@ from ragflow_lg.errors import (
     UndeclaredTargetError,
 )
 from ragflow_lg.events import EngineEvent, NodeFinished, NodeStarted
+from ragflow_lg.forms import Form
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import ERROR, NEXT, STREAMED_OUTPUT, Plan, PlanNode
 from ragflow_lg.spec import ComponentOutputs
 from ragflow_lg.state import TurnRequest, output_patch
 from ragflow_lg.values import JsonValue, to_json, to_text
 
-__all__ = ["NodeProgram", "Outcome", "visit"]
+__all__ = ["Ask", "NodeProgram", "Outcome", "attempt", "failed", "may_start", "next_of", "tell", "update_of", "visit"]
 
 logger = logging.getLogger(__name__)
+
+Ask: TypeAlias = Callable[[PlanNode, Form], Awaitable[dict[str, JsonValue]]]
+"""Asks the user: gives the answer by field name, or pauses the run by an exception that only LangGraph takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class NodeProgram:
     """Gate channels to report to."""
     blank: Mapping[str, None]
     """Declared outputs, all null."""
+    exits: frozenset[NodeId] = frozenset()
+    """Successors outside the region whose body the node is in."""
 
 
 @dataclass(slots=True)
@@ -65,34 +70,62 @@ async def visit(
     step: int,
     *,
     request: TurnRequest | None = None,
+    round: Round | None = None,
+    ask: Ask | None = None,
     write: Callable[[EngineEvent], None] | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """Run a node once; give the state update and the graph names of the next nodes.
 
-    ``step`` is the number of the superstep. A node that starts after the turn was stopped returns at once.
+    ``step`` is the number of the superstep. A node that starts after the turn has failed returns at once. ``ask``
+    hands a form to the user; it leaves this function by an exception until there is an answer.
+
+    Raises:
+        RunCancelled: if the turn was cancelled, so that LangGraph runs the node again should the turn go on.
     """
     node = program.node
-    if "error" in state.get("turn", {}):
+    if not may_start(node, state, turn):
         return {}, []
-    if turn.is_cancelled:
-        return {"turn": {"error": [step, node.rank, node.id, CANCELLED_TEXT]}}, []
-    ctx = RunContext(program.plan, node, turn, state, request=request, write=write)
+    ctx = RunContext(program.plan, node, turn, state, request=request, round=round, write=write)
+    if node.spec.kind == "interrupt" and ask is not None:
+        ctx.request = {"inputs": await _answer(node, ctx, ask)}
     clock = turn.services.clock
     created_at, began = clock.now(), clock.monotonic()
+    await ctx.emit(NodeStarted(node.id, created_at))
+    if not node.runs_alone:
+        # Let the siblings of this superstep start before anybody goes on: their node_started come first.
+        await asyncio.sleep(0)
+    outcome = await attempt(program, ctx, turn)
+    await tell(program, ctx, outcome, created_at, clock.monotonic() - began)
+    if outcome.is_halting and turn.is_cancelled:
+        raise RunCancelled(node.id)
+    return update_of(program, ctx, outcome, step), next_of(program, outcome)
+
+
+def may_start(node: PlanNode, state: Mapping[str, Any], turn: TurnContext) -> bool:
+    """Whether the turn still goes on.
+
+    Raises:
+        RunCancelled: if it was cancelled; LangGraph then keeps the node for a run that goes on.
+    """
+    if turn.is_cancelled:
+        raise RunCancelled(node.id)
+    return "error" not in state.get("turn", {})
+
+
+async def _answer(node: PlanNode, ctx: RunContext, ask: Ask) -> dict[str, JsonValue]:
     try:
-        await ctx.emit(NodeStarted(node.id, created_at))
-        if not node.runs_alone:
-            # Let the siblings of this superstep start before anybody goes on: their node_started come first.
-            await asyncio.sleep(0)
-        outcome = await _run(program, ctx, turn)
-    except RunCancelled:
-        return {"turn": {"error": [step, node.rank, node.id, CANCELLED_TEXT]}}, []
-    elapsed_s = clock.monotonic() - began
-    await ctx.emit(_finished(node, ctx, outcome, created_at, elapsed_s), even_if_cancelled=True)
-    return _update(program, ctx, outcome, step), _next(program, outcome)
+        form = node.spec.asks(ctx, node.params)
+    except RagflowLgError:
+        return {}  # the component meets the same error, and reports it
+    return await ask(node, form) if form is not None else {}
 
 
-async def _run(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> Outcome:
+async def tell(program: NodeProgram, ctx: RunContext, outcome: Outcome, created_at: float, elapsed_s: float) -> None:
+    """Tell that the node is done."""
+    await ctx.emit(_finished(program.node, ctx, outcome, created_at, elapsed_s), even_if_cancelled=True)
+
+
+async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> Outcome:
     """Run the component with its limit and its retries; turn whatever happens into an `Outcome`."""
     node = program.node
     text = ""
@@ -111,7 +144,7 @@ async def _run(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> Outc
             text = str(error) or type(error).__name__
             if ctx.deltas or isinstance(error, SettingsError):
                 break  # what was shown stands; and a missing setting stays missing
-    return _failed(program, ctx, text)
+    return failed(program, ctx, text)
 
 
 async def _attempt(node: PlanNode, ctx: RunContext, turn: TurnContext) -> dict[str, JsonValue]:
@@ -141,28 +174,36 @@ def _plain(result: ComponentOutputs) -> dict[str, JsonValue]:
 def _routed(program: NodeProgram, outputs: dict[str, JsonValue]) -> Outcome:
     node = program.node
     if not node.routes:
-        return Outcome(outputs, targets=node.downstream)
+        return Outcome(outputs, targets=_onward(program, node.downstream))
     allowed = {target for route in node.routes for target in route.targets}
     chosen = tuple(NodeId(target) for target in outputs.get(NEXT) or ())
     for target in chosen:
         if target not in allowed:
             raise UndeclaredTargetError(node.id, target)
-    return Outcome(outputs, targets=tuple(dict.fromkeys(chosen)))
+    return Outcome(outputs, targets=_onward(program, tuple(dict.fromkeys(chosen))))
 
 
-def _failed(program: NodeProgram, ctx: RunContext, text: str) -> Outcome:
+def _onward(program: NodeProgram, targets: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
+    """Leave out the way back to an item node: it only says that the round is over."""
+    if program.node.parent is None:
+        return targets
+    return tuple(target for target in targets if program.plan.nodes[target].spec.kind != "region_item")
+
+
+def failed(program: NodeProgram, ctx: RunContext, text: str) -> Outcome:
     """Apply ``exception_*``: goto, then default value, then stop. Source: RAGFlow's ``agent/canvas.py``."""
     node, policy = program.node, program.node.on_error
     if policy.method == "comment" and policy.default and not policy.goto and not node.spec.shows_default:
         # The default value silently takes the place of what the node would have given.
         key = STREAMED_OUTPUT if node.spec.kind == "model" else "result"
         outputs = {**program.blank, **ctx.partial, key: policy.default}
-        return Outcome(to_json(outputs), targets=_default_targets(node))
+        return Outcome(to_json(outputs), targets=_onward(program, _default_targets(node)))
     outputs = to_json({**program.blank, **ctx.partial, ERROR: text})
     if policy.jumps:
-        return Outcome(outputs, text, targets=policy.goto)
+        return Outcome(outputs, text, targets=_onward(program, policy.goto))
     if policy.method and policy.default:
-        return Outcome(outputs, text, targets=_default_targets(node), fallback=to_text(policy.default))
+        targets = _onward(program, _default_targets(node))
+        return Outcome(outputs, text, targets=targets, fallback=to_text(policy.default))
     return Outcome(outputs, text, is_halting=True)
 
 
@@ -190,13 +231,16 @@ def _finished(node: PlanNode, ctx: RunContext, outcome: Outcome, created_at: flo
     )
 
 
-def _update(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: int) -> dict[str, Any]:
+def update_of(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: int) -> dict[str, Any]:
+    """Give the state update that a visit leaves."""
     node = program.node
     update: dict[str, Any] = {
         "outputs": output_patch(set={node.id: outcome.outputs}, patch=to_json(ctx.output_updates))
     }
     if ctx.global_updates:
         update["globals"] = to_json(ctx.global_updates)
+    if leaving := [target for target in outcome.targets if target in program.exits]:
+        update["scope"] = {"leave": leaving}
     record: dict[str, Any] = {}
     if outcome.is_halting:
         record["error"] = [step, node.rank, node.id, outcome.error]
@@ -213,7 +257,8 @@ def _update(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: int) 
     return update
 
 
-def _next(program: NodeProgram, outcome: Outcome) -> list[str]:
+def next_of(program: NodeProgram, outcome: Outcome) -> list[str]:
+    """Give the graph names of the nodes that are entered directly."""
     if outcome.is_halting:
         return []
     names = program.names

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragflow_lg.forms import FormField
 from ragflow_lg.ids import NodeId
 from ragflow_lg.joins import JoinRegion
 from ragflow_lg.refs import Reference
@@ -25,7 +26,6 @@ __all__ = [
     "STREAMED_OUTPUT",
     "Edge",
     "ExceptionPolicy",
-    "FormField",
     "MessagePlan",
     "Plan",
     "PlanNode",
@@ -86,6 +86,8 @@ class PlanNode:
     on_error: ExceptionPolicy = ExceptionPolicy()
     parent: NodeId | None = None
     """The region whose body the node is in."""
+    exits: tuple[NodeId, ...] = ()
+    """For a region: nodes around it that its body may jump to; it then ends, and its own successors do not run."""
     references: tuple[tuple[Reference, tuple[str | int, ...]], ...] = ()
     """Every reference in the params, with its path from there."""
     outputs: tuple[str, ...] = ()
@@ -104,7 +106,8 @@ class PlanNode:
     def targets(self) -> tuple[NodeId, ...]:
         """Every declared successor, errors included, each once, in order."""
         routed = (NodeId(t) for route in self.routes for t in route.targets)
-        return tuple(dict.fromkeys((*self.downstream, *routed, *(self.on_error.goto if self.on_error.jumps else ()))))
+        jumps = self.on_error.goto if self.on_error.jumps else ()
+        return tuple(dict.fromkeys((*self.downstream, *routed, *jumps, *self.exits)))
 
     @property
     def edges(self) -> tuple[Edge, ...]:
@@ -112,12 +115,13 @@ class PlanNode:
         plain = [Edge(self.id, target) for target in self.downstream]
         routed = [Edge(self.id, NodeId(t), route.label, True) for route in self.routes for t in route.targets]
         failed = [Edge(self.id, t, "on error", True) for t in self.on_error.goto] if self.on_error.jumps else []
-        return (*plain, *routed, *failed)
+        left = [Edge(self.id, target, "leaves", True) for target in self.exits]
+        return (*plain, *routed, *failed, *left)
 
     @property
     def chooses(self) -> bool:
         """Whether which successors run depends on the run."""
-        return bool(self.routes) or self.on_error.jumps
+        return bool(self.routes or self.exits) or self.on_error.jumps
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,18 @@ class Region:
     item: NodeId | None
     body: tuple[NodeId, ...]
     start: tuple[NodeId, ...]
+    closers: frozenset[NodeId] = frozenset()
+    """Body nodes that can end a round by themselves: nothing else is ever active when they are the last."""
+
+    @property
+    def needs_closing(self) -> bool:
+        """Whether some round may end with several nodes that are the last together."""
+        return len(self.closers) < len(self.body)
+
+    @property
+    def entry(self) -> NodeId:
+        """Where a round begins: the item node, or the owner if the canvas has none."""
+        return self.item or self.owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +170,6 @@ class MessagePlan:
     def _fits(self, shown: Shown, ran: Collection[str]) -> bool:
         nodes = (r.node for r in shown.template.references if r.kind == "output")
         return all(node in ran for node in nodes if node in self.ancestors)
-
-
-@dataclass(frozen=True, slots=True)
-class FormField:
-    """A field of Begin's form, or of a UserFillUp's."""
-
-    name: str
-    label: str
-    type: str
-    is_optional: bool = False
-    options: tuple[JsonValue, ...] = ()
-    value: JsonValue = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

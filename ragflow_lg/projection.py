@@ -11,13 +11,14 @@ pieces between two models' answers before the Message itself runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ragflow_lg import wire
 from ragflow_lg.downloads import shown_text
 from ragflow_lg.errors import CANCELLED_TEXT
-from ragflow_lg.events import Delta, EngineEvent, NodeFinished, NodeStarted, Piece, TurnFinished, TurnStarted
+from ragflow_lg.events import Delta, EngineEvent, NodeFinished, NodeStarted, Piece, TurnFinished, TurnStarted, Waiting
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import STREAMED_OUTPUT, Plan
 from ragflow_lg.refs import Reference
@@ -71,6 +72,10 @@ class Projection:
         self._open: _Show | None = None
         self._ended: set[NodeId] = set()
         """Messages whose show was cut off; what their node still says is not shown."""
+        self._waiting: dict[NodeId, tuple[str, Mapping[str, Mapping[str, JsonValue]]]] = {}
+        self._is_recalled = False
+        """Whether nodes may have run that the mirror does not know: those of a region that was entered before."""
+        self._bodies = {region.item: region.body for region in plan.regions.values() if region.item}
 
     def feed(self, event: EngineEvent) -> Iterator[wire.WireEvent]:
         """Take one engine event; give the wire events that are due now."""
@@ -90,13 +95,45 @@ class Projection:
             case TurnStarted():
                 self._globals, self._inputs, self._seed = event.globals, event.inputs, event.seed
                 yield wire.WorkflowStarted(event.inputs)
+            case Waiting():
+                self.wait(event.node, event.tips, event.fields)
             case TurnFinished():
                 yield from self._on_turn_finished(event)
+
+    def recall(self, state: Mapping[str, Any]) -> None:
+        """Take up a turn that began in an earlier run, with the state that it left."""
+        self._globals, self._outputs = dict(state.get("globals", {})), dict(state.get("outputs", {}))
+        self._seed = state.get("turn", {}).get("seed", 0)
+        self._inputs = state.get("turn", {}).get("inputs", {})
+        self._visits = dict(state.get("turn", {}).get("visits", {}))
+        self._is_recalled = True
+
+    def wait(self, node: str, tips: str, fields: Mapping[str, Mapping[str, JsonValue]]) -> None:
+        """Note that a node waits for the user."""
+        self._waiting[NodeId(node)] = (tips, fields)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether some node waits for the user."""
+        return bool(self._waiting)
+
+    def user_inputs(self) -> wire.UserInputs:
+        """Give the event that asks for everything that is waited for: all fields, and the tips of the last node."""
+        inputs: dict[str, Any] = {}
+        tips = ""
+        for node in sorted(self._waiting, key=lambda n: self._plan.nodes[n].rank):
+            tips, fields = self._waiting[node]
+            inputs.update({name: dict(declared) for name, declared in fields.items()})
+        return wire.UserInputs(inputs, tips)
 
     # Events
 
     def _on_started(self, event: NodeStarted) -> Iterator[wire.WireEvent]:
         node = event.node
+        self._waiting.pop(node, None)
+        for inner in self._bodies.get(node, ()):  # another round begins
+            self._tokens.pop(inner, None)
+            self._ended.discard(inner)
         if self._plan.nodes[node].streams_to:
             self._answers[node] = _Answer()
         show = self._shows.get(node)
@@ -249,7 +286,9 @@ class Projection:
             return None
         if isinstance(segment, str):
             return segment
-        if self._is_streaming(NodeId(segment.node)):
+        if segment.kind == "alias" or self._is_streaming(NodeId(segment.node)):
+            return None
+        if self._is_recalled and segment.kind == "output" and segment.node not in self._outputs:
             return None
         return shown_text(look_up(segment, self._globals, self._outputs))
 

@@ -17,14 +17,16 @@ The decorator takes the models as arguments, so that a type checker holds them a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo
 
 from ragflow_lg.diagnostics import Finding
+from ragflow_lg.forms import Form
 from ragflow_lg.refs import Reference, Template, parse_template, scope_of
+from ragflow_lg.values import JsonValue
 
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
@@ -37,6 +39,7 @@ __all__ = [
     "OneOrMany",
     "OptionalReference",
     "ReferenceEntry",
+    "RegionRules",
     "Route",
     "Shown",
     "TemplateOrValue",
@@ -152,6 +155,10 @@ class Shown:
     is_live: bool
 
 
+def _asks_nothing(ctx: Any, params: Any) -> Form | None:
+    return None
+
+
 def _no_routes(params: Any) -> Iterable[Route]:
     return ()
 
@@ -170,6 +177,39 @@ def _never(params: Any) -> bool:
 
 def _shows_nothing(params: Any) -> Iterable[Shown]:
     return ()
+
+
+def _collects_nothing(params: Any) -> Mapping[str, Reference]:
+    return {}
+
+
+def _no_limit(params: Any) -> int | None:
+    return None
+
+
+def _one(params: Any) -> int:
+    return 1
+
+
+@dataclass(frozen=True, slots=True)
+class RegionRules(Generic[P]):
+    """How a component of kind ``region`` repeats its body. Its ``run`` gives its outputs as they are at entry."""
+
+    items: Callable[[RunContext, P], Sequence[JsonValue] | None]
+    """The items to go through, one a round, or None; pure, since it is asked again when a run goes on.
+
+    Raises ComponentError where there is no list.
+    """
+    goes_on: Callable[[RunContext, P], bool]
+    """Whether another round begins; ``ctx.round`` tells which one it would be."""
+    collects: Callable[[P], Mapping[str, Reference]] = _collects_nothing
+    """Outputs that become lists: the value of each reference at the end of each round, by output name."""
+    max_rounds: Callable[[P], int | None] = _no_limit
+    """Most rounds that the params allow, None where the items decide."""
+    max_concurrency: Callable[[P], int] = _one
+    """How many rounds may run at the same time."""
+    leaves_at_exit: bool = False
+    """Whether an ExitLoop leaves the region; else it only ends the round."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,6 +244,10 @@ class ComponentSpec(Generic[P]):
     """For kind ``model``: whether these params let its output ``content`` stream into a Message."""
     shows: Callable[[P], Iterable[Shown]] = _shows_nothing
     """For kind ``message``: the alternative texts, one of which it shows at each visit."""
+    region: RegionRules[P] | None = None
+    """For kind ``region``: how it repeats its body."""
+    asks: Callable[[RunContext, P], Form | None] = _asks_nothing
+    """For kind ``interrupt``: what to ask the user before ``run``; None to go on without asking. Pure."""
     is_ready: bool = True
     """False while the component is known to the compiler but cannot run yet."""
 

@@ -22,9 +22,12 @@ from ragflow_lg.values import JsonValue, read_path
 
 __all__ = [
     "CanvasState",
+    "RegionState",
+    "ScopeRecord",
     "TurnRecord",
     "TurnRequest",
     "append",
+    "join_outputs",
     "look_up",
     "merge",
     "merge_outputs",
@@ -104,6 +107,17 @@ def output_patch(
     return {OPERATIONS: {"clear": clear, "set": dict(set or {}), "patch": dict(patch or {})}}
 
 
+def join_outputs(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Make one update of ``outputs`` from two, the second over the first."""
+    a, b = _operations(first), _operations(second)
+    patch = {node: {**a["patch"].get(node, {}), **b["patch"].get(node, {})} for node in {**a["patch"], **b["patch"]}}
+    return output_patch(clear=a["clear"], set={**a["set"], **b["set"]}, patch=patch)
+
+
+def _operations(update: Mapping[str, Any]) -> Mapping[str, Any]:
+    return update.get(OPERATIONS) or {"clear": False, "set": update, "patch": {}}
+
+
 def merge_turn(current: TurnRecord | None, update: TurnRecord) -> TurnRecord:
     """Replace the record when a new turn opens (``number`` is given); else keep the latest of each note."""
     if "number" in update or not current:
@@ -116,6 +130,41 @@ def merge_turn(current: TurnRecord | None, update: TurnRecord) -> TurnRecord:
     if "visits" in update:
         merged["visits"] = {**current.get("visits", {}), **update["visits"]}
     return merged
+
+
+class RegionState(TypedDict, total=False):
+    """The channels of one entry into a region. What lies outside is read from the state around it, never copied.
+
+    ``outputs`` and ``globals`` hold only what the body has written.
+    """
+
+    outputs: Annotated[dict[str, Any], merge_outputs]
+    globals: Annotated[dict[str, Any], merge]
+    turn: Annotated[TurnRecord, merge_turn]
+    scope: Annotated[ScopeRecord, merge]
+    ran: Annotated[dict[str, int], merge]
+    """The last round in which each collected node ran."""
+
+
+class ScopeRecord(TypedDict, total=False):
+    """The engine's notes on one entry into a region."""
+
+    round: int
+    """The round that runs, counted from 0."""
+    exit: bool
+    """Whether an ExitLoop has been reached in this round."""
+    leave: list[str]
+    """Nodes around the region that its body has jumped to."""
+    failure: str
+    """Why the region cannot go on."""
+    collected: dict[str, Any]
+    """What each declared output has gathered so far, as `ragflow_lg.collected` keeps it."""
+    items: list[Any]
+    """The items, where they could change while the region runs."""
+    began: list[float]
+    """When it was entered: wall clock and monotonic clock, in seconds."""
+    settled: int
+    """How many gates behind cycles have been told that nothing else can run in this round."""
 
 
 class CanvasState(TypedDict, total=False):

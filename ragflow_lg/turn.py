@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragflow_lg.context import TurnContext
-from ragflow_lg.errors import CANCELLED_TEXT, RagflowLgError
+from ragflow_lg.errors import RagflowLgError
 from ragflow_lg.events import TurnFinished, TurnStarted
 from ragflow_lg.plan import Plan
 from ragflow_lg.state import TurnRecord, TurnRequest
 from ragflow_lg.values import to_json, to_text
 
-__all__ = ["REQUEST_KEYS", "close_turn", "open_turn"]
+__all__ = ["REQUEST_KEYS", "close_turn", "open_turn", "resume_turn"]
 
 REQUEST_KEYS = tuple(TurnRequest.__annotations__)
 
@@ -48,6 +48,22 @@ async def open_turn(
     return opened, TurnStarted(held, record["inputs"], record["seed"])
 
 
+async def resume_turn(state: Mapping[str, Any], turn: TurnContext, request: TurnRequest) -> dict[str, Any]:
+    """Give the state update with which an answer reaches a waiting turn.
+
+    As in RAGFlow the answer counts as a turn of the conversation. An empty query keeps the one before.
+    """
+    held: Mapping[str, Any] = state.get("globals", {})
+    query = to_json(request.get("query") or "")
+    update = _requested(request)
+    update["sys.conversation_turns"] = int(held.get("sys.conversation_turns") or 0) + 1
+    update["sys.date"] = turn.services.clock.local_time()
+    update["sys.history"] = [*(held.get("sys.history") or []), f"user: {to_text(query)}"]
+    if files := request.get("files"):
+        update["sys.files"] = to_json(await turn.services.files.read(files, ""))
+    return {"globals": update, "history": [["user", query]]}
+
+
 def _requested(request: TurnRequest) -> dict[str, Any]:
     """Give the globals that the request sets. An empty value keeps the one of the turn before."""
     names = ("query", "user_id", "chat_template_kwargs")
@@ -57,15 +73,12 @@ def _requested(request: TurnRequest) -> dict[str, Any]:
 def close_turn(state: Mapping[str, Any]) -> tuple[dict[str, Any], TurnFinished]:
     """Give the state update that ends a turn, and its event.
 
-    A turn that ended well adds the last node's outputs to the history; one that failed or was
-    cancelled adds nothing.
+    A turn that ended well adds the last node's outputs to the history; one that failed adds nothing.
     """
     record: TurnRecord = state.get("turn", {})
     outputs = state.get("outputs", {})
     if "error" in record:
-        text = record["error"][3]
-        status = "cancelled" if text == CANCELLED_TEXT else "failed"
-        return {"turn": {"status": status}}, TurnFinished(status, {}, text)
+        return {"turn": {"status": "failed"}}, TurnFinished("failed", {}, record["error"][3])
     last: dict[str, Any] = outputs.get(record["last"][2], {}) if "last" in record else {}
     said = to_text(last["content"]) if "content" in last else to_text(last)
     update: dict[str, Any] = {

@@ -1,25 +1,31 @@
-"""Build the graph: state schema, nodes, the two ends of a turn, the gates of joins."""
+"""Build the graphs: the canvas, and one for the body of each region; state schema, nodes, gates of joins."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.graph import START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from dsl_compiler.lower.drawing import with_own_drawing
 from dsl_compiler.lower.gate import JoinGate, gate_key
-from dsl_compiler.lower.nodes import ClosingNode, EntryNode, Node
+from dsl_compiler.lower.nodes import ClosingNode, EntryNode, Node, RegionEntry, RegionNode, RoundClosing
 from dsl_compiler.names import CLOSING_NODE, graph_name
-from ragflow_lg.compiled import CompiledCanvas
+from ragflow_lg.compiled import CYCLE_STEPS, CompiledCanvas
 from ragflow_lg.context import TurnContext
 from ragflow_lg.ids import NodeId
+from ragflow_lg.joins import JoinRegion
 from ragflow_lg.node import NodeProgram
-from ragflow_lg.plan import Plan, PlanNode
-from ragflow_lg.state import CanvasState, TurnRequest
+from ragflow_lg.plan import Plan, PlanNode, Region
+from ragflow_lg.scope import RegionProgram
+from ragflow_lg.state import CanvasState, RegionState, TurnRequest
 
 __all__ = ["lower_plan"]
+
+SubGraph = CompiledStateGraph[Any, Any, Any, Any]
 
 _Request = TypedDict(
     "_Request", dict.fromkeys(TurnRequest.__annotations__, Annotated[Any, EphemeralValue]), total=False
@@ -32,43 +38,149 @@ class _EntryState(CanvasState, _Request, total=False):  # pyright: ignore[report
 
 def lower_plan(plan: Plan) -> CompiledCanvas:
     """Lower a plan that has no errors. The graph has no checkpointer; attach one with ``with_saver``."""
-    nodes = {id_: node for id_, node in plan.nodes.items() if node.rank >= 0}
-    names = {id_: graph_name(id_) for id_ in nodes}
-    gates = {join: gate_key(join) for join in plan.joins}
-    builder = StateGraph(
-        _state_schema(plan), context_schema=TurnContext, input_schema=_Request, output_schema=CanvasState
-    )
-    for node in nodes.values():
-        program = _program(plan, node, names, gates)
-        is_entry = node.id == plan.entry
-        builder.add_node(
-            names[node.id],
-            EntryNode(program, tuple(gates.values())) if is_entry else Node(program),
-            input_schema=_EntryState if is_entry else CanvasState,
-            metadata={"component_id": node.id, "component_type": node.spec.name, "title": node.title or node.id},
-            destinations=tuple(names[target] for target in node.targets),
-        )
-    looping = [gates[join] for join, region in plan.joins.items() if region.looping]
-    builder.add_node(CLOSING_NODE, ClosingNode(looping), input_schema=CanvasState, defer=True)
-    builder.add_edge(START, names[plan.entry])
-    graph = builder.compile(name=plan.title or "canvas")
-    for join, key in gates.items():
-        graph.nodes[names[join]].triggers.append(key)
-    graph.validate()
+    names = {id_: graph_name(id_) for id_, node in plan.nodes.items() if node.rank >= 0}
+    graph = _Lowering(plan, names).canvas()
     return CompiledCanvas(plan, with_own_drawing(graph, plan, names), names)
 
 
-def _state_schema(plan: Plan) -> Any:
-    gates = {gate_key(join): Annotated[dict[str, Any], JoinGate(region)] for join, region in plan.joins.items()}
-    fields = {**_EntryState.__annotations__, **gates}
-    return TypedDict("State", fields, total=False)  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType, reportAssignmentType, reportIncompatibleVariableOverride]
+class _Lowering:
+    """What all graphs of one canvas share."""
+
+    def __init__(self, plan: Plan, names: Mapping[NodeId, str]) -> None:
+        self._plan = plan
+        self._names = names
+
+    def canvas(self) -> SubGraph:
+        """Build the graph of the canvas itself."""
+        plan, joins = self._plan, self._joins(None)
+        gates = {join: gate_key(join) for join in joins}
+        builder = StateGraph(
+            _with_gates("State", _EntryState, joins),
+            context_schema=TurnContext,
+            input_schema=_Request,
+            output_schema=CanvasState,
+        )
+        regions: dict[str, SubGraph] = {}
+        for node in self._scope(None):
+            is_entry = node.id == plan.entry
+            shell = (
+                EntryNode(self._program(node, gates), tuple(gates.values()))
+                if is_entry
+                else self._shell(node, gates, regions)
+            )
+            self._add(builder, node, shell, _EntryState if is_entry else CanvasState)
+        builder.add_node(CLOSING_NODE, ClosingNode(_looping(joins)), input_schema=CanvasState, defer=True)
+        builder.add_edge(START, self._names[plan.entry])
+        return self._finished(builder.compile(name=plan.title or "canvas"), gates, regions)
+
+    def _region(self, region: Region) -> tuple[RegionProgram, SubGraph, int]:
+        """Build the graph of a region's body; give its program, and the supersteps that one round may take."""
+        joins = self._joins(region.owner)
+        gates = {join: gate_key(join) for join in joins}
+        entry = graph_name(region.entry)
+        builder = StateGraph(_with_gates("Body", RegionState, joins), context_schema=TurnContext)
+        regions: dict[str, SubGraph] = {}
+        item = self._plan.nodes[region.item] if region.item else None
+        if item is not None:
+            self._add(builder, item, RegionEntry(item.id), RegionState)
+        else:
+            targets = tuple(self._names[n] for n in region.start)
+            builder.add_node(entry, RegionEntry(region.owner), input_schema=RegionState, destinations=targets)
+        for node in self._scope(region.owner):
+            if node.id != region.item:
+                shell = self._shell(node, gates, regions, region)
+                self._add(builder, node, shell, RegionState)
+        if region.needs_closing:
+            closing = RoundClosing(_looping(joins))
+            builder.add_node(CLOSING_NODE, closing, input_schema=RegionState, defer=True)
+        builder.add_edge(START, entry)
+        graph = self._finished(builder.compile(name=region.owner), gates, regions)
+        in_cycle = any(node in self._plan.cyclic for node in region.body)
+        steps = CYCLE_STEPS if in_cycle else len(region.body) + len(_looping(joins)) + 2
+        return self._region_program(region, item, gates), graph, steps
+
+    def _region_program(self, region: Region, item: PlanNode | None, gates: Mapping[NodeId, str]) -> RegionProgram:
+        owner = self._plan.nodes[region.owner]
+        rules = owner.spec.region
+        assert rules is not None
+        return RegionProgram(
+            self._program(owner, {join: gate_key(join) for join in self._joins(owner.parent)}),
+            region,
+            rules,
+            self._program(item, gates) if item else None,
+            tuple(self._names[node] for node in region.start if node not in gates),
+            tuple(gates.values()),
+            tuple(gates[join] for join, gate in self._joins(region.owner).items() if region.entry in gate.watched),
+            frozenset(self._inside(region)),
+            any(reference.kind == "global" for reference, path in owner.references if path == ("items_ref",)),
+        )
+
+    def _inside(self, region: Region) -> set[str]:
+        inside = {*region.body, *((region.item,) if region.item else ())}
+        for node in region.body:
+            if node in self._plan.regions:
+                inside |= self._inside(self._plan.regions[node])
+        return {*inside}
+
+    def _scope(self, parent: NodeId | None) -> list[PlanNode]:
+        return [node for node in self._plan.nodes.values() if node.rank >= 0 and node.parent == parent]
+
+    def _joins(self, parent: NodeId | None) -> dict[NodeId, JoinRegion]:
+        return {join: gate for join, gate in self._plan.joins.items() if self._plan.nodes[join].parent == parent}
+
+    def _shell(
+        self, node: PlanNode, gates: Mapping[NodeId, str], regions: dict[str, SubGraph], around: Region | None = None
+    ) -> Node:
+        closing = CLOSING_NODE if around else ""
+        is_closer = around is not None and node.id in around.closers
+        region = self._plan.regions.get(node.id)
+        if region is None:
+            return Node(self._program(node, gates), closing, is_closer=is_closer)
+        program, graph, steps = self._region(region)
+        regions[self._names[node.id]] = graph
+        return RegionNode(program, graph, steps, closing, is_closer=is_closer)
+
+    def _program(self, node: PlanNode, gates: Mapping[NodeId, str]) -> NodeProgram:
+        return NodeProgram(
+            self._plan,
+            node,
+            {
+                target: self._names[target]
+                for target in self._targets(node)
+                if target not in gates and self._plan.nodes[target].spec.kind != "region_item"
+            },
+            tuple(gates[join] for join in node.reports_to if join in gates),
+            dict.fromkeys(node.outputs),
+            frozenset(t for t in node.targets if node.parent and self._plan.nodes[t].parent != node.parent),
+        )
+
+    def _add(self, builder: Any, node: PlanNode, shell: Any, schema: Any) -> None:
+        builder.add_node(
+            self._names[node.id],
+            shell,
+            input_schema=schema,
+            metadata={"component_id": node.id, "component_type": node.spec.name, "title": node.title or node.id},
+            destinations=tuple(self._names[target] for target in self._targets(node)),
+        )
+
+    def _targets(self, node: PlanNode) -> list[NodeId]:
+        """The successors in the same graph."""
+        return [target for target in node.targets if self._plan.nodes[target].parent == node.parent]
+
+    def _finished(self, graph: SubGraph, gates: Mapping[NodeId, str], regions: Mapping[str, SubGraph]) -> SubGraph:
+        for join, key in gates.items():
+            graph.nodes[self._names[join]].triggers.append(key)
+        for name, subgraph in regions.items():
+            graph.nodes[name].subgraphs = [subgraph]
+        graph.validate()
+        return graph
 
 
-def _program(plan: Plan, node: PlanNode, names: dict[NodeId, str], gates: dict[NodeId, str]) -> NodeProgram:
-    return NodeProgram(
-        plan,
-        node,
-        {target: names[target] for target in node.targets if target not in gates},
-        tuple(gates[join] for join in node.reports_to),
-        dict.fromkeys(node.outputs),
-    )
+def _looping(joins: Mapping[NodeId, JoinRegion]) -> list[str]:
+    return [gate_key(join) for join, gate in joins.items() if gate.looping]
+
+
+def _with_gates(name: str, base: Any, joins: Mapping[NodeId, JoinRegion]) -> Any:
+    gates = {gate_key(join): Annotated[dict[str, Any], JoinGate(gate)] for join, gate in joins.items()}
+    fields = {**base.__annotations__, **gates}
+    return TypedDict(name, fields, total=False)  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType, reportAssignmentType, reportIncompatibleVariableOverride]

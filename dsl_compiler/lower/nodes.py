@@ -7,26 +7,37 @@ signatures, which took half of the time of compiling.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.errors import GraphInterrupt
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 
 from dsl_compiler.lower.gate import RESET, SETTLE
 from dsl_compiler.names import CLOSING_NODE
 from ragflow_lg.context import TurnContext
 from ragflow_lg.errors import RunError
-from ragflow_lg.events import EngineEvent
+from ragflow_lg.events import Waiting
+from ragflow_lg.forms import Form, answered_fields, form_problems
+from ragflow_lg.ids import NodeId
 from ragflow_lg.node import NodeProgram, visit
+from ragflow_lg.plan import PlanNode
+from ragflow_lg.scope import RegionProgram, Scope, Step, visit_region
 from ragflow_lg.state import TurnRequest, output_patch
 from ragflow_lg.turn import REQUEST_KEYS, close_turn, open_turn
 
-__all__ = ["ClosingNode", "EntryNode", "Node"]
+__all__ = ["ClosingNode", "EntryNode", "Node", "RegionEntry", "RegionNode", "RoundClosing"]
+
+SubGraph = CompiledStateGraph[Any, Any, Any, Any]
 
 
-class _AsyncOnly(Runnable[Any, Command[Any]]):
-    """A node that needs an event loop."""
+class _Shell(Runnable[Any, Command[Any]]):
+    """A node as LangGraph sees it. It needs an event loop."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Command[Any]:
         """Refuse.
@@ -36,38 +47,138 @@ class _AsyncOnly(Runnable[Any, Command[Any]]):
         """
         raise RunError("A canvas runs asynchronously: use ainvoke or astream in place of invoke or stream.")
 
-
-class Node(_AsyncOnly):
-    """An ordinary node."""
-
-    def __init__(self, program: NodeProgram) -> None:
-        self.name = program.node.id
-        self._program = program
-
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Command[Any]:
-        """Visit the node once."""
+        """Run the node once."""
         runtime = get_runtime(TurnContext)
-        turn = _context(runtime)
-        update, goto = await visit(self._program, input, turn, _step(config), write=runtime.stream_writer)
-        return Command(update=update, goto=goto)
+        context: Any = runtime.context
+        if isinstance(context, Scope):
+            step = await self._inside(context, input, config or {}, runtime)
+        elif isinstance(context, TurnContext):
+            step = await self._play(context, input, config or {}, runtime)
+        else:
+            raise RunError(
+                "The graph needs services: run it with ragflow_lg.Runner, or pass context=TurnContext(services)."
+            )
+        return Command(update=step.update, goto=step.goto)
+
+    async def _play(
+        self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
+    ) -> Step:
+        """Run the node with the state as it sees it."""
+        raise NotImplementedError
+
+    async def _inside(
+        self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
+    ) -> Step:
+        """Run the node in the body of a region; ``state`` is what the body has written."""
+        raise NotImplementedError
 
 
-class EntryNode(_AsyncOnly):
+class Node(_Shell):
+    """An ordinary node. In a body, the last node of a round also closes it."""
+
+    def __init__(self, program: NodeProgram, closing: str = "", *, is_closer: bool = False) -> None:
+        """``closing`` is the graph name of the node that closes rounds, for a body node that cannot by itself."""
+        super().__init__(program.node.id)
+        self._program = program
+        self._closing = closing
+        self._is_closer = is_closer
+
+    async def _play(
+        self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
+    ) -> Step:
+        async def ask(node: PlanNode, form: Form) -> dict[str, Any]:
+            return await _ask(turn, runtime, node, form)
+
+        return Step(*await visit(self._program, state, turn, _step(config), ask=ask, write=runtime.stream_writer))
+
+    async def _inside(
+        self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
+    ) -> Step:
+        record = state.get("scope", {})
+        if record.get("exit") or record.get("leave"):
+            return Step({})  # somebody has left the region already
+        node = self._program.node
+        step = await self._play(scope.turn, scope.view(state), config, runtime)
+        if "outputs" not in step.update or "error" in step.update.get("turn", {}):
+            return step  # the turn is over
+        if node.id in scope.program.collected:
+            step.update["ran"] = {node.id: record.get("round", 0)}
+        if "leave" in step.update.get("scope", {}):
+            return Step(step.update)
+        if node.spec.kind == "region_exit":
+            step = Step({**step.update, "scope": {"exit": True}})
+        elif "last" not in step.update.get("turn", {}):
+            return step
+        if not self._is_closer:
+            return Step(step.update, [self._closing])
+        return _reset(scope, await scope.close_round(state, step.update, _step(config), runtime.stream_writer))
+
+
+class RegionNode(Node):
+    """The node of a region, in the graph around it: it runs the region's own graph."""
+
+    def __init__(
+        self, region: RegionProgram, graph: SubGraph, round_steps: int, closing: str = "", *, is_closer: bool = False
+    ) -> None:
+        """``round_steps`` is how many supersteps a round of the graph may take."""
+        super().__init__(region.owner, closing, is_closer=is_closer)
+        self._region = region
+        self._graph = graph
+        self._round_steps = round_steps
+
+    async def _play(
+        self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
+    ) -> Step:
+        async def play(scope: Scope) -> Mapping[str, Any]:
+            limit = (self._region.round_limit(scope.items) + 1) * self._round_steps + 10
+            inner: Any = {**config, "recursion_limit": limit}
+            return await self._graph.ainvoke({"scope": {}}, inner, context=cast("Any", scope))
+
+        return Step(*await visit_region(self._region, state, turn, _step(config), play, runtime.stream_writer))
+
+
+class RegionEntry(_Shell):
+    """The first node of a region's graph, named after its item node: it opens the first round."""
+
+    async def _inside(
+        self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
+    ) -> Step:
+        return _reset(scope, await scope.enter(state, _step(config), runtime.stream_writer))
+
+
+class RoundClosing(_Shell):
+    """Closes the rounds of a body in which several nodes may be the last: it runs when nothing else can."""
+
+    def __init__(self, looping_gates: Sequence[str]) -> None:
+        super().__init__(CLOSING_NODE)
+        self._gates = looping_gates
+
+    async def _inside(
+        self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
+    ) -> Step:
+        record = state.get("scope", {})
+        settled: int = record.get("settled", 0)
+        if "error" in state.get("turn", {}) or record.get("leave"):
+            return Step({})
+        if not record.get("exit") and settled < len(self._gates):
+            return Step({self._gates[settled]: SETTLE, "scope": {"settled": settled + 1}}, [CLOSING_NODE])
+        return _reset(scope, await scope.close_round(state, {}, _step(config), runtime.stream_writer))
+
+
+class EntryNode(Node):
     """The entry node: it opens the turn, then runs like any other."""
 
     def __init__(self, program: NodeProgram, gates: Sequence[str]) -> None:
-        self.name = program.node.id
-        self._program = program
+        super().__init__(program)
         self._gates = gates
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Command[Any]:
-        """Open the turn and visit the node."""
-        state: Mapping[str, Any] = input
-        runtime = get_runtime(TurnContext)
-        turn = _context(runtime)
+    async def _play(
+        self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
+    ) -> Step:
         request: TurnRequest = {key: state[key] for key in REQUEST_KEYS if key in state}  # pyright: ignore[reportAssignmentType]
         opened, event = await open_turn(self._program.plan, state, turn, request)
-        await _emit(turn, runtime, event)
+        await turn.emit(event, runtime.stream_writer)
         view = {**opened, "outputs": {}, "history": [*state.get("history", []), *opened["history"]]}
         update, goto = await visit(
             self._program, view, turn, _step(config), request=request, write=runtime.stream_writer
@@ -79,43 +190,53 @@ class EntryNode(_AsyncOnly):
             "turn": {**opened["turn"], **update.get("turn", {})},
             **{gate: {**RESET, **update.get(gate, {})} for gate in self._gates},
         }
-        return Command(update=merged, goto=[*goto, CLOSING_NODE])
+        return Step(merged, [*goto, CLOSING_NODE])
 
 
-class ClosingNode(_AsyncOnly):
+class ClosingNode(_Shell):
     """The node that ends the turn, once every gate behind a cycle has been told that nothing else can run."""
 
     def __init__(self, looping_gates: Sequence[str]) -> None:
-        self.name = CLOSING_NODE
+        super().__init__(CLOSING_NODE)
         self._gates = looping_gates
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Command[Any]:
-        """Settle the gates one by one, then close."""
-        record = input.get("turn", {})
-        settled = record.get("settled", 0)
+    async def _play(
+        self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
+    ) -> Step:
+        record = state.get("turn", {})
+        settled: int = record.get("settled", 0)
         if "error" not in record and settled < len(self._gates):
-            return Command(update={self._gates[settled]: SETTLE, "turn": {"settled": settled + 1}}, goto=CLOSING_NODE)
-        update, event = close_turn(input)
-        runtime = get_runtime(TurnContext)
-        await _emit(_context(runtime), runtime, event)
-        return Command(update=update)
+            return Step({self._gates[settled]: SETTLE, "turn": {"settled": settled + 1}}, [CLOSING_NODE])
+        update, event = close_turn(state)
+        await turn.emit(event, runtime.stream_writer)
+        return Step(update)
 
 
-async def _emit(turn: TurnContext, runtime: Runtime[TurnContext], event: EngineEvent) -> None:
-    if turn.sink is None:
-        runtime.stream_writer(event)
-        return
-    await turn.sink.room()
-    turn.sink.put(event)
+async def _ask(turn: TurnContext, runtime: Runtime[TurnContext], node: PlanNode, form: Form) -> dict[str, Any]:
+    """Wait for the user. LangGraph takes the node down here, and runs it again with the answer."""
+    asked: dict[str, Any] = {
+        "component_id": node.id,
+        "title": node.title,
+        "tips": form.tips,
+        "inputs": {name: dict(field) for name, field in form.fields.items()},
+    }
+    try:
+        answer = answered_fields(form.fields, interrupt(asked))
+        while problems := form_problems(form.fields, answer):
+            answer = answered_fields(form.fields, interrupt({**asked, "problems": problems}))
+    except GraphInterrupt:
+        await turn.emit(Waiting(NodeId(node.id), form.tips, form.fields), runtime.stream_writer)
+        raise
+    return answer
 
 
-def _context(runtime: Runtime[TurnContext]) -> TurnContext:
-    if not isinstance(runtime.context, TurnContext):  # pyright: ignore[reportUnnecessaryIsInstance] - LangGraph passes anything
-        raise RunError(
-            "The graph needs services: run it with ragflow_lg.Runner, or pass context=TurnContext(services)."
-        )
-    return runtime.context
+def _reset(scope: Scope, step: Step) -> Step:
+    """Let the gates of the body forget the round before."""
+    if not step.begins_round:
+        return step
+    gates = {gate: {**RESET, **step.update.get(gate, {})} for gate in scope.program.gates}
+    return Step({**step.update, **gates}, step.goto)
 
 
-def _step(config: RunnableConfig | None) -> int:
-    return (config or {})["metadata"]["langgraph_step"]  # pyright: ignore[reportTypedDictNotRequiredAccess] - always set in a run
+def _step(config: RunnableConfig) -> int:
+    return config["metadata"]["langgraph_step"]  # pyright: ignore[reportTypedDictNotRequiredAccess] - always set in a run

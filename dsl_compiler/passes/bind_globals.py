@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from dsl_compiler.diagnostics import Reporter, pointer_of
 from dsl_compiler.draft import Draft
 from dsl_compiler.shapes import as_list, as_map, as_text
-from ragflow_lg.plan import FormField
+from ragflow_lg.forms import FormField, form_fields
 from ragflow_lg.values import JsonValue, empty_like, empty_of_type, to_json
 
 __all__ = ["bind_globals"]
@@ -62,14 +61,4 @@ def _variables(draft: Draft) -> Iterable[tuple[str, JsonValue]]:
 
 def _form(draft: Draft) -> Iterable[FormField]:
     entry = next((n for n in draft.nodes.values() if n.spec.kind == "entry"), None)
-    fields: Any = entry.params.inputs if entry else {}
-    for name, value in as_map(fields).items():
-        field = as_map(value)
-        yield FormField(
-            name,
-            as_text(field.get("name")) or name,
-            as_text(field.get("type")) or "line",
-            bool(field.get("optional")),
-            tuple(as_list(field.get("options"))),
-            field.get("value"),
-        )
+    return form_fields(entry.params.inputs) if entry else ()

@@ -24,8 +24,9 @@ def find_joins(draft: Draft, reporter: Reporter) -> Draft:
     joins: dict[NodeId, JoinRegion] = {}
     alone: set[NodeId] = set()
     for flow in scopes_of(draft):
-        alone |= flow.solitary
-        deciding = _bits(flow, (n for n in flow.order if draft.nodes[n].chooses or n in flow.cyclic))
+        # A region's node also stands in the flow of its body, as where that begins.
+        alone |= {n for n in flow.solitary if n != flow.entry or n not in draft.regions}
+        deciding = _bits(flow, (n for n in flow.order if _chooses(draft, flow, n) or n in flow.cyclic))
         for node in sorted(flow.order, key=flow.position.__getitem__):
             if len(flow.predecessors[node]) > 1 and node not in flow.cyclic:
                 joins[node] = _region(draft, flow, node, deciding)
@@ -40,6 +41,12 @@ def find_joins(draft: Draft, reporter: Reporter) -> Draft:
     return replace(draft, joins=joins, nodes=nodes)
 
 
+def _chooses(draft: Draft, flow: Flow, node: NodeId) -> bool:
+    """Whether the node decides within this flow. Where a body begins, it always begins in full."""
+    starts_body = node == flow.entry and node != draft.entry
+    return draft.nodes[node].chooses and not starts_body
+
+
 def _bits(flow: Flow, nodes: Iterable[NodeId]) -> int:
     return sum(1 << flow.position[node] for node in nodes)
 
@@ -50,7 +57,7 @@ def _region(draft: Draft, flow: Flow, join: NodeId, deciding: int) -> JoinRegion
         return JoinRegion(join, flow.predecessors[join], (), frozenset(flow.predecessors[join]))
     top = flow.dominators[join]
     inside = flow.between(top, join)
-    choosing = {n for n in (top, *inside) if draft.nodes[n].chooses}
+    choosing = {n for n in (top, *inside) if _chooses(draft, flow, n)}
     looping = frozenset(n for n in inside if n in flow.cyclic)
     return JoinRegion(
         join,

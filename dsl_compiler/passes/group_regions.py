@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dsl_compiler.diagnostics import Reporter
 from dsl_compiler.draft import Draft
+from dsl_compiler.scopes import region_flow
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import PlanNode, Region
 
@@ -16,7 +17,48 @@ def group_regions(draft: Draft, reporter: Reporter) -> Draft:
     """Make a `Region` of every node of kind ``region`` and the nodes whose parent it is."""
     owners = [node for node in draft.nodes.values() if node.spec.kind == "region"]
     _report_strays(draft, reporter, {node.id for node in owners})
+    draft = _with_exits(draft, reporter)
     return replace(draft, regions={owner.id: _region(draft, owner, reporter) for owner in owners})
+
+
+def _with_exits(draft: Draft, reporter: Reporter) -> Draft:
+    """Note for each region where its body may jump to outside; refuse edges into a body."""
+    exits: dict[NodeId, dict[NodeId, None]] = {}
+    for node in draft.nodes.values():
+        around = _ancestors(draft, node)
+        for target in node.targets:
+            scope = draft.nodes[target].parent
+            if scope != node.parent and scope not in (None, *around):
+                _report_entered(draft, node, target, reporter)
+            for region in around:
+                if region == scope:
+                    break
+                exits.setdefault(region, {})[target] = None
+    return replace(
+        draft,
+        nodes={id_: replace(n, exits=tuple(exits[id_])) if id_ in exits else n for id_, n in draft.nodes.items()},
+    )
+
+
+def _ancestors(draft: Draft, node: PlanNode) -> list[NodeId]:
+    """The regions around a node, the innermost first."""
+    found: list[NodeId] = []
+    parent = node.parent
+    while parent and parent in draft.nodes and parent not in found:
+        found.append(parent)
+        parent = draft.nodes[parent].parent
+    return found
+
+
+def _report_entered(draft: Draft, node: PlanNode, target: NodeId, reporter: Reporter) -> None:
+    reporter.report(
+        "region-invalid",
+        "error",
+        node.pointer,
+        f"An edge leads from outside into the body of {draft.nodes[target].parent!r}, to {target!r}.",
+        hint="Lead it to the Loop or Iteration itself.",
+        component=draft.components[node.id],
+    )
 
 
 def _region(draft: Draft, owner: PlanNode, reporter: Reporter) -> Region:
@@ -34,7 +76,33 @@ def _region(draft: Draft, owner: PlanNode, reporter: Reporter) -> Region:
         )
     entered = {target for node in inside if node is not item for target in node.targets}
     start = tuple(t for t in item.targets if t in body) if item else tuple(n for n in body if n not in entered)
-    return Region(owner.id, item.id if item else None, body, start)
+    if body and not start:
+        reporter.report(
+            "region-invalid",
+            "error",
+            (item or owner).pointer,
+            f"{(item or owner).spec.name} leads to no node of the body.",
+            hint="Draw an edge from it to the first node inside.",
+            component=draft.components[(item or owner).id],
+        )
+    region = Region(owner.id, item.id if item else None, body, start)
+    return replace(region, closers=_closers(draft, region)) if start else region
+
+
+def _closers(draft: Draft, region: Region) -> frozenset[NodeId]:
+    """Nodes that are surely alone when they are the last of a round."""
+    flow = region_flow(draft, region)
+    if flow.cyclic:
+        return frozenset()
+    if len(region.start) == 1 and not any(_splits(draft, draft.nodes[node]) for node in region.body):
+        return frozenset(region.body)
+    return frozenset(node for node in region.body if node in flow.solitary)
+
+
+def _splits(draft: Draft, node: PlanNode) -> bool:
+    """Whether the node may lead to several nodes of the body at once."""
+    ways = [node.downstream, *(route.targets for route in node.routes), node.on_error.goto]
+    return any(sum(draft.nodes[NodeId(t)].spec.kind != "region_item" for t in way) > 1 for way in ways)
 
 
 def _report_strays(draft: Draft, reporter: Reporter, owners: set[NodeId]) -> None:

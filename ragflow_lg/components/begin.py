@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -58,7 +57,7 @@ async def begin(ctx: RunContext, params: Params) -> Outputs:
         return Outputs(**{name: payload[name] for name in ("query", "headers", "body") if name in payload})
     outputs: dict[str, JsonValue] = {}
     for name, submitted in _submitted(ctx, params).items():
-        outputs[name] = await _read(ctx, params, submitted, _as_map(params.inputs.get(name)))
+        outputs[name] = await ctx.form_value(submitted, params.inputs.get(name), params.layout_recognize or "")
         ctx.inputs[name] = outputs[name]
     return Outputs(**outputs)
 
@@ -73,26 +72,3 @@ def _submitted(ctx: RunContext, params: Params) -> Mapping[str, Any]:
         given = cast("dict[str, Any]", query)
         return {name: given[name] for name in params.inputs if name in given}
     return {next(iter(params.inputs)): {"value": query}} if len(params.inputs) == 1 else {}
-
-
-async def _read(ctx: RunContext, params: Params, submitted: Any, declared: Mapping[str, Any]) -> JsonValue:
-    """Give the value of one field by its submitted type, else its declared one."""
-    wrapper = _as_map(submitted)
-    is_wrapper = "value" in wrapper or "type" in wrapper
-    value: Any = wrapper.get("value") if is_wrapper else submitted
-    type_name = str((wrapper.get("type") if is_wrapper else None) or declared.get("type") or "")
-    if "file" in type_name.lower():
-        if value in (None, "", []):
-            return None
-        files = cast("list[Any]", value if isinstance(value, list) else [value])
-        return await ctx.services.files.read(files, params.layout_recognize or "")
-    if type_name == "object" and isinstance(value, str) and value.strip():
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return value
-
-
-def _as_map(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ragflow_lg.errors import ComponentError
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
 
 if TYPE_CHECKING:
@@ -27,10 +26,9 @@ class Outputs(ComponentOutputs):
     params=Params,
     outputs=Outputs,
     timeout_s=None,
-    is_ready=False,
     description="Leave the Loop at once.",
     source="agent/component/exit_loop.py",
 )
 async def exit_loop(ctx: RunContext, params: Params) -> Outputs:
-    """Refuse to run: the compiler reports the component before a run can begin."""
-    raise ComponentError("This version cannot run ExitLoop.", node=ctx.node.id)
+    """Do nothing: the engine leaves the region behind every node of this kind."""
+    return Outputs()

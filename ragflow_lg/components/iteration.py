@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field
 
 from ragflow_lg.errors import ComponentError
-from ragflow_lg.refs import Reference
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
+from ragflow_lg.refs import Reference, parse_reference
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, RegionRules, component
+from ragflow_lg.values import JsonValue
 
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
 
 __all__ = ["iteration"]
+
+_TYPE_NAMES = {"dict": "map", "str": "text", "bool": "boolean", "int": "number", "float": "number", "NoneType": "null"}
 
 
 class Params(ComponentParams):
@@ -36,9 +39,38 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**{k: v for k, v in params.items() if k != "items"}, "items_ref": params["items"]}
 
 
-def _names(params: Params) -> Iterable[str]:
+def _declared(params: Params) -> dict[str, Any]:
     outputs: Any = params.outputs
-    return cast("dict[str, Any]", outputs) if isinstance(outputs, dict) else ()
+    return cast("dict[str, Any]", outputs) if isinstance(outputs, dict) else {}
+
+
+def _names(params: Params) -> Iterable[str]:
+    return _declared(params)
+
+
+def _collects(params: Params) -> Mapping[str, Reference]:
+    found: dict[str, Reference] = {}
+    for name, declared in _declared(params).items():
+        text: Any = cast("dict[str, Any]", declared).get("ref") if isinstance(declared, dict) else None
+        if isinstance(text, str) and (reference := parse_reference(text)):
+            found[name] = reference
+    return found
+
+
+def _items(ctx: RunContext, params: Params) -> Sequence[JsonValue]:
+    items = ctx.value(params.items_ref)
+    if isinstance(items, list):
+        return cast("list[Any]", items)
+    name = _TYPE_NAMES[type(cast("object", items)).__name__]
+    raise ComponentError(f"{params.items_ref} must be an array, but its type is {name}.", node=ctx.node.id)
+
+
+def _goes_on(ctx: RunContext, params: Params) -> bool:
+    return ctx.round.index < len(ctx.round.items or ())
+
+
+def _concurrency(params: Params) -> int:
+    return max(1, params.max_concurrency)
 
 
 @component(
@@ -50,10 +82,12 @@ def _names(params: Params) -> Iterable[str]:
     rewrite=_rewrite,
     output_names=_names,
     timeout_s=None,
-    is_ready=False,
+    shows_default=True,
+    region=RegionRules(items=_items, goes_on=_goes_on, collects=_collects, max_concurrency=_concurrency),
     description="Run the nodes inside once for each item of a list.",
     source="agent/component/iteration.py",
 )
 async def iteration(ctx: RunContext, params: Params) -> Outputs:
-    """Refuse to run: the compiler reports the component before a run can begin."""
-    raise ComponentError("This version cannot run Iteration.", node=ctx.node.id)
+    """Begin with empty lists; the engine fills them round by round."""
+    _items(ctx, params)
+    return Outputs(**{name: [] for name in _declared(params)})

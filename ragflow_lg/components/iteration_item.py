@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ragflow_lg.errors import ComponentError
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ class Params(ComponentParams):
 
 
 class Outputs(ComponentOutputs):
-    """What the round works on."""
+    """What the round works on: the item, under both of RAGFlow's names, and its place, counted from 0."""
 
     item: Any = None
     result: Any = None
@@ -31,10 +30,9 @@ class Outputs(ComponentOutputs):
     params=Params,
     outputs=Outputs,
     timeout_s=None,
-    is_ready=False,
     description="Start of each round of an Iteration.",
     source="agent/component/iterationitem.py",
 )
 async def iteration_item(ctx: RunContext, params: Params) -> Outputs:
-    """Refuse to run: the compiler reports the component before a run can begin."""
-    raise ComponentError("This version cannot run IterationItem.", node=ctx.node.id)
+    """Give the item of the round."""
+    return Outputs(item=ctx.round.item, result=ctx.round.item, index=ctx.round.index)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
-from pydantic import Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ragflow_lg.conditions import parse_condition
+from ragflow_lg.diagnostics import Finding
 from ragflow_lg.errors import ComponentError
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
+from ragflow_lg.loop_conditions import OPERATORS, holds
+from ragflow_lg.refs import Reference, parse_reference
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, RegionRules, component
+from ragflow_lg.values import JsonValue, empty_of_type, to_json
 
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
@@ -21,14 +25,54 @@ _OPPOSITE = {"=": "≠", "≠": "=", ">": "≤", "<": "≥", "≥": "<", "≤": 
 _BARE_NAME = re.compile(r"\{\s*([A-Za-z_]\w*)\s*\}")
 
 
+def _with_references(row: Any) -> Any:
+    """Read as references what the row says is one: its value in the mode ``variable``."""
+    if not isinstance(row, dict):
+        return row
+    held = cast("dict[str, Any]", row)
+    value = held.get("value")
+    if held.get("input_mode") == "variable" and isinstance(value, str):
+        return {**held, "value": parse_reference(value) or value}
+    return held
+
+
+def _as_reference(variable: Any) -> Any:
+    """Read the left side of a condition; a bare name stays text and means a variable of this Loop."""
+    return parse_reference(variable) or variable.strip("{} ") if isinstance(variable, str) else variable
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True, arbitrary_types_allowed=True)
+
+    input_mode: str | None = None
+    value: Any = None
+
+
+class LoopVariable(_Row):
+    """A variable of the Loop; it becomes an output. ``value`` is a reference in the mode ``variable``."""
+
+    variable: str | None = None
+    type: str | None = None
+
+
+class LoopCondition(_Row):
+    """A condition that ends the Loop. ``variable`` is a reference, or the name of a variable of the Loop."""
+
+    variable: Annotated[Reference | str | None, BeforeValidator(_as_reference)] = None
+    operator: str | None = None
+
+
+Variables: TypeAlias = list[Annotated[LoopVariable, BeforeValidator(_with_references)]]
+Conditions: TypeAlias = list[Annotated[LoopCondition, BeforeValidator(_with_references)]]
+
+
 class Params(ComponentParams):
     """Parameters of Loop."""
 
-    loop_variables: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
-    """``{variable, input_mode, type, value}``; each becomes an output of the Loop."""
-    loop_termination_condition: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
-    """``{variable, operator, value, input_mode}``; tested before each round."""
-    logical_operator: str | None = "and"
+    loop_variables: Variables = Field(default_factory=list[LoopVariable])
+    loop_termination_condition: Conditions = Field(default_factory=list[LoopCondition])
+    """Tested before each round, the first one too."""
+    logical_operator: Literal["and", "or"] | None = "and"
     maximum_loop_count: Annotated[int, Field(ge=0)] = 0
 
 
@@ -36,8 +80,68 @@ class Outputs(ComponentOutputs):
     """One output per loop variable."""
 
 
+def _named(params: Params) -> Iterable[LoopVariable]:
+    """The variables that have a name; the editor leaves untouched rows behind."""
+    return (row for row in params.loop_variables if row.variable)
+
+
 def _names(params: Params) -> Iterable[str]:
-    return [str(row["variable"]) for row in params.loop_variables if row.get("variable")]
+    return [str(row.variable) for row in _named(params)]
+
+
+def _lint(params: Params) -> Iterable[Finding]:
+    for index, row in enumerate(params.loop_termination_condition):
+        path = ("loop_termination_condition", index)
+        if not row.variable or not row.operator:
+            yield Finding(
+                "params-invalid", "error", path, "The condition is not complete.", "Name variable and operator."
+            )
+        elif row.operator not in OPERATORS:
+            hint = f"Use one of {', '.join(sorted(OPERATORS))}."
+            yield Finding(
+                "params-invalid", "error", (*path, "operator"), f"There is no operator {row.operator!r}.", hint
+            )
+        elif row.input_mode not in (None, "", "constant", "variable"):
+            message = f"The input mode {row.input_mode!r} is neither constant nor variable."
+            yield Finding("params-invalid", "error", (*path, "input_mode"), message, "Use constant or variable.")
+    for index, row in enumerate(params.loop_variables):
+        if not row.variable:
+            yield Finding(
+                "params-unknown",
+                "warning",
+                ("loop_variables", index),
+                "A loop variable without a name.",
+                "Remove the row.",
+            )
+    if params.maximum_loop_count == 0:
+        message = "maximum_loop_count is 0, so the body never runs."
+        yield Finding("params-unknown", "warning", ("maximum_loop_count",), message, "Set how many rounds are allowed.")
+
+
+def _goes_on(ctx: RunContext, params: Params) -> bool:
+    """Whether neither the count nor the conditions end the Loop. No conditions end nothing."""
+    if ctx.round.index >= params.maximum_loop_count:
+        return False
+    if not params.loop_termination_condition:
+        return True
+    met = (_is_met(ctx, row) for row in params.loop_termination_condition)
+    return not (any(met) if params.logical_operator == "or" else all(met))
+
+
+def _is_met(ctx: RunContext, row: LoopCondition) -> bool:
+    variable = row.variable
+    if not isinstance(variable, Reference):
+        variable = Reference("output", f"{ctx.node.id}@{variable}", str(variable), ctx.node.id)
+    value = ctx.value(row.value) if isinstance(row.value, Reference) else row.value
+    return holds(ctx.value(variable), row.operator or "", value)
+
+
+def _no_items(ctx: RunContext, params: Params) -> None:
+    return None
+
+
+def _max_rounds(params: Params) -> int:
+    return params.maximum_loop_count
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -66,12 +170,26 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     params=Params,
     outputs=Outputs,
     rewrite=_rewrite,
+    lint=_lint,
     output_names=_names,
     timeout_s=None,
-    is_ready=False,
+    shows_default=True,
+    region=RegionRules(items=_no_items, goes_on=_goes_on, max_rounds=_max_rounds, leaves_at_exit=True),
     description="Repeat the nodes inside until a condition holds.",
     source="agent/component/loop.py",
 )
 async def loop(ctx: RunContext, params: Params) -> Outputs:
-    """Refuse to run: the compiler reports the component before a run can begin."""
-    raise ComponentError("This version cannot run Loop.", node=ctx.node.id)
+    """Give every variable its first value: a constant, that of a reference, or the empty one of its type."""
+    outputs: dict[str, JsonValue] = {}
+    for row in _named(params):
+        if row.input_mode in ("constant", "variable") and (row.value is None or not row.type):
+            raise ComponentError("Loop Variable is not complete.", node=ctx.node.id)
+        if row.input_mode == "variable":
+            if not isinstance(row.value, Reference):
+                raise ComponentError("Loop Variable is not complete.", node=ctx.node.id)
+            outputs[str(row.variable)] = ctx.value(row.value)
+        elif row.input_mode == "constant":
+            outputs[str(row.variable)] = to_json(row.value)
+        else:
+            outputs[str(row.variable)] = empty_of_type(row.type or "")
+    return Outputs(**outputs)

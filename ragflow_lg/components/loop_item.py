@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ragflow_lg.errors import ComponentError
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
 
 if TYPE_CHECKING:
@@ -27,10 +26,9 @@ class Outputs(ComponentOutputs):
     params=Params,
     outputs=Outputs,
     timeout_s=None,
-    is_ready=False,
     description="Start of each round of a Loop.",
     source="agent/component/loopitem.py",
 )
 async def loop_item(ctx: RunContext, params: Params) -> Outputs:
-    """Refuse to run: the compiler reports the component before a run can begin."""
-    raise ComponentError("This version cannot run LoopItem.", node=ctx.node.id)
+    """Do nothing: the engine tests the conditions."""
+    return Outputs()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import Field
 
-from ragflow_lg.errors import ComponentError
+from ragflow_lg.forms import Form, form_fields, is_file
 from ragflow_lg.refs import Template
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
+from ragflow_lg.values import JsonValue, join_texts, to_text
 
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
@@ -28,13 +29,39 @@ class Params(ComponentParams):
 
 
 class Outputs(ComponentOutputs):
-    """The rendered tips and one output per answered field."""
-
-    tips: str = ""
+    """``tips``, rendered, while they are enabled, and one output per field."""
 
 
 def _names(params: Params) -> Iterable[str]:
-    return params.inputs
+    return [*params.inputs, "tips"]
+
+
+def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``Fillup`` has no ``tips``."""
+    return {"enable_tips": False, **params} if "tips" not in params else params
+
+
+def _form(ctx: RunContext, params: Params) -> Form | None:
+    """Ask, unless there is nothing but optional files to ask for."""
+    asked = [field for field in form_fields(params.inputs) if not (field.is_optional and is_file(field.type))]
+    if not asked:
+        return None
+    declared: dict[str, Mapping[str, JsonValue]] = {}
+    for name, value in params.inputs.items():
+        field = cast("dict[str, Any]", value) if isinstance(value, dict) else {"name": name, "type": "line"}
+        declared[name] = {**field, "value": None}
+    return Form(_tips(ctx, params) or "", declared)
+
+
+def _tips(ctx: RunContext, params: Params) -> str | None:
+    """Render the tips; as in RAGFlow the entries of a list are joined by commas."""
+    if not params.enable_tips or params.tips is None:
+        return None
+    return join_texts(s if isinstance(s, str) else _tip(ctx.value(s)) for s in params.tips.segments)
+
+
+def _tip(value: JsonValue) -> str:
+    return ",".join(map(to_text, cast("list[Any]", value))) if isinstance(value, list) else to_text(value)
 
 
 @component(
@@ -44,11 +71,19 @@ def _names(params: Params) -> Iterable[str]:
     params=Params,
     outputs=Outputs,
     output_names=_names,
+    rewrite=_rewrite,
+    asks=_form,
     timeout_s=None,
-    is_ready=False,
     description="Show a form to the user and wait for the answer.",
     source="agent/component/fillup.py",
 )
 async def user_fill_up(ctx: RunContext, params: Params) -> Outputs:
-    """Refuse to run: the compiler reports the component before a run can begin."""
-    raise ComponentError("This version cannot run UserFillUp.", node=ctx.node.id)
+    """Take the answer; only the form's own fields, the others belong to other forms."""
+    answer: Mapping[str, Any] = ctx.request.get("inputs") or {}
+    outputs: dict[str, JsonValue] = {}
+    if (tips := _tips(ctx, params)) is not None:
+        outputs["tips"] = tips
+    for name, declared in params.inputs.items():
+        value = await ctx.form_value(answer.get(name), declared, params.layout_recognize or "")
+        outputs[name] = ctx.inputs[name] = value
+    return Outputs(**outputs)

@@ -22,16 +22,23 @@ EXTRA_OUTPUTS: Mapping[str, frozenset[str]] = {
 def differences(case: Case, results: Sequence[TurnResult]) -> dict[str, str]:
     """Give the fields that differ in any turn, each with the first difference; nothing if the case passes."""
     found: dict[str, str] = {}
-    for number, (expect, result) in enumerate(zip(case.data["expect"], results, strict=True)):
-        expected, ours = of_recording(expect), of_result(result)
+    for number, (expect, result) in enumerate(zip(case.expected, results, strict=True)):
+        expected, ours = of_recording(expect, case.data["dsl"].get("components", {})), of_result(result)
         for field in expected:
             if field in ours and (problem := _problem(case, number, field, expected, ours, result)):
                 found.setdefault(field, f"turn {number + 1}: {problem}")
-        if problems := frame_problems(result.frames, has_failed=result.error is not None):
+        if problems := frame_problems(
+            result.frames, has_failed=result.error is not None, is_resumed=_is_resumed(results, number)
+        ):
             found.setdefault("frames", f"turn {number + 1}: {problems[0]}")
         if result.answer != "".join(_said(result)):
             found.setdefault("frames", f"turn {number + 1}: the run tells another answer, {result.answer!r}")
     return found
+
+
+def _is_resumed(results: Sequence[TurnResult], number: int) -> bool:
+    """Whether the turn before has left a form open."""
+    return number > 0 and bool(results[number - 1].frames) and results[number - 1].frames[-1]["event"] == "user_inputs"
 
 
 def _said(result: TurnResult) -> list[str]:
@@ -68,7 +75,7 @@ def _own_outputs(case: Case, outputs: Mapping[str, Any], expected: Mapping[str, 
 
     Where a case of our own states some components only, the others are left out too.
     """
-    nodes = set(outputs) if "events" in case.data["expect"][0] else set(outputs) & set(expected)
+    nodes = set(outputs) if "events" in case.expected[0] else set(outputs) & set(expected)
     shown: dict[str, Any] = {}
     for id_ in nodes:
         extra, listed = EXTRA_OUTPUTS.get(case.components[id_], ()), expected.get(id_, ())

@@ -37,7 +37,7 @@ def judge(case: Case) -> Verdict:
     """Play one case and compare."""
     if case.later:
         return Verdict(case.id, "skip", f"needs {', '.join(case.later)}")
-    expects_refusal = "load_error" in case.data["expect"][0]
+    expects_refusal = "load_error" in case.expected[0]
     try:
         results = asyncio.run(asyncio.wait_for(play(case), LIMIT_S))
     except CompileError as error:
@@ -83,7 +83,7 @@ def _is_sane(case: Case, number: int, answer: str) -> bool:
     if not sane:
         return True
     accepted: list[str] = sane["answer"] if isinstance(sane["answer"], list) else [sane["answer"]]
-    return answer in (*accepted, case.data["expect"][number].get("answer"))
+    return answer in (*accepted, case.expected[number].get("answer"))
 
 
 def judge_all(cases: Iterable[Case]) -> list[Verdict]:

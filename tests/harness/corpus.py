@@ -21,7 +21,8 @@ from ragflow_lg.adapters.demo_chat import DemoChat
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.diagnostics import Diagnostic
 from ragflow_lg.errors import RagflowLgError
-from ragflow_lg.plan import FormField, Plan
+from ragflow_lg.forms import FormField
+from ragflow_lg.plan import Plan
 from ragflow_lg.runner import Runner
 from tests.fakes.services import fake_services
 

@@ -32,6 +32,9 @@ _MORE = f"{_TEXT} nodes"
 _SUCCESS = f"{_MORE} globals error end"
 """What differs where an error is none."""
 
+_LISTS = f"{_TEXT} nodes"
+"""What differs where an Iteration gives other lists."""
+
 DEVIATIONS: dict[str, Deviation] = {
     "aggregator-first-truthy": _differs("aggregator-values", _TEXT, "0/false/[0]"),
     "assigner-nested-target": _differs("blanks", _TEXT, '{"k": "new q", "n": 2, "added": {"deep": "x"}}'),
@@ -64,4 +67,24 @@ DEVIATIONS: dict[str, Deviation] = {
     "switch-number-bad-value": _differs("switch-types", _SUCCESS, "else"),
     "switch-unknown-operator": Deviation("compile-time-checks", refused="params-invalid"),
     "think-split-tags": _differs("split-tags", f"{_TEXT} thinking pieces", "because"),
+    "cancel-streaming-literal": _differs("cancel-goes-on", "outputs", "first:A"),
+    "fillup-id-rule": _differs("fillup-by-type", f"{_MORE} globals end", "", "[1]"),
+    "fillup-resume-without-inputs": _differs("fillup-query", _TEXT, "", "[just text]-just text"),
+    "fillup-turn-after-finish": _differs("fillup-new-turn", f"{_MORE} globals end", "", "q1:Al", ""),
+    "fillup-two-at-once": _differs("fillup-own-fields", "outputs", "", "L+R"),
+    "iteration-empty": _differs("iteration-lists", _TEXT, "[[]]"),
+    "iteration-nested": _differs("region-reentry", _LISTS, '["c1+c2", "c3+c4"]'),
+    "iteration-not-a-list": _differs("region-errors", "nodes outputs end", ""),
+    "iteration-not-a-list-comment": _differs("region-errors", _SUCCESS, "no list given[]"),
+    "iteration-null-items": _differs("region-errors", "nodes outputs end", ""),
+    "loop-body-goto": _differs("region-ends", "nodes outputs", "rescued at-1"),
+    "loop-exit": _differs("region-ends", "nodes outputs", "left at-3,-round 2"),
+    "loop-exit-first-round": _differs("region-ends", "nodes outputs", "n was 5"),
+    "loop-incomplete-variable": _differs("region-errors", "nodes outputs end", ""),
+    "loop-invalid-operator": _differs("loop-operators", _SUCCESS, "1"),
+    "loop-iteration-inside-twice": _differs("region-reentry", _LISTS, '["a1", "b1"]'),
+    "loop-nested-loop-max": _differs("region-reentry", f"{_LISTS} globals", "total=4"),
+    "loop-no-condition-and": _differs("loop-no-condition", _LISTS, "n=3"),
+    "loop-typed-init": _differs("loop-variables", _SUCCESS, "1"),
+    "nested-iteration-two-lines": _differs("region-reentry", _LISTS, '["*a|*b", "*c"]'),
 }

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-def frame_problems(frames: Sequence[Mapping[str, Any]], *, has_failed: bool) -> list[str]:
+def frame_problems(frames: Sequence[Mapping[str, Any]], *, has_failed: bool, is_resumed: bool = False) -> list[str]:
     """Say what a client could not make sense of.
 
-    A turn opens with ``workflow_started``; a node starts before it ends; text comes only while some node
+    A turn opens with ``workflow_started``, one that answers a form goes on without it; a node starts before it ends; text comes only while some node
     runs, and each Message is closed before the next; a turn without error ends with ``workflow_finished``, all
     its nodes ended.
     """
@@ -18,7 +18,7 @@ def frame_problems(frames: Sequence[Mapping[str, Any]], *, has_failed: bool) -> 
     is_open = False
     for index, frame in enumerate(frames):
         kind = frame["event"]
-        if (kind == "workflow_started") != (index == 0):
+        if (kind == "workflow_started") != (index == 0 and not is_resumed):
             problems.append(f"{kind} is frame {index}")
         if kind == "workflow_finished" and index != len(frames) - 1:
             problems.append("workflow_finished is not the last frame")
@@ -27,14 +27,16 @@ def frame_problems(frames: Sequence[Mapping[str, Any]], *, has_failed: bool) -> 
         elif kind == "node_finished":
             if frame["component_id"] in running:
                 running.remove(frame["component_id"])
-            else:
+            elif not is_resumed:
                 problems.append(f"{frame['component_id']!r} ends without having started")
         elif kind in ("message", "message_end"):
             is_open = kind == "message"
             if not running:
                 problems.append(f"{kind} while no node runs")
     if not has_failed:
-        problems += [f"{node!r} never ends" for node in running]
+        is_waiting = bool(frames) and frames[-1]["event"] == "user_inputs"
+        # A region that waits has begun and not ended; where it goes on, it ends without beginning again.
+        problems += [f"{node!r} never ends" for node in running if not is_waiting]
         if is_open:
             problems.append("a Message is not closed")
         if frames and frames[-1]["event"] not in ("workflow_finished", "user_inputs"):

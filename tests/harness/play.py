@@ -64,7 +64,7 @@ async def play(case: Case) -> list[TurnResult]:
     saver = InMemorySaver()
     results: list[TurnResult] = []
     async with _stub(case) as (server, http):
-        for turn in case.data["turns"]:
+        for turn in case.data["turns"][: len(case.expected)]:
             scripts.scripts = {
                 name: [dict(e) for e in entries] for name, entries in turn.get("tool_script", {}).items()
             }

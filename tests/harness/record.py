@@ -30,7 +30,7 @@ _UNSHOWN_OUTPUTS = frozenset({"next", "_created_time", "_elapsed_time"})
 _SHORTEST_ERROR = 3
 
 
-def of_recording(expect: Mapping[str, Any]) -> Record:
+def of_recording(expect: Mapping[str, Any], components: Mapping[str, Any]) -> Record:
     """Give the record of what a case file expects; a field that it does not state is absent."""
     frames: Sequence[Mapping[str, Any]] = expect.get("events", ())
     record: Record = _of_frames(frames) if frames else {}
@@ -42,7 +42,10 @@ def of_recording(expect: Mapping[str, Any]) -> Record:
     if "final_outputs" in expect:
         # A recording lists every component; what did not run is told by the events.
         ran = {node[1:] for node in record.get("nodes", ()) if node[0] in "-!"} if frames else expect["final_outputs"]
-        record["outputs"] = {id_: expect["final_outputs"][id_] for id_ in ran}
+        # While a region waits, what its body has given is kept inside of it.
+        is_waiting = bool(frames) and frames[-1]["event"] == "user_inputs"
+        inside = {id_ for id_, c in components.items() if c.get("parent_id")} if is_waiting else set[str]()
+        record["outputs"] = {id_: expect["final_outputs"][id_] for id_ in ran if id_ not in inside}
     if "llm_calls" in expect:
         record["llm_calls"] = [{**call, "system": call["system"].strip()} for call in expect["llm_calls"]]
     if "http_calls" in expect:
@@ -57,7 +60,9 @@ def of_result(result: TurnResult) -> Record:
     """Give the record of a turn of ours."""
     record = _of_frames(result.frames)
     record |= {"error": result.error is not None, "history": result.state.get("history", [])}
-    record |= {"outputs": result.state.get("outputs", {}), "globals": result.state.get("globals", {})}
+    ran = {node[1:] for node in record["nodes"] if node[0] in "-!"}
+    outputs = {id_: value for id_, value in result.state.get("outputs", {}).items() if id_ in ran}
+    record |= {"outputs": outputs, "globals": result.state.get("globals", {})}
     record["llm_calls"] = [_llm_call(is_streaming, request) for is_streaming, request in result.model.requests]
     record["http_calls"] = [
         _http_call(call.method, call.path, dict(call.headers), call.body.decode("utf-8", "replace"))

@@ -1,0 +1,391 @@
+"""One run: a turn of a session, from the first event to the last."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+from ragflow_lg.compiled import CompiledCanvas
+from ragflow_lg.context import EventSink, TurnContext
+from ragflow_lg.errors import (
+    CANCELLED_TEXT,
+    AnswerError,
+    CanvasChangedError,
+    ConflictError,
+    RagflowLgError,
+    RunCancelled,
+    RunError,
+)
+from ragflow_lg.events import NodeFinished, TurnFinished
+from ragflow_lg.forms import form_fields, form_problems
+from ragflow_lg.ids import SessionId, session_of_thread, thread_of_session
+from ragflow_lg.projection import Projection
+from ragflow_lg.sessions import RunRecord, RunStatus, SessionStore
+from ragflow_lg.state import TurnRequest
+from ragflow_lg.turn import resume_turn
+from ragflow_lg.values import JsonValue, to_text
+from ragflow_lg.wire import Envelope, Message, UserInputs, WireEvent, WorkflowFinished
+
+if TYPE_CHECKING:
+    from ragflow_lg.services import Services
+
+__all__ = ["Intent", "Pause", "Run", "pauses_of", "thread_config"]
+
+Intent: TypeAlias = Literal["start", "resume", "continue"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A place where a session waits for its user. ``inputs`` are the form's fields as clients are sent them."""
+
+    id: str
+    node: str
+    tips: str
+    inputs: Mapping[str, Mapping[str, JsonValue]]
+
+
+def pauses_of(snapshot: Any) -> list[Pause]:
+    """Give the pauses of a LangGraph state snapshot, inner ones too."""
+    found: list[Pause] = []
+    for pending in snapshot.interrupts:
+        value: Any = pending.value
+        asked = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        found.append(Pause(pending.id, asked.get("component_id", ""), asked.get("tips", ""), asked.get("inputs", {})))
+    return found
+
+
+def thread_config(canvas: CompiledCanvas, session: SessionId | str) -> Any:
+    """Give the LangGraph config of a session."""
+    return {
+        "configurable": {"thread_id": thread_of_session(session)},
+        "recursion_limit": canvas.recursion_limit,
+        "metadata": {"canvas_hash": canvas.plan.canvas_hash},
+    }
+
+
+class Run:
+    """One turn: iterate over it once to play it and get its wire events.
+
+    Leaving the iteration early ends the turn. The other attributes are complete once the iteration is over.
+    """
+
+    def __init__(
+        self,
+        canvas: CompiledCanvas,
+        services: Services,
+        session: SessionId | str,
+        intent: Intent,
+        request: TurnRequest,
+        *,
+        has_saver: bool,
+        store: SessionStore | None,
+        canvas_id: str,
+        event_limit: int,
+        running: set[Run],
+    ) -> None:
+        self._canvas = canvas
+        self._services = services
+        self._intent: Intent = intent
+        self._request = request
+        self._config = thread_config(canvas, session)
+        self._has_saver = has_saver
+        self._store = store
+        self._running = running
+        self._turn = TurnContext(services, EventSink(event_limit))
+        self._control: Any = None
+        self._answer: list[str] = []
+        self._is_thinking = False
+        self._is_lost = False
+        session_id = session_of_thread(thread_of_session(session))
+        now = services.clock.now()
+        self.envelope = Envelope(services.ids.run_id(), int(now), session_id, session_id)
+        self.record = RunRecord(
+            self.envelope.message_id,
+            session_id,
+            canvas_id,
+            canvas.plan.canvas_hash,
+            started_ms=int(now * 1000),
+            updated_ms=int(now * 1000),
+        )
+        self.status: Literal["running", "succeeded", "failed", "cancelled", "waiting", "drained"] = "running"
+        """``running`` until the end; ``waiting`` for an answer, or ``drained``: stopped to go on elsewhere."""
+        self.error: str | None = None
+        """What stopped the turn, if anything did."""
+        self.failed_node = ""
+        """Id of the node whose error stopped the turn."""
+
+    @property
+    def answer(self) -> str:
+        """The text of all messages so far, thinking left out."""
+        return "".join(self._answer)
+
+    def cancel(self) -> None:
+        """Stop the turn: running nodes end at once, the iteration ends soon after."""
+        self._turn.cancel()
+
+    def drain(self) -> None:
+        """Stop at the end of the superstep that runs, so that the turn can go on elsewhere."""
+        if self._control is not None:
+            self._control.request_drain()
+
+    def __aiter__(self) -> AsyncIterator[WireEvent]:
+        """Play the turn.
+
+        Raises:
+            ConflictError: if somebody else runs the session, or it does not wait for what was sent.
+            AnswerError: if an answer does not fit its form.
+            RunError: if the engine itself or the checkpointer fails; a component's failure is an event.
+        """
+        return self._play()
+
+    async def _play(self) -> AsyncIterator[WireEvent]:
+        self._running.add(self)
+        try:
+            async with self._session():
+                async for event in self._events():
+                    yield event
+        except RagflowLgError as error:
+            if self.status == "running":
+                self.status, self.error = "failed", str(error)
+            raise
+        finally:
+            self._running.discard(self)
+            if self.status == "running":
+                self.status = "cancelled"
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncGenerator[None]:
+        """Hold the session, listen for cancels, keep the record; only with a store."""
+        store = self._store
+        if store is None:
+            yield
+            return
+        async with AsyncExitStack() as held:
+            lease = await store.leases.acquire(self.record.session, self._lose)
+            held.push_async_callback(lease.release)
+            await held.enter_async_context(store.cancels.watch(self.record.session, self.cancel))
+            await store.runs.put(self.record)
+            try:
+                yield
+            finally:
+                if not self._is_lost:
+                    await store.runs.put(await self._ended())
+
+    def _lose(self) -> None:
+        """Another runner has taken the session over: stop without another word to the store."""
+        self._is_lost = True
+        self._turn.cancel()
+
+    async def _ended(self) -> RunRecord:
+        now = int(self._services.clock.now() * 1000)
+        reason = self.error or ""
+        statuses: dict[str, RunStatus] = {
+            "succeeded": "succeeded",
+            "failed": "failed",
+            "waiting": "waiting",
+            "drained": "running",
+        }
+        status = statuses.get(self.status, "cancelled")
+        is_over = status in ("succeeded", "failed", "cancelled")
+        snapshot = await self._canvas.graph.aget_state(self._config)
+        checkpoint = snapshot.config.get("configurable", {}).get("checkpoint_id", "")
+        return replace(
+            self.record,
+            status=status,
+            reason=reason,
+            checkpoint=checkpoint,
+            is_cancel_requested=status == "cancelled",
+            updated_ms=now,
+            ended_ms=now if is_over else 0,
+        )
+
+    async def _events(self) -> AsyncIterator[WireEvent]:
+        clock, sink = self._services.clock, self._turn.sink
+        assert sink is not None
+        began = clock.monotonic()
+        projection = Projection(self._canvas.plan, created_at=float(self.envelope.created_at))
+        request = await self._opened(projection)
+        if request is None:
+            yield self._asked(projection)
+            return
+        graph = asyncio.create_task(self._invoke(request))
+        graph.add_done_callback(lambda _: sink.close())
+        try:
+            while events := await sink.take():
+                for event in events:
+                    self._note(event)
+                    for frame in projection.feed(event):
+                        self._listen(frame, clock.monotonic() - began)
+                        yield frame
+            for frame in await self._ending(graph, projection):
+                self._listen(frame, clock.monotonic() - began)
+                yield frame
+        except RagflowLgError:
+            raise
+        except Exception as error:
+            self.status, self.error = "failed", _explain(error)
+            raise RunError(self.error) from error
+        finally:
+            sink.close()
+            if not graph.done():
+                graph.cancel()
+                await asyncio.gather(graph, return_exceptions=True)
+
+    async def _ending(self, graph: asyncio.Task[None], projection: Projection) -> list[WireEvent]:
+        """Give the frames that end a turn which its closing node has not ended."""
+        from langgraph.errors import GraphDrained
+
+        try:
+            await graph
+        except RunCancelled:
+            if self._is_lost:
+                raise ConflictError("Another runner has taken this session over; this one has stopped.") from None
+            event = TurnFinished("cancelled", {}, CANCELLED_TEXT)
+            self._note(event)
+            return list(projection.feed(event))
+        except GraphDrained:
+            self.status = "drained"
+            return []
+        if self.status == "running" and projection.waiting:
+            return [self._asked(projection)]
+        return []
+
+    def _asked(self, projection: Projection) -> UserInputs:
+        self.status = "waiting"
+        return projection.user_inputs()
+
+    # How the turn opens
+
+    async def _opened(self, projection: Projection) -> Any:
+        """Give what LangGraph is to be invoked with; None where the user has to be asked again."""
+        fresh = {"query": "", **self._request}
+        if not self._has_saver:
+            if self._intent != "start":
+                raise ConflictError("Nothing waits: without a session store every turn stands alone.")
+            return fresh
+        snapshot = await self._canvas.graph.aget_state(self._config)
+        pauses = pauses_of(snapshot)
+        if self._intent == "start" and not pauses:
+            return fresh
+        if self._intent == "resume" and not pauses:
+            raise ConflictError("The session does not wait for an answer. Start a new turn instead.")
+        if self._intent == "continue" and (pauses or not snapshot.next):
+            what = "waits for an answer; resume it" if pauses else "has nothing left to do; start a new turn"
+            raise ConflictError(f"The session {what}.")
+        self._check_canvas(snapshot)
+        projection.recall(snapshot.values)
+        if self._intent == "continue":
+            return _GO_ON
+        answers = self._answers(pauses)
+        if not answers:
+            for pause in pauses:
+                projection.wait(pause.node, pause.tips, pause.inputs)
+            return None
+        return await self._resumed(snapshot.values, answers)
+
+    async def _resumed(self, values: Mapping[str, Any], answers: Mapping[str, Any]) -> Any:
+        from langgraph.types import Command
+
+        update = await resume_turn(values, self._turn, self._request)
+        return Command(resume={pause: {"inputs": fields} for pause, fields in answers.items()}, update=update)
+
+    def _check_canvas(self, snapshot: Any) -> None:
+        """Refuse to go on with another canvas than the turn was started with."""
+        metadata: dict[str, Any] = snapshot.metadata or {}
+        began = metadata.get("canvas_hash", "")
+        if began and began != self._canvas.plan.canvas_hash:
+            missing = [name for name in snapshot.next if name not in self._canvas.graph.nodes]
+            if missing:
+                raise CanvasChangedError(
+                    f"The canvas has changed since the turn began: {', '.join(missing)} is gone. "
+                    "Go on with the canvas as it was, or start a new turn."
+                )
+
+    def _answers(self, pauses: list[Pause]) -> dict[str, dict[str, Any]]:
+        """Give the answer of each pause that is answered, checked.
+
+        Raises:
+            ConflictError: if an id names no pause.
+            AnswerError: if an answer does not fit; nothing has been resumed then.
+        """
+        given: dict[str, Any] = dict(self._request.get("inputs") or {})
+        by_id = {pause.id: pause for pause in pauses}
+        if self._intent == "resume" and given and all(_is_pause_id(key) for key in given):
+            if unknown := [key for key in given if key not in by_id]:
+                raise ConflictError(f"The session does not wait for {', '.join(unknown)}.")
+            answers = {key: dict(value or {}) for key, value in given.items()}
+        elif given or self._intent == "resume":
+            answers = self._by_field(pauses, given)
+        else:
+            answers = self._from_query(pauses)
+        for key, fields in answers.items():
+            if problems := form_problems(by_id[key].inputs, fields):
+                raise AnswerError(problems, node=by_id[key].node)
+        return answers
+
+    def _by_field(self, pauses: list[Pause], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """RAGFlow's way: one map for all open forms. A form of which nothing is given stays open if others are met."""
+        found = {pause.id: {name: given[name] for name in pause.inputs if name in given} for pause in pauses}
+        met = {key: fields for key, fields in found.items() if fields}
+        return met or found
+
+    def _from_query(self, pauses: list[Pause]) -> dict[str, dict[str, Any]]:
+        """A text answers the only field there is."""
+        query = self._request.get("query")
+        names = [(pause.id, field.name) for pause in pauses for field in form_fields(pause.inputs)]
+        if len(names) != 1 or not to_text(query).strip():
+            return {}
+        return {names[0][0]: {names[0][1]: {"value": query}}}
+
+    # Playing
+
+    async def _invoke(self, request: Any) -> None:
+        from langgraph.runtime import RunControl
+
+        self._control = RunControl()
+        extra: dict[str, Any] = {"durability": "sync"} if self._has_saver else {}
+        # The events tell everything; asking for one small channel spares the reading of all at every superstep.
+        graph: Any = self._canvas.graph
+        await graph.ainvoke(
+            None if request is _GO_ON else request,
+            self._config,
+            context=self._turn,
+            output_keys="turn",
+            control=self._control,
+            **extra,
+        )
+
+    def _note(self, event: object) -> None:
+        if isinstance(event, NodeFinished) and event.is_halting:
+            self.failed_node, self.error = event.node, event.error
+        elif isinstance(event, TurnFinished):
+            self.status, self.error = event.status, event.error
+
+    def _listen(self, frame: WireEvent, elapsed_s: float) -> None:
+        if isinstance(frame, Message):
+            self._is_thinking = (self._is_thinking or frame.start_to_think) and not frame.end_to_think
+            if not self._is_thinking:
+                self._answer.append(frame.content)
+        elif isinstance(frame, WorkflowFinished):
+            frame.elapsed_time = elapsed_s
+
+
+_GO_ON = object()
+"""Stands for LangGraph's None: no input, go on with what is unfinished."""
+
+_PAUSE_ID_DIGITS = 32
+
+
+def _is_pause_id(key: str) -> bool:
+    return len(key) == _PAUSE_ID_DIGITS and all(char in "0123456789abcdef" for char in key)
+
+
+def _explain(error: Exception) -> str:
+    from langgraph.errors import GraphRecursionError
+
+    if isinstance(error, GraphRecursionError):
+        return "The flow went round a cycle too often and was stopped. Check the condition that leaves the cycle."
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,253 @@
+"""One entry into a region: what its body sees, how its rounds begin and end, what it leaves behind.
+
+A region is a node outside and a graph inside. The graph keeps only what the body writes; everything around is
+read through a `Scope`, which the region's node makes anew whenever it runs, so that nothing of it is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragflow_lg.collected import append_entry, entries_of
+from ragflow_lg.context import Round, RunContext, TurnContext
+from ragflow_lg.errors import ComponentError
+from ragflow_lg.events import EngineEvent, NodeFinished, NodeStarted
+from ragflow_lg.ids import NodeId
+from ragflow_lg.node import NodeProgram, attempt, failed, may_start, next_of, tell, update_of, visit
+from ragflow_lg.plan import ERROR, Region
+from ragflow_lg.sealed import SealedList
+from ragflow_lg.spec import RegionRules
+from ragflow_lg.state import join_outputs, look_up, merge, merge_outputs, output_patch
+from ragflow_lg.values import JsonValue
+
+__all__ = ["RegionProgram", "Scope", "Step", "visit_region"]
+
+Write = Callable[[EngineEvent], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RegionProgram:
+    """A region with everything about it that is known before a run."""
+
+    owner: NodeProgram
+    region: Region
+    rules: RegionRules[Any]
+    item: NodeProgram | None
+    start: tuple[str, ...]
+    """Graph names of the first body nodes that are entered directly."""
+    gates: tuple[str, ...]
+    """All gate channels of the body."""
+    entry_gates: tuple[str, ...]
+    """Gates that hear of the entry, where there is no item node to report to them."""
+    inside: frozenset[str]
+    """Every node within the region, those of inner regions too."""
+    keeps_items: bool
+    """Whether the list could change while the region runs, so that it has to be stored at entry."""
+
+    @property
+    def collected(self) -> frozenset[str]:
+        """Nodes whose values are gathered at the end of each round."""
+        return frozenset(reference.node for reference in self.rules.collects(self.owner.node.params).values())
+
+    def round_limit(self, items: Sequence[JsonValue] | None) -> int:
+        """Give how many rounds there can be."""
+        limit = self.rules.max_rounds(self.owner.node.params)
+        return len(items or ()) if limit is None else limit
+
+
+@dataclass(slots=True)
+class Step:
+    """What a step in the body does: its state update, and the graph names of the next nodes."""
+
+    update: dict[str, Any]
+    goto: list[str] = field(default_factory=list[str])
+    begins_round: bool = False
+
+    def then(self, other: Step) -> Step:
+        """Join with what follows in the same superstep."""
+        update = {**self.update, **other.update}
+        for key, join in (("outputs", join_outputs), ("globals", merge), ("turn", merge), ("scope", merge)):
+            if key in self.update and key in other.update:
+                update[key] = join(self.update[key], other.update[key])
+        return Step(update, other.goto, other.begins_round)
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """LangGraph's runtime context of a region's graph."""
+
+    program: RegionProgram
+    turn: TurnContext
+    outer: Mapping[str, Any]
+    """The state around, as the region's node sees it."""
+    first: Mapping[str, JsonValue]
+    """The owner's outputs at entry."""
+    items: Sequence[JsonValue] | None
+
+    def view(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Give the state as a body node sees it: what the body wrote over what is around."""
+        outputs = dict(self.outer.get("outputs", {}))
+        for node, written in state.get("outputs", {}).items():
+            outputs[node] = {**outputs[node], **written} if node in outputs else written
+        record = state.get("scope", {})
+        view = {
+            **self.outer,
+            "outputs": outputs,
+            "globals": {**self.outer.get("globals", {}), **state.get("globals", {})},
+            "turn": {**self.outer.get("turn", {}), **state.get("turn", {})},
+            "scope": record,
+            "ran": state.get("ran", {}),
+        }
+        items = self._items(record)
+        if items is not None:
+            current = Round(record.get("round", 0), items)
+            view["aliases"] = {"item": current.item, "result": current.item, "index": current.index}
+        return view
+
+    def _items(self, record: Mapping[str, Any]) -> Sequence[JsonValue] | None:
+        return record.get("items", self.items)
+
+    # Rounds
+
+    async def enter(self, state: Mapping[str, Any], number: int, write: Write | None) -> Step:
+        """Open the region and begin its first round, if there is one. ``number`` is that of the superstep."""
+        owner, clock = self.program.owner.node, self.turn.services.clock
+        began = [clock.now(), clock.monotonic()]
+        scope: dict[str, Any] = {"began": began, "collected": {}}
+        if self.program.keeps_items and self.items is not None:
+            scope["items"] = SealedList(self.items)
+        opened = Step({"outputs": {owner.id: dict(self.first)}, "scope": scope})
+        await self._emit(NodeStarted(owner.id, began[0]), write)
+        return opened.then(await self._begin(self._after(state, opened.update), 0, number, write))
+
+    async def close_round(
+        self, state: Mapping[str, Any], update: Mapping[str, Any], number: int, write: Write | None
+    ) -> Step:
+        """End the round with the update of its last node, and begin the next one or leave."""
+        seen = self._after(state, update)
+        record = seen.get("scope", {})
+        index = record.get("round", 0)
+        closed = Step({**update, "scope": {**update.get("scope", {}), "collected": self._collect(seen, index)}})
+        if record.get("exit") and self.program.rules.leaves_at_exit:
+            return closed
+        return closed.then(await self._begin(self._after(state, closed.update), index + 1, number, write))
+
+    async def _begin(self, state: Mapping[str, Any], index: int, number: int, write: Write | None) -> Step:
+        program = self.program
+        view = self.view(state)
+        items = self._items(view["scope"])
+        current = Round(index, items)
+        ctx = RunContext(program.owner.plan, program.owner.node, self.turn, view, round=current)
+        try:
+            goes_on = program.rules.goes_on(ctx, program.owner.node.params)
+        except ComponentError as error:
+            return Step({"scope": {"failure": str(error)}})
+        if not goes_on:
+            return Step({"scope": {"round": index}, "outputs": await self._visit_item_in_vain(view, write)})
+        scope = {"round": index, "exit": False, "settled": 0}
+        if program.item is None:
+            return Step(
+                {"scope": scope, **{gate: {program.region.entry: None} for gate in program.entry_gates}},
+                list(program.start),
+                begins_round=True,
+            )
+        update, goto = await visit(program.item, view, self.turn, number, round=current, write=write)
+        return Step({**update, "scope": scope}, goto, begins_round=bool(update.get("outputs")))
+
+    async def _visit_item_in_vain(self, view: Mapping[str, Any], write: Write | None) -> dict[str, Any]:
+        """RAGFlow's item node starts once more to find that there is nothing left. Give its outputs, by node."""
+        if self.program.item is None:
+            return {}
+        item, now = self.program.item.node.id, self.turn.services.clock.now()
+        outputs = view["outputs"].get(item, {})
+        await self._emit(NodeStarted(item, now), write)
+        await self._emit(NodeFinished(item, now, 0.0, {}, outputs), write)
+        return {item: outputs}
+
+    def _collect(self, seen: Mapping[str, Any], index: int) -> dict[str, Any]:
+        """Gather the round's values; a node that did not run in it, or failed, gives ``""``."""
+        collected = dict(seen.get("scope", {}).get("collected", {}))
+        ran, outputs = seen.get("ran", {}), self.view(seen)["outputs"]
+        for name, reference in self.program.rules.collects(self.program.owner.node.params).items():
+            is_there = ran.get(reference.node) == index and ERROR not in outputs.get(reference.node, {})
+            value = look_up(reference, {}, outputs) if is_there else ""
+            collected[name] = append_entry(collected.get(name, []), value)
+        return collected
+
+    def _after(self, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
+        """The state as it will be once the update is in."""
+        return {
+            **state,
+            "outputs": merge_outputs(state.get("outputs"), update.get("outputs", {})),
+            "globals": merge(state.get("globals"), update.get("globals", {})),
+            "scope": merge(state.get("scope"), update.get("scope", {})),
+            "ran": merge(state.get("ran"), update.get("ran", {})),
+        }
+
+    async def _emit(self, event: EngineEvent, write: Write | None) -> None:
+        await self.turn.emit(event, write)
+
+    # The end
+
+    def result(self, state: Mapping[str, Any]) -> tuple[dict[str, JsonValue], dict[str, Any]]:
+        """Give the owner's outputs, and the update that carries what the body wrote to the state around."""
+        record, owner = state.get("scope", {}), self.program.owner.node.id
+        written: Mapping[str, Any] = state.get("outputs", {})
+        lists = {name: SealedList(entries_of(levels)) for name, levels in record.get("collected", {}).items()}
+        outputs = {**self.first, **written.get(owner, {}), **lists}
+        inside = {node: entry for node, entry in written.items() if node in self.program.inside}
+        around = {n: e for n, e in written.items() if n != owner and n not in self.program.inside}
+        update: dict[str, Any] = {"outputs": output_patch(set=inside, patch=around)}
+        if assigned := state.get("globals"):
+            update["globals"] = dict(assigned)
+        if visits := state.get("turn", {}).get("visits"):
+            update["turn"] = {"visits": visits}
+        return outputs, update
+
+    def error(self, state: Mapping[str, Any]) -> tuple[NodeId, str] | None:
+        """Give the body node whose error stopped the turn, and its text."""
+        error = state.get("turn", {}).get("error")
+        return (NodeId(error[2]), error[3]) if error else None
+
+
+async def visit_region(
+    program: RegionProgram,
+    state: Mapping[str, Any],
+    turn: TurnContext,
+    number: int,
+    play: Callable[[Scope], Awaitable[Mapping[str, Any]]],
+    write: Write | None,
+) -> tuple[dict[str, Any], list[str]]:
+    """Run a region as one node of the graph around; ``play`` runs its graph and gives the state that leaves.
+
+    What happens before ``play`` happens again when a run goes on inside the region, so it only reads.
+    """
+    owner, clock = program.owner, turn.services.clock
+    if not may_start(owner.node, state, turn):
+        return {}, []
+    ctx = RunContext(owner.plan, owner.node, turn, state, write=write)
+    outcome = await attempt(owner, ctx, turn)
+    if outcome.error is not None or outcome.is_halting:
+        created_at = clock.now()
+        await turn.emit(NodeStarted(owner.node.id, created_at), write)
+        await tell(owner, ctx, outcome, created_at, 0.0)
+        return update_of(owner, ctx, outcome, number), next_of(owner, outcome)
+    scope = Scope(program, turn, state, outcome.outputs, program.rules.items(ctx, owner.node.params))
+    left = await play(scope)
+    outputs, carried = scope.result(left)
+    if (error := scope.error(left)) is not None:
+        node, text = error
+        record = {**carried.get("turn", {}), "error": [number, owner.plan.nodes[node].rank, node, text]}
+        return {**carried, "turn": record}, []
+    record = left["scope"]
+    if failure := record.get("failure"):
+        outcome = failed(owner, ctx, failure)
+    else:
+        outcome.outputs = outputs
+    if leaving := record.get("leave"):
+        outcome.targets = tuple(NodeId(target) for target in leaving)
+    wall, monotonic = record["began"]
+    await tell(owner, ctx, outcome, wall, max(0.0, clock.monotonic() - monotonic))
+    return Step(carried).then(Step(update_of(owner, ctx, outcome, number))).update, next_of(owner, outcome)

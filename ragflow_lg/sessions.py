@@ -1,0 +1,141 @@
+"""What the runner asks of the place where sessions live: a saver, one lease a session, records of runs, cancelling.
+
+Protocols only; ``checkpoints`` has the real ones, for memory, SQLite and Redis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+__all__ = ["Cancels", "Lease", "Leases", "RunRecord", "RunStatus", "Runs", "SessionStore"]
+
+RunStatus: TypeAlias = Literal["running", "succeeded", "failed", "cancelled", "waiting"]
+"""``waiting`` runs have asked the user something."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What is known of one run. Times are epoch milliseconds, 0 where it has not happened."""
+
+    run_id: str
+    session: str
+    canvas_id: str = ""
+    """Name or id under which the canvas is known to whoever started the run."""
+    canvas_hash: str = ""
+    tenant: str = ""
+    checkpoint: str = ""
+    """Id of the checkpoint that the run ended or waits at."""
+    parent_run: str = ""
+    """The run that this one continues, reruns or forks."""
+    status: RunStatus = "running"
+    reason: str = ""
+    """Why it failed or was cancelled."""
+    is_cancel_requested: bool = False
+    started_ms: int = 0
+    updated_ms: int = 0
+    ended_ms: int = 0
+
+
+class Lease(Protocol):
+    """The right to write to one session. It renews itself until it is released or lost."""
+
+    @property
+    def token(self) -> int:
+        """Fencing token: grows with every lease of the session. A writer with an older one is refused."""
+        ...
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether somebody else holds the session now."""
+        ...
+
+    async def release(self) -> None:
+        """Give the session back."""
+        ...
+
+
+class Leases(Protocol):
+    """One runner per session."""
+
+    async def acquire(self, session: str, on_lost: Callable[[], None]) -> Lease:
+        """Take the session. ``on_lost`` is called once should another runner have taken it over.
+
+        A dead owner on this machine is replaced at once, any other one when its lease has run out.
+
+        Raises:
+            ConflictError: if another live runner has it; the text names it.
+        """
+        ...
+
+
+class Runs(Protocol):
+    """Records of runs."""
+
+    async def put(self, record: RunRecord) -> None:
+        """Store a record in place of an older one of the same run."""
+        ...
+
+    async def get(self, run_id: str) -> RunRecord | None:
+        """Give a record, or None."""
+        ...
+
+    def of_session(self, session: str) -> AsyncIterator[RunRecord]:
+        """Give the records of a session, newest first."""
+        ...
+
+    def sessions(self) -> AsyncIterator[RunRecord]:
+        """Give the newest record of every session, newest first."""
+        ...
+
+    async def delete_session(self, session: str) -> None:
+        """Forget all runs of a session."""
+        ...
+
+
+class Cancels(Protocol):
+    """Cancelling a session's turn from any process.
+
+    RAGFlow's key ``{task_id}-cancel`` is honoured; the task is the session.
+    """
+
+    async def request(self, session: str) -> None:
+        """Ask whoever runs the session to stop."""
+        ...
+
+    def watch(self, session: str, on_cancel: Callable[[], None]) -> AbstractAsyncContextManager[None]:
+        """Call ``on_cancel`` once when somebody asks, while inside. A request from before is stale and cleared."""
+        ...
+
+
+class SessionStore(Protocol):
+    """Everything about sessions, in one place."""
+
+    @property
+    def saver(self) -> BaseCheckpointSaver[Any]:
+        """The LangGraph checkpointer."""
+        ...
+
+    @property
+    def leases(self) -> Leases:
+        """Who may write."""
+        ...
+
+    @property
+    def runs(self) -> Runs:
+        """What ran."""
+        ...
+
+    @property
+    def cancels(self) -> Cancels:
+        """Who is to stop."""
+        ...
+
+    async def delete_session(self, session: str) -> None:
+        """Delete checkpoints and records of a session."""
+        ...
