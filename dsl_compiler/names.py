@@ -10,10 +10,13 @@ import re
 
 from ragflow_lg.ids import NodeId
 
-__all__ = ["CLOSING_NODE", "graph_name", "node_id"]
+__all__ = ["CLOSING_NODE", "ROUND_NODE", "graph_name", "node_id"]
 
 CLOSING_NODE = "__close__"
-"""Graph name of the node that ends a turn; no component id maps to it."""
+"""Graph name of the node that ends a turn or a round; no component id maps to it."""
+
+ROUND_NODE = "__round__"
+"""Graph name of the node that runs one of several rounds side by side."""
 
 _ESCAPED = re.compile(r"[%|.]|^_(?=_)")
 _CODE = re.compile(r"%([0-9A-F]{2})")

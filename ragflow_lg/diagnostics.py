@@ -40,6 +40,7 @@ CODES: dict[str, str] = {
     "node-unreachable": "No path leads from Begin to the node.",
     "flow-cycle": "Nodes form a cycle outside of a Loop.",
     "region-invalid": "A Loop or Iteration and its body do not fit together.",
+    "region-parallel": "Rounds cannot run side by side, because of a node in the body.",
     # References
     "reference-unknown-node": "A reference names a component that does not exist.",
     "reference-unknown-output": "A reference names an output that the component does not have.",

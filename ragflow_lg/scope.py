@@ -47,6 +47,11 @@ class RegionProgram:
     """Whether the list could change while the region runs, so that it has to be stored at entry."""
 
     @property
+    def max_concurrency(self) -> int:
+        """How many rounds may run at the same time."""
+        return self.rules.max_concurrency(self.owner.node.params)
+
+    @property
     def collected(self) -> frozenset[str]:
         """Nodes whose values are gathered at the end of each round."""
         return frozenset(reference.node for reference in self.rules.collects(self.owner.node.params).values())
@@ -59,10 +64,10 @@ class RegionProgram:
 
 @dataclass(slots=True)
 class Step:
-    """What a step in the body does: its state update, and the graph names of the next nodes."""
+    """What a step does: its state update, and the graph names of the next nodes (or LangGraph's ``Send``)."""
 
     update: dict[str, Any]
-    goto: list[str] = field(default_factory=list[str])
+    goto: list[Any] = field(default_factory=list[Any])
     begins_round: bool = False
 
     def then(self, other: Step) -> Step:
@@ -85,6 +90,8 @@ class Scope:
     first: Mapping[str, JsonValue]
     """The owner's outputs at entry."""
     items: Sequence[JsonValue] | None
+    only: int | None = None
+    """The one round that this scope is for, where rounds run side by side."""
 
     def view(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Give the state as a body node sees it: what the body wrote over what is around."""
@@ -119,8 +126,30 @@ class Scope:
         if self.program.keeps_items and self.items is not None:
             scope["items"] = SealedList(self.items)
         opened = Step({"outputs": {owner.id: dict(self.first)}, "scope": scope})
+        if self.only is None:
+            await self._emit(NodeStarted(owner.id, began[0]), write)
+        return opened.then(await self._begin(self._after(state, opened.update), self.only or 0, number, write))
+
+    async def spread(self, write: Write | None) -> tuple[dict[str, Any], range]:
+        """Open a region whose rounds run side by side; give the state update and the numbers of the rounds."""
+        owner, clock = self.program.owner.node, self.turn.services.clock
+        began = [clock.now(), clock.monotonic()]
         await self._emit(NodeStarted(owner.id, began[0]), write)
-        return opened.then(await self._begin(self._after(state, opened.update), 0, number, write))
+        return {"scope": {"began": began}}, range(len(self.items or ()))
+
+    def gathered(self, left: Mapping[str, Any]) -> dict[str, Any]:
+        """Give what one of several rounds leaves: its values, and its outputs if it is the last of the list."""
+        index = self.only or 0
+        collected = left.get("scope", {}).get("collected", {})
+        values = {name: entries_of(levels) for name, levels in collected.items()}
+        update: dict[str, Any] = {"rounds": {str(index): {name: v[0] for name, v in values.items() if v}}}
+        if index == len(self.items or ()) - 1:
+            update["outputs"] = {n: e for n, e in left.get("outputs", {}).items() if n in self.program.inside}
+        if record := {k: v for k, v in left.get("turn", {}).items() if k in ("error", "visits")}:
+            update["turn"] = record
+        if leaving := left.get("scope", {}).get("leave"):
+            update["scope"] = {"leave": leaving}
+        return update
 
     async def close_round(
         self, state: Mapping[str, Any], update: Mapping[str, Any], number: int, write: Write | None
@@ -130,7 +159,7 @@ class Scope:
         record = seen.get("scope", {})
         index = record.get("round", 0)
         closed = Step({**update, "scope": {**update.get("scope", {}), "collected": self._collect(seen, index)}})
-        if record.get("exit") and self.program.rules.leaves_at_exit:
+        if self.only is not None or (record.get("exit") and self.program.rules.leaves_at_exit):
             return closed
         return closed.then(await self._begin(self._after(state, closed.update), index + 1, number, write))
 
@@ -193,9 +222,9 @@ class Scope:
 
     def result(self, state: Mapping[str, Any]) -> tuple[dict[str, JsonValue], dict[str, Any]]:
         """Give the owner's outputs, and the update that carries what the body wrote to the state around."""
-        record, owner = state.get("scope", {}), self.program.owner.node.id
+        owner = self.program.owner.node.id
         written: Mapping[str, Any] = state.get("outputs", {})
-        lists = {name: SealedList(entries_of(levels)) for name, levels in record.get("collected", {}).items()}
+        lists = self._lists(state)
         outputs = {**self.first, **written.get(owner, {}), **lists}
         inside = {node: entry for node, entry in written.items() if node in self.program.inside}
         around = {n: e for n, e in written.items() if n != owner and n not in self.program.inside}
@@ -205,6 +234,14 @@ class Scope:
         if visits := state.get("turn", {}).get("visits"):
             update["turn"] = {"visits": visits}
         return outputs, update
+
+    def _lists(self, state: Mapping[str, Any]) -> dict[str, SealedList]:
+        collected = state.get("scope", {}).get("collected", {})
+        lists = {name: SealedList(entries_of(levels)) for name, levels in collected.items()}
+        if rounds := state.get("rounds"):
+            for name in self.program.rules.collects(self.program.owner.node.params):
+                lists[name] = SealedList(rounds[key].get(name, "") for key in sorted(rounds, key=int))
+        return lists
 
     def error(self, state: Mapping[str, Any]) -> tuple[NodeId, str] | None:
         """Give the body node whose error stopped the turn, and its text."""

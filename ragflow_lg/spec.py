@@ -171,6 +171,10 @@ def _no_names(params: Any) -> Iterable[str]:
     return ()
 
 
+def _writes_nothing(params: Any) -> Iterable[Reference]:
+    return ()
+
+
 def _never(params: Any) -> bool:
     return False
 
@@ -238,6 +242,8 @@ class ComponentSpec(Generic[P]):
     """Checks beyond the params model."""
     output_names: Callable[[P], Iterable[str] | None] = _no_names
     """Outputs that depend on the params, beyond the outputs model and the DSL's own list; None for any."""
+    writes: Callable[[P], Iterable[Reference]] = _writes_nothing
+    """Globals, and outputs of other nodes, that the component assigns."""
     rewrite: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     """Brings params written in an older or simplified shape into today's form; pure."""
     streams: Callable[[P], bool] = _never

@@ -22,6 +22,7 @@ from ragflow_lg.values import JsonValue, read_path
 
 __all__ = [
     "CanvasState",
+    "ParallelState",
     "RegionState",
     "ScopeRecord",
     "TurnRecord",
@@ -144,6 +145,13 @@ class RegionState(TypedDict, total=False):
     scope: Annotated[ScopeRecord, merge]
     ran: Annotated[dict[str, int], merge]
     """The last round in which each collected node ran."""
+
+
+class ParallelState(RegionState, total=False):
+    """The channels of an entry into a region whose rounds run side by side."""
+
+    rounds: Annotated[dict[str, Any], merge]
+    """What each round gave for each declared output, by the number of the round."""
 
 
 class ScopeRecord(TypedDict, total=False):

@@ -12,8 +12,17 @@ from typing_extensions import TypedDict
 
 from dsl_compiler.lower.drawing import with_own_drawing
 from dsl_compiler.lower.gate import JoinGate, gate_key
-from dsl_compiler.lower.nodes import ClosingNode, EntryNode, Node, RegionEntry, RegionNode, RoundClosing
-from dsl_compiler.names import CLOSING_NODE, graph_name
+from dsl_compiler.lower.nodes import (
+    ClosingNode,
+    EntryNode,
+    Node,
+    ParallelEntry,
+    ParallelRound,
+    RegionEntry,
+    RegionNode,
+    RoundClosing,
+)
+from dsl_compiler.names import CLOSING_NODE, ROUND_NODE, graph_name
 from ragflow_lg.compiled import CYCLE_STEPS, CompiledCanvas
 from ragflow_lg.context import TurnContext
 from ragflow_lg.ids import NodeId
@@ -21,7 +30,7 @@ from ragflow_lg.joins import JoinRegion
 from ragflow_lg.node import NodeProgram
 from ragflow_lg.plan import Plan, PlanNode, Region
 from ragflow_lg.scope import RegionProgram
-from ragflow_lg.state import CanvasState, RegionState, TurnRequest
+from ragflow_lg.state import CanvasState, ParallelState, RegionState, TurnRequest
 
 __all__ = ["lower_plan"]
 
@@ -97,7 +106,8 @@ class _Lowering:
         graph = self._finished(builder.compile(name=region.owner), gates, regions)
         in_cycle = any(node in self._plan.cyclic for node in region.body)
         steps = CYCLE_STEPS if in_cycle else len(region.body) + len(_looping(joins)) + 2
-        return self._region_program(region, item, gates), graph, steps
+        program = self._region_program(region, item, gates)
+        return program, _side_by_side(region, graph, steps) if program.max_concurrency > 1 else graph, steps
 
     def _region_program(self, region: Region, item: PlanNode | None, gates: Mapping[NodeId, str]) -> RegionProgram:
         owner = self._plan.nodes[region.owner]
@@ -174,6 +184,25 @@ class _Lowering:
             graph.nodes[name].subgraphs = [subgraph]
         graph.validate()
         return graph
+
+
+def _side_by_side(region: Region, body: SubGraph, steps: int) -> SubGraph:
+    """Build the graph that runs a body for several items at once, each as a step of its own."""
+    builder = StateGraph(ParallelState, context_schema=TurnContext)
+    builder.add_node(
+        graph_name(region.entry), ParallelEntry(region.entry), input_schema=ParallelState, destinations=(ROUND_NODE,)
+    )
+    builder.add_node(ROUND_NODE, ParallelRound(body, steps), input_schema=_OneRound)
+    builder.add_edge(START, graph_name(region.entry))
+    graph = builder.compile(name=region.owner)
+    graph.nodes[ROUND_NODE].subgraphs = [body]
+    return graph
+
+
+class _OneRound(TypedDict):
+    """What a round is sent."""
+
+    round: int
 
 
 def _looping(joins: Mapping[NodeId, JoinRegion]) -> list[str]:

@@ -7,16 +7,17 @@ signatures, which took half of the time of compiling.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
-from langgraph.types import Command, interrupt
+from langgraph.types import Command, Send, interrupt
 
 from dsl_compiler.lower.gate import RESET, SETTLE
-from dsl_compiler.names import CLOSING_NODE
+from dsl_compiler.names import CLOSING_NODE, ROUND_NODE
 from ragflow_lg.context import TurnContext
 from ragflow_lg.errors import RunError
 from ragflow_lg.events import Waiting
@@ -28,7 +29,16 @@ from ragflow_lg.scope import RegionProgram, Scope, Step, visit_region
 from ragflow_lg.state import TurnRequest, output_patch
 from ragflow_lg.turn import REQUEST_KEYS, close_turn, open_turn
 
-__all__ = ["ClosingNode", "EntryNode", "Node", "RegionEntry", "RegionNode", "RoundClosing"]
+__all__ = [
+    "ClosingNode",
+    "EntryNode",
+    "Node",
+    "ParallelEntry",
+    "ParallelRound",
+    "RegionEntry",
+    "RegionNode",
+    "RoundClosing",
+]
 
 SubGraph = CompiledStateGraph[Any, Any, Any, Any]
 
@@ -133,6 +143,8 @@ class RegionNode(Node):
         async def play(scope: Scope) -> Mapping[str, Any]:
             limit = (self._region.round_limit(scope.items) + 1) * self._round_steps + 10
             inner: Any = {**config, "recursion_limit": limit}
+            if self._region.max_concurrency > 1:
+                inner["max_concurrency"] = self._region.max_concurrency
             return await self._graph.ainvoke({"scope": {}}, inner, context=cast("Any", scope))
 
         return Step(*await visit_region(self._region, state, turn, _step(config), play, runtime.stream_writer))
@@ -145,6 +157,32 @@ class RegionEntry(_Shell):
         self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
         return _reset(scope, await scope.enter(state, _step(config), runtime.stream_writer))
+
+
+class ParallelEntry(_Shell):
+    """The first node of a graph whose rounds run side by side: it sends each item on its way."""
+
+    async def _inside(
+        self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
+    ) -> Step:
+        update, rounds = await scope.spread(runtime.stream_writer)
+        return Step(update, [Send(ROUND_NODE, {"round": index}) for index in rounds])
+
+
+class ParallelRound(_Shell):
+    """One of several rounds that run side by side; it runs the graph of the body for it."""
+
+    def __init__(self, graph: SubGraph, steps: int) -> None:
+        super().__init__(ROUND_NODE)
+        self._graph = graph
+        self._steps = steps
+
+    async def _inside(
+        self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
+    ) -> Step:
+        only = replace(scope, only=state["round"])
+        inner: Any = {**config, "recursion_limit": 2 * self._steps + 10}
+        return Step(only.gathered(await self._graph.ainvoke({"scope": {}}, inner, context=cast("Any", only))))
 
 
 class RoundClosing(_Shell):

@@ -57,9 +57,8 @@ def _alternatives(node: PlanNode) -> set[str | int]:
 def _assigned(draft: Draft) -> Iterator[str]:
     """Targets of assignments: they may create a global or an output."""
     for node in draft.nodes.values():
-        for reference, path in node.references:
-            if path[-1] == "variable":
-                yield reference.key if reference.kind == "global" else f"{reference.node}@{reference.key}"
+        for reference in node.spec.writes(node.params):
+            yield reference.key if reference.kind == "global" else f"{reference.node}@{reference.key}"
 
 
 def _problem(

@@ -72,11 +72,16 @@ def _names(params: Params) -> Iterable[str]:
     return ("errors",)
 
 
+def _writes(params: Params) -> Iterable[Reference]:
+    return (change.variable for change in params.variables if change.variable is not None)
+
+
 @component(
     "VariableAssigner",
     params=Params,
     outputs=Outputs,
     output_names=_names,
+    writes=_writes,
     description="Change env.* and sys.* variables and outputs of other nodes.",
     source="agent/component/variable_assigner.py",
 )

@@ -41,7 +41,7 @@ class Case:
 
     @property
     def expected(self) -> list[Mapping[str, Any]]:
-        """What each turn is to give. Where a live canvas did what it should and a reloaded one not, the live one counts.
+        """What each turn is to give; where only a live canvas did what it should, what that one gave.
 
         Behind the turn in which a live run ended, its recordings show another fault, so the rest is not played.
         """

@@ -9,9 +9,9 @@ from typing import Any
 def frame_problems(frames: Sequence[Mapping[str, Any]], *, has_failed: bool, is_resumed: bool = False) -> list[str]:
     """Say what a client could not make sense of.
 
-    A turn opens with ``workflow_started``, one that answers a form goes on without it; a node starts before it ends; text comes only while some node
-    runs, and each Message is closed before the next; a turn without error ends with ``workflow_finished``, all
-    its nodes ended.
+    A turn opens with ``workflow_started``, one that answers a form goes on without it; a node starts before it
+    ends; text comes only while some node runs, and each Message is closed before the next; a turn without error
+    ends with ``workflow_finished``, all its nodes ended, or with ``user_inputs``.
     """
     problems: list[str] = []
     running: list[str] = []
