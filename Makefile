@@ -20,6 +20,7 @@ run: $(VENV)/.ok
 	@$(BIN)/python examples/play.py
 
 test: $(VENV)/.ok
+	@$(BIN)/python -m checkpoints.redis_server
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
 
 lint: $(VENV)/.ok

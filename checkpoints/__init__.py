@@ -1,5 +1,5 @@
 """Where sessions live between turns."""
 
-from checkpoints.factory import open_saver
+from checkpoints.factory import Store, open_store
 
-__all__ = ["open_saver"]
+__all__ = ["Store", "open_store"]

@@ -1,72 +1,114 @@
-"""From a URL to a LangGraph checkpointer."""
+"""From a URL to the place where sessions live."""
 
 from __future__ import annotations
 
-import os
-import sqlite3
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-
+from checkpoints.saver import CanvasSaver
 from ragflow_lg.errors import CheckpointError
+from ragflow_lg.ids import thread_of_session
+from ragflow_lg.sessions import Cancels, Leases, Runs
 
-__all__ = ["open_saver"]
+if TYPE_CHECKING:
+    from ragflow_lg.services import Clock
+
+__all__ = ["Store", "open_store"]
+
+TTL_S = 30 * 24 * 3600
+"""How long Redis keeps a session that nobody touches."""
+
+_REDIS = ("redis", "rediss", "redis+sentinel")
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Everything about sessions, in one place."""
+
+    saver: CanvasSaver
+    leases: Leases
+    runs: Runs
+    cancels: Cancels
+
+    async def delete_session(self, session: str) -> None:
+        """Delete checkpoints and records of a session."""
+        await self.saver.adelete_thread(thread_of_session(session))
+        await self.runs.delete_session(session)
 
 
 @asynccontextmanager
-async def open_saver(url: str) -> AsyncGenerator[BaseCheckpointSaver[Any]]:
-    """Open the store of sessions that a URL names, and close it again.
+async def open_store(url: str, clock: Clock, *, prefix: str = "", ttl_s: int = TTL_S) -> AsyncGenerator[Store]:
+    """Open the store that a URL names, and close it again.
 
-    ``memory://`` forgets with the process; ``sqlite:///PATH`` is a file that only its owner may read. Nothing
-    that is read from it is revived as an object.
+    ``memory://`` forgets with the process; ``sqlite:///PATH`` is a file that only its owner may read; ``redis://``,
+    ``rediss://`` and ``redis+sentinel://`` are servers with JSON and search. ``prefix`` keeps deployments on one server
+    apart. Nothing that is read is revived as an object.
 
     Raises:
-        CheckpointError: for an unknown scheme, or a file that cannot be opened.
+        CheckpointError: for an unknown scheme, or a store that cannot be opened.
     """
     scheme, separator, path = url.partition("://")
     if separator and scheme == "memory" and not path:
-        yield InMemorySaver(serde=_plain())
+        yield _memory()
     elif separator and scheme == "sqlite" and path.startswith("/") and path != "/":
-        async with _sqlite(Path(path[1:])) as saver:
-            yield saver
+        async with _sqlite(Path(path[1:]), clock) as store:
+            yield store
+    elif separator and scheme in _REDIS and path:
+        async with _redis(url, prefix, ttl_s) as store:
+            yield store
     else:
-        raise CheckpointError(f"There is no session store {url!r}; give memory:// or sqlite:///PATH.")
+        raise CheckpointError(
+            f"There is no session store {_without_password(url)!r}; give memory://, sqlite:///PATH or redis://HOST:PORT."
+        )
+
+
+def _memory() -> Store:
+    from checkpoints.cancels import MemoryCancels
+    from checkpoints.leases import MemoryTable, StoredLeases
+    from checkpoints.memory import memory_saver
+    from checkpoints.runs import MemoryRuns
+
+    return Store(memory_saver(), StoredLeases(MemoryTable(), {}), MemoryRuns(), MemoryCancels())
 
 
 @asynccontextmanager
-async def _sqlite(path: Path) -> AsyncGenerator[BaseCheckpointSaver[Any]]:
-    import aiosqlite
-    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+async def _sqlite(path: Path, clock: Clock) -> AsyncGenerator[Store]:
+    from checkpoints.cancels import SqliteCancels
+    from checkpoints.leases import SqliteTable, StoredLeases
+    from checkpoints.runs import SqliteRuns
+    from checkpoints.sqlite import open_sqlite, sqlite_saver
 
-    try:
-        path = _prepared(path)
-        connection = await aiosqlite.connect(path)
-    except (OSError, sqlite3.Error) as error:
-        raise CheckpointError(f"The session store {str(path)!r} cannot be opened: {error}.") from error
-    try:
-        saver = AsyncSqliteSaver(connection, serde=_plain())
-        try:
-            await saver.setup()
-        except sqlite3.Error as error:
-            raise CheckpointError(f"{str(path)!r} is no session store: {error}.") from error
-        yield saver
-    finally:
-        await connection.close()
+    held: dict[str, int] = {}
+    async with AsyncExitStack() as opened:
+        saving = await opened.enter_async_context(open_sqlite(path))
+        # Leases and flags must not wait in a transaction of the saver.
+        beside = await opened.enter_async_context(open_sqlite(path, commits_itself=True))
+        saver = await sqlite_saver(saving, held)
+        leases = StoredLeases(SqliteTable(beside, clock), held)
+        yield Store(saver, leases, SqliteRuns(beside), SqliteCancels(beside))
 
 
-def _prepared(path: Path) -> Path:
-    """Make the file and its folder where they are missing."""
-    path = path.expanduser()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    return path
+@asynccontextmanager
+async def _redis(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[Store]:
+    if find_spec("redisvl") is None:
+        raise CheckpointError("Sessions in Redis need an extra: pip install 'ragflow-lg[redis]'.")
+    from checkpoints.leases import StoredLeases
+    from checkpoints.redis_cancels import RedisCancels
+    from checkpoints.redis_leases import RedisTable
+    from checkpoints.redis_runs import RedisRuns
+    from checkpoints.redis_store import open_redis, redis_saver
+
+    held: dict[str, int] = {}
+    async with open_redis(url) as client:
+        saver = await redis_saver(client, held, prefix=prefix, ttl_s=ttl_s)
+        leases = StoredLeases(RedisTable(client, prefix), held)
+        yield Store(saver, leases, RedisRuns(client, prefix, ttl_s), RedisCancels(client, prefix))
 
 
-def _plain() -> JsonPlusSerializer:
-    """A serialiser that gives data back as data, whatever it looks like."""
-    return JsonPlusSerializer(allowed_msgpack_modules=None)
+def _without_password(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"

@@ -14,7 +14,7 @@ from ragflow_lg.values import JsonValue
 
 __all__ = ["Collected", "append_entry", "entries_of"]
 
-BLOCK = 64
+BLOCK = 16
 
 Collected: TypeAlias = list[list[Any]]
 """Levels: the newest entries, then sealed blocks of entries, then sealed rows of those blocks, …"""

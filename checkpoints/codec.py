@@ -1,0 +1,151 @@
+"""State values as text: what a checkpointer below is given, so that nothing it reads back can become an object.
+
+One value is one JSON text. Parts of a kilobyte and more are *blobs*, kept once under the hash of their text; the text
+around holds a mark in their place. The marks are bytes that JSON text never has, so no data looks like one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, cast
+
+import orjson
+
+from ragflow_lg.errors import CheckpointError, ComponentError
+from ragflow_lg.sealed import SealedList
+from ragflow_lg.values import to_json
+
+__all__ = ["Codec", "FindBlobs"]
+
+BLOB_BYTES = 1024
+"""A part of a value from this size on is a blob."""
+
+MAX_EXPANDED_BYTES = 512 * 1024 * 1024
+MAX_NESTING = 64
+REMEMBERED_PARTS = 4096
+REMEMBERED_BLOBS = 65_536
+
+_MARK = re.compile(rb"\x01([0-9a-f]{32})\x01")
+_OPTIONS = (
+    orjson.OPT_PASSTHROUGH_SUBCLASS
+    | orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_NON_STR_KEYS
+)
+
+FindBlobs = Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]
+"""Gives the texts of blobs by hash; what is not there is left out."""
+
+
+class Codec:
+    """Encodes and decodes values. It remembers parts that it has met, so that a state is not hashed again each time.
+
+    Values must not be changed once they have been encoded; the engine's reducers never do.
+    """
+
+    def __init__(self) -> None:
+        self._parts: OrderedDict[int, tuple[Any, bytes]] = OrderedDict()
+        self._stored: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def encode(self, value: Any, thread: str, blobs: dict[str, bytes]) -> str:
+        """Give the text of a value; add to ``blobs`` the texts, by hash, that the thread does not have yet."""
+        return self._text(value, thread, blobs).decode()
+
+    def stored(self, thread: str, blobs: Mapping[str, bytes]) -> None:
+        """Remember that the thread has these blobs."""
+        for digest in blobs:
+            self._stored[thread, digest] = None
+        while len(self._stored) > REMEMBERED_BLOBS:
+            self._stored.popitem(last=False)
+
+    def forget(self, thread: str) -> None:
+        """Forget the blobs of a thread that is deleted."""
+        for key in [key for key in self._stored if key[0] == thread]:
+            del self._stored[key]
+
+    async def decode(self, text: str, find: FindBlobs) -> Any:
+        """Give the value of a text.
+
+        Raises:
+            CheckpointError: if the text is damaged, or a blob is missing.
+        """
+        expanded = await self._expanded(text.encode(), find)
+        try:
+            return orjson.loads(expanded)
+        except ValueError as error:
+            raise CheckpointError(f"A stored value cannot be read: {error}.") from None
+
+    def _text(self, value: Any, thread: str, blobs: dict[str, bytes]) -> bytes:
+        """Write a map or list part by part, everything else at once."""
+        if type(value) is dict:
+            held = cast("dict[Any, Any]", value)
+            pairs = (
+                self._dump(str(key), thread, blobs) + b":" + self._part(v, thread, blobs) for key, v in held.items()
+            )
+            return b"{" + b",".join(pairs) + b"}"
+        if type(value) is list:
+            entries = cast("list[Any]", value)
+            return b"[" + b",".join(self._part(entry, thread, blobs) for entry in entries) + b"]"
+        return self._part(value, thread, blobs)
+
+    def _part(self, value: Any, thread: str, blobs: dict[str, bytes]) -> bytes:
+        if value is None or type(value) in (bool, int, float):
+            return self._dump(value, thread, blobs)
+        known = self._parts.get(id(value))
+        if known is not None and known[0] is value and self._is_stored(known[1], thread):
+            self._parts.move_to_end(id(value))
+            return known[1]
+        text = self._dump(value, thread, blobs)
+        if len(text) >= BLOB_BYTES:
+            text = self._blob(text, thread, blobs)
+            self._parts[id(value)] = (value, text)
+            if len(self._parts) > REMEMBERED_PARTS:
+                self._parts.popitem(last=False)
+        return text
+
+    def _is_stored(self, mark: bytes, thread: str) -> bool:
+        return (thread, mark[1:-1].decode()) in self._stored
+
+    def _blob(self, text: bytes, thread: str, blobs: dict[str, bytes]) -> bytes:
+        digest = hashlib.blake2b(text, digest_size=16).hexdigest()
+        if (thread, digest) not in self._stored:
+            blobs[digest] = text
+        return b"\x01" + digest.encode() + b"\x01"
+
+    def _dump(self, value: Any, thread: str, blobs: dict[str, bytes]) -> bytes:
+        def sealed(part: Any) -> Any:
+            if not isinstance(part, SealedList):
+                raise TypeError
+            if not part.digest or (thread, part.digest) not in self._stored:
+                text = b"[" + b",".join(self._dump(entry, thread, blobs) for entry in part) + b"]"
+                part.digest = self._blob(text, thread, blobs)[1:-1].decode()
+            return orjson.Fragment(b"\x01" + part.digest.encode() + b"\x01")
+
+        try:
+            return orjson.dumps(value, default=sealed, option=_OPTIONS)
+        except (TypeError, ValueError, RecursionError):
+            pass
+        try:
+            return orjson.dumps(to_json(value))  # what is not JSON becomes what a component's output would
+        except ComponentError as error:
+            raise CheckpointError(f"A value cannot be stored: {error}") from None
+
+    async def _expanded(self, text: bytes, find: FindBlobs) -> bytes:
+        known: dict[str, bytes] = {}
+        for _ in range(MAX_NESTING):
+            wanted = {mark.decode() for mark in _MARK.findall(text)}
+            if not wanted:
+                return text
+            missing = sorted(wanted - known.keys())
+            if missing:
+                known.update(await find(missing))
+            lost = next((digest for digest in missing if digest not in known), "")
+            if lost:
+                raise CheckpointError(f"A stored value is incomplete: the part {lost} is missing.")
+            text = _MARK.sub(lambda mark: known[mark[1].decode()], text)
+            if len(text) > MAX_EXPANDED_BYTES:
+                raise CheckpointError(f"A stored value is larger than {MAX_EXPANDED_BYTES:,} bytes.")
+        raise CheckpointError("A stored value is nested too deeply.")

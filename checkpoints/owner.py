@@ -1,0 +1,80 @@
+"""Who runs a session: a process, named so that others can tell whether it still lives."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Owner", "parse_owner", "this_process"]
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process. ``machine`` tells machines apart, and containers with process numbers of their own."""
+
+    machine: str
+    pid: int
+    started: str
+
+    def __str__(self) -> str:
+        return f"{self.machine}|{self.pid}|{self.started}"
+
+    @property
+    def shown(self) -> str:
+        """The process for people."""
+        return f"process {self.pid} on {self.machine.partition('/')[0]}"
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the process ran on this machine and is gone. Of other machines nothing is known."""
+        return self.machine == _machine() and _started(self.pid) != self.started
+
+    @property
+    def is_alive_here(self) -> bool:
+        """Whether the process runs on this machine."""
+        return self.machine == _machine() and not self.is_dead
+
+
+def this_process() -> Owner:
+    """Give the owner that this process is."""
+    return Owner(_machine(), os.getpid(), _started(os.getpid()))
+
+
+def parse_owner(text: str) -> Owner | None:
+    """Read an owner; None if the text is none."""
+    machine, _, rest = text.rpartition("|")[0].rpartition("|")
+    started = text.rpartition("|")[2]
+    return Owner(machine, int(rest), started) if machine and rest.isdigit() else None
+
+
+def _machine() -> str:
+    parts = [socket.gethostname()]
+    for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
+        try:
+            parts.append(os.readlink(path) if path.endswith("pid") else Path(path).read_text().strip())
+        except OSError:
+            continue
+    return "/".join(parts)
+
+
+def _started(pid: int) -> str:
+    """When a process began, so that another one of the same number is not taken for it; ``""`` if it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return _started_elsewhere(pid)
+    fields = stat.rpartition(")")[2].split()
+    return "" if fields[0] == "Z" else fields[19]
+
+
+def _started_elsewhere(pid: int) -> str:
+    """Where there is no /proc: only whether the process is there."""
+    if Path("/proc/self/stat").exists():
+        return ""
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return ""
+    return "running"

@@ -1,0 +1,108 @@
+"""Records of runs, in memory and in SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import fields, replace
+from typing import Any
+
+import aiosqlite
+
+from ragflow_lg.ids import session_of_thread, thread_of_session
+from ragflow_lg.sessions import RunRecord
+
+__all__ = ["RUNS_TABLE", "MemoryRuns", "SqliteRuns", "hex_session"]
+
+RUNS_TABLE = """
+CREATE TABLE IF NOT EXISTS runs (
+    run_id TEXT PRIMARY KEY, session TEXT NOT NULL, canvas_id TEXT NOT NULL, canvas_hash TEXT NOT NULL,
+    tenant TEXT NOT NULL, checkpoint TEXT NOT NULL, parent_run TEXT NOT NULL, status TEXT NOT NULL,
+    reason TEXT NOT NULL, is_cancel_requested INTEGER NOT NULL, started_ms INTEGER NOT NULL,
+    updated_ms INTEGER NOT NULL, ended_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS runs_of_session ON runs (session, started_ms);
+"""
+
+_COLUMNS = tuple(field.name for field in fields(RunRecord))
+
+
+def hex_session(session: str) -> str:
+    """Give the 32 digits under which a session is kept."""
+    return session_of_thread(thread_of_session(session))
+
+
+class MemoryRuns:
+    """Records of one process."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, RunRecord] = {}
+
+    async def put(self, record: RunRecord) -> None:
+        """Store a record."""
+        self._records[record.run_id] = replace(record, session=hex_session(record.session))
+
+    async def get(self, run_id: str) -> RunRecord | None:
+        """Give a record."""
+        return self._records.get(run_id)
+
+    async def of_session(self, session: str) -> AsyncIterator[RunRecord]:
+        """Give the records of a session, newest first."""
+        for record in self._sorted():
+            if record.session == hex_session(session):
+                yield record
+
+    async def sessions(self) -> AsyncIterator[RunRecord]:
+        """Give the newest record of every session, newest first."""
+        seen: set[str] = set()
+        for record in self._sorted():
+            if record.session not in seen:
+                seen.add(record.session)
+                yield record
+
+    async def delete_session(self, session: str) -> None:
+        """Forget all runs of a session."""
+        self._records = {k: record for k, record in self._records.items() if record.session != hex_session(session)}
+
+    def _sorted(self) -> list[RunRecord]:
+        return sorted(self._records.values(), key=lambda record: record.started_ms, reverse=True)
+
+
+class SqliteRuns:
+    """Records in the table ``runs``."""
+
+    def __init__(self, connection: aiosqlite.Connection) -> None:
+        """``connection`` commits every statement by itself."""
+        self._connection = connection
+
+    async def put(self, record: RunRecord) -> None:
+        """Store a record."""
+        values = [getattr(replace(record, session=hex_session(record.session)), name) for name in _COLUMNS]
+        places = ", ".join("?" * len(_COLUMNS))
+        await self._connection.execute(f"INSERT OR REPLACE INTO runs ({', '.join(_COLUMNS)}) VALUES ({places})", values)
+
+    async def get(self, run_id: str) -> RunRecord | None:
+        """Give a record."""
+        async for record in self._select("WHERE run_id = ?", run_id):
+            return record
+        return None
+
+    def of_session(self, session: str) -> AsyncIterator[RunRecord]:
+        """Give the records of a session, newest first."""
+        return self._select("WHERE session = ? ORDER BY started_ms DESC", hex_session(session))
+
+    def sessions(self) -> AsyncIterator[RunRecord]:
+        """Give the newest record of every session, newest first."""
+        newest = "SELECT max(started_ms) FROM runs AS other WHERE other.session = runs.session"
+        return self._select(f"WHERE started_ms = ({newest}) GROUP BY session ORDER BY started_ms DESC")
+
+    async def delete_session(self, session: str) -> None:
+        """Forget all runs of a session."""
+        await self._connection.execute("DELETE FROM runs WHERE session = ?", (hex_session(session),))
+
+    async def _select(self, where: str, *values: Any) -> AsyncIterator[RunRecord]:
+        async with self._connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM runs {where}", values) as cursor:
+            rows = await cursor.fetchall()
+        for row in rows:
+            held: dict[str, Any] = dict(zip(_COLUMNS, tuple(row), strict=True))
+            held["is_cancel_requested"] = bool(held["is_cancel_requested"])
+            yield RunRecord(**held)
