@@ -29,6 +29,8 @@ REMEMBERED_PARTS = 4096
 REMEMBERED_BLOBS = 65_536
 
 _MARK = re.compile(rb"\x01([0-9a-f]{32})\x01")
+_NULL, _NULL_MARK = rb"\u0000", b"\x02"
+"""The Redis saver strikes out this escape wherever it finds it."""
 _OPTIONS = (
     orjson.OPT_PASSTHROUGH_SUBCLASS
     | orjson.OPT_PASSTHROUGH_DATETIME
@@ -52,7 +54,7 @@ class Codec:
 
     def encode(self, value: Any, thread: str, blobs: dict[str, bytes]) -> str:
         """Give the text of a value; add to ``blobs`` the texts, by hash, that the thread does not have yet."""
-        return self._text(value, thread, blobs).decode()
+        return self._text(value, thread, blobs).replace(_NULL, _NULL_MARK).decode()
 
     def stored(self, thread: str, blobs: Mapping[str, bytes]) -> None:
         """Remember that the thread has these blobs."""
@@ -72,7 +74,7 @@ class Codec:
         Raises:
             CheckpointError: if the text is damaged, or a blob is missing.
         """
-        expanded = await self._expanded(text.encode(), find)
+        expanded = await self._expanded(text.encode().replace(_NULL_MARK, _NULL), find)
         try:
             return orjson.loads(expanded)
         except ValueError as error:

@@ -47,7 +47,7 @@ def lease_key(prefix: str, session: str) -> str:
 class FencedPipeline(Pipeline):
     """A pipeline that plays its commands only while this process holds the session's lease."""
 
-    client: FencedRedis
+    owner: FencedRedis
 
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
         """Play the commands; all or none of them, by the token."""
@@ -59,7 +59,7 @@ class FencedPipeline(Pipeline):
         for command, _ in stack:
             arguments += [len(command), *command]
         await self.reset()
-        results = await cast("Any", self.client).execute_command("EVAL", _PLAY, 1, key, *arguments)
+        results = await cast("Any", self.owner).execute_command("EVAL", _PLAY, 1, key, *arguments)
         return [_result(entry, raise_on_error) for entry in results]
 
 
@@ -79,7 +79,7 @@ class FencedRedis(Redis):
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
         """Give a pipeline."""
         pipeline = FencedPipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
-        pipeline.client = self
+        pipeline.owner = self
         return pipeline
 
 

@@ -216,7 +216,7 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
 
     def _encode(self, channel: str, value: Any, thread: str, blobs: dict[str, bytes]) -> str:
         if channel == _INTERRUPT:
-            value = [{"value": i.value, "id": i.id} for i in value]
+            value = _pack_interrupts(value)
         elif channel == _TASKS:
             sends = cast("list[Send]", value if isinstance(value, list) else [value])
             value = {"list": isinstance(value, list), "sends": [{"node": s.node, "arg": s.arg} for s in sends]}
@@ -233,7 +233,8 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
 
         value = await self._codec.decode(text, find)
         if channel == _INTERRUPT:
-            return [Interrupt(value=entry["value"], id=entry["id"]) for entry in value]
+            pauses = value.get("pauses")
+            return value["data"] if pauses is None else [Interrupt(value=p["value"], id=p["id"]) for p in pauses]
         if channel == _TASKS:
             sends = [Send(entry["node"], entry["arg"]) for entry in value["sends"]]
             return sends if value["list"] else sends[0]
@@ -256,6 +257,13 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         if FENCED in str(error):
             return ConflictError("Another runner holds this session.")
         return CheckpointError(f"The session cannot be {what}: {error}")
+
+
+def _pack_interrupts(value: Any) -> dict[str, Any]:
+    entries = cast("list[Any]", value) if isinstance(value, list | tuple) else [value]
+    if all(isinstance(entry, Interrupt) for entry in entries):
+        return {"pauses": [{"value": pause.value, "id": pause.id} for pause in entries]}
+    return {"data": value}
 
 
 def _thread(config: RunnableConfig) -> str:

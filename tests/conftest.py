@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from checkpoints.redis_server import redis_server
+from tests.stores import OpenStore, fresh_prefix, reopenable
 
 SHARED = Path(__file__).parents[2] / "shared"
 """Recorded behaviour and real canvases, beside the checkout; they are not part of it."""
@@ -18,3 +22,26 @@ def shared_corpus() -> Path:
     if not folder.is_dir():
         pytest.skip("the folder ../shared/corpus is not there")
     return folder
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """A Redis server with JSON and search. Without one the tests fail: setting up has provided it."""
+    with redis_server() as url:
+        yield url
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis"])
+def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+    """Open a session store of each kind, the same one each time."""
+    if request.param == "redis":
+        return reopenable(request.getfixturevalue("redis_url"), fresh_prefix())
+    return reopenable("memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/sessions.db")
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def reopen_shared(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+    """Open a session store that processes can share."""
+    if request.param == "redis":
+        return reopenable(request.getfixturevalue("redis_url"), fresh_prefix())
+    return reopenable(f"sqlite:///{tmp_path}/sessions.db")

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.conformance import checkpointer_test, validate
+from langgraph.checkpoint.conformance.report import ProgressCallbacks
+from langgraph.types import Interrupt, Send
+
+from ragflow_lg.sealed import SealedList
+from tests.stores import OpenStore
+
+HOSTILE: list[Any] = [
+    {"lc": 2, "type": "constructor", "id": ["pathlib", "Path"], "kwargs": {"a": 1}},
+    {
+        "lc": 1,
+        "type": "constructor",
+        "id": ["langchain_core", "documents", "Document"],
+        "kwargs": {"page_content": "x"},
+    },
+    {"__send__": True, "node": "n", "arg": {}},
+    {"__interrupt__": True, "value": 1, "id": "0" * 32},
+    {"__overwrite__": [1]},
+    {"type": "__overwrite__", "value": 1},
+    {"__bytes__": "AAAA"},
+    {"__delta_snapshot__": 1},
+    {"__pregel_tasks": []},
+    "\x01" + "0" * 32 + "\x01",
+    {"\x01" + "0" * 32 + "\x01": "\\u0001"},
+    "j" * 5000,
+]
+
+EXACT: list[Any] = [
+    None, True, 0, -1, 2**53 + 1, -(2**63), 1.5, 1e300, "", "ü 客\u2028\x00", [], {}, [[], [None]], {"": {"a.b": [1, "2"]}},
+]  # fmt: skip
+
+
+def config(thread: str, namespace: str = "", checkpoint: str = "") -> Any:
+    place = {"thread_id": thread, "checkpoint_ns": namespace}
+    return {"configurable": place | ({"checkpoint_id": checkpoint} if checkpoint else {})}
+
+
+async def stored(reopen: OpenStore, values: dict[str, Any], **metadata: Any) -> Any:
+    """Store values with one saver; read them with another."""
+    async with reopen() as store:
+        versions: Any = dict.fromkeys(values, store.saver.get_next_version(None, None))
+        checkpoint = {**empty_checkpoint(), "channel_values": values, "channel_versions": versions}
+        await store.saver.aput(config("t"), checkpoint, {"source": "loop", "step": 1, **metadata}, versions)  # pyright: ignore[reportArgumentType]
+    async with reopen() as store:
+        return await store.saver.aget_tuple(config("t"))
+
+
+@pytest.mark.parametrize("value", [*HOSTILE, *EXACT], ids=str)
+async def test_what_is_data_stays_data(reopen: OpenStore, value: Any) -> None:
+    found = await stored(reopen, {"outputs": {"n": value}, "turn": value, "__start__": {"query": value}}, user=value)
+    assert found.checkpoint["channel_values"]["outputs"] == {"n": value}
+    if value is not None:
+        assert found.checkpoint["channel_values"]["turn"] == value
+    assert found.checkpoint["channel_values"]["__start__"] == {"query": value}
+    assert found.metadata["user"] == value
+    assert found.metadata["step"] == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ((1, 2), [1, 2]),
+        ({1: "a", None: "b"}, {"1": "a", "null": "b"}),
+        (float("nan"), None),
+        (float("inf"), None),
+        (2**200, str(2**200)),
+        ("a\ud800b", "a\ufffdb"),
+        ({"a": b"x", "b": {"c"}}, {"a": "x", "b": ["c"]}),
+    ],
+    ids=str,
+)
+async def test_what_is_no_json_becomes_what_outputs_do(reopen: OpenStore, value: Any, read: Any) -> None:
+    found = await stored(reopen, {"outputs": {"n": value}})
+    assert found.checkpoint["channel_values"]["outputs"] == {"n": read}
+
+
+async def test_hostile_writes_stay_data_and_pauses_come_back(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        place = await store.saver.aput(config("t"), empty_checkpoint(), {"source": "loop", "step": 1}, {})  # pyright: ignore[reportArgumentType]
+        pauses = [Interrupt(value=value, id=f"{number:032x}") for number, value in enumerate(HOSTILE)]
+        await store.saver.aput_writes(place, [("__interrupt__", pauses)], "task-1")
+        await store.saver.aput_writes(place, [("__resume__", HOSTILE)], "task-2")
+        writes = [("outputs", {"n": value}) for value in HOSTILE]
+        await store.saver.aput_writes(place, [*writes, ("branch:to:x", None)], "task-3")
+        await store.saver.aput_writes(place, [("__pregel_tasks", Send("n", {"i": HOSTILE}))], "task-4")
+        await store.saver.aput_writes(place, [("__error__", ValueError("no"))], "task-5")
+    async with reopen() as store:
+        found = await store.saver.aget_tuple(config("t"))
+    assert found is not None
+    by_task: dict[str, list[Any]] = {}
+    for task, _, value in found.pending_writes or ():
+        by_task.setdefault(task, []).append(value)
+    assert by_task["task-1"] == [pauses]
+    assert by_task["task-2"] == [HOSTILE]
+    assert sorted(map(str, by_task["task-3"])) == sorted(map(str, [*({"n": v} for v in HOSTILE), None]))
+    assert by_task["task-4"] == [Send("n", {"i": HOSTILE})]
+    assert by_task["task-5"] == ["ValueError: no"]
+
+
+async def test_large_parts_are_stored_once(reopen: OpenStore) -> None:
+    big, lists = "x" * 100_000, SealedList([SealedList(["y" * 90] * 20), "z" * 2000])
+    async with reopen() as store:
+        sizes: list[int] = []
+        put = store.saver._blobs.put  # pyright: ignore[reportPrivateUsage]
+
+        async def counting(thread: str, blobs: Any) -> None:
+            sizes.append(sum(map(len, blobs.values())))
+            await put(thread, blobs)
+
+        store.saver._blobs.put = counting  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+        for step in range(5):
+            entry = {"outputs": {"a": {"text": big}, "b": {"step": step, "lists": lists}}}
+            versions: Any = {"outputs": store.saver.get_next_version(None, None)}
+            checkpoint = {**empty_checkpoint(), "channel_values": entry, "channel_versions": versions}
+            await store.saver.aput(config("t"), checkpoint, {"source": "loop", "step": step}, versions)  # pyright: ignore[reportArgumentType]
+        store.saver._blobs.put = put  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+    assert 100_000 < sum(sizes) < 105_000
+    async with reopen() as store:
+        found = await store.saver.aget_tuple(config("t"))
+    assert found is not None
+    assert found.checkpoint["channel_values"]["outputs"] == {"a": {"text": big}, "b": {"step": 4, "lists": lists}}
+
+
+async def test_history_is_filtered_by_place_before_and_metadata(reopen: OpenStore) -> None:
+    ids: dict[str, list[str]] = {"": [], "inner:1": []}
+    async with reopen() as store:
+        for step in range(6):
+            for namespace, known in ids.items():
+                checkpoint = empty_checkpoint()
+                known.append(checkpoint["id"])
+                place = config("t", namespace)
+                await store.saver.aput(place, checkpoint, {"source": "loop", "step": step, "who": {"n": step % 2}}, {})  # pyright: ignore[reportArgumentType]
+
+        async def listed(namespace: str, **more: Any) -> list[str]:
+            return [
+                f.config["configurable"]["checkpoint_id"]
+                async for f in store.saver.alist(config("t", namespace), **more)
+            ]
+
+        for namespace, known in ids.items():
+            newest_first = known[::-1]
+            assert await listed(namespace) == newest_first
+            assert await listed(namespace, limit=2) == newest_first[:2]
+            before = config("t", namespace, known[3])
+            assert await listed(namespace, before=before) == newest_first[3:]
+            assert await listed(namespace, before=before, limit=1) == newest_first[3:4]
+            assert await listed(namespace, filter={"step": 2}) == [known[2]]
+            assert await listed(namespace, filter={"who": {"n": 1}}, limit=2) == [known[5], known[3]]
+        assert await listed("other") == []
+
+
+async def test_a_deleted_thread_leaves_nothing(reopen: OpenStore) -> None:
+    await stored(reopen, {"outputs": {"n": "x" * 9000}})
+    async with reopen() as store:
+        await store.saver.adelete_thread("t")
+        assert await store.saver.aget_tuple(config("t")) is None
+    found = await stored(reopen, {"outputs": {"n": "x" * 9000}})
+    assert found.checkpoint["channel_values"]["outputs"] == {"n": "x" * 9000}
+
+
+KNOWN_FAILURES: dict[str, set[str]] = {"memory": set(), "sqlite": set(), "redis": set()}
+"""Tests of LangGraph's suite that fail for reasons of a saver below ours."""
+
+
+async def test_langgraph_conformance(reopen: OpenStore, request: pytest.FixtureRequest) -> None:
+    @checkpointer_test(name="canvas")
+    async def registered() -> AsyncGenerator[Any]:
+        async with reopen() as store:
+            yield store.saver
+
+    failed: set[str] = set()
+
+    def note(capability: str, name: str, passed: bool, error: str | None) -> None:
+        if not passed:
+            failed.add(name)
+            print(capability, name, error)
+
+    await validate(registered, progress=ProgressCallbacks(on_test_result=note))
+    assert failed == KNOWN_FAILURES[request.node.callspec.params["reopen"]]
