@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ragflow_lg.branching import Moment, fork, moments, rerun
 from ragflow_lg.compiled import CompiledCanvas
+from ragflow_lg.errors import CheckpointError
 from ragflow_lg.ids import SessionId
 from ragflow_lg.run import Intent, Pause, Run, pauses_of, thread_config
 from ragflow_lg.sessions import SessionStore
@@ -47,7 +49,7 @@ class Runner:
         self._services = services
         self._store = store
         self._canvas_id = canvas_id
-        self._has_saver = saver is not None
+        self._checkpointer = saver
         self._event_limit = event_limit
         self._running: set[Run] = set()
 
@@ -75,16 +77,42 @@ class Runner:
 
     async def state(self, session: SessionId | str) -> dict[str, Any]:
         """Give the stored state of a session, empty if it has none. Needs a saver."""
-        if not self._has_saver:
+        if self._checkpointer is None:
             return {}
         snapshot = await self._canvas.graph.aget_state(thread_config(self._canvas, session))
         return snapshot.values
 
     async def pauses(self, session: SessionId | str) -> list[Pause]:
         """Give what a session waits for."""
-        if not self._has_saver:
+        if self._checkpointer is None:
             return []
         return pauses_of(await self._canvas.graph.aget_state(thread_config(self._canvas, session)))
+
+    async def fork(self, session: SessionId | str, target: SessionId | str, checkpoint: str = "") -> None:
+        """Make a new session of another one, as it is or was at a checkpoint. See `ragflow_lg.branching.fork`."""
+        await fork(self._canvas, self._saver(), session, target, checkpoint)
+
+    async def rerun(
+        self,
+        session: SessionId | str,
+        target: SessionId | str,
+        node: str,
+        *,
+        round: int | None = None,
+        changes: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """Run the last turn of a session again from a node, as a new session. See `ragflow_lg.branching.rerun`."""
+        await rerun(self._canvas, self._saver(), session, target, node, round=round, changes=changes)
+        return self._run(target, "continue", {})
+
+    def history(self, session: SessionId | str) -> AsyncIterator[Moment]:
+        """Go through the stored steps of a session, newest first."""
+        return moments(self._canvas, self._saver(), session)
+
+    def _saver(self) -> BaseCheckpointSaver[Any]:
+        if self._checkpointer is None:
+            raise CheckpointError("Without a session store there is nothing to go back to.")
+        return self._checkpointer
 
     def drain(self) -> None:
         """Let every run stop at the end of its superstep; `go_on` takes it up again, here or elsewhere."""
@@ -98,7 +126,7 @@ class Runner:
             session,
             intent,
             request,
-            has_saver=self._has_saver,
+            has_saver=self._checkpointer is not None,
             store=self._store,
             canvas_id=self._canvas_id,
             event_limit=self._event_limit,
