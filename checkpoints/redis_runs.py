@@ -86,6 +86,7 @@ def _to_hash(record: RunRecord) -> dict[str, str | int]:
         "started_at": record.started_ms,
         "finished_at": record.ended_ms,
         "session_id": record.session,
+        "session_name": record.name,
         "canvas_hash": record.canvas_hash,
         "updated_at": record.updated_ms,
     }
@@ -95,6 +96,7 @@ def _from_hash(run_id: str, held: Mapping[str, str]) -> RunRecord:
     return RunRecord(
         run_id,
         held.get("session_id", ""),
+        held.get("session_name", ""),
         held.get("canvas_id", ""),
         held.get("canvas_hash", ""),
         held.get("tenant_id", ""),

@@ -99,12 +99,14 @@ class Run:
         self._answer: list[str] = []
         self._is_thinking = False
         self._is_lost = False
+        self._has_begun = False
         session_id = session_of_thread(thread_of_session(session))
         now = services.clock.now()
         self.envelope = Envelope(services.ids.run_id(), int(now), session_id, session_id)
         self.record = RunRecord(
             self.envelope.message_id,
             session_id,
+            str(session),
             canvas_id,
             canvas.plan.canvas_hash,
             started_ms=int(now * 1000),
@@ -167,11 +169,10 @@ class Run:
             lease = await store.leases.acquire(self.record.session, self._lose)
             held.push_async_callback(lease.release)
             await held.enter_async_context(store.cancels.watch(self.record.session, self.cancel))
-            await store.runs.put(self.record)
             try:
                 yield
             finally:
-                if not self._is_lost:
+                if self._has_begun and not self._is_lost:
                     await store.runs.put(await self._ended())
 
     def _lose(self) -> None:
@@ -211,6 +212,9 @@ class Run:
         if request is None:
             yield self._asked(projection)
             return
+        self._has_begun = True
+        if self._store is not None:
+            await self._store.runs.put(self.record)
         graph = asyncio.create_task(self._invoke(request))
         graph.add_done_callback(lambda _: sink.close())
         try:

@@ -25,6 +25,9 @@ class RunRecord:
 
     run_id: str
     session: str
+    """The session's 32 digits."""
+    name: str = ""
+    """The session as whoever runs it calls it."""
     canvas_id: str = ""
     """Name or id under which the canvas is known to whoever started the run."""
     canvas_hash: str = ""

@@ -102,6 +102,10 @@ class Settings(BaseSettings):
     """``llm_id`` for nodes that name no model; ``demo`` is the scripted one that needs no key."""
     checkpoints: str = "sqlite:///ragflow-lg.db"
     """URL of the store of sessions: ``memory://``, ``sqlite:///PATH`` or ``redis://…``."""
+    checkpoint_prefix: str = ""
+    """What the keys of this deployment begin with, where several share a Redis server."""
+    checkpoint_ttl_s: Annotated[int, Field(gt=0)] = 30 * 24 * 3600
+    """How long Redis keeps a session that nobody touches; longer than the longest wait for an answer."""
     providers: dict[str, ProviderSection] = Field(default_factory=dict[str, ProviderSection])
     models: dict[str, ModelSection] = Field(default_factory=dict[str, ModelSection])
     http: HttpSection = HttpSection()

@@ -11,7 +11,21 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 import typer
 
 from ragflow_lg.errors import CompileError, RagflowLgError
-from server.cli import check, components, draw, run, schema
+from server.cli import (
+    cancel,
+    check,
+    components,
+    doctor,
+    draw,
+    fork,
+    go_on,
+    history,
+    rerun,
+    resume,
+    run,
+    schema,
+    sessions,
+)
 from server.cli.terminal import printable, write_as_utf8
 
 __all__ = ["app", "main"]
@@ -27,8 +41,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (run.run, check.check, draw.draw, schema.schema, components.components):
-    app.command(no_args_is_help=command in (run.run, check.check, draw.draw))(command)
+COMMANDS = {
+    "run": run.run,
+    "resume": resume.resume,
+    "continue": go_on.go_on,
+    "cancel": cancel.cancel,
+    "sessions": sessions.sessions,
+    "history": history.history,
+    "rerun": rerun.rerun,
+    "fork": fork.fork,
+    "check": check.check,
+    "draw": draw.draw,
+    "schema": schema.schema,
+    "components": components.components,
+    "doctor": doctor.doctor,
+}
+_NEEDS_NOTHING = ("sessions", "schema", "components", "doctor")
+for name, command in COMMANDS.items():
+    app.command(name, no_args_is_help=name not in _NEEDS_NOTHING)(command)
 
 
 def main() -> None:

@@ -7,9 +7,10 @@ import sys
 from rich.console import Console
 from rich.markup import escape
 
+from ragflow_lg.forms import form_fields
 from ragflow_lg.plan import Plan
 from ragflow_lg.runner import Run
-from ragflow_lg.wire import Message, MessageEnd, NodeFinished, NodeStarted, WireEvent
+from ragflow_lg.wire import Message, MessageEnd, NodeFinished, NodeStarted, UserInputs, WireEvent
 from server.cli.terminal import printable
 
 __all__ = ["show"]
@@ -65,6 +66,12 @@ class _View:
                     self._is_line_open = not event.content.endswith("\n")
             case MessageEnd():
                 self._end_line()
+            case UserInputs():
+                self.say(f"[bold]? {escape(event.tips)}[/]" if event.tips else "[bold]?[/]")
+                for field in form_fields(event.inputs):
+                    choices = f" ({', '.join(map(str, field.options))})" if field.options else ""
+                    optional = ", optional" if field.is_optional else ""
+                    self.say(escape(f"  {field.name}: {field.label}, {field.type}{optional}{choices}"))
             case _:
                 pass
 

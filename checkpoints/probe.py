@@ -1,0 +1,133 @@
+"""Probing a store of sessions: what is right with it, what is not, and what to do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragflow_lg.errors import CheckpointError
+
+__all__ = ["Finding", "probe"]
+
+LEAST_REDIS = (7, 4)
+MOST_SKEW_S = 5.0
+LEAST_TTL_S = 24 * 3600
+LEAST_FREE_MIB = 100
+_SAMPLE = "ragflow-lg:doctor"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    is_well: bool
+    what: str
+    advice: str = ""
+
+
+async def probe(url: str, *, ttl_s: int) -> list[Finding]:
+    """Look at the store that a URL names. What cannot be reached ends the list."""
+    scheme, _, rest = url.partition("://")
+    if scheme == "memory":
+        advice = "Sessions end with the process; use sqlite:/// or redis:// to keep them."
+        return [Finding(True, "sessions are kept in memory", advice)]
+    if scheme == "sqlite":
+        return [finding async for finding in _sqlite(rest[1:])]
+    if scheme in ("redis", "rediss", "redis+sentinel"):
+        return [finding async for finding in _redis(url, ttl_s)]
+    return [
+        Finding(False, f"{scheme or url!r} is no kind of session store", "Use memory://, sqlite:///PATH or redis://.")
+    ]
+
+
+async def _sqlite(name: str) -> AsyncIterator[Finding]:
+    from checkpoints.sqlite import open_sqlite, sqlite_saver
+
+    try:
+        async with open_sqlite(Path(name)) as connection:
+            await sqlite_saver(connection, {})
+            async with connection.execute("PRAGMA integrity_check(1)") as rows:
+                row: Any = await rows.fetchone()
+    except CheckpointError as error:
+        yield Finding(False, str(error), "Choose another path, or move the file away.")
+        return
+    yield Finding(True, f"{name} is a session store")
+    is_sound = row is not None and row[0] == "ok"
+    yield Finding(is_sound, "the file is sound" if is_sound else f"the file is damaged: {row and row[0]}")
+    for finding in _file_facts(name):
+        yield finding
+
+
+def _file_facts(name: str) -> list[Finding]:
+    path = Path(name).expanduser()
+    mode = stat.S_IMODE(path.stat().st_mode)
+    is_private = not mode & 0o077
+    free = shutil.disk_usage(path.parent).free // 2**20
+    return [
+        Finding(is_private, f"its rights are {mode:o}", "" if is_private else f"Others can read it: chmod 600 {path}."),
+        Finding(os.access(path, os.W_OK), "it can be written"),
+        Finding(
+            free > LEAST_FREE_MIB, f"{free:,} MiB are free on its disk", "" if free > LEAST_FREE_MIB else "Make room."
+        ),
+    ]
+
+
+async def _redis(url: str, ttl_s: int) -> AsyncIterator[Finding]:
+    from redis.asyncio import Redis
+    from redis.exceptions import RedisError
+
+    from checkpoints.redis_server import MODULES, missing_modules
+
+    try:
+        missing = missing_modules(url)
+    except CheckpointError as error:
+        yield Finding(False, str(error), "Start the server, or correct the URL, user and password.")
+        return
+    yield Finding(True, "the server answers")
+    found = ", ".join(module for module in MODULES if module not in missing) or "none"
+    advice = f"It lacks {', '.join(missing)}: use redis:8 or redis-stack." if missing else ""
+    yield Finding(not missing, f"modules: {found}", advice)
+    client: Any = Redis.from_url(url)  # pyright: ignore[reportUnknownMemberType]
+    try:
+        async for finding in _redis_facts(client):
+            yield finding
+    except RedisError as error:
+        yield Finding(False, f"the user may not do all that is needed: {error}", "Grant +@all on the prefix's keys.")
+    finally:
+        await client.aclose()
+    days = ttl_s / 86400
+    is_long = ttl_s >= LEAST_TTL_S
+    advice = "" if is_long else "A form may be answered later than that; raise checkpoint_ttl_s."
+    yield Finding(is_long, f"sessions are kept for {days:.1f} days after their last use", advice)
+
+
+async def _redis_facts(client: Any) -> AsyncIterator[Finding]:
+    info: dict[str, Any] = await client.info()
+    version = str(info.get("redis_version", "0"))
+    is_new = tuple(int(part) for part in version.split(".")[:2]) >= LEAST_REDIS
+    yield Finding(is_new, f"version {version}", "" if is_new else f"Use {LEAST_REDIS[0]}.{LEAST_REDIS[1]} or newer.")
+    is_cluster = bool(info.get("cluster_enabled"))
+    advice = "In a cluster a stale runner is only checked before it writes, not in the same step." if is_cluster else ""
+    yield Finding(True, "a cluster" if is_cluster else "a single server", advice)
+    policy = str(info.get("maxmemory_policy", "noeviction"))
+    is_kept = policy == "noeviction" or not info.get("maxmemory")
+    yield Finding(
+        is_kept, f"maxmemory-policy {policy}", "" if is_kept else "Set it to noeviction: sessions could vanish."
+    )
+    await client.set(_SAMPLE, "x", ex=60)
+    await client.eval("return redis.call('GET', KEYS[1])", 1, _SAMPLE)
+    await client.json().set(_SAMPLE + ":json", "$", {"a": 1})
+    await client.expire(_SAMPLE + ":json", 60)
+    await client.publish(_SAMPLE, "x")
+    await client.delete(_SAMPLE, _SAMPLE + ":json")
+    yield Finding(True, "it can be written, run scripts and publish")
+    seconds, micros = await client.time()
+    skew = abs(time.time() - (seconds + micros / 1e6))  # noqa: TID251 - two real clocks are compared
+    advice = "Let both machines keep time (NTP); run records would be out of order." if skew > MOST_SKEW_S else ""
+    yield Finding(skew <= MOST_SKEW_S, f"its clock differs by {skew:.1f} s", advice)

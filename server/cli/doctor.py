@@ -1,0 +1,34 @@
+"""``ragflow-lg doctor``: is the store of sessions fit for use?"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from server.cli.options import Checkpoint, SettingsFile
+from server.cli.terminal import printable
+
+__all__ = ["doctor"]
+
+
+def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
+    """Probe the store of sessions: reachable, modules, version, rights, time to live, clock. Say what to do.
+
+    Exit code 0: all is well. 1: something has to be mended.
+
+    Example: ragflow-lg doctor --checkpoint redis://localhost:6379
+    """
+    import asyncio
+
+    from checkpoints.probe import probe
+    from server.settings import load_settings
+
+    loaded = load_settings(settings)
+    url = checkpoint or loaded.checkpoints
+    findings = asyncio.run(probe(url, ttl_s=loaded.checkpoint_ttl_s))
+    for finding in findings:
+        sys.stdout.write(printable(f"{'ok  ' if finding.is_well else 'FAIL'}  {finding.what}\n"))
+        if finding.advice:
+            sys.stdout.write(printable(f"      → {finding.advice}\n"))
+    raise typer.Exit(0 if all(finding.is_well for finding in findings) else 1)

@@ -1,0 +1,34 @@
+"""``ragflow-lg continue``: go on with a turn that was interrupted."""
+
+from __future__ import annotations
+
+from server.cli.options import CanvasFile, Checkpoint, EventsOption, Model, Session, SettingsFile
+
+__all__ = ["go_on"]
+
+
+def go_on(
+    session: Session,
+    canvas: CanvasFile = None,
+    model: Model = "",
+    settings: SettingsFile = None,
+    checkpoint: Checkpoint = "",
+    events: EventsOption = None,
+) -> None:
+    """Go on with a turn after a crash, a stop or a cancel: only what is unfinished runs.
+
+    Exit codes are those of run.
+
+    Example: ragflow-lg continue anna
+    """
+    from server.cli.play import play_session
+
+    play_session(
+        session,
+        lambda runner, name: runner.go_on(name),
+        canvas_file=canvas,
+        settings_file=settings,
+        checkpoint=checkpoint,
+        model=model,
+        events=events,
+    )

@@ -1,0 +1,44 @@
+"""``ragflow-lg history``: the stored steps of a session."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
+from server.cli.terminal import printable
+
+if TYPE_CHECKING:
+    from checkpoints import Store
+
+__all__ = ["history"]
+
+
+def history(
+    session: Session, canvas: CanvasFile = None, settings: SettingsFile = None, checkpoint: Checkpoint = ""
+) -> None:
+    """List the steps of a session, the newest first: checkpoint, time, size, and the nodes that came next.
+
+    Steps of a Loop or Iteration are listed behind, with their rounds. fork and rerun begin at any of them.
+
+    Example: ragflow-lg history anna
+    """
+    from server.cli.play import with_store
+    from server.settings import load_settings
+
+    with_store(load_settings(settings), checkpoint, lambda store: _history(store, session, canvas))
+
+
+async def _history(store: Store, session: str, file: Path | None) -> None:
+    from ragflow_lg.branching import moments
+    from server.cli.play import canvas_of
+    from server.library import load_canvas
+
+    canvas = load_canvas(file or Path(await canvas_of(store, session)))
+    async for moment in moments(canvas.with_saver(store.saver), store.saver, session):
+        where = f"  in {moment.namespace.rpartition('|')[2].partition(':')[0]}" if moment.namespace else ""
+        turn = f" round {moment.round}" if moment.round is not None else ""
+        coming = ", ".join(moment.next) or "–"
+        line = f"{moment.checkpoint}  {moment.created_at[:19]}  {moment.size_bytes:>8} B{where}{turn}  next: {coming}"
+        sys.stdout.write(printable(line) + "\n")

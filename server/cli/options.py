@@ -1,0 +1,53 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+__all__ = [
+    "CanvasFile",
+    "Checkpoint",
+    "Events",
+    "EventsOption",
+    "Inputs",
+    "Model",
+    "NewSession",
+    "Session",
+    "SettingsFile",
+]
+
+
+class Events(StrEnum):
+    """How to write what happens."""
+
+    JSON = "json"
+    PRETTY = "pretty"
+
+
+Session: TypeAlias = Annotated[str, typer.Argument(help="Name of the session.", metavar="SESSION")]
+NewSession: TypeAlias = Annotated[str, typer.Option("--as", help="Name of the new session. Default: one of its own.")]
+CanvasFile: TypeAlias = Annotated[
+    Path | None, typer.Option("--canvas", help="Canvas file. Default: the one that the session was last run with.")
+]
+Checkpoint: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--checkpoint",
+        help="Where sessions are kept: memory://, sqlite:///PATH or redis://HOST:PORT. Default: settings.",
+    ),
+]
+SettingsFile: TypeAlias = Annotated[Path | None, typer.Option("--settings", help="Settings file (TOML).")]
+Model: TypeAlias = Annotated[
+    str, typer.Option("--model", "-m", help="Ask this model in place of every other; demo needs no key.")
+]
+Inputs: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--input", "-i", help="A field of the form.", metavar="NAME=VALUE")
+]
+EventsOption: TypeAlias = Annotated[
+    Events | None,
+    typer.Option("--events", "-e", help="json: one event a line. pretty: for people. Default: by terminal."),
+]

@@ -1,0 +1,158 @@
+"""Playing a turn on the terminal: what every command that runs something does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import typer
+
+from ragflow_lg.errors import AnswerError, CanvasChangedError, CheckpointError, ConflictError, RagflowLgError
+from ragflow_lg.runner import Run, Runner
+from server.cli.console import show
+from server.cli.options import Events
+from server.cli.terminal import printable
+from server.library import load_canvas, open_services
+from server.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from checkpoints import Store
+    from ragflow_lg.compiled import CompiledCanvas
+
+__all__ = ["canvas_of", "play_canvas", "play_session", "with_store"]
+
+T = TypeVar("T")
+EXIT_CODES = {"succeeded": 0, "waiting": 0, "refused": 2}
+"""By status; everything else is 1."""
+
+Begin = Callable[[Runner, str], Run | Awaitable[Run]]
+"""Gives the run to play, from a runner and the session's name."""
+
+
+def play_canvas(
+    canvas: CompiledCanvas,
+    begin: Begin,
+    *,
+    session: str,
+    settings: Settings,
+    checkpoint: str,
+    model: str,
+    canvas_id: str,
+    events: Events | None,
+) -> None:
+    """Play a run and end the program: 0 if it ran or waits, 1 if it failed or was stopped, 2 if it could not begin."""
+    is_pretty = events is Events.PRETTY or (events is None and sys.stdout.isatty())
+    name = session or uuid.uuid4().hex  # noqa: TID251 - a session nobody comes back to
+
+    async def play() -> str:
+        async with AsyncExitStack() as opened:
+            services = await opened.enter_async_context(open_services(settings, model=model))
+            url = checkpoint or (settings.checkpoints if session else "memory://")
+            store = await opened.enter_async_context(_open(url, settings))
+            limit = settings.run.event_limit
+            runner = Runner(canvas, services, store=store, canvas_id=canvas_id, event_limit=limit)
+            begun = begin(runner, name)
+            run = begun if isinstance(begun, Run) else await begun
+            return await _show(canvas, runner, run, session, is_pretty)
+
+    status = asyncio.run(play())
+    raise typer.Exit(EXIT_CODES.get(status, 1))
+
+
+def play_session(
+    session: str,
+    begin: Begin,
+    *,
+    canvas_file: Path | None,
+    settings_file: Path | None,
+    checkpoint: str,
+    model: str,
+    events: Events | None,
+    target: str = "",
+) -> None:
+    """Play a run of a session that there is, with its own canvas. ``target`` is the session that comes of it."""
+    settings = load_settings(settings_file)
+    file = canvas_file or Path(with_store(settings, checkpoint, lambda store: canvas_of(store, session)))
+    play_canvas(
+        load_canvas(file),
+        begin,
+        session=target or session,
+        settings=settings,
+        checkpoint=checkpoint,
+        model=model,
+        canvas_id=str(file.resolve()),
+        events=events,
+    )
+
+
+def with_store(settings: Settings, checkpoint: str, work: Callable[[Store], Awaitable[T]]) -> T:
+    """Open the store of sessions, do something with it, close it."""
+
+    async def run() -> T:
+        async with _open(checkpoint or settings.checkpoints, settings) as store:
+            return await work(store)
+
+    return asyncio.run(run())
+
+
+async def canvas_of(store: Store, session: str) -> str:
+    """Give the canvas file that a session was last run with.
+
+    Raises:
+        CheckpointError: if the store does not know the session.
+    """
+    async for record in store.runs.of_session(session):
+        return record.canvas_id
+    raise CheckpointError(f"There is no session {session!r} here; `ragflow-lg sessions` lists them.")
+
+
+def _open(url: str, settings: Settings) -> Any:
+    from checkpoints import open_store
+    from ragflow_lg.adapters.system import SystemClock
+
+    return open_store(url, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
+
+
+async def _show(canvas: CompiledCanvas, runner: Runner, run: Run, session: str, is_pretty: bool) -> str:
+    _stop_on_signals(runner, run)
+    try:
+        await (show(canvas.plan, run) if is_pretty else _write_lines(run))
+    except (ConflictError, AnswerError, CanvasChangedError) as error:
+        sys.stderr.write(printable(f"ragflow-lg: {error}\n"))
+        return "refused"
+    except RagflowLgError as error:
+        sys.stderr.write(printable(f"ragflow-lg: {error}\n"))
+    if run.status == "failed" and not is_pretty and run.error and run.failed_node:
+        sys.stderr.write(printable(f"ragflow-lg: {run.failed_node}: {run.error}\n"))
+    if run.status == "waiting" and is_pretty:
+        how = f"ragflow-lg resume {session} --input NAME=VALUE" if session else "name a --session to be able to answer"
+        sys.stderr.write(printable(f"The turn waits for an answer: {how}\n"))
+    if run.status == "drained":
+        sys.stderr.write(printable(f"Stopped at a step's end; go on with: ragflow-lg continue {session}\n"))
+    return run.status
+
+
+def _stop_on_signals(runner: Runner, run: Run) -> None:
+    """Let Ctrl-C cancel the turn, a second one end the program; SIGTERM stop it where it can go on."""
+    loop = asyncio.get_running_loop()
+
+    def cancel() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        run.cancel()
+
+    loop.add_signal_handler(signal.SIGINT, cancel)
+    loop.add_signal_handler(signal.SIGTERM, runner.drain)
+
+
+async def _write_lines(run: Run) -> None:
+    events: AsyncIterator[Any] = aiter(run)
+    async for event in events:
+        sys.stdout.write(json.dumps(run.envelope.wrap(event), ensure_ascii=False) + "\n")
+        sys.stdout.flush()

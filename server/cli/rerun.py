@@ -1,0 +1,69 @@
+"""``ragflow-lg rerun``: run the last turn of a session again from a node."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from server.cli.options import CanvasFile, Checkpoint, EventsOption, Model, NewSession, Session, SettingsFile
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from ragflow_lg.runner import Run, Runner
+
+__all__ = ["rerun"]
+
+
+def rerun(
+    session: Session,
+    node: Annotated[str, typer.Option("--from", help="Id of the node to begin with.", metavar="NODE")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A value to change before: env.x, sys.x or node@output.", metavar="NAME=VALUE"),
+    ] = None,
+    round_: Annotated[
+        int | None, typer.Option("--round", help="Round of the Loop or Iteration around the node, from 0.", min=0)
+    ] = None,
+    new: NewSession = "",
+    canvas: CanvasFile = None,
+    model: Model = "",
+    settings: SettingsFile = None,
+    checkpoint: Checkpoint = "",
+    events: EventsOption = None,
+) -> None:
+    """Run the last turn again from a node, as a new session; the old one stays as it is.
+
+    A value is read as JSON where it is some, else as text. Exit codes are those of run.
+
+    Example: ragflow-lg rerun anna --from Message:Answer --set env.tone=friendly --as anna-2
+    """
+    from server.cli.play import play_session
+
+    changes = dict(_change(entry) for entry in set_ or [])
+
+    def begin(runner: Runner, target: str) -> Awaitable[Run]:
+        return runner.rerun(session, target, node, round=round_, changes=changes)
+
+    play_session(
+        session,
+        begin,
+        canvas_file=canvas,
+        settings_file=settings,
+        checkpoint=checkpoint,
+        model=model,
+        events=events,
+        target=new or f"{session}-rerun",
+    )
+
+
+def _change(entry: str) -> tuple[str, Any]:
+    name, equals, value = entry.partition("=")
+    if not equals or not name:
+        raise typer.BadParameter(f"{entry!r} should be NAME=VALUE.", param_hint="--set")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
