@@ -6,7 +6,7 @@ only ever sees text, so data stays data on all of them, and large parts are stor
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Any, Protocol, cast
 
@@ -61,6 +61,10 @@ def _no_fence(thread: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
+async def _nothing() -> None:
+    pass
+
+
 class CanvasSaver(BaseCheckpointSaver[Any]):
     """A LangGraph checkpointer over another one. Asynchronous only."""
 
@@ -72,11 +76,13 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         errors: tuple[type[Exception], ...] = (),
         lists_truly: bool = True,
         fence: Fence = _no_fence,
+        give_up: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
         """Wrap a saver.
 
         ``errors`` are what it raises when its store fails; they become CheckpointError. ``lists_truly`` says that its
-        ``alist`` heeds ``before`` and ``limit``. ``fence`` is round every write to a thread.
+        ``alist`` heeds ``before`` and ``limit``. ``fence`` is round every write to a thread;
+        ``give_up`` follows one that failed.
         """
         super().__init__()
         self.inner = inner
@@ -85,6 +91,7 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         self._errors = errors
         self._lists_truly = lists_truly
         self._fence = fence
+        self._give_up = give_up
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Give the next version of a channel, as the saver below counts them."""
@@ -119,6 +126,7 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
             with self._fence(thread):
                 return await self.inner.aput(config, stored, packed, new_versions)
         except self._errors as error:
+            await self._give_up()
             raise self._failed("written", error) from error
 
     async def aput_writes(
@@ -141,6 +149,7 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
             with self._fence(thread):
                 await self.inner.aput_writes(config, packed, task_id, task_path)
         except self._errors as error:
+            await self._give_up()
             raise self._failed("written", error) from error
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:

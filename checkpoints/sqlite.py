@@ -109,12 +109,14 @@ async def sqlite_saver(connection: aiosqlite.Connection, held: Mapping[str, int]
     saver = AsyncSqliteSaver(connection, serde=plain_serializer())
     try:
         await saver.setup()
+        await connection.execute("SELECT thread_id, checkpoint_ns, checkpoint_id, checkpoint FROM checkpoints LIMIT 0")
         await connection.create_function("held_token", 1, token_of)  # pyright: ignore[reportUnknownMemberType]
         for table in ("checkpoints", "writes"):
             await connection.executescript(_FENCE.format(table=table, message=FENCED))
     except sqlite3.Error as error:
         raise CheckpointError(f"The file is no session store: {error}.") from error
-    return CanvasSaver(saver, SqliteBlobs(connection), errors=(sqlite3.Error,))
+    # A write that failed leaves a transaction open, which would keep all others out.
+    return CanvasSaver(saver, SqliteBlobs(connection), errors=(sqlite3.Error,), give_up=connection.rollback)
 
 
 def _prepared(path: Path) -> Path:

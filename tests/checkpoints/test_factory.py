@@ -8,8 +8,12 @@ import ormsgpack
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
-from checkpoints import open_saver
+from checkpoints import open_store
+from checkpoints.serializer import plain_serializer
+from ragflow_lg.adapters.system import SystemClock
 from ragflow_lg.errors import CheckpointError
+from ragflow_lg.ids import thread_of_session
+from ragflow_lg.sessions import RunRecord
 
 
 def config(thread: str) -> Any:
@@ -17,16 +21,16 @@ def config(thread: str) -> Any:
 
 
 async def keep(url: str, value: Any) -> None:
-    async with open_saver(url) as saver:
+    async with open_store(url, SystemClock()) as store:
         checkpoint = empty_checkpoint()
         checkpoint["channel_values"] = {"outputs": value}
         checkpoint["channel_versions"] = {"outputs": "1"}
-        await saver.aput(config("t"), checkpoint, {}, {"outputs": "1"})
+        await store.saver.aput(config("t"), checkpoint, {}, {"outputs": "1"})
 
 
 async def kept(url: str) -> Any:
-    async with open_saver(url) as saver:
-        found = await saver.aget_tuple(config("t"))
+    async with open_store(url, SystemClock()) as store:
+        found = await store.saver.aget_tuple(config("t"))
         return found and found.checkpoint["channel_values"]
 
 
@@ -50,20 +54,41 @@ async def test_a_relative_path_is_relative(tmp_path: Path, monkeypatch: pytest.M
 
 
 async def test_stored_bytes_do_not_become_objects() -> None:
-    async with open_saver("memory://") as saver:
-        call = ormsgpack.packb(["subprocess", "getoutput", "echo revived"])
-        for code in range(6):
-            value = saver.serde.loads_typed(("msgpack", ormsgpack.packb(ormsgpack.Ext(code, call))))
-            assert value != "revived"
-            assert type(value).__module__ == "builtins"
+    call = ormsgpack.packb(["subprocess", "getoutput", "echo revived"])
+    for code in range(6):
+        value = plain_serializer().loads_typed(("msgpack", ormsgpack.packb(ormsgpack.Ext(code, call))))
+        assert value != "revived"
+        assert type(value).__module__ == "builtins"
 
 
-@pytest.mark.parametrize(
-    "url", ["", "memory", "memory://x", "sqlite://x", "sqlite:///", "sqlite:", "redis://localhost", "file:///x", "://"]
-)
+async def test_deployments_on_one_server_are_apart(redis_url: str) -> None:
+    for prefix in ("a:", "b:"):
+        async with open_store(redis_url, SystemClock(), prefix=prefix) as store:
+            assert await store.saver.aget_tuple(config("apart")) is None
+            await store.saver.aput(config("apart"), empty_checkpoint(), {"source": "loop", "step": 1}, {})
+
+
+async def test_a_session_is_deleted_with_its_records(tmp_path: Path) -> None:
+    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+        thread = thread_of_session("anna")
+        await store.saver.aput(config(thread), empty_checkpoint(), {"source": "loop", "step": 1}, {})
+        await store.runs.put(RunRecord("r", "anna"))
+        await store.delete_session("anna")
+        assert await store.saver.aget_tuple(config(thread)) is None
+        assert await store.runs.get("r") is None
+
+
+async def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
+    with pytest.raises(CheckpointError, match="does not answer") as caught:
+        async with open_store("redis://user:secret@127.0.0.1:1", SystemClock()):
+            pass
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["", "memory", "memory://x", "sqlite://x", "sqlite:///", "sqlite:", "file:///x", "://"])
 async def test_other_urls_are_refused_by_name(url: str) -> None:
     with pytest.raises(CheckpointError, match="memory://"):
-        async with open_saver(url):
+        async with open_store(url, SystemClock()):
             pass
 
 
@@ -71,18 +96,18 @@ async def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("Nothing like a database. " * 100)
     with pytest.raises(CheckpointError, match=r"notes\.txt"):
-        async with open_saver(f"sqlite:///{path}"):
+        async with open_store(f"sqlite:///{path}", SystemClock()):
             pass
     assert path.read_text().startswith("Nothing")
 
 
 async def test_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="cannot be opened"):
-        async with open_saver(f"sqlite:///{tmp_path}"):
+        async with open_store(f"sqlite:///{tmp_path}", SystemClock()):
             pass
 
 
 async def test_an_error_inside_passes_through(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
-        async with open_saver(f"sqlite:///{tmp_path}/s.db"):
+        async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()):
             raise KeyError

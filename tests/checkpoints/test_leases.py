@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.base import empty_checkpoint
+
+from checkpoints import Store, open_store
+from checkpoints.leases import MemoryTable, SqliteTable, StoredLeases
+from checkpoints.owner import Owner, this_process
+from checkpoints.sqlite import open_sqlite
+from ragflow_lg.adapters.system import SystemClock
+from ragflow_lg.errors import CheckpointError, ConflictError
+from ragflow_lg.ids import thread_of_session
+from tests.stores import OpenStore, fresh_prefix
+
+ROOT = Path(__file__).parents[2]
+
+
+def nothing() -> None:
+    pass
+
+
+async def write(store: Store, session: str) -> None:
+    place: Any = {"configurable": {"thread_id": thread_of_session(session), "checkpoint_ns": ""}}
+    await store.saver.aput(place, empty_checkpoint(), {"source": "loop", "step": 1}, {})
+
+
+async def test_one_runner_a_session(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        lease = await store.leases.acquire("anna", nothing)
+        with pytest.raises(ConflictError, match=f"process {os.getpid()}"):
+            await store.leases.acquire("anna", nothing)
+        other = await store.leases.acquire("ben", nothing)
+        await lease.release()
+        again = await store.leases.acquire("anna", nothing)
+        assert again.token > lease.token
+        assert not again.is_lost
+        await again.release()
+        await other.release()
+
+
+async def test_who_has_no_lease_cannot_write_beside_one(reopen_shared: OpenStore) -> None:
+    async with reopen_shared() as owner, reopen_shared() as stranger:
+        lease = await owner.leases.acquire("anna", nothing)
+        await write(owner, "anna")
+        with pytest.raises(ConflictError, match="Another runner"):
+            await write(stranger, "anna")
+        await write(stranger, "ben")
+        await lease.release()
+        await write(stranger, "anna")
+
+
+async def test_a_stale_runner_cannot_write(reopen_shared: OpenStore) -> None:
+    """The owner is taken for dead and replaced; what it still tries to write is refused, its lease is lost."""
+    lost: list[str] = []
+    async with reopen_shared() as old, reopen_shared() as new:
+        old.leases.renew_s = 0.05  # type: ignore[attr-defined]
+        lease = await old.leases.acquire("anna", lambda: lost.append("anna"))
+        table = new.leases.table  # type: ignore[attr-defined]
+        if isinstance(table, SqliteTable):
+            async with table._connection.execute("UPDATE leases SET owner = 'other|1|1'"):  # pyright: ignore[reportPrivateUsage]
+                pass
+        taken = await table.take(_hex("anna"), this_process(), lease.token)
+        assert taken == lease.token + 1
+        with pytest.raises(ConflictError):
+            await write(old, "anna")
+        async with asyncio.timeout(5):
+            while not lost:
+                await asyncio.sleep(0.01)
+        assert lease.is_lost
+        await lease.release()
+        assert not isinstance(await table.renew(_hex("anna"), taken), Exception)
+
+
+def _hex(session: str) -> str:
+    return thread_of_session(session).replace("-", "")
+
+
+HOLDER = """
+import asyncio, sys
+from checkpoints import open_store
+from ragflow_lg.adapters.system import SystemClock
+
+async def hold():
+    async with open_store(sys.argv[1], SystemClock(), prefix=sys.argv[2]) as store:
+        await store.leases.acquire("anna", lambda: None)
+        print("held", flush=True)
+        await asyncio.sleep(60)
+
+asyncio.run(hold())
+"""
+
+
+@asynccontextmanager
+async def holder(url: str, prefix: str) -> AsyncGenerator[subprocess.Popen[str]]:
+    process = subprocess.Popen([sys.executable, "-c", HOLDER, url, prefix], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+async def test_a_killed_owner_is_replaced_at_once(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    url = request.getfixturevalue("redis_url") if kind == "redis" else f"sqlite:///{tmp_path}/s.db"
+    prefix = fresh_prefix()
+    async with holder(url, prefix) as process, open_store(url, SystemClock(), prefix=prefix) as store:
+        with pytest.raises(ConflictError, match=f"process {process.pid}"):
+            await store.leases.acquire("anna", nothing)
+        process.kill()
+        process.wait()
+        async with asyncio.timeout(2):
+            lease = await store.leases.acquire("anna", nothing)
+        await write(store, "anna")
+        await lease.release()
+
+
+class Jumping:
+    """A clock that does what it likes."""
+
+    def __init__(self) -> None:
+        self.shift_s = 0.0
+
+    def now(self) -> float:
+        return SystemClock().now() + self.shift_s
+
+    def monotonic(self) -> float:
+        return SystemClock().monotonic()
+
+    def local_time(self) -> str:
+        return ""
+
+
+async def test_a_clock_that_jumps_does_not_end_the_lease_of_a_live_process(tmp_path: Path) -> None:
+    clock = Jumping()
+    async with open_sqlite(tmp_path / "s.db", commits_itself=True) as connection:
+        table = SqliteTable(connection, clock)
+        first = StoredLeases(table, {})
+        lease = await first.acquire("anna", nothing)
+        for jump in (86_400.0, -86_400.0):
+            clock.shift_s = jump
+            with pytest.raises(ConflictError):
+                await StoredLeases(table, {}).acquire("anna", nothing)
+            assert await table.renew(_hex("anna"), lease.token)
+        await lease.release()
+
+
+async def test_a_lease_from_elsewhere_runs_out(tmp_path: Path) -> None:
+    clock = Jumping()
+    async with open_sqlite(tmp_path / "s.db", commits_itself=True) as connection:
+        table = SqliteTable(connection, clock)
+        elsewhere = Owner("another-host", 1, "1")
+        assert await table.take(_hex("anna"), elsewhere, 0) == 1
+        with pytest.raises(ConflictError, match="another-host"):
+            await StoredLeases(table, {}).acquire("anna", nothing)
+        clock.shift_s = 16
+        lease = await StoredLeases(table, {}).acquire("anna", nothing)
+        assert lease.token == 2
+        await lease.release()
+
+
+async def test_a_lease_that_cannot_be_renewed_is_lost(tmp_path: Path) -> None:
+    lost: list[int] = []
+    held: dict[str, int] = {}
+    async with open_sqlite(tmp_path / "s.db", commits_itself=True) as connection:
+        leases = StoredLeases(SqliteTable(connection, SystemClock()), held, lease_s=0.2, renew_s=0.05)
+        await leases.acquire("anna", lambda: lost.append(1))
+        await connection.execute("ALTER TABLE leases RENAME TO gone")
+        async with asyncio.timeout(5):
+            while not lost:
+                await asyncio.sleep(0.01)
+        assert held == {}
+        with pytest.raises(CheckpointError, match="cannot be leased"):
+            await leases.acquire("ben", nothing)
+
+
+async def test_leases_in_memory_do_not_run_out() -> None:
+    table = MemoryTable()
+    assert await table.take("s", this_process(), 0) == 1
+    assert await table.renew("s", 1)
+    assert not await table.renew("s", 2)
+    await table.free("s", 2)
+    await table.free("s", 1)
+    assert await table.take("s", this_process(), 0) == 2

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from redis.asyncio import Redis
+
+from checkpoints.redis_cancels import RedisCancels
+from ragflow_lg.ids import thread_of_session
+from tests.stores import fresh_prefix
+
+SESSION = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.mark.parametrize("key", [f"{SESSION}-cancel", f"{thread_of_session(SESSION)}-cancel"])
+async def test_ragflows_own_flag_is_seen_within_600_ms(redis_url: str, key: str) -> None:
+    told: list[float] = []
+    async with Redis.from_url(redis_url) as client:  # type: ignore[no-untyped-call]
+        cancels = RedisCancels(client, fresh_prefix())
+        async with cancels.watch(SESSION, lambda: told.append(time.monotonic())):
+            await asyncio.sleep(0.1)
+            began = time.monotonic()
+            await client.set(key, "x")
+            async with asyncio.timeout(3):
+                while not told:
+                    await asyncio.sleep(0.01)
+        assert told[0] - began < 1.5
+        assert await client.get(key) is None
+
+
+async def test_word_of_a_request_comes_at_once(redis_url: str) -> None:
+    told = asyncio.Event()
+    async with Redis.from_url(redis_url) as client:  # type: ignore[no-untyped-call]
+        cancels = RedisCancels(client, fresh_prefix())
+        async with cancels.watch("anna", told.set):
+            await asyncio.sleep(0.1)
+            await cancels.request("anna")
+            async with asyncio.timeout(0.45):  # sooner than the next look at the flag
+                await told.wait()

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.base import empty_checkpoint
+
+from checkpoints.sqlite import open_sqlite, sqlite_saver
+from ragflow_lg.errors import CheckpointError
+
+PLACE: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+
+
+async def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "s.db") as connection:
+        saver = await sqlite_saver(connection, {})
+        first = await saver.aput(PLACE, empty_checkpoint(), {"source": "loop", "step": 1}, {})
+        await connection.execute("PRAGMA max_page_count = 30")
+        values: Any = {**empty_checkpoint(), "channel_values": {"outputs": {"a": "x" * 300_000}}}
+        with pytest.raises(CheckpointError, match="full"):
+            await saver.aput(PLACE, values, {"source": "loop", "step": 2}, {})
+        await connection.execute("PRAGMA max_page_count = 100000")
+        found = await saver.aget_tuple(PLACE)
+        assert found is not None
+        assert found.config["configurable"]["checkpoint_id"] == first["configurable"]["checkpoint_id"]  # pyright: ignore[reportTypedDictNotRequiredAccess]
+        await saver.aput(PLACE, values, {"source": "loop", "step": 2}, {})
+
+
+async def test_a_damaged_file_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    async with open_sqlite(path) as connection:
+        saver = await sqlite_saver(connection, {})
+        await saver.aput(PLACE, empty_checkpoint(), {"source": "loop", "step": 1}, {})
+        await connection.execute("DROP TABLE checkpoints")
+        with pytest.raises(CheckpointError, match="cannot be read"):
+            await saver.aget_tuple(PLACE)
+
+
+async def test_a_file_of_another_program_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE checkpoints (colour TEXT)")
+    with pytest.raises(CheckpointError, match="no session store"):
+        async with open_sqlite(path) as connection:
+            await sqlite_saver(connection, {})
