@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import aiosqlite
 
+from checkpoints.failures import told_plainly
 from checkpoints.runs import hex_session
 
 __all__ = ["CANCELS_TABLE", "MemoryCancels", "SqliteCancels", "polling"]
@@ -51,7 +52,8 @@ class SqliteCancels:
 
     async def request(self, session: str) -> None:
         """Set the flag."""
-        await self._connection.execute("INSERT OR IGNORE INTO cancels VALUES (?)", (hex_session(session),))
+        with told_plainly(aiosqlite.Error):
+            await self._connection.execute("INSERT OR IGNORE INTO cancels VALUES (?)", (hex_session(session),))
 
     @asynccontextmanager
     async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
@@ -91,13 +93,13 @@ async def polling(
                     on_cancel()
                     return
 
-    await clear()
+    with told_plainly(*errors):
+        await clear()
     watcher = asyncio.create_task(watch())
     try:
         yield
     finally:
         watcher.cancel()
-        with suppress(asyncio.CancelledError):
-            await watcher
+        await asyncio.wait([watcher])  # unlike awaiting it, this lets a cancellation of the caller through
         with suppress(*errors):
             await clear()

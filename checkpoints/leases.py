@@ -77,9 +77,7 @@ class StoredLease:
 
     async def release(self) -> None:
         """Give the session back."""
-        self._renewing.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._renewing
+        self._renewing.cancel()  # not awaited: whoever is cancelled here must not keep the session
         if not self._is_lost:
             await self._leases.give_back(self._session, self._token)
 
@@ -88,12 +86,14 @@ class StoredLease:
         renewed = loop.time()
         while True:
             await asyncio.sleep(self._leases.renew_s)
+            asked = loop.time()
             try:
-                is_ours = await self._leases.table.renew(self._session, self._token)
-            except self._leases.table.errors:
-                is_ours = loop.time() - renewed < self._leases.lease_s  # the store may come back in time
+                async with asyncio.timeout(self._leases.renew_s):  # a store may fall silent
+                    is_ours = await self._leases.table.renew(self._session, self._token)
+            except (*self._leases.table.errors, TimeoutError):
+                is_ours = loop.time() - renewed < self._leases.lease_s  # it may come back in time
             else:
-                renewed = loop.time()
+                renewed = asked
             if not is_ours:
                 self._is_lost = True
                 self._leases.lose(self._session, self._token)
@@ -136,8 +136,9 @@ class StoredLeases:
     async def give_back(self, session: str, token: int) -> None:
         """End a lease."""
         self.lose(session, token)
-        with suppress(*self.table.errors):  # it runs out by itself
-            await self.table.free(session, token)
+        with suppress(*self.table.errors, TimeoutError):  # it runs out by itself
+            async with asyncio.timeout(self.renew_s):
+                await self.table.free(session, token)
 
     def lose(self, session: str, token: int) -> None:
         """Forget a token."""
@@ -174,7 +175,11 @@ class MemoryTable:
 
 
 class SqliteTable:
-    """Leases in the table ``leases``. Its times are those of this machine; a live owner on it keeps its lease."""
+    """Leases in the table ``leases``.
+
+    A lease of this machine runs out by the time since it was started, which no change of the clock can move; one of
+    another machine by the clock.
+    """
 
     errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
 
@@ -186,36 +191,38 @@ class SqliteTable:
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | Taken:
         """Take a session that is free, whose lease has run out, or whose owner is dead."""
-        thread, now = thread_of_session(session), self._now()
+        thread, (now, uptime), here = thread_of_session(session), self._times(), f"{owner.machine}|"
         async with self._connection.execute(
-            "SELECT token, owner FROM leases WHERE thread_id = ? AND owner <> ''", (thread,)
-        ) as rows:
-            row = await rows.fetchone()
-        if row is not None and (holder := parse_owner(row[1])) is not None and holder.is_alive_here:
-            return Taken(holder, row[0])  # however the clock has jumped
-        async with self._connection.execute(
-            "INSERT INTO leases VALUES (?, 1, ?, ?) ON CONFLICT (thread_id) DO UPDATE SET token = token + 1,"
-            " owner = excluded.owner, expires_ms = excluded.expires_ms"
-            " WHERE owner = '' OR expires_ms < ? OR token = ? RETURNING token",
-            (thread, str(owner), now + self._lease_ms, now, dead_token),
+            "INSERT INTO leases VALUES (?, 1, ?, ?, ?) ON CONFLICT (thread_id) DO UPDATE SET token = token + 1,"
+            " owner = excluded.owner, expires_ms = excluded.expires_ms,"
+            " expires_uptime_ms = excluded.expires_uptime_ms"
+            " WHERE owner = '' OR token = ? OR CASE WHEN substr(owner, 1, ?) = ?"
+            " THEN expires_uptime_ms < ? ELSE expires_ms < ? END RETURNING token",
+            (
+                *(thread, str(owner), now + self._lease_ms, uptime + self._lease_ms),
+                *(dead_token, len(here), here, uptime, now),
+            ),
         ) as rows:
             taken = await rows.fetchone()
         if taken is not None:
             return int(taken[0])
+        async with self._connection.execute("SELECT token, owner FROM leases WHERE thread_id = ?", (thread,)) as rows:
+            row = await rows.fetchone()
         return Taken(parse_owner(row[1]) if row else None, int(row[0]) if row else 0)
 
     async def renew(self, session: str, token: int) -> bool:
         """Lengthen a lease."""
-        return await self._change(session, token, "expires_ms = ?", self._now() + self._lease_ms)
+        until = [time + self._lease_ms for time in self._times()]
+        return await self._change(session, token, "expires_ms = ?, expires_uptime_ms = ?", *until)
 
     async def free(self, session: str, token: int) -> None:
         """End a lease; the token stays, so that the next one is larger."""
         await self._change(session, token, "owner = ?", "")
 
-    async def _change(self, session: str, token: int, what: str, value: Any) -> bool:
+    async def _change(self, session: str, token: int, what: str, *values: Any) -> bool:
         query = f"UPDATE leases SET {what} WHERE thread_id = ? AND token = ? AND owner <> ''"
-        async with self._connection.execute(query, (value, thread_of_session(session), token)) as cursor:
+        async with self._connection.execute(query, (*values, thread_of_session(session), token)) as cursor:
             return cursor.rowcount == 1
 
-    def _now(self) -> int:
-        return int(self._clock.now() * 1000)
+    def _times(self) -> tuple[int, int]:
+        return int(self._clock.now() * 1000), int(self._clock.monotonic() * 1000)

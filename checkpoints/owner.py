@@ -9,6 +9,9 @@ from pathlib import Path
 
 __all__ = ["Owner", "parse_owner", "this_process"]
 
+_HIDDEN = "running"
+"""In place of the start of a process that is there, but does not show it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Owner:
@@ -29,12 +32,7 @@ class Owner:
     @property
     def is_dead(self) -> bool:
         """Whether the process ran on this machine and is gone. Of other machines nothing is known."""
-        return self.machine == _machine() and _started(self.pid) != self.started
-
-    @property
-    def is_alive_here(self) -> bool:
-        """Whether the process runs on this machine."""
-        return self.machine == _machine() and not self.is_dead
+        return self.machine == _machine() and _started(self.pid) not in (self.started, _HIDDEN)
 
 
 def this_process() -> Owner:
@@ -46,7 +44,7 @@ def parse_owner(text: str) -> Owner | None:
     """Read an owner; None if the text is none."""
     machine, _, rest = text.rpartition("|")[0].rpartition("|")
     started = text.rpartition("|")[2]
-    return Owner(machine, int(rest), started) if machine and rest.isdigit() else None
+    return Owner(machine, int(rest), started) if machine and rest.isascii() and rest.isdigit() else None
 
 
 def _machine() -> str:
@@ -64,17 +62,17 @@ def _started(pid: int) -> str:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return _started_elsewhere(pid)
+        return _HIDDEN if _exists(pid) else ""
     fields = stat.rpartition(")")[2].split()
     return "" if fields[0] == "Z" else fields[19]
 
 
-def _started_elsewhere(pid: int) -> str:
-    """Where there is no /proc: only whether the process is there."""
-    if Path("/proc/self/stat").exists():
-        return ""
+def _exists(pid: int) -> bool:
+    """Where there is no /proc, or it hides what others run."""
     try:
         os.kill(pid, 0)
-    except OSError:
-        return ""
-    return "running"
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True

@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from checkpoints.cancels import polling
+from checkpoints.failures import told_plainly
 from checkpoints.runs import hex_session
 from ragflow_lg.ids import thread_of_session
 
@@ -32,8 +33,9 @@ class RedisCancels:
 
     async def request(self, session: str) -> None:
         """Set the flag and tell those who listen."""
-        await self._client.set(self._keys(session)[0], "x", ex=FLAG_TTL_S)
-        await self._client.publish(self._channel(session), "x")
+        with told_plainly(RedisError, OSError):
+            await self._client.set(self._keys(session)[0], "x", ex=FLAG_TTL_S)
+            await self._client.publish(self._channel(session), "x")
 
     @asynccontextmanager
     async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
@@ -47,7 +49,6 @@ class RedisCancels:
             await self._client.delete(*keys)
 
         listener = self._client.pubsub()
-        await listener.subscribe(self._channel(session))
 
         async def told() -> bool:
             with suppress(RedisError, OSError):
@@ -57,6 +58,8 @@ class RedisCancels:
             return False
 
         try:
+            with told_plainly(RedisError, OSError):
+                await listener.subscribe(self._channel(session))
             async with polling(0.0, is_set, clear, on_cancel, errors=(RedisError, OSError), told=told):
                 yield
         finally:

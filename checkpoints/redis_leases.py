@@ -14,9 +14,9 @@ from checkpoints.redis_store import lease_key
 __all__ = ["RedisTable"]
 
 _TAKE = """
-local token = tonumber(redis.call('HGET', KEYS[1], 'token') or '0')
-if token ~= 0 and token ~= tonumber(ARGV[2]) then
-    return {0, token, redis.call('HGET', KEYS[1], 'owner')}
+local token = redis.call('HGET', KEYS[1], 'token')
+if token and token ~= ARGV[2] then
+    return {0, token, redis.call('HGET', KEYS[1], 'owner') or ''}
 end
 token = redis.call('INCR', KEYS[2])
 redis.call('EXPIRE', KEYS[2], ARGV[5])
@@ -49,7 +49,10 @@ class RedisTable:
         counter = f"{self._prefix}agent:lease-token:{session}"
         arguments = (str(owner), dead_token or -1, self._lease_ms, session, TOKEN_TTL_S)
         is_ours, token, holder = await self._client.eval(_TAKE, 2, key, counter, *arguments)
-        return int(token) if is_ours else Taken(parse_owner(holder.decode()), int(token))
+        if is_ours:
+            return int(token)
+        number = int(token) if token.isdigit() else 0  # RAGFlow's own tokens are no numbers
+        return Taken(parse_owner(holder.decode("utf-8", "replace")), number)
 
     async def renew(self, session: str, token: int) -> bool:
         """Lengthen a lease."""

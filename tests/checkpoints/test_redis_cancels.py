@@ -7,6 +7,7 @@ import pytest
 from redis.asyncio import Redis
 
 from checkpoints.redis_cancels import RedisCancels
+from ragflow_lg.errors import CheckpointError
 from ragflow_lg.ids import thread_of_session
 from tests.stores import fresh_prefix
 
@@ -38,3 +39,13 @@ async def test_word_of_a_request_comes_at_once(redis_url: str) -> None:
             await cancels.request("anna")
             async with asyncio.timeout(0.45):  # sooner than the next look at the flag
                 await told.wait()
+
+
+async def test_a_server_that_is_gone_is_told() -> None:
+    async with Redis.from_url("redis://127.0.0.1:1") as client:  # type: ignore[no-untyped-call]
+        cancels = RedisCancels(client, "")
+        with pytest.raises(CheckpointError, match="The session store fails"):
+            await cancels.request("anna")
+        with pytest.raises(CheckpointError, match="The session store fails"):
+            async with cancels.watch("anna", lambda: None):
+                pass

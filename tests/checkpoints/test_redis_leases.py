@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import pytest
 from redis.asyncio import Redis
 
-from checkpoints.leases import Taken
+from checkpoints.leases import StoredLeases, Taken
 from checkpoints.owner import Owner, this_process
 from checkpoints.redis_leases import RedisTable
+from ragflow_lg.errors import ConflictError
 from tests.stores import fresh_prefix
 
 
@@ -27,3 +30,12 @@ async def test_a_lease_is_the_hash_that_ragflow_has_and_runs_out_by_the_servers_
         assert await table.renew("0" * 32, 2)
         await table.free("0" * 32, 2)
         assert await table.take("0" * 32, this_process(), 0) == 3
+
+
+@pytest.mark.parametrize("fields", [{"token": "6f1c-a"}, {"token": "5"}, {"token": "x", "owner": b"\xff|1|1"}])
+async def test_a_session_that_ragflow_itself_runs_is_taken(redis_url: str, fields: dict[str, Any]) -> None:
+    async with Redis.from_url(redis_url) as client:  # type: ignore[no-untyped-call]
+        prefix = fresh_prefix()
+        await client.hset(f"{prefix}agent:active-session:{'0' * 32}", mapping=fields)  # type: ignore[misc]
+        with pytest.raises(ConflictError):
+            await StoredLeases(RedisTable(client, prefix), {}).acquire("0" * 32, lambda: None)

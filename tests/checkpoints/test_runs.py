@@ -1,7 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
+
+from checkpoints.runs import SqliteRuns
+from checkpoints.sqlite import open_sqlite
+from ragflow_lg.errors import CheckpointError
 from ragflow_lg.ids import session_of_thread, thread_of_session
 from ragflow_lg.sessions import RunRecord
 from tests.stores import OpenStore
@@ -30,3 +36,40 @@ async def test_records_come_back_as_they_were(reopen: OpenStore) -> None:
         await store.runs.delete_session("anna")
         assert [r.run_id async for r in store.runs.sessions()] == ["r3"]
         assert await store.runs.get("r1") is None
+
+
+async def test_a_session_is_as_new_as_its_newest_run(reopen: OpenStore) -> None:
+    """Also where an older run ends last, or two begin in one millisecond."""
+    async with reopen() as store:
+        for run_id, session, started_ms in (
+            ("a", "anna", 100),
+            ("b", "anna", 300),
+            ("c", "ben", 200),
+            ("a", "anna", 100),
+        ):
+            await store.runs.put(RunRecord(run_id, session, started_ms=started_ms))
+        assert [record.run_id async for record in store.runs.sessions()] == ["b", "c"]
+        await store.runs.put(RunRecord("e", "anna", started_ms=300))
+        await store.runs.put(RunRecord("d", "anna", started_ms=300))
+        assert [record.run_id async for record in store.runs.of_session("anna")] == ["e", "d", "b", "a"]
+        assert [record.run_id async for record in store.runs.sessions()] == ["e", "c"]
+
+
+async def test_a_reason_that_is_no_text_can_be_kept(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        await store.runs.put(RunRecord("r", "anna", reason="a\ud800b"))
+        found = await store.runs.get("r")
+    assert found is not None
+    assert found.reason == "a\ufffdb"
+
+
+async def test_a_file_that_fails_is_told(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "s.db", commits_itself=True) as connection:
+        runs = SqliteRuns(connection)
+        await connection.execute("DROP TABLE runs")
+        with pytest.raises(CheckpointError, match="no such table"):
+            await runs.put(RECORD)
+        with pytest.raises(CheckpointError, match="no such table"):
+            await runs.get("r1")
+        with pytest.raises(CheckpointError, match="no such table"):
+            await runs.delete_session("anna")

@@ -150,8 +150,8 @@ def test_an_unknown_key_is_kept_and_reported(spec: ComponentSpec[Any]) -> None:
         }
     }
     _, diagnostics = check_canvas(document, CATALOG)
-    told = [d for d in diagnostics if d.code == "params-unknown"]
-    assert [(d.severity, d.pointer) for d in told] == [("info", "/components/X:0/obj/params/surely_unknown")]
+    told = [(d.severity, d.pointer) for d in diagnostics if d.code == "params-unknown"]
+    assert ("info", "/components/X:0/obj/params/surely_unknown") in told
 
 
 @every_component

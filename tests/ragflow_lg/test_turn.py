@@ -1,6 +1,5 @@
 from ragflow_lg.context import TurnContext
-from ragflow_lg.errors import CANCELLED_TEXT
-from ragflow_lg.turn import close_turn, open_turn
+from ragflow_lg.turn import close_turn, open_turn, resume_turn
 from tests.fakes.canvas import canvas, plan_of, text
 from tests.fakes.services import fake_services
 
@@ -39,7 +38,19 @@ def test_a_turn_closes() -> None:
 
 
 def test_a_stopped_turn_adds_nothing() -> None:
-    for text_, status in (("boom", "failed"), (CANCELLED_TEXT, "cancelled")):
-        update, event = close_turn({"turn": {"error": [1, 1, "a", text_]}})
-        assert update == {"turn": {"status": status}}
-        assert (event.status, event.error) == (status, text_)
+    update, event = close_turn({"turn": {"error": [1, 1, "a", "boom"]}})
+    assert update == {"turn": {"status": "failed"}}
+    assert (event.status, event.error) == ("failed", "boom")
+
+
+async def test_an_answer_counts_as_a_turn_and_an_empty_query_keeps_the_one_before() -> None:
+    state = {"globals": {"sys.query": "old", "sys.conversation_turns": 1, "sys.history": ["user: old"]}}
+    turn = TurnContext(fake_services())
+    update = await resume_turn(state, turn, {"query": ""})
+    assert update["history"] == [["user", ""]]
+    assert "sys.query" not in update["globals"]
+    assert update["globals"]["sys.conversation_turns"] == 2
+    assert update["globals"]["sys.history"] == ["user: old", "user: "]
+    update = await resume_turn(state, turn, {"query": "new", "files": [{"name": "f"}]})
+    assert update["globals"]["sys.query"] == "new"
+    assert update["globals"]["sys.files"]

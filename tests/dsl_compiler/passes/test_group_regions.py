@@ -1,7 +1,9 @@
-from dsl_compiler import check_canvas
+from typing import Any
+
 from dsl_compiler.compiler import Draft, _run_passes
 from dsl_compiler.diagnostics import Reporter
-from tests.fakes.canvas import CATALOG, canvas, found, node, text
+from ragflow_lg.plan import Region
+from tests.fakes.canvas import CATALOG, canvas, found, node, plan_of, switch, text
 
 ITERATION = {
     "it": node("Iteration", {"items_ref": "sys.files", "outputs": {}}, ["after"]),
@@ -29,10 +31,57 @@ def test_an_edge_back_to_the_item_node_is_no_cycle() -> None:
     assert not found(canvas(components), "flow-cycle")
 
 
-def test_a_region_cannot_run_yet_and_says_so() -> None:
-    plan, diagnostics = check_canvas(canvas(ITERATION), CATALOG)
-    assert plan is None
-    assert {d.node for d in diagnostics if d.code == "component-not-yet"} == {"it", "item"}
+def region(**body: Any) -> Region:
+    """The region of a Loop whose item leads to ``a``."""
+    inside = {name: {**component, "parent_id": "lp"} for name, component in body.items()}
+    item = {"li": node("LoopItem", {}, ["a"], parent_id="lp")}
+    loop = {"lp": node("Loop", {"maximum_loop_count": 3}, ["out"]), "out": text()}
+    return plan_of(canvas({**loop, **item, **inside})).regions["lp"]  # pyright: ignore[reportArgumentType]
+
+
+def test_the_last_node_of_a_line_or_of_exclusive_branches_closes_the_round() -> None:
+    line = region(a=text(["b"]), b=text())
+    assert (line.closers, line.needs_closing) == ({"a", "b"}, False)
+    branches = region(a=switch(["b"], ["c"]), b=text(["d"]), c=text(["d"]), d=text())
+    assert not branches.needs_closing
+
+
+def test_branches_that_may_run_together_need_a_node_that_closes_the_round() -> None:
+    uneven = region(a=text(["b", "c"]), b=text(), c=text(["d"]), d=text())
+    assert uneven.closers == {"a"}
+    assert uneven.needs_closing
+    diamond = region(a=text(["b", "c"]), b=text(["d"]), c=text(["d"]), d=text())
+    assert diamond.closers == {"a", "d"}
+    cycle = region(a=text(["b"]), b=switch(["a"], ["c"]), c=text())
+    assert cycle.closers == set()
+
+
+def test_where_a_body_may_jump_to_is_known_at_every_level() -> None:
+    jump = node("ListOperations", {"query": "sys.query", "exception_method": "goto", "exception_goto": ["rescue"]})
+    components = {
+        "outer": node("Loop", {"maximum_loop_count": 1}, ["out"]),
+        "oi": node("LoopItem", {}, ["inner"], parent_id="outer"),
+        "inner": node("Loop", {"maximum_loop_count": 1}, [], parent_id="outer"),
+        "ii": node("LoopItem", {}, ["bad"], parent_id="inner"),
+        "bad": {**jump, "parent_id": "inner"},
+        "out": text(),
+        "rescue": text(),
+    }
+    nodes = plan_of(canvas(components)).nodes
+    assert (nodes["inner"].exits, nodes["outer"].exits) == (("rescue",), ("rescue",))  # pyright: ignore[reportArgumentType]
+    assert nodes["outer"].chooses  # pyright: ignore[reportArgumentType]
+
+
+def test_an_edge_into_a_body_is_refused() -> None:
+    loop = {"lp": node("Loop", {}, []), "li": node("LoopItem", {}, ["a"], parent_id="lp"), "a": text(parent_id="lp")}
+    (diagnostic,) = found(canvas({"first": text(["lp", "a"]), **loop}), "region-invalid")
+    assert (diagnostic.node, "'a'" in diagnostic.message) == ("first", True)
+
+
+def test_an_item_that_leads_nowhere_is_refused() -> None:
+    loop = {"lp": node("Loop", {}, []), "li": node("LoopItem", {}, [], parent_id="lp"), "a": text(parent_id="lp")}
+    (diagnostic,) = found(canvas(loop), "region-invalid")
+    assert "leads to no node" in diagnostic.message
 
 
 def test_a_region_without_body_is_invalid() -> None:

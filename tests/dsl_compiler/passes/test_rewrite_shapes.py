@@ -38,4 +38,5 @@ def test_a_simplified_loop() -> None:
     draft = _run_passes(Draft(canvas(components), "", CATALOG), Reporter())
     params = draft.nodes["l"].params
     assert params.maximum_loop_count == 10
-    assert params.loop_termination_condition == [{"variable": "env.attempts", "operator": "≥", "value": "3"}]
+    (condition,) = params.loop_termination_condition
+    assert (str(condition.variable), condition.operator, condition.value) == ("env.attempts", "≥", "3")

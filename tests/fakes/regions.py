@@ -1,0 +1,93 @@
+"""Canvases with Loops, Iterations and forms, and playing them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dsl_compiler import compile_canvas
+from ragflow_lg.runner import Run, Runner
+from ragflow_lg.services import Services
+from tests.fakes.canvas import CATALOG, canvas, node, text
+from tests.fakes.services import fake_services
+
+
+def loop(
+    body: dict[str, Any], *, count: int = 3, variables: dict[str, Any] | None = None, **params: Any
+) -> dict[str, Any]:
+    """Give a Loop ``lp`` whose item leads to the first node of its body, and its body."""
+    rows = [
+        {"variable": name, "input_mode": "constant", "type": "string", "value": value}
+        for name, value in (variables or {}).items()
+    ]
+    inside = {name: {"parent_id": "lp", **component} for name, component in body.items()}
+    return {
+        "lp": node("Loop", {"loop_variables": rows, "maximum_loop_count": count, **params}, ["out"]),
+        "li": node("LoopItem", {}, [next(iter(body))], parent_id="lp"),
+        **inside,
+    }
+
+
+def iteration(
+    body: dict[str, Any], outputs: dict[str, str], *, items: str = "begin@items", **params: Any
+) -> dict[str, Any]:
+    """Give an Iteration ``it`` over the field ``items`` of Begin, and its body."""
+    declared = {name: {"ref": reference, "type": "Array<string>"} for name, reference in outputs.items()}
+    inside = {name: {"parent_id": "it", **component} for name, component in body.items()}
+    return {
+        "it": node("Iteration", {"items_ref": items, "outputs": declared, **params}, ["out"]),
+        "ii": node("IterationItem", {}, [next(iter(body))], parent_id="it"),
+        **inside,
+    }
+
+
+def assign(target: str, value: str, operator: str = "overwrite", downstream: Any = ()) -> dict[str, Any]:
+    """Give a VariableAssigner with one change."""
+    change = {"variable": target, "operator": operator, "parameter": value}
+    return node("VariableAssigner", {"variables": [change]}, downstream)
+
+
+def form(*names: str, tips: str = "", downstream: Any = (), **fields: Any) -> dict[str, Any]:
+    """Give a UserFillUp with text fields, or fields as given."""
+    declared = {name: {"name": name, "type": "line", "optional": False} for name in names} | fields
+    return node("UserFillUp", {"enable_tips": bool(tips), "tips": tips, "inputs": declared}, downstream)
+
+
+def out(content: str) -> dict[str, Any]:
+    """Give the Message ``out``."""
+    return {"out": node("Message", {"content": [content]})}
+
+
+def runner_of(
+    components: dict[str, Any], *, services: Services | None = None, first: Any = None, **more: Any
+) -> Runner:
+    """Compile a canvas; ``more`` goes to the runner, ``variables`` into the document."""
+    document = canvas(components, first, **{k: more.pop(k) for k in ("variables",) if k in more})
+    return Runner(compile_canvas(document, CATALOG), services or fake_services(), **more)
+
+
+async def played(run: Run) -> tuple[str, list[str]]:
+    """Play a run; give its answer and its node events, ``+id`` and ``-id``, ``?`` for a pause."""
+    events: list[str] = []
+    marks = {"node_started": "+", "node_finished": "-"}
+    async for event in run:
+        if event.event in marks:
+            events.append(marks[event.event] + event.component_id)  # type: ignore[union-attr]
+        elif event.event == "user_inputs":
+            events.append("?" + ",".join(event.data()["inputs"]))
+    return run.answer, events
+
+
+async def answer_of(components: dict[str, Any], query: str = "q", inputs: Any = None, **more: Any) -> Any:
+    """Play one turn and give its answer, read as JSON where it is some."""
+    request: Any = {"query": query, "inputs": {"items": {"value": inputs}} if inputs is not None else {}}
+    run = runner_of(components, **more).start("s", request)
+    answer, _ = await played(run)
+    assert run.status == "succeeded", run.error
+    try:
+        return json.loads(answer)
+    except ValueError:
+        return answer
+
+
+__all__ = ["answer_of", "assign", "form", "iteration", "loop", "node", "out", "played", "runner_of", "text"]

@@ -1,0 +1,139 @@
+from typing import Any
+
+import pytest
+
+from tests.fakes.canvas import canvas as document
+from tests.fakes.canvas import found, switch
+from tests.fakes.regions import answer_of, assign, iteration, node, out, played, runner_of, text
+
+ROW = {"row": text(script="{ii@index}:{ii@item}")}
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [([], []), (["a"], ["0:a"]), (["a", None, 3, {"k": [1]}], ["0:a", "1:", "2:3", '3:{"k": [1]}'])],
+)
+@pytest.mark.parametrize("at_once", [0, 1, 3])
+async def test_one_entry_per_item_in_order(items: list[Any], expected: list[str], at_once: int) -> None:
+    components = {**iteration(ROW, {"rows": "row@result"}, max_concurrency=at_once), **out("{it@rows}")}
+    assert await answer_of(components, inputs=items) == expected
+
+
+@pytest.mark.parametrize("value", ["text", 5, {"a": 1}, None])
+async def test_what_is_no_list_is_an_error_of_the_node(value: Any) -> None:
+    components = {**iteration(ROW, {"rows": "row@result"}), **out("{it@rows}")}
+    run = runner_of(components).start("s", {"inputs": {"items": {"value": value}}})
+    _, events = await played(run)
+    assert events[-2:] == ["+it", "-it"]
+    assert (run.status, run.failed_node) == ("failed", "it")
+    assert "must be an array" in (run.error or "")
+
+
+async def test_a_node_that_a_round_skips_gives_an_empty_text() -> None:
+    body = {
+        "sw": switch(["yes"], ["no"], reference="ii@item"),
+        "yes": text(script="Y{ii@item}"),
+        "no": text(script="N"),
+    }
+    components = {**iteration(body, {"yes": "yes@result", "no": "no@result"}), **out('{"y": {it@yes}, "n": {it@no}}')}
+    given = await answer_of(components, inputs=["a", "", "b"])
+    assert given == {"y": ["Ya", "", "Yb"], "n": ["", "N", ""]}
+
+
+@pytest.mark.parametrize("at_once", [0, 2])
+async def test_branches_of_different_length_all_end_before_the_next_round(at_once: int) -> None:
+    body = {
+        "a": text(["b", "c"], "{ii@item}"),
+        "b": text(["d"], "{a@result}b"),
+        "c": text(["c2"], "{a@result}c"),
+        "c2": text(["d"], "{c@result}c"),
+        "d": text(["e", "f"], "{b@result}{c2@result}"),
+        "e": text([], "{d@result}e"),
+        "f": text(["g"], "{d@result}f"),
+        "g": text([], "{f@result}g"),
+    }
+    outputs = {"e": "e@result", "g": "g@result"}
+    components = {**iteration(body, outputs, max_concurrency=at_once), **out('{"e": {it@e}, "g": {it@g}}')}
+    given = await answer_of(components, inputs=["1", "2"])
+    assert given == {"e": ["1b1cce", "2b2cce"], "g": ["1b1ccfg", "2b2ccfg"]}
+
+
+async def test_a_body_that_changes_the_list_does_not_change_the_rounds() -> None:
+    body = {"grow": assign("env.l", "ii@item", "append"), "row": text(script="{ii@item}")}
+    body["grow"]["downstream"] = ["row"]
+    components = {**iteration(body, {"rows": "row@result"}, items="env.l"), **out("{it@rows} {env.l}")}
+    variables = {"l": {"name": "l", "type": "array<string>", "value": ["a", "b"]}}
+    assert await answer_of(components, variables=variables) == '["a", "b"] ["a", "b", "a", "b"]'
+
+
+async def test_aliases_mean_the_nearest_iteration_also_from_a_loop_in_it() -> None:
+    inner_loop = {
+        "lp": node("Loop", {"maximum_loop_count": 1}, [], parent_id="it"),
+        "li": node("LoopItem", {}, ["t"], parent_id="lp"),
+        "t": text(script="{item}/{index}/{result}", parent_id="lp"),
+    }
+    components = {**iteration(inner_loop, {"rows": "t@result"}), **out("{it@rows}")}
+    components["ii"]["downstream"] = ["lp"]
+    assert await answer_of(components, inputs=["a", "b"]) == ["a/0/a", "b/1/b"]
+
+
+async def test_an_iteration_without_an_item_node_starts_at_its_first_nodes() -> None:
+    components = {
+        **iteration({"a": text(["j"], "{item}"), "j": text([], "{a@result}{b@result}")}, {"r": "j@result"}),
+        **out("{it@r}"),
+    }
+    del components["ii"]
+    components["b"] = text(["j"], "{index}", parent_id="it")
+    assert await answer_of(components, inputs=["x", "y"]) == ["x0", "y1"]
+
+
+async def test_nested_four_deep_every_entry_begins_anew() -> None:
+    components: dict[str, Any] = {}
+    parent: dict[str, Any] = {}
+    for depth in range(4):
+        ref = "begin@items" if depth == 0 else f"i{depth - 1}@item"
+        inner = f"it{depth + 1}@rows" if depth < 3 else "leaf@result"
+        outputs = {"rows": {"ref": inner, "type": "Array"}}
+        components[f"it{depth}"] = node(
+            "Iteration", {"items_ref": ref, "outputs": outputs}, ["out"] if not depth else [], **parent
+        )
+        target = f"it{depth + 1}" if depth < 3 else "leaf"
+        components[f"i{depth}"] = node("IterationItem", {}, [target], parent_id=f"it{depth}")
+        parent = {"parent_id": f"it{depth}"}
+    components["leaf"] = text(script="<{i3@item}>", **parent)
+    components |= out("{it0@rows}")
+    items = [[[["a", "b"], ["c"]], []], [[["d"]]]]
+    assert await answer_of(components, inputs=items) == [[[["<a>", "<b>"], ["<c>"]], []], [[["<d>"]]]]
+
+
+async def test_a_body_that_fails_stops_the_turn_and_one_with_a_default_goes_on() -> None:
+    bad = {"bad": node("ListOperations", {"query": "ii@item", "operations": "head", "n": 1})}
+    run = runner_of({**iteration(bad, {"r": "bad@result"}), **out("x")}).start(
+        "s", {"inputs": {"items": {"value": ["a"]}}}
+    )
+    _, events = await played(run)
+    assert (run.status, run.failed_node) == ("failed", "bad")
+    assert "-it" not in events
+    bad["bad"]["obj"]["params"] |= {"exception_method": "comment", "exception_default_value": "none"}
+    assert await answer_of({**iteration(bad, {"r": "bad@result"}), **out("{it@r}")}, inputs=["a", "b"]) == [
+        "none",
+        "none",
+    ]
+
+
+async def test_an_error_of_one_of_several_rounds_at_once_stops_the_turn() -> None:
+    bad = {"bad": node("ListOperations", {"query": "ii@item", "operations": "head", "n": 1})}
+    components = {**iteration(bad, {"r": "bad@result"}, max_concurrency=2), **out("x")}
+    run = runner_of(components).start("s", {"inputs": {"items": {"value": [[1], "a", [2]]}}})
+    await played(run)
+    assert (run.status, run.failed_node) == ("failed", "bad")
+
+
+def test_rounds_at_once_are_refused_where_the_body_pauses_or_writes_what_they_share() -> None:
+    body = {
+        "a": text(["w"]),
+        "w": assign("env.x", "a@result", downstream=["u"]),
+        "u": node("UserFillUp", {"inputs": {}}),
+    }
+    told = found(document({**iteration(body, {}, max_concurrency=2), **out("x")}), "region-parallel")
+    assert [d.node for d in told] == ["w", "u"]

@@ -1,0 +1,140 @@
+from typing import Any
+
+import pytest
+
+from tests.fakes.canvas import canvas, found
+from tests.fakes.regions import answer_of, assign, form, loop, node, out, played, runner_of, text
+
+COUNT = {"inc": assign("lp@n", "", "+=")}
+COUNT["inc"]["obj"]["params"]["variables"][0]["parameter"] = 1
+
+
+def counting(*conditions: dict[str, Any], count: int = 9, logical: str = "and") -> dict[str, Any]:
+    rows = [{"variable": "n", "input_mode": "constant", "type": "number", "value": 0}]
+    params = {"loop_termination_condition": list(conditions), "logical_operator": logical, "loop_variables": rows}
+    return {**loop(COUNT, count=count, **params), **out("{lp@n}")}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "logical", "count", "expected"),
+    [
+        ([], "and", 0, 0),
+        ([], "and", 4, 4),
+        ([], "or", 4, 4),
+        ([{"variable": "lp@n", "operator": "≥", "value": 3}], "and", 9, 3),
+        ([{"variable": "n", "operator": "≥", "value": "3"}], "and", 9, 3),
+        ([{"variable": "{n}", "operator": "=", "value": "env.stop", "input_mode": "variable"}], "and", 9, 5),
+        (
+            [{"variable": "lp@n", "operator": ">", "value": 2}, {"variable": "lp@n", "operator": "<", "value": 2}],
+            "and",
+            9,
+            9,
+        ),
+        (
+            [{"variable": "lp@n", "operator": ">", "value": 2}, {"variable": "lp@n", "operator": "<", "value": 1}],
+            "or",
+            9,
+            0,
+        ),
+        ([{"variable": "lp@n", "operator": "≥", "value": 0}], "and", 9, 0),
+    ],
+)
+async def test_while_semantics(conditions: list[Any], logical: str, count: int, expected: int) -> None:
+    variables = {"stop": {"name": "stop", "type": "number", "value": 5}}
+    components = counting(*conditions, count=count, logical=logical)
+    assert await answer_of(components, variables=variables) == expected
+
+
+async def test_ten_thousand_rounds_meet_no_limit() -> None:
+    assert await answer_of(counting(count=10_000)) == 10_000
+
+
+async def test_variables_begin_as_written_as_read_or_empty() -> None:
+    rows = [
+        {"variable": "a", "input_mode": "constant", "type": "object", "value": {"k": 1}},
+        {"variable": "b", "input_mode": "variable", "type": "string", "value": "sys.query"},
+        {"variable": "c", "input_mode": "", "type": "number", "value": None},
+        {"variable": "", "input_mode": "", "type": "", "value": ""},
+    ]
+    components = {**loop({"x": text()}, count=1, loop_variables=rows), **out("[{lp@a}, {lp@b}, {lp@c}]")}
+    assert await answer_of(components, query="7") == [{"k": 1}, 7, 0]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"variable": "a", "input_mode": "constant", "type": "number", "value": None},
+        {"variable": "a", "input_mode": "constant", "type": "", "value": 1},
+        {"variable": "a", "input_mode": "variable", "type": "string", "value": "no reference"},
+    ],
+)
+async def test_an_incomplete_variable_is_an_error_of_the_node(row: dict[str, Any]) -> None:
+    run = runner_of({**loop({"x": text()}, loop_variables=[row]), **out("x")}).start("s", {"query": "q"})
+    await played(run)
+    assert (run.status, run.failed_node, run.error) == ("failed", "lp", "Loop Variable is not complete.")
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        ({"variable": "lp@n", "operator": "resembles", "value": 1}, "no operator"),
+        ({"variable": "", "operator": "=", "value": 1}, "not complete"),
+        ({"variable": "lp@n", "operator": "=", "value": 1, "input_mode": "guess"}, "neither constant nor variable"),
+    ],
+)
+def test_conditions_that_cannot_be_tested_are_refused(condition: dict[str, Any], reason: str) -> None:
+    (diagnostic,) = found(canvas(counting(condition)), "params-invalid")
+    assert reason in diagnostic.message
+
+
+def test_a_loop_that_never_runs_and_a_row_without_a_name_are_warned_about() -> None:
+    components = {**loop({"x": text()}, count=0, loop_variables=[{"variable": ""}]), **out("x")}
+    assert len([d for d in found(canvas(components), "params-unknown") if d.severity == "warning"]) == 2
+
+
+async def test_a_condition_that_cannot_be_read_is_an_error_of_the_loop() -> None:
+    components = counting({"variable": "nobody@x", "operator": "=", "value": 1})
+    components["lp"]["obj"]["params"] |= {"exception_method": "goto", "exception_goto": ["rescue"]}
+    components["rescue"] = node("Message", {"content": ["rescued"]})
+    assert await answer_of(components) == "rescued"
+
+
+async def test_a_jump_out_of_the_body_leaves_the_loop_and_skips_what_is_behind_it() -> None:
+    bad = {"exception_method": "goto", "exception_goto": ["rescue"], "query": "sys.query", "operations": "head", "n": 1}
+    components = {
+        **loop({"bad": node("ListOperations", bad)}),
+        **out("behind"),
+        "rescue": node("Message", {"content": ["rescued {lp@x}"]}),
+    }
+    answer, events = await played(runner_of(components).start("s", {"query": "q"}))
+    assert answer == "rescued "
+    assert events[-4:] == ["-bad", "-lp", "+rescue", "-rescue"]
+
+
+async def test_a_pause_in_a_loop_in_an_iteration_keeps_every_counter() -> None:
+    body = {
+        "ask": form("w", tips="{ii@item}{lp@seen}", downstream=["set"]),
+        "set": text(["keep"], "{lp@seen}{ask@w}"),
+        "keep": assign("lp@seen", "set@result"),
+    }
+    gathered = {"r": {"ref": "lp@seen", "type": "x"}}
+    components: dict[str, Any] = {
+        "it": node("Iteration", {"items_ref": "begin@items", "outputs": gathered}, ["out"]),
+        "ii": node("IterationItem", {}, ["lp"], parent_id="it"),
+        **loop(body, count=2, variables={"seen": ""}),
+        **out("{it@r}"),
+    }
+    components["lp"] |= {"parent_id": "it", "downstream": []}
+    play = runner_of(components)
+    run = play.start("s", {"inputs": {"items": {"value": ["x", "y"]}}})
+    tips: list[str] = []
+    for word in ("a", "b", "c", "d"):
+        await played(run)
+        assert run.status == "waiting"
+        (pause,) = await play.pauses("s")
+        tips.append(pause.tips)
+        run = play.start("s", {"query": "", "inputs": {"w": {"value": word}}})
+    answer, events = await played(run)
+    assert tips == ["x", "xa", "y", "yc"]
+    assert answer == '["ab", "cd"]'
+    assert events[0] == "+ask"

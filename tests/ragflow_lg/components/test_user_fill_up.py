@@ -1,0 +1,138 @@
+from typing import Any
+
+import pytest
+
+from ragflow_lg.errors import AnswerError, ConflictError
+from tests.fakes.canvas import switch
+from tests.fakes.regions import form, node, out, played, runner_of, text
+
+ONE = {"ask": form("colour", tips="For {sys.query}", downstream=["out"]), **out("{ask@colour}/{ask@tips}/{sys.query}")}
+SIZED = {
+    "ask": form(size={"name": "Size", "type": "integer"}, note={"type": "line", "optional": True}, downstream=["out"])
+}
+SIZED |= out("{ask@size}{ask@note}")
+
+
+async def test_it_asks_and_takes_the_answer() -> None:
+    play = runner_of(ONE)
+    _, events = await played(play.start("s", {"query": "a shirt"}))
+    assert events == ["+begin", "-begin", "?colour"]
+    (pause,) = await play.pauses("s")
+    assert (pause.node, pause.tips) == ("ask", "For a shirt")
+    answer, events = await played(play.resume("s", {"colour": "red"}))
+    assert answer == "red/For a shirt/a shirt"
+    assert events == ["+ask", "-ask", "+out", "-out"]
+    assert await play.pauses("s") == []
+
+
+@pytest.mark.parametrize("empty", ["", {"value": ""}])
+async def test_an_empty_answer_is_an_answer(empty: Any) -> None:
+    play = runner_of(ONE)
+    await played(play.start("s", {"query": "q"}))
+    answer, _ = await played(play.resume("s", {"colour": empty}))
+    assert answer == "/For q/q"
+
+
+async def test_a_text_answers_the_only_field() -> None:
+    play = runner_of(ONE)
+    await played(play.start("s", {"query": "q"}))
+    answer, _ = await played(play.start("s", {"query": "blue"}))
+    assert answer == "blue/For blue/blue"
+
+
+async def test_a_turn_that_answers_nothing_is_asked_again() -> None:
+    play = runner_of(SIZED)
+    await played(play.start("s", {"query": "q"}))
+    run = play.start("s", {"query": "hello?"})
+    assert (await played(run))[1] == ["?size,note"]
+    assert run.status == "waiting"
+    assert (await play.state("s"))["history"] == [["user", "q"]]
+
+
+@pytest.mark.parametrize(("answer", "field"), [({"size": "large"}, "Size"), ({"note": "x"}, "Size"), ({}, "Size")])
+async def test_a_wrong_answer_leaves_the_form_open_and_names_the_field(answer: dict[str, Any], field: str) -> None:
+    play = runner_of(SIZED)
+    await played(play.start("s", {"query": "q"}))
+    before = await play.pauses("s")
+    with pytest.raises(AnswerError, match=field) as caught:
+        await played(play.resume("s", answer))
+    assert list(caught.value.problems) == ["size"]
+    assert await play.pauses("s") == before
+    assert (await played(play.resume("s", {"size": 3})))[0] == "3"
+
+
+async def test_answers_that_nobody_waits_for_are_a_conflict() -> None:
+    play = runner_of(ONE)
+    with pytest.raises(ConflictError, match="does not wait"):
+        await played(play.resume("s", {"colour": "red"}))
+    await played(play.start("s", {"query": "q"}))
+    with pytest.raises(ConflictError, match="does not wait for 0000"):
+        await played(play.resume("s", {"0" * 32: {"colour": "red"}}))
+    with pytest.raises(ConflictError, match="resume it"):
+        await played(play.go_on("s"))
+    await played(play.resume("s", {"colour": "red"}))
+    with pytest.raises(ConflictError, match="does not wait"):
+        await played(play.resume("s", {"colour": "red"}))
+    with pytest.raises(ConflictError, match="nothing left"):
+        await played(play.go_on("s"))
+
+
+async def test_several_forms_together_one_by_one_and_by_id() -> None:
+    components = {
+        "l": form("left", downstream=["out"]),
+        "r": form("right", downstream=["out"]),
+        **out("{l@left}+{r@right}"),
+    }
+    play = runner_of(components, first=["l", "r"])
+    for session in ("together", "apart", "ids"):
+        _, events = await played(play.start(session, {"query": "q"}))
+        assert events[-1] == "?left,right"
+    assert (await played(play.resume("together", {"left": "L", "right": "R"})))[0] == "L+R"
+    answer, events = await played(play.resume("apart", {"right": "R"}))
+    assert (answer, events) == ("", ["+r", "-r", "?left"])
+    assert (await played(play.resume("apart", {"left": "L"})))[0] == "L+R"
+    by_node = {pause.node: pause.id for pause in await play.pauses("ids")}
+    assert (await played(play.resume("ids", {by_node["l"]: {"left": "L"}})))[1] == ["+l", "-l", "?right"]
+    assert [pause.id for pause in await play.pauses("ids")] == [by_node["r"]]
+    assert (await played(play.resume("ids", {by_node["r"]: {"right": "R"}})))[0] == "L+R"
+
+
+async def test_nothing_to_ask_for_is_no_pause() -> None:
+    scan = {"scan": {"type": "file", "optional": True}}
+    for fields in ({}, scan):
+        components = {"ask": form(tips="FYI {sys.query}", downstream=["out"], **fields), **out("{ask@tips}")}
+        assert (await played(runner_of(components).start("s", {"query": "q"})))[0] == "FYI q"
+
+
+async def test_lists_in_tips_are_joined_and_a_reference_that_leads_nowhere_is_an_error() -> None:
+    components = {
+        "cut": node("StringTransform", {"method": "split", "split_ref": "sys.query", "delimiters": [" "]}, ["ask"])
+    }
+    components |= {"ask": form("x", tips="of {cut@result}", downstream=["out"]), **out("x")}
+    play = runner_of(components)
+    await played(play.start("s", {"query": "a b"}))
+    assert (await play.pauses("s"))[0].tips == "of a,b"
+    run = runner_of({"ask": form("x", tips="{nobody@x}", downstream=["out"]), **out("x")}).start("s", {"query": "q"})
+    await played(run)
+    assert (run.status, run.failed_node) == ("failed", "ask")
+
+
+async def test_a_form_in_a_cycle_asks_each_time() -> None:
+    components = {
+        "ask": form("code", downstream=["sw"]),
+        "sw": switch(["out"], ["ask"], "=", "ask@code"),
+        **out("open"),
+    }
+    components["sw"]["obj"]["params"]["conditions"][0]["items"][0]["value"] = "42"
+    play = runner_of(components)
+    await played(play.start("s", {"query": "q"}))
+    assert (await played(play.resume("s", {"code": "7"})))[1][-1] == "?code"
+    assert (await played(play.resume("s", {"code": "42"})))[0] == "open"
+
+
+async def test_the_go_ports_fillup_has_no_tips() -> None:
+    components = {"ask": node("Fillup", {"inputs": {"x": "any"}}, ["out"]), **out("{ask@x}"), "t": text()}
+    play = runner_of(components)
+    await played(play.start("s", {"query": "q"}))
+    (pause,) = await play.pauses("s")
+    assert (pause.tips, dict(pause.inputs)) == ("", {"x": {"name": "x", "type": "line", "value": None}})

@@ -1,0 +1,8 @@
+from server.cli.fork import __all__ as names
+
+
+def test_its_command_is_a_subcommand() -> None:
+    from server.cli.app import COMMANDS
+
+    own = [command.__name__ for command in COMMANDS.values() if command.__module__ == "server.cli.fork"]
+    assert own == list(names)

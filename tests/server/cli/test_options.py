@@ -1,0 +1,5 @@
+from server.cli.options import Events
+
+
+def test_events_are_named_as_they_are_typed() -> None:
+    assert [str(kind) for kind in Events] == ["json", "pretty"]

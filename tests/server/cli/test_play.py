@@ -1,0 +1,128 @@
+"""The commands that run sessions, as a user has them: each call is a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.canvas import canvas, node
+from tests.fakes.regions import assign, form, loop, out, text
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Any:
+    body = {
+        "ask": form("w", tips="word?", downstream=["t"]),
+        "t": text(["k"], "{lp@seen}{ask@w}"),
+        "k": assign("lp@seen", "t@result"),
+    }
+    document = canvas({**loop(body, count=2, variables={"seen": ""}), **out("got {lp@seen}")})
+    (tmp_path / "words.json").write_text(json.dumps(document))
+
+    def call(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.run(
+            [sys.executable, "-m", "server", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=60,
+            **more,
+        )
+
+    return call
+
+
+def test_a_session_from_its_first_question_to_its_fork(cli: Any) -> None:
+    asked = cli("run", "words.json", "go", "--session", "anna", "--events", "pretty")
+    assert asked.returncode == 0
+    assert "word?" in asked.stderr
+    assert "w: w, line" in asked.stderr
+    assert "ragflow-lg resume anna" in asked.stderr
+    wrong = cli("resume", "anna", "--events", "json")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "'w' is required" in wrong.stderr
+    assert cli("resume", "anna", "--input", "w=x").returncode == 0
+    assert cli("fork", "anna", "--as", "ben").stdout == "ben\n"
+    assert cli("resume", "anna", "--input", "w=y", "--events", "pretty").stdout == "got xy\n"
+    assert cli("resume", "ben", "--input", "w=z", "--events", "pretty").stdout == "got xz\n"
+    listed = cli("sessions").stdout.splitlines()
+    assert [(line.split()[0], line.split()[1]) for line in listed] == [("ben", "succeeded"), ("anna", "succeeded")]
+    again = cli(
+        "rerun", "anna", "--from", "t", "--round", "1", "--set", 'ask@w="Q"', "--as", "carl", "--events", "pretty"
+    )
+    assert again.stdout == "got xQ\n", again.stderr
+    history = cli("history", "anna").stdout
+    assert "next: out" in history
+    assert "in lp round 1  next: ask" in history
+    assert cli("sessions", "--delete", "ben").returncode == 0
+    assert "ben" not in cli("sessions").stdout
+    assert cli("sessions", "--delete-older-than", "0").returncode == 0
+    assert cli("sessions").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("resume", "nobody", "--input", "a=1"), "no session 'nobody'"),
+        (("continue", "nobody"), "no session 'nobody'"),
+        (("history", "nobody"), "no session 'nobody'"),
+        (("fork", "nobody"), "no session 'nobody'"),
+        (("rerun", "nobody", "--from", "x", "--set", "oops"), "NAME=VALUE"),
+        (("run", "words.json", "q", "--session", "s", "--checkpoint", "ftp://x"), "no session store"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_exit_code_2(cli: Any, arguments: tuple[str, ...], reason: str) -> None:
+    done = cli(*arguments)
+    assert done.returncode == 2
+    assert reason in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_cancel_and_doctor(cli: Any) -> None:
+    assert cli("cancel", "nobody").returncode == 0
+    well = cli("doctor")
+    assert (well.returncode, "is a session store" in well.stdout) == (0, True)
+    ill = cli("doctor", "--checkpoint", "redis://127.0.0.1:1")
+    assert (ill.returncode, "Start the server" in ill.stdout) == (1, True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_sigterm_stops_where_the_turn_can_go_on(tmp_path: Path) -> None:
+    slow = node(
+        "Invoke",
+        {"url": "http://127.0.0.1:9/", "method": "get", "timeout": 2, "max_retries": 3, "delay_after_error": 1},
+    )
+    slow["obj"]["params"] |= {"exception_method": "comment", "exception_default_value": "none"}
+    slow["downstream"] = ["out"]
+    (tmp_path / "c.json").write_text(json.dumps(canvas({"call": slow, **out("after {call@result}")})))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "RAGFLOW_LG_HTTP__ALLOW": '["127.0.0.1"]'}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "server", "run", "c.json", "q", "--session", "s", "--events", "json"],
+        cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    for line in process.stdout:
+        if '"component_id": "call"' in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "ragflow-lg continue s" in errors
+    time.sleep(0.1)
+    done = subprocess.run(
+        [sys.executable, "-m", "server", "continue", "s", "--events", "pretty"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stdout == "after none\n", done.stderr
