@@ -18,7 +18,7 @@ class MemoryBlobs:
     def __init__(self) -> None:
         self._threads: dict[str, dict[str, bytes]] = {}
 
-    async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
+    async def put(self, thread: str, blobs: Mapping[str, bytes], *, now: bool = False) -> None:
         """Store texts."""
         self._threads.setdefault(thread, {}).update(blobs)
 

@@ -91,10 +91,12 @@ class RedisBlobs:
         self._prefix = prefix
         self._ttl_s = ttl_s
 
-    async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
-        """Store texts."""
-        await self._client.hset(self._key(thread), mapping=dict(blobs))
-        await self._client.expire(self._key(thread), self._ttl_s)
+    async def put(self, thread: str, blobs: Mapping[str, bytes], *, now: bool = False) -> None:
+        """Store texts, at once in any case."""
+        pipeline = self._client.pipeline(transaction=False)
+        pipeline.hset(self._key(thread), mapping=dict(blobs))
+        pipeline.expire(self._key(thread), self._ttl_s)
+        await pipeline.execute()
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
         """Give the texts that are there."""

@@ -40,8 +40,8 @@ PAGE = 64
 class Blobs(Protocol):
     """Texts by hash, for each thread its own."""
 
-    async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
-        """Store texts; those that are there stay."""
+    async def put(self, thread: str, blobs: Mapping[str, bytes], *, now: bool = False) -> None:
+        """Store texts; those that are there stay. Without ``now`` the saver's next write may take them along."""
         ...
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
@@ -122,8 +122,8 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         packed: Any = {**own, "more": self._codec.encode(more, thread, blobs)} if more else own
         stored: Any = {**checkpoint, "channel_values": values}
         try:
-            await self._put_blobs(thread, blobs)
             with self._fence(thread):
+                await self._put_blobs(thread, blobs)
                 return await self.inner.aput(config, stored, packed, new_versions)
         except self._errors as error:
             await self._give_up()
@@ -145,8 +145,8 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
             for channel, value in writes
         ]
         try:
-            await self._put_blobs(thread, blobs)
             with self._fence(thread):
+                await self._put_blobs(thread, blobs)
                 await self.inner.aput_writes(config, packed, task_id, task_path)
         except self._errors as error:
             await self._give_up()
@@ -216,6 +216,42 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
             raise self._failed("deleted", error) from error
         self._codec.forget(thread_id)
 
+    def steps(self, thread: str) -> SavedSteps:
+        """Give where the steps of a thread's nodes are kept."""
+        return SavedSteps(self, thread)
+
+    async def put_step(self, thread: str, key: str, value: Any) -> None:
+        """Store the result of a step within a node; it is stored when this returns.
+
+        Raises:
+            ConflictError: if another runner holds the session.
+            CheckpointError: if the store fails.
+        """
+        blobs: dict[str, bytes] = {}
+        text = self._codec.encode([value], thread, blobs)
+        try:
+            with self._fence(thread):
+                await self._blobs.put(thread, {**blobs, key: text.encode()}, now=True)
+        except self._errors as error:
+            await self._give_up()
+            raise self._failed("written", error) from error
+        self._codec.stored(thread, blobs)
+
+    async def find_step(self, thread: str, key: str) -> tuple[bool, Any]:
+        """Give whether a step has a stored result, and the result.
+
+        Raises:
+            CheckpointError: if the store fails.
+        """
+        try:
+            found = await self._blobs.find(thread, [key])
+            if key not in found:
+                return False, None
+            (value,) = await self._decode("", found[key].decode(), thread)
+        except self._errors as error:
+            raise self._failed("read", error) from error
+        return True, value
+
     # Values
 
     async def _put_blobs(self, thread: str, blobs: dict[str, bytes]) -> None:
@@ -266,6 +302,22 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         if FENCED in str(error):
             return ConflictError("Another runner holds this session.")
         return CheckpointError(f"The session cannot be {what}: {error}")
+
+
+class SavedSteps:
+    """Steps of one thread."""
+
+    def __init__(self, saver: CanvasSaver, thread: str) -> None:
+        self._saver = saver
+        self._thread = thread
+
+    async def put(self, key: str, value: Any) -> None:
+        """Store a result."""
+        await self._saver.put_step(self._thread, key, value)
+
+    async def find(self, key: str) -> tuple[bool, Any]:
+        """Give whether there is a result, and the result."""
+        return await self._saver.find_step(self._thread, key)
 
 
 def _pack_interrupts(value: Any) -> dict[str, Any]:

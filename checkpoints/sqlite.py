@@ -47,10 +47,12 @@ class SqliteBlobs:
     def __init__(self, connection: aiosqlite.Connection) -> None:
         self._connection = connection
 
-    async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
-        """Store texts. The saver's next write commits them along with what refers to them."""
+    async def put(self, thread: str, blobs: Mapping[str, bytes], *, now: bool = False) -> None:
+        """Store texts. Without ``now`` the saver's next write commits them along with what refers to them."""
         rows = [(thread, digest, text) for digest, text in blobs.items()]
         await self._connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", rows)
+        if now:
+            await self._connection.commit()
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
         """Give the texts that are there."""
@@ -112,7 +114,7 @@ async def sqlite_saver(connection: aiosqlite.Connection, held: Mapping[str, int]
         await saver.setup()
         await connection.execute("SELECT thread_id, checkpoint_ns, checkpoint_id, checkpoint FROM checkpoints LIMIT 0")
         await connection.create_function("held_token", 1, token_of)  # pyright: ignore[reportUnknownMemberType]
-        for table in ("checkpoints", "writes"):
+        for table in ("checkpoints", "writes", "blobs"):
             await connection.executescript(_FENCE.format(table=table, message=FENCED))
     except sqlite3.Error as error:
         raise CheckpointError(f"The file is no session store: {error}.") from error

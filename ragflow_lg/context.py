@@ -7,8 +7,10 @@ A `RunContext` is all that a component sees.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
@@ -19,13 +21,14 @@ from ragflow_lg.ids import NodeId
 from ragflow_lg.refs import Reference, Template
 from ragflow_lg.spec import Shown
 from ragflow_lg.state import TurnRequest, look_up, merge_outputs, output_patch
-from ragflow_lg.values import JsonValue, join_texts, to_text, write_path
+from ragflow_lg.values import JsonValue, join_texts, to_json, to_text, write_path
 
 if TYPE_CHECKING:
     from ragflow_lg.plan import Plan, PlanNode
     from ragflow_lg.services import Services
+    from ragflow_lg.sessions import Steps
 
-__all__ = ["EventSink", "Round", "RunContext", "TurnContext"]
+__all__ = ["EventSink", "Round", "RunContext", "TurnContext", "step_key"]
 
 T = TypeVar("T")
 
@@ -98,6 +101,8 @@ class TurnContext:
 
     services: Services
     sink: EventSink | None = None
+    steps: Steps | None = None
+    """Where results of steps are kept, if the session is."""
     is_cancelled: bool = False
     scopes: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
     """Time limits of the nodes that run now."""
@@ -141,6 +146,12 @@ class Round:
         return self.items[self.index] if self.items is not None and self.index < len(self.items) else None
 
 
+def step_key(task: str, position: str, name: str, arguments: JsonValue) -> str:
+    """Give the key of a step: 32 hexadecimal digits."""
+    text = json.dumps([task, position, name, arguments], sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
 class RunContext:
     """What a component sees of the run: its node, values, services, and ways to speak.
 
@@ -162,6 +173,8 @@ class RunContext:
         "request",
         "round",
         "scope",
+        "steps",
+        "task",
         "visits",
         "write",
     )
@@ -175,6 +188,7 @@ class RunContext:
         *,
         request: TurnRequest | None = None,
         round: Round | None = None,
+        task: str = "",
         write: Callable[[EngineEvent], None] | None = None,
     ) -> None:
         self.plan = plan
@@ -185,6 +199,10 @@ class RunContext:
         """What the turn was started with, or the answer to a form; for nodes that take one."""
         self.round = round or Round(0)
         """The round that begins; for the two components of a region only."""
+        self.task = task
+        """Names this visit among all of the session; the same when a run goes on behind a crash."""
+        self.steps = 0
+        """How many steps this visit has taken."""
         self.write = write
         self.scope: asyncio.Timeout | None = None
         self.inputs: dict[str, JsonValue] = {}
@@ -204,6 +222,25 @@ class RunContext:
     def services(self) -> Services:
         """The services of the run."""
         return self._turn.services
+
+    async def step(
+        self, name: str, arguments: JsonValue, call: Callable[[], Awaitable[JsonValue]], *, position: str = ""
+    ) -> JsonValue:
+        """Do something costly, once: should the node run again after a crash, it gets the stored result.
+
+        Returns when the result is stored. ``position`` tells steps apart that run at the same time; by default they
+        are counted. ``name`` and ``arguments`` (JSON) are part of the key, so that a result never answers another call.
+        """
+        self.steps += 1
+        steps = self._turn.steps
+        if steps is None or not self.task:
+            return to_json(await call())
+        key = step_key(self.task, position or str(self.steps), name, arguments)
+        is_there, result = await steps.find(key)
+        if not is_there:
+            result = to_json(await call())
+            await steps.put(key, result)
+        return result
 
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Do work that would block the event loop in a thread."""

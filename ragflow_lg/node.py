@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ragflow_lg.context import Round, RunContext, TurnContext
+from ragflow_lg.context import Round, RunContext, TurnContext, step_key
 from ragflow_lg.errors import (
     NodeTimeoutError,
     RagflowLgError,
@@ -21,7 +21,7 @@ from ragflow_lg.errors import (
     UndeclaredTargetError,
 )
 from ragflow_lg.events import EngineEvent, NodeFinished, NodeStarted
-from ragflow_lg.forms import Form
+from ragflow_lg.forms import Form, submitted_value
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import ERROR, NEXT, STREAMED_OUTPUT, Plan, PlanNode
 from ragflow_lg.spec import ComponentOutputs
@@ -31,6 +31,13 @@ from ragflow_lg.values import JsonValue, to_json, to_text
 __all__ = ["Ask", "NodeProgram", "Outcome", "attempt", "failed", "may_start", "next_of", "tell", "update_of", "visit"]
 
 logger = logging.getLogger(__name__)
+
+RUN_AGAIN, GO_ON = "run it again", "go on with an error"
+_DECISION = "decision"
+_AGAIN = Form(
+    "This step was interrupted while it ran. What it does may have happened already.",
+    {_DECISION: {"name": "What now?", "type": "options", "optional": False, "options": [RUN_AGAIN, GO_ON]}},
+)
 
 Ask: TypeAlias = Callable[[PlanNode, Form], Awaitable[dict[str, JsonValue]]]
 """Asks the user: gives the answer by field name, or pauses the run by an exception that only LangGraph takes."""
@@ -72,6 +79,7 @@ async def visit(
     request: TurnRequest | None = None,
     round: Round | None = None,
     ask: Ask | None = None,
+    task: str = "",
     write: Callable[[EngineEvent], None] | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """Run a node once; give the state update and the graph names of the next nodes.
@@ -85,9 +93,11 @@ async def visit(
     node = program.node
     if not may_start(node, state, turn):
         return {}, []
-    ctx = RunContext(program.plan, node, turn, state, request=request, round=round, write=write)
+    ctx = RunContext(program.plan, node, turn, state, request=request, round=round, task=task, write=write)
     if node.spec.kind == "interrupt" and ask is not None:
         ctx.request = {"inputs": await _answer(node, ctx, ask)}
+    if node.spec.runs_once and not await _may_begin(node, ctx, turn, ask):
+        return await _interrupted(program, ctx, turn, step)
     clock = turn.services.clock
     created_at, began = clock.now(), clock.monotonic()
     await ctx.emit(NodeStarted(node.id, created_at))
@@ -98,6 +108,33 @@ async def visit(
     await tell(program, ctx, outcome, created_at, clock.monotonic() - began)
     if outcome.is_halting and turn.is_cancelled:
         raise RunCancelled(node.id)
+    return update_of(program, ctx, outcome, step), next_of(program, outcome)
+
+
+async def _may_begin(node: PlanNode, ctx: RunContext, turn: TurnContext, ask: Ask | None) -> bool:
+    """Mark the beginning of a node that may not be begun twice; ask the user if it has been begun before."""
+    if turn.steps is None or not ctx.task:
+        return True
+    key = step_key(ctx.task, "begun", "", None)
+    has_begun, _ = await turn.steps.find(key)
+    if not has_begun:
+        await turn.steps.put(key, True)
+        return True
+    if ask is None:
+        return False
+    answer = await ask(node, _AGAIN)
+    value, _ = submitted_value(answer.get(_DECISION), {})
+    return value == RUN_AGAIN
+
+
+async def _interrupted(
+    program: NodeProgram, ctx: RunContext, turn: TurnContext, step: int
+) -> tuple[dict[str, Any], list[str]]:
+    """Fail a node that was interrupted and is not to be begun again."""
+    created_at = turn.services.clock.now()
+    await ctx.emit(NodeStarted(program.node.id, created_at))
+    outcome = failed(program, ctx, "The node was interrupted while it ran, and may not run twice.")
+    await tell(program, ctx, outcome, created_at, 0.0)
     return update_of(program, ctx, outcome, step), next_of(program, outcome)
 
 

@@ -23,10 +23,10 @@ from ragflow_lg.events import NodeFinished, TurnFinished
 from ragflow_lg.forms import form_fields, form_problems
 from ragflow_lg.ids import SessionId, session_of_thread, thread_of_session
 from ragflow_lg.projection import Projection
-from ragflow_lg.sessions import RunRecord, RunStatus, SessionStore
+from ragflow_lg.sessions import RunRecord, RunStatus, SessionStore, Steps
 from ragflow_lg.state import TurnRequest
 from ragflow_lg.turn import resume_turn
-from ragflow_lg.values import JsonValue, to_text
+from ragflow_lg.values import JsonValue, to_json, to_text
 from ragflow_lg.wire import Envelope, Message, UserInputs, WireEvent, WorkflowFinished
 
 if TYPE_CHECKING:
@@ -48,9 +48,12 @@ class Pause:
 
 
 def pauses_of(snapshot: Any) -> list[Pause]:
-    """Give the pauses of a LangGraph state snapshot, inner ones too."""
+    """Give the pauses of a LangGraph state snapshot, inner ones too, that have no answer yet."""
     found: list[Pause] = []
+    answered = _answered(snapshot)
     for pending in snapshot.interrupts:
+        if pending.id in answered:
+            continue
         value: Any = pending.value
         asked = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         found.append(Pause(pending.id, asked.get("component_id", ""), asked.get("tips", ""), asked.get("inputs", {})))
@@ -94,7 +97,7 @@ class Run:
         self._has_saver = has_saver
         self._store = store
         self._running = running
-        self._turn = TurnContext(services, EventSink(event_limit))
+        self._turn = TurnContext(services, EventSink(event_limit), _steps(canvas, session))
         self._control: Any = None
         self._answer: list[str] = []
         self._is_thinking = False
@@ -278,12 +281,14 @@ class Run:
             return fresh
         if self._intent == "resume" and not pauses:
             raise ConflictError("The session does not wait for an answer. Start a new turn instead.")
-        if self._intent == "continue" and (pauses or not snapshot.next):
+        if self._intent == "continue" and (pauses or not snapshot.tasks):
             what = "waits for an answer; resume it" if pauses else "has nothing left to do; start a new turn"
             raise ConflictError(f"The session {what}.")
         projection.recall(snapshot.values)
         if self._intent == "continue":
-            return _GO_ON
+            answered = _answered(snapshot)
+            given = {p.id: {"inputs": answered[p.id]} for p in snapshot.interrupts if p.id in answered}
+            return _resuming(given) if given else _GO_ON
         answers = self._answers(pauses)
         if not answers:
             for pause in pauses:
@@ -292,10 +297,10 @@ class Run:
         return await self._resumed(snapshot.values, answers)
 
     async def _resumed(self, values: Mapping[str, Any], answers: Mapping[str, Any]) -> Any:
-        from langgraph.types import Command
-
         update = await resume_turn(values, self._turn, self._request)
-        return Command(resume={pause: {"inputs": fields} for pause, fields in answers.items()}, update=update)
+        # LangGraph forgets what it is resumed with if the process dies before the node has ended.
+        update["turn"] = {"answers": to_json(answers)}
+        return _resuming({pause: {"inputs": fields} for pause, fields in answers.items()}, update)
 
     async def _check_canvas(self, snapshot: Any) -> None:
         """Refuse to go on where the canvas has lost the nodes that come next."""
@@ -379,6 +384,23 @@ class Run:
                 self._answer.append(frame.content)
         elif isinstance(frame, WorkflowFinished):
             frame.elapsed_time = elapsed_s
+
+
+def _answered(snapshot: Any) -> Mapping[str, Any]:
+    return snapshot.values.get("turn", {}).get("answers", {})
+
+
+def _resuming(answers: Mapping[str, Any], update: Mapping[str, Any] | None = None) -> Any:
+    from langgraph.types import Command
+
+    return Command(resume=dict(answers), update=update)
+
+
+def _steps(canvas: CompiledCanvas, session: SessionId | str) -> Steps | None:
+    """Give where steps are kept: only a saver of our own can."""
+    graph: Any = canvas.graph
+    saver = graph.checkpointer
+    return saver.steps(thread_of_session(session)) if hasattr(saver, "steps") else None
 
 
 _GO_ON = object()

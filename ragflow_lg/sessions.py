@@ -10,10 +10,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+from ragflow_lg.values import JsonValue
+
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-__all__ = ["Cancels", "Lease", "Leases", "RunRecord", "RunStatus", "Runs", "SessionStore"]
+__all__ = ["Cancels", "Lease", "Leases", "RunRecord", "RunStatus", "Runs", "SessionStore", "Steps"]
 
 RunStatus: TypeAlias = Literal["running", "succeeded", "failed", "cancelled", "waiting"]
 """``waiting`` runs have asked the user something."""
@@ -113,6 +115,18 @@ class Cancels(Protocol):
 
     def watch(self, session: str, on_cancel: Callable[[], None]) -> AbstractAsyncContextManager[None]:
         """Call ``on_cancel`` once when somebody asks, while inside. A request from before is stale and cleared."""
+        ...
+
+
+class Steps(Protocol):
+    """Results of the steps within nodes, by key. A step is stored when ``put`` returns, not some time later."""
+
+    async def put(self, key: str, value: JsonValue) -> None:
+        """Store a result."""
+        ...
+
+    async def find(self, key: str) -> tuple[bool, JsonValue]:
+        """Give whether there is a result, and the result."""
         ...
 
 

@@ -250,6 +250,8 @@ class ComponentSpec(Generic[P]):
     """For kind ``model``: whether these params let its output ``content`` stream into a Message."""
     shows: Callable[[P], Iterable[Shown]] = _shows_nothing
     """For kind ``message``: the alternative texts, one of which it shows at each visit."""
+    runs_once: bool = False
+    """Whether the node may never be begun twice: should a run go on where it was interrupted, the user is asked."""
     region: RegionRules[P] | None = None
     """For kind ``region``: how it repeats its body."""
     asks: Callable[[RunContext, P], Form | None] = _asks_nothing

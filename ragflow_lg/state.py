@@ -73,6 +73,8 @@ class TurnRecord(TypedDict, total=False):
     """How often each Message with alternatives has run."""
     settled: int
     """How many gates behind cycles have been told that nothing else can run."""
+    answers: dict[str, Any]
+    """Answers to forms by pause id. A run that goes on behind a crash gives them again."""
 
 
 def merge(current: dict[str, JsonValue] | None, update: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -136,6 +138,8 @@ def merge_turn(current: TurnRecord | None, update: TurnRecord) -> TurnRecord:
         merged["error"] = max(current["error"], update["error"])
     if "visits" in update:
         merged["visits"] = {**current.get("visits", {}), **update["visits"]}
+    if "answers" in update:
+        merged["answers"] = {**current.get("answers", {}), **update["answers"]}
     return merged
 
 

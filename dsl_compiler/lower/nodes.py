@@ -100,7 +100,10 @@ class Node(_Shell):
         async def ask(node: PlanNode, form: Form) -> dict[str, Any]:
             return await _ask(turn, runtime, node, form)
 
-        return Step(*await visit(self._program, state, turn, _step(config), ask=ask, write=runtime.stream_writer))
+        visited = visit(
+            self._program, state, turn, _step(config), ask=ask, task=_task(config), write=runtime.stream_writer
+        )
+        return Step(*await visited)
 
     async def _inside(
         self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
@@ -274,6 +277,11 @@ def _reset(scope: Scope, step: Step) -> Step:
         return step
     gates = {gate: {**RESET, **step.update.get(gate, {})} for gate in scope.program.gates}
     return Step({**step.update, **gates}, step.goto)
+
+
+def _task(config: RunnableConfig) -> str:
+    """Give LangGraph's name of the task, which stays the same when a run goes on."""
+    return config.get("configurable", {}).get("checkpoint_ns", "")
 
 
 def _step(config: RunnableConfig) -> int:

@@ -13,6 +13,7 @@ import typer
 from ragflow_lg.errors import CompileError, RagflowLgError
 from server.cli import (
     cancel,
+    chaos,
     check,
     components,
     doctor,
@@ -55,6 +56,7 @@ COMMANDS = {
     "schema": schema.schema,
     "components": components.components,
     "doctor": doctor.doctor,
+    "chaos": chaos.chaos,
 }
 _NEEDS_NOTHING = ("sessions", "schema", "components", "doctor")
 for name, command in COMMANDS.items():

@@ -1,0 +1,269 @@
+"""The crash kit: kill a run at every place, let it go on, and compare with one that was left in peace.
+
+Each run is a forked process. It kills itself with SIGKILL at its *point*: within the body of a node, before or
+after its work, or right after something was stored. A second process goes on. What counts is that the final state is
+the same and that no node ran again whose result had been stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+from checkpoints import Store, open_store
+from dsl_compiler import compile_canvas
+from ragflow_lg.adapters.demo_chat import DemoChat
+from ragflow_lg.adapters.files import InlineFiles
+from ragflow_lg.adapters.http_client import GuardedHttpClient
+from ragflow_lg.adapters.system import SystemClock
+from ragflow_lg.catalog import load_catalog
+from ragflow_lg.forms import form_fields
+from ragflow_lg.registry import Registry
+from ragflow_lg.runner import Runner
+from ragflow_lg.services import Services
+from ragflow_lg.spec import ComponentSpec
+
+__all__ = ["Point", "Result", "disturb"]
+
+Place = Literal["in", "behind", "stored", "checkpoint"]
+"""``in`` a body before its work, ``behind`` it before it returns, after a result or a checkpoint was ``stored``."""
+
+PLACES: tuple[Place, ...] = ("in", "behind", "stored", "checkpoint")
+SAMPLES: Mapping[str, Any] = {"integer": 3, "number": 1.5, "boolean": True, "object": {"a": 1}}
+LIMIT_S = 60
+MAX_TURNS = 40
+_PASSIVE = ("region", "region_item")
+"""Kinds whose ``run`` only reads and is called again whenever a run goes on inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Where a run is killed: at the ``number``-th time, from 1, that it comes to such a place."""
+
+    place: Place
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.place} {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of one point: what is wrong, nothing if all is well."""
+
+    point: Point
+    problems: tuple[str, ...]
+
+
+class _Log:
+    """What happened, in a file that outlives the process; and the killing."""
+
+    def __init__(self, path: Path, point: Point | None) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._point = point
+        self._count: Counter[str] = Counter()
+
+    def reach(self, place: Place, node: str = "") -> None:
+        os.write(self._file, (json.dumps([place, node]) + "\n").encode())
+        self._count[place] += 1
+        if self._point is not None and (self._point.place, self._point.number) == (place, self._count[place]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class _SameIds:
+    """Ids that do not differ between two runs of a canvas."""
+
+    def run_id(self) -> Any:
+        return os.urandom(16).hex()
+
+    def seed(self) -> int:
+        return 7
+
+
+def disturb(document: bytes, open_url: Callable[[], str], folder: Path, query: str = "hello") -> Iterator[Result | int]:
+    """Play a canvas in peace, then once for each place where it can be killed; give first how many there are.
+
+    ``open_url`` gives the URL of an empty store.
+
+    Raises:
+        RuntimeError: if the canvas does not come to an end when it is left in peace.
+    """
+    _import_all(document)
+    calm_log = folder / "calm"
+    state = _played(document, open_url(), calm_log, query, None)
+    calm = _entries(calm_log)
+    places = Counter(place for place, _ in calm)
+    points = [
+        Point(place, n) for place in ("in", "behind", "stored", "checkpoint") for n in range(1, places[place] + 1)
+    ]  # type: ignore[arg-type]
+    yield len(points)
+    begins = Counter(node for place, node in calm if place == "in")
+    for index, point in enumerate(points):
+        log, url = folder / f"log-{index}", open_url()
+        found = _played(document, url, log, query, point)
+        yield Result(point, tuple(_problems(state, found, begins, _entries(log))))
+
+
+def _import_all(document: bytes) -> None:
+    """Import here what every forked process would have to."""
+    for name in ("checkpoints.sqlite", "checkpoints.leases", "langgraph.checkpoint.redis"):
+        with suppress(ImportError):
+            import_module(name)
+    compile_canvas(document, load_catalog())
+
+
+def _problems(state: Any, found: Any, begins: Counter[str], entries: list[tuple[str, str]]) -> Iterator[str]:
+    if found != state:
+        yield f"the final state is {found!r:.300}, not {state!r:.300}"
+    killed = next((i for i, (place, _) in enumerate(entries) if place == "killed"), len(entries))
+    running = Counter(n for place, n in entries[:killed] if place == "in")
+    running.subtract(n for place, n in entries[:killed] if place == "stored")
+    for node, count in Counter(n for place, n in entries if place == "in").items():
+        if count - begins[node] > max(0, running[node]):
+            yield f"{node} ran {count} times, in peace {begins[node]}, although its result had been stored"
+
+
+def _entries(log: Path) -> list[tuple[str, str]]:
+    return [tuple(json.loads(line)) for line in log.read_text().splitlines()]
+
+
+def _played(document: bytes, url: str, log: Path, query: str, point: Point | None) -> Any:
+    """Play all turns, each process by itself; the first that dies is followed by one that goes on."""
+    answer, intent = log.with_suffix(".json"), "start"
+    for _ in range(MAX_TURNS):
+        pid = os.fork()
+        if pid == 0:
+            _child(document, url, log, query, point, intent, answer)
+        _, status = os.waitpid(pid, 0)
+        if os.WIFSIGNALED(status):
+            with log.open("a") as file:
+                file.write('["killed", ""]\n')
+            point, intent = None, "again"
+            continue
+        if os.waitstatus_to_exitcode(status) != 0:
+            raise RuntimeError(f"the canvas cannot be played: {answer.read_text()}")
+        said = json.loads(answer.read_text())
+        if said["status"] != "waiting":
+            return said
+        point = None if point is None else _left(point, log)
+        intent = "resume"
+    raise RuntimeError(f"the canvas still waits after {MAX_TURNS} answers")
+
+
+def _left(point: Point, log: Path) -> Point:
+    """The same point, counted from the next process on."""
+    reached = sum(place == point.place for place, _ in _entries(log))
+    return Point(point.place, point.number - reached)
+
+
+def _child(document: bytes, url: str, log: Path, query: str, point: Point | None, intent: str, answer: Path) -> None:
+    try:
+        said = asyncio.run(asyncio.wait_for(_play(document, url, _Log(log, point), query, intent), LIMIT_S))
+        answer.write_text(json.dumps(said, sort_keys=True))
+        os._exit(0)
+    except BaseException:  # noqa: BLE001 - a forked process must not return into its parent's code
+        answer.write_text(traceback.format_exc())
+        os._exit(1)
+
+
+async def _play(document: bytes, url: str, log: _Log, query: str, intent: str) -> dict[str, Any]:
+    canvas = compile_canvas(document, _watched(load_catalog(), log))
+    http = GuardedHttpClient()
+    services = Services(_Demo(), http, InlineFiles(), SystemClock(), _SameIds())
+    async with open_store(url, SystemClock()) as store:
+        _watch(store, log)
+        runner = Runner(canvas, services, store=store)
+        pauses = await runner.pauses("chaos")
+        if intent == "again":
+            state = await runner.state("chaos")
+            intent = "resume" if pauses else "continue" if state.get("turn", {}).get("status") == "running" else "start"
+            if state.get("turn", {}).get("status") in ("succeeded", "failed"):
+                return _said(state, state["turn"]["status"])
+        if intent == "start":
+            run = runner.start("chaos", {"query": query, "inputs": _answers(canvas.plan.form)})
+        elif intent == "continue":
+            run = runner.go_on("chaos")
+        else:
+            fields = [field for pause in pauses for field in form_fields(pause.inputs)]
+            run = runner.resume("chaos", _answers(fields))
+        async for _ in run:
+            pass
+        await http.aclose()
+        return _said(await runner.state("chaos"), run.status)
+
+
+def _said(state: Mapping[str, Any], status: str) -> dict[str, Any]:
+    globals_ = {key: value for key, value in state.get("globals", {}).items() if key != "sys.date"}
+    record = {key: value for key, value in state.get("turn", {}).items() if key in ("status", "visits", "inputs")}
+    return {
+        "status": status,
+        "outputs": state.get("outputs"),
+        "globals": globals_,
+        "history": state.get("history"),
+        "turn": record,
+    }
+
+
+def _answers(fields: Any) -> dict[str, Any]:
+    return {
+        field.name: {"value": field.options[0] if field.options else SAMPLES.get(field.type.lower(), "text")}
+        for field in fields
+        if not field.is_optional
+    }
+
+
+class _Demo:
+    def model(self, llm_id: str) -> Any:
+        return DemoChat()
+
+
+def _watched(catalog: Registry, log: _Log) -> Registry:
+    """Let every component tell when it begins and when it is done."""
+    for spec in list(catalog):
+        if spec.kind not in _PASSIVE:
+            catalog.add(replace(spec, run=_watching(spec, log)), replace=True)
+    return catalog
+
+
+def _watching(spec: ComponentSpec[Any], log: _Log) -> Any:
+    async def run(ctx: Any, params: Any) -> Any:
+        log.reach("in", ctx.node.id)
+        result = await spec.run(ctx, params)
+        log.reach("behind", ctx.node.id)
+        return result
+
+    return run
+
+
+def _watch(store: Store, log: _Log) -> None:
+    """Tell when something has been stored."""
+    saver: Any = store.saver
+    put, put_writes = saver.aput, saver.aput_writes
+
+    async def aput(*arguments: Any) -> Any:
+        result = await put(*arguments)
+        log.reach("checkpoint")
+        return result
+
+    async def aput_writes(config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
+        await put_writes(config, writes, task_id, task_path)
+        if any(channel in ("outputs", "turn") for channel, _ in writes):
+            log.reach("stored", _node_of(task_path))
+
+    saver.aput, saver.aput_writes = aput, aput_writes
+
+
+def _node_of(task_path: str) -> str:
+    from dsl_compiler.names import node_id
+
+    return node_id(task_path.rpartition(", ")[2].strip())
