@@ -14,7 +14,7 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run test lint format bench conformance corpus schema clean
+.PHONY: run test lint format bench conformance corpus crash schema clean
 
 run: $(VENV)/.ok
 	@$(BIN)/python examples/play.py
@@ -39,6 +39,10 @@ bench: $(VENV)/.ok
 
 conformance: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.conformance $(CASES)
+
+crash: $(VENV)/.ok
+	@$(BIN)/python -m checkpoints.redis_server
+	@$(BIN)/python -m tests.harness.crash tests/fixtures/crash examples
 
 corpus: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.corpus $(DIR)

@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import signal
+import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from checkpoints import Store, open_store
 from dsl_compiler import compile_canvas
@@ -33,10 +34,13 @@ from ragflow_lg.runner import Runner
 from ragflow_lg.services import Services
 from ragflow_lg.spec import ComponentSpec
 
-__all__ = ["Point", "Result", "disturb"]
+__all__ = ["Point", "Result", "Where", "disturb", "disturb_all"]
 
 Place = Literal["in", "behind", "stored", "checkpoint"]
 """``in`` a body before its work, ``behind`` it before it returns, after a result or a checkpoint was ``stored``."""
+
+Where: TypeAlias = tuple[str, str]
+"""URL of a store, and the name of a session."""
 
 PLACES: tuple[Place, ...] = ("in", "behind", "stored", "checkpoint")
 SAMPLES: Mapping[str, Any] = {"integer": 3, "number": 1.5, "boolean": True, "object": {"a": 1}}
@@ -90,17 +94,17 @@ class _SameIds:
         return 7
 
 
-def disturb(document: bytes, open_url: Callable[[], str], folder: Path, query: str = "hello") -> Iterator[Result | int]:
+def disturb(document: bytes, fresh: Callable[[], Where], folder: Path, query: str = "hello") -> Iterator[Result | int]:
     """Play a canvas in peace, then once for each place where it can be killed; give first how many there are.
 
-    ``open_url`` gives the URL of an empty store.
+    ``fresh`` gives a store, by its URL, and the name of a session that it does not have.
 
     Raises:
         RuntimeError: if the canvas does not come to an end when it is left in peace.
     """
     _import_all(document)
     calm_log = folder / "calm"
-    state = _played(document, open_url(), calm_log, query, None)
+    state = _played(document, fresh(), calm_log, query, None)
     calm = _entries(calm_log)
     places = Counter(place for place, _ in calm)
     points = [
@@ -109,9 +113,33 @@ def disturb(document: bytes, open_url: Callable[[], str], folder: Path, query: s
     yield len(points)
     begins = Counter(node for place, node in calm if place == "in")
     for index, point in enumerate(points):
-        log, url = folder / f"log-{index}", open_url()
-        found = _played(document, url, log, query, point)
+        log, where = folder / f"log-{index}", fresh()
+        found = _played(document, where, log, query, point)
         yield Result(point, tuple(_problems(state, found, begins, _entries(log))))
+
+
+def disturb_all(document: bytes, url: str = "", query: str = "hello") -> tuple[int, list[str]]:
+    """Disturb a canvas everywhere; give how often it was killed, and what went wrong.
+
+    Without ``url`` every run has an SQLite file of its own.
+
+    Raises:
+        RuntimeError: if the canvas does not come to an end when it is left in peace.
+    """
+    with tempfile.TemporaryDirectory(prefix="ragflow-lg-chaos-") as folder:
+        names = (f"{os.getpid()}-{os.urandom(8).hex()}" for _ in iter(int, 1))
+
+        def fresh() -> Where:
+            name = next(names)
+            return url or f"sqlite:///{folder}/{name}.db", name
+
+        kills, problems = 0, list[str]()
+        for result in disturb(document, fresh, Path(folder), query):
+            if isinstance(result, int):
+                kills = result
+            else:
+                problems += [f"killed {result.point}: {problem}" for problem in result.problems]
+    return kills, problems
 
 
 def _import_all(document: bytes) -> None:
@@ -137,13 +165,13 @@ def _entries(log: Path) -> list[tuple[str, str]]:
     return [tuple(json.loads(line)) for line in log.read_text().splitlines()]
 
 
-def _played(document: bytes, url: str, log: Path, query: str, point: Point | None) -> Any:
+def _played(document: bytes, where: Where, log: Path, query: str, point: Point | None) -> Any:
     """Play all turns, each process by itself; the first that dies is followed by one that goes on."""
     answer, intent = log.with_suffix(".json"), "start"
     for _ in range(MAX_TURNS):
         pid = os.fork()
         if pid == 0:
-            _child(document, url, log, query, point, intent, answer)
+            _child(document, where, log, query, point, intent, answer)
         _, status = os.waitpid(pid, 0)
         if os.WIFSIGNALED(status):
             with log.open("a") as file:
@@ -166,9 +194,11 @@ def _left(point: Point, log: Path) -> Point:
     return Point(point.place, point.number - reached)
 
 
-def _child(document: bytes, url: str, log: Path, query: str, point: Point | None, intent: str, answer: Path) -> None:
+def _child(
+    document: bytes, where: Where, log: Path, query: str, point: Point | None, intent: str, answer: Path
+) -> None:
     try:
-        said = asyncio.run(asyncio.wait_for(_play(document, url, _Log(log, point), query, intent), LIMIT_S))
+        said = asyncio.run(asyncio.wait_for(_play(document, where, _Log(log, point), query, intent), LIMIT_S))
         answer.write_text(json.dumps(said, sort_keys=True))
         os._exit(0)
     except BaseException:  # noqa: BLE001 - a forked process must not return into its parent's code
@@ -176,30 +206,31 @@ def _child(document: bytes, url: str, log: Path, query: str, point: Point | None
         os._exit(1)
 
 
-async def _play(document: bytes, url: str, log: _Log, query: str, intent: str) -> dict[str, Any]:
+async def _play(document: bytes, where: Where, log: _Log, query: str, intent: str) -> dict[str, Any]:
     canvas = compile_canvas(document, _watched(load_catalog(), log))
     http = GuardedHttpClient()
     services = Services(_Demo(), http, InlineFiles(), SystemClock(), _SameIds())
+    url, session = where
     async with open_store(url, SystemClock()) as store:
         _watch(store, log)
         runner = Runner(canvas, services, store=store)
-        pauses = await runner.pauses("chaos")
+        pauses = await runner.pauses(session)
         if intent == "again":
-            state = await runner.state("chaos")
+            state = await runner.state(session)
             intent = "resume" if pauses else "continue" if state.get("turn", {}).get("status") == "running" else "start"
             if state.get("turn", {}).get("status") in ("succeeded", "failed"):
                 return _said(state, state["turn"]["status"])
         if intent == "start":
-            run = runner.start("chaos", {"query": query, "inputs": _answers(canvas.plan.form)})
+            run = runner.start(session, {"query": query, "inputs": _answers(canvas.plan.form)})
         elif intent == "continue":
-            run = runner.go_on("chaos")
+            run = runner.go_on(session)
         else:
             fields = [field for pause in pauses for field in form_fields(pause.inputs)]
-            run = runner.resume("chaos", _answers(fields))
+            run = runner.resume(session, _answers(fields))
         async for _ in run:
             pass
         await http.aclose()
-        return _said(await runner.state("chaos"), run.status)
+        return _said(await runner.state(session), run.status)
 
 
 def _said(state: Mapping[str, Any], status: str) -> dict[str, Any]:

@@ -10,13 +10,17 @@ from tests.conftest import FIXTURES, SHARED
 from tests.harness.cases import Case, read_cases
 from tests.harness.conformance import judge
 from tests.harness.deviations import DEVIATIONS
+from tests.stores import OpenStore
 
 OWN = list(read_cases(FIXTURES / "conformance"))
 RECORDED = list(read_cases(SHARED / "conformance" / "cases"))
 
 
-def play(case: Case) -> None:
-    verdict = judge(case)
+PAUSING = [case for case in (*OWN, *RECORDED) if {"UserFillUp", "Fillup"} & set(case.components.values())]
+
+
+def play(case: Case, reopen: OpenStore | None = None) -> None:
+    verdict = judge(case, reopen)
     if verdict.outcome == "skip":
         pytest.skip(verdict.reason)
     assert verdict.outcome == "pass", verdict.reason
@@ -31,6 +35,11 @@ def test_own_case(case: Case) -> None:
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: case.id)
 def test_recorded_case(case: Case) -> None:
     play(case)
+
+
+@pytest.mark.parametrize("case", PAUSING, ids=lambda case: case.id)
+def test_pauses_survive_a_new_process_for_every_turn(case: Case, reopen_shared: OpenStore) -> None:
+    play(case, reopen_shared)
 
 
 def test_every_deviation_is_a_row_of_the_documentation() -> None:

@@ -26,33 +26,19 @@ def chaos(
 
     Example: ragflow-lg chaos examples/*.json
     """
-    import tempfile
-
-    from server.chaos import disturb
+    from server.chaos import disturb_all
     from server.library import read_canvas
 
-    bad = points = 0
+    total = differences = 0
     for path in files:
-        document = read_canvas(path)
-        with tempfile.TemporaryDirectory() as folder:
-            count = iter(range(1_000_000))
-
-            def fresh(folder: str = folder, count: object = count) -> str:
-                return checkpoint or f"sqlite:///{folder}/{next(count)}.db"  # type: ignore[call-overload]
-
-            found = 0
-            try:
-                for result in disturb(document, fresh, Path(folder), query):
-                    if isinstance(result, int):
-                        points += result
-                        continue
-                    for problem in result.problems:
-                        found += 1
-                        sys.stdout.write(printable(f"{path}: killed {result.point}: {problem}\n"))
-            except RuntimeError as error:
-                sys.stderr.write(printable(f"ragflow-lg: {path}: {error}\n"))
-                raise typer.Exit(2) from None
-        bad += found
-        sys.stdout.write(printable(f"{'FAIL' if found else 'ok'}  {path}\n"))
-    sys.stdout.write(f"{points} kills, {bad} differences\n")
-    raise typer.Exit(1 if bad else 0)
+        try:
+            kills, problems = disturb_all(read_canvas(path), checkpoint, query)
+        except RuntimeError as error:
+            sys.stderr.write(printable(f"ragflow-lg: {path}: {error}\n"))
+            raise typer.Exit(2) from None
+        for problem in problems:
+            sys.stdout.write(printable(f"      {problem}\n"))
+        sys.stdout.write(printable(f"{'FAIL' if problems else 'ok  '}  {path}  {kills} kills\n"))
+        total, differences = total + kills, differences + len(problems)
+    sys.stdout.write(f"{total} kills, {differences} differences\n")
+    raise typer.Exit(1 if differences else 0)

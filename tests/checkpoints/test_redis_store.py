@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from ragflow_lg.errors import CheckpointError, ConflictError
 from ragflow_lg.ids import session_of_thread
 from tests.stores import fresh_prefix
 
-THREAD = "00000000-0000-0000-0000-000000000001"
+THREAD = str(uuid.uuid4())  # the key of its list of writes has no prefix
 PLACE: Any = {"configurable": {"thread_id": THREAD, "checkpoint_ns": ""}}
 
 

@@ -19,6 +19,7 @@ from tests.harness.cases import Case, read_cases
 from tests.harness.compare import differences
 from tests.harness.deviations import DEVIATIONS
 from tests.harness.play import TurnResult, play
+from tests.stores import OpenStore
 
 LIMIT_S = 30
 LINE_CHARS = 400
@@ -33,13 +34,13 @@ class Verdict:
     reason: str = ""
 
 
-def judge(case: Case) -> Verdict:
-    """Play one case and compare."""
+def judge(case: Case, reopen: OpenStore | None = None) -> Verdict:
+    """Play one case and compare; with ``reopen`` each turn as another process would."""
     if case.later:
         return Verdict(case.id, "skip", f"needs {', '.join(case.later)}")
     expects_refusal = "load_error" in case.expected[0]
     try:
-        results = asyncio.run(asyncio.wait_for(play(case), LIMIT_S))
+        results = asyncio.run(asyncio.wait_for(play(case, reopen), LIMIT_S))
     except CompileError as error:
         refusal = next(d.code for d in error.diagnostics if d.severity == "error")
         return _of_refusal(case, refusal, is_expected=expects_refusal)

@@ -7,8 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from langgraph.checkpoint.memory import InMemorySaver
-
 from dsl_compiler import compile_canvas
 from ragflow_lg.adapters.address_guard import system_addresses
 from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
@@ -21,6 +19,7 @@ from tests.fakes.http_server import HttpServer, Received, Route
 from tests.fakes.services import NamedFiles, OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.cases import Case
 from tests.harness.scripted_tools import ToolScripts, scripted_tool
+from tests.stores import OpenStore, reopenable
 
 STUB_HOST = "stub.test"
 ERROR_MARK = "**ERROR**"
@@ -53,15 +52,15 @@ class BeginFiles(NamedFiles):
         return parsed if self.is_opening else [text.replace("[parsed ", "[file ") for text in parsed]
 
 
-async def play(case: Case) -> list[TurnResult]:
-    """Play all turns on one session.
+async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
+    """Play all turns on one session; with ``reopen`` each as another process would.
 
     Raises:
         CompileError: if the canvas is refused.
     """
     scripts = ToolScripts()
     canvas = compile_canvas(case.data["dsl"], _catalog(case, scripts))
-    saver = InMemorySaver()
+    reopen = reopen or reopenable("memory://")
     results: list[TurnResult] = []
     async with _stub(case) as (server, http):
         for turn in case.data["turns"][: len(case.expected)]:
@@ -73,9 +72,9 @@ async def play(case: Case) -> list[TurnResult]:
             files.is_opening = bool(turn.get("files"))
             services = fake_services(models=OneModel(model), http=http, files=files)
             limit = 1 if turn.get("cancel_after") else 256
-            runner = Runner(canvas, services, saver=saver, event_limit=limit)
             scripts.calls.clear()
-            played = await _turn(runner, turn)
+            async with reopen() as store:
+                played = await _turn(Runner(canvas, services, store=store, event_limit=limit), turn)
             results.append(TurnResult(*played, model, canvas.plan, list(server.received), list(scripts.calls)))
             server.received.clear()
     return results

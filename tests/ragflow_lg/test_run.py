@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
+from dsl_compiler import compile_canvas
+from ragflow_lg.catalog import load_catalog
 from ragflow_lg.errors import CanvasChangedError, ConflictError
+from ragflow_lg.runner import Runner
 from ragflow_lg.services import ChatDelta
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
+from tests.fakes.canvas import canvas
 from tests.fakes.regions import assign, form, loop, node, out, played, runner_of, text
 from tests.fakes.services import OneModel, fake_services
 from tests.stores import OpenStore
@@ -147,3 +152,75 @@ async def test_a_loop_with_forms_is_restarted_after_every_answer(reopen: OpenSto
             tips += [pause.tips for pause in await play.pauses("s")]
             request = {"query": "", "inputs": {"w": {"value": word}}}
     assert (answer, tips) == ("abc", ["", "a", "ab"])
+
+
+class StepParams(ComponentParams):
+    pass
+
+
+class StepOutputs(ComponentOutputs):
+    answer: Any = None
+
+
+def working(log: list[str], *, fails_at: int = 0, runs_once: bool = False) -> Any:
+    """A component that does three things, one after the other, and breaks off at one of them the first time."""
+
+    @component("Worker", params=StepParams, outputs=StepOutputs, description="Works.", runs_once=runs_once)
+    async def run(ctx: Any, params: StepParams) -> StepOutputs:
+        done: list[Any] = []
+        for number in (1, 2, 3):
+
+            async def call(number: int = number) -> Any:
+                log.append(f"call {number}")
+                if log.count(f"call {fails_at}") == 1 and number == fails_at:
+                    raise KeyboardInterrupt
+                return {"number": number}
+
+            done.append(await ctx.step("call", {"n": number}, call))
+        return StepOutputs(answer=done)
+
+    return run
+
+
+def worker(spec: Any, store: Any) -> Any:
+    catalog = load_catalog()
+    catalog.add(spec)
+    document = canvas({"w": node("Worker", {}, ["out"]), **out("{w@answer}")})
+    return Runner(compile_canvas(document, catalog), fake_services(), store=store)
+
+
+async def test_steps_that_were_stored_are_not_done_again(reopen: OpenStore) -> None:
+    log: list[str] = []
+    spec = working(log, fails_at=3)
+    async with reopen() as store:
+        with pytest.raises(KeyboardInterrupt):
+            await played(worker(spec, store).start("s", {"query": "q"}))
+    async with reopen() as store:
+        answer, _ = await played(worker(spec, store).go_on("s"))
+    assert log == ["call 1", "call 2", "call 3", "call 3"]
+    assert answer == '[{"number": 1}, {"number": 2}, {"number": 3}]'
+
+
+@pytest.mark.parametrize(("decision", "calls"), [("run it again", 2), ("go on with an error", 1)])
+async def test_a_node_that_runs_once_asks_before_it_runs_again(reopen: OpenStore, decision: str, calls: int) -> None:
+    log: list[str] = []
+    spec = working(log, fails_at=1, runs_once=True)
+    async with reopen() as store:
+        with pytest.raises(KeyboardInterrupt):
+            await played(worker(spec, store).start("s", {"query": "q"}))
+    async with reopen() as store:
+        play = worker(spec, store)
+        run = play.go_on("s")
+        await played(run)
+        assert run.status == "waiting"
+        run = play.resume("s", {"decision": decision})
+        await played(run)
+    assert log.count("call 1") == calls
+    assert run.status == ("succeeded" if calls == 2 else "failed")
+    assert calls == 2 or "may not run twice" in (run.error or "")
+
+
+async def test_without_a_store_steps_are_simply_done() -> None:
+    log: list[str] = []
+    answer, _ = await played(worker(working(log), None).start("s", {"query": "q"}))
+    assert (answer.count("number"), log) == (3, ["call 1", "call 2", "call 3"])

@@ -1,0 +1,28 @@
+"""Disturb every canvas of some folders on SQLite and Redis: ``python -m tests.harness.crash DIR…``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from checkpoints.redis_server import redis_server
+from server.chaos import disturb_all
+
+
+def main() -> int:
+    kills = problems = 0
+    paths = [path for folder in sys.argv[1:] for path in sorted(Path(folder).glob("*.json"))]
+    with redis_server() as url:
+        for path in paths:
+            for store, name in (("", "sqlite"), (url, "redis")):
+                count, found = disturb_all(path.read_bytes(), store)
+                for problem in found:
+                    sys.stdout.write(f"      {problem}\n")
+                sys.stdout.write(f"{'FAIL' if found else 'ok  '}  {name:<6}  {path.name}  {count} kills\n")
+                kills, problems = kills + count, problems + len(found)
+    sys.stdout.write(f"{len(paths)} canvases, {kills} kills, {problems} differences\n")
+    return 1 if problems or not paths else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

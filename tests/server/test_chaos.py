@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import pytest
+
+from server.chaos import Point, disturb, disturb_all
+
+CRASH = Path(__file__).parents[1] / "fixtures" / "crash"
+SAMPLE = ("fan_out_and_join", "iteration_side_by_side", "form_in_loop", "streaming")
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_a_run_that_is_killed_anywhere_ends_like_one_in_peace(name: str) -> None:
+    kills, problems = disturb_all((CRASH / f"{name}.json").read_bytes())
+    assert problems == []
+    assert kills > 10
+
+
+def test_the_same_on_redis(redis_url: str) -> None:
+    kills, problems = disturb_all((CRASH / "loop.json").read_bytes(), redis_url)
+    assert problems == []
+    assert kills > 10
+
+
+def test_a_store_that_forgets_is_found_out(tmp_path: Path) -> None:
+    """The kit can fail: each process gets a store of its own, so nothing goes on."""
+    count = iter(range(1000))
+
+    class Fresh(str):
+        pass
+
+    def fresh() -> tuple[str, str]:
+        return "memory://", f"s{next(count)}"
+
+    results = list(disturb((CRASH / "chain.json").read_bytes(), fresh, tmp_path))
+    told = [problem for result in results[1:] if not isinstance(result, int) for problem in result.problems]
+    assert any("ran 2 times" in problem for problem in told)
+
+
+def test_a_canvas_that_cannot_be_played_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="cannot be played"):
+        disturb_all(b'{"components": {}}')
+    assert str(Point("in", 3)) == "in 3"
