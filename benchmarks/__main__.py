@@ -13,7 +13,8 @@ from typing import Any
 
 import orjson
 
-from benchmarks import by_hand, canvases
+from benchmarks import by_hand, canvases, regions
+from benchmarks.stores import print_stores
 from dsl_compiler import compile_canvas
 from ragflow_lg.adapters.demo_chat import DemoChat
 from ragflow_lg.adapters.files import InlineFiles
@@ -36,13 +37,14 @@ class _Models:
         return self._model
 
 
-def _services(model: Any = None) -> Services:
+def services_of(model: Any = None) -> Services:
+    """Give services with a model of one's own, else the demo model."""
     return Services(_Models(model or DemoChat()), GuardedHttpClient(), InlineFiles(), SystemClock(), RandomIds())
 
 
 def _ours(document: Mapping[str, Any]) -> Callable[[], Awaitable[None]]:
     """All events, projected and written as JSON."""
-    runner = Runner(compile_canvas(document, CATALOG), _services())
+    runner = Runner(compile_canvas(document, CATALOG), services_of())
 
     async def play() -> None:
         run = runner.start("bench", {"query": "q"})
@@ -96,7 +98,7 @@ class _TimedModel:
 
 async def _delta_to_event() -> Sequence[float]:
     model = _TimedModel()
-    runner = Runner(compile_canvas(canvases.streaming(), CATALOG), _services(model))
+    runner = Runner(compile_canvas(canvases.streaming(), CATALOG), services_of(model))
     run = runner.start("bench", {"query": "q"})
     received: list[float] = []
     async for event in run:
@@ -106,8 +108,22 @@ async def _delta_to_event() -> Sequence[float]:
     return [got - sent for got, sent in zip(received, model.sent, strict=True)]
 
 
+async def _round_ms(document: Mapping[str, Any], query: str, rounds: int) -> float:
+    """Median of three turns, with all events as JSON, a round."""
+    runner = Runner(compile_canvas(document, CATALOG), services_of())
+    times: list[float] = []
+    for _ in range(3):
+        began = time.perf_counter()
+        run = runner.start("bench", {"query": query})
+        async for event in run:
+            orjson.dumps(run.envelope.wrap(event))
+        assert run.status == "succeeded", run.error
+        times.append(time.perf_counter() - began)
+    return statistics.median(times) / rounds * 1000
+
+
 async def _first_event() -> float:
-    runner = Runner(compile_canvas(canvases.chain(100), CATALOG), _services())
+    runner = Runner(compile_canvas(canvases.chain(100), CATALOG), services_of())
     times: list[float] = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
@@ -160,11 +176,18 @@ async def _main() -> None:
     rows: list[tuple[str, Any, Any]] = [
         *((f"chain of {n}", canvases.chain(n), by_hand.chain(n)) for n in (10, 100, 400)),
         *((f"fan-out {n} wide + join", canvases.fan_out(n), by_hand.fan_out(n)) for n in (10, 100)),
+        ("loop of 200 rounds", regions.loop(200), regions.loop_by_hand(200)),
         ("conditional chain of 50", canvases.conditional_chain(50), by_hand.conditional_chain(50)),
     ]
     for name, document, graph in rows:
         ours, theirs, ratio = await _pairs(_ours(document), _theirs(graph))
         print(f"{name:<40} {ours * 1000:>9.1f} {theirs * 1000:>12.1f} {ratio:>7.2f}")
+    for name, document, query, rounds in (
+        ("loop, ms a round of 10,000", regions.loop(10_000), "q", 10_000),
+        ("iteration, ms a round of 200", regions.iteration(), " ".join(map(str, range(200))), 200),
+        ("nested 20 x 20, ms a round", regions.nested(20, 20), "q", 420),
+    ):
+        print(f"{name:<40} {await _round_ms(document, query, rounds):>9.3f}")
     for size in (10, 100, 400):
         ours, theirs = _compile_ms(size)
         print(f"{f'compile {size} components':<40} {ours:>9.1f} {theirs:>12.1f} {ours / theirs:>7.2f}")
@@ -173,6 +196,7 @@ async def _main() -> None:
     delays = sorted(await _delta_to_event())
     print(f"{'model delta to JSON event, median':<40} {delays[len(delays) // 2] * 1000:>9.3f}")
     print(f"{'model delta to JSON event, worst of 200':<40} {delays[-1] * 1000:>9.3f}")
+    await print_stores(services_of(), print)
     example = str(Path(__file__).parent.parent / "examples" / "customer_service_router.json")
     check = _process_ms(sys.executable, "-m", "server", "check", example)
     bare = _process_ms(sys.executable, "-c", "import pydantic, typer")

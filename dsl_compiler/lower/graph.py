@@ -106,6 +106,8 @@ class _Lowering:
         graph = self._finished(builder.compile(name=region.owner), gates, regions)
         in_cycle = any(node in self._plan.cyclic for node in region.body)
         steps = CYCLE_STEPS if in_cycle else len(region.body) + len(_looping(joins)) + 2
+        if region.item:
+            graph = with_own_drawing(graph, self._plan, self._names, region.owner)
         program = self._region_program(region, item, gates)
         return program, _side_by_side(region, graph, steps) if program.max_concurrency > 1 else graph, steps
 

@@ -1,0 +1,111 @@
+"""Loops and Iterations: per round, against the same loop by hand; and their stores."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command
+from typing_extensions import TypedDict
+
+from benchmarks.canvases import component, document
+
+__all__ = ["iteration", "loop", "loop_by_hand", "nested", "pausing_loop"]
+
+
+def _counting(name: str, rounds: int, downstream: list[str], **more: Any) -> dict[str, Any]:
+    params = {
+        "loop_variables": [{"variable": "n", "input_mode": "constant", "type": "number", "value": 0}],
+        "loop_termination_condition": [{"variable": f"{name}@n", "operator": "≥", "value": rounds}],
+        "maximum_loop_count": rounds + 1,
+    }
+    return {**component("Loop", params, downstream), **more}
+
+
+def _increment(variable: str, downstream: list[str], parent: str) -> dict[str, Any]:
+    change = {"variable": variable, "operator": "+=", "parameter": 1}
+    return {**component("VariableAssigner", {"variables": [change]}, downstream), "parent_id": parent}
+
+
+def loop(rounds: int) -> dict[str, Any]:
+    """A Loop that counts, one node a round."""
+    return document(
+        {
+            "begin": component("Begin", {}, ["lp"]),
+            "lp": _counting("lp", rounds, []),
+            "li": {**component("LoopItem", {}, ["inc"]), "parent_id": "lp"},
+            "inc": _increment("lp@n", [], "lp"),
+        }
+    )
+
+
+def nested(outer: int, inner: int) -> dict[str, Any]:
+    """A Loop in a Loop."""
+    return document(
+        {
+            "begin": component("Begin", {}, ["lo"]),
+            "lo": _counting("lo", outer, []),
+            "oi": {**component("LoopItem", {}, ["lp"]), "parent_id": "lo"},
+            "lp": _counting("lp", inner, ["more"], parent_id="lo"),
+            "li": {**component("LoopItem", {}, ["inc"]), "parent_id": "lp"},
+            "inc": _increment("lp@n", [], "lp"),
+            "more": _increment("lo@n", [], "lo"),
+        }
+    )
+
+
+def iteration() -> dict[str, Any]:
+    """An Iteration over the words of the query that gathers 100 bytes a round."""
+    row = {"method": "merge", "script": "{ii@item} " + "x" * 90}
+    return document(
+        {
+            "begin": component("Begin", {}, ["cut"]),
+            "cut": component(
+                "StringTransform", {"method": "split", "split_ref": "sys.query", "delimiters": [" "]}, ["it"]
+            ),
+            "it": component("Iteration", {"items_ref": "cut@result", "outputs": {"r": {"ref": "row@result"}}}, []),
+            "ii": {**component("IterationItem", {}, ["row"]), "parent_id": "it"},
+            "row": {**component("StringTransform", row, []), "parent_id": "it"},
+        }
+    )
+
+
+def pausing_loop(rounds: int, pause_at: int) -> dict[str, Any]:
+    """A Loop that asks in one of its rounds."""
+    to_ask = {"items": [{"cpn_id": "lp@n", "operator": "=", "value": str(pause_at)}], "to": ["ask"]}
+    ask = {"inputs": {"w": {"name": "w", "type": "line"}}}
+    return document(
+        {
+            "begin": component("Begin", {}, ["lp"]),
+            "lp": _counting("lp", rounds, []),
+            "li": {**component("LoopItem", {}, ["sw"]), "parent_id": "lp"},
+            "sw": {**component("Switch", {"conditions": [to_ask], "end_cpn_ids": ["inc"]}, []), "parent_id": "lp"},
+            "ask": {**component("UserFillUp", ask, ["inc"]), "parent_id": "lp"},
+            "inc": _increment("lp@n", [], "lp"),
+        }
+    )
+
+
+def _merge(current: dict[str, Any] | None, update: dict[str, Any]) -> dict[str, Any]:
+    return {**(current or {}), **update}
+
+
+class _State(TypedDict, total=False):
+    outputs: Annotated[dict[str, Any], _merge]
+    n: int
+
+
+def loop_by_hand(rounds: int) -> Any:
+    """The same in LangGraph: one subgraph as a node, whose only node goes to itself."""
+
+    async def body(state: _State) -> Command[Any]:
+        n = state.get("n", 0) + 1
+        return Command(update={"outputs": {"inc": {"n": n}}, "n": n}, goto=["body"] if n < rounds else [])
+
+    inner = StateGraph(_State)
+    inner.add_node("body", body, destinations=("body",))
+    inner.add_edge(START, "body")
+    outer = StateGraph(_State)
+    outer.add_node("loop", inner.compile())
+    outer.add_edge(START, "loop")
+    return outer.compile()

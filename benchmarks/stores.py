@@ -1,0 +1,110 @@
+"""What storing costs: per node against bare savers, bytes, resuming in a late round, waiting sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks import by_hand, canvases, regions
+from checkpoints import open_store
+from checkpoints.redis_server import redis_server
+from checkpoints.saver import CanvasSaver
+from dsl_compiler import compile_canvas
+from ragflow_lg.adapters.system import SystemClock
+from ragflow_lg.catalog import load_catalog
+from ragflow_lg.runner import Runner
+from ragflow_lg.services import Services
+
+__all__ = ["print_stores"]
+
+NODES, ROUNDS = 20, 9
+
+
+@asynccontextmanager
+async def _bare(saver: CanvasSaver) -> AsyncGenerator[Any]:
+    """The saver below, as LangGraph has it."""
+    yield saver.inner
+
+
+async def _per_node(canvas_saver: CanvasSaver) -> tuple[float, float]:
+    """Milliseconds a node of a 20-node chain with durability sync: through our saver, through the bare one."""
+    graph = by_hand.chain(NODES)
+    times: dict[str, list[float]] = {"ours": [], "bare": []}
+    for number in range(ROUNDS + 1):
+        for name, saver in (("ours", canvas_saver), ("bare", canvas_saver.inner)):
+            stored = graph.copy(update={"checkpointer": saver})
+            config = {"configurable": {"thread_id": f"bench-{name}-{number}"}, "recursion_limit": 1000}
+            began = time.perf_counter()
+            await stored.ainvoke({"outputs": {"x": "y" * 100}}, config, durability="sync")
+            times[name].append((time.perf_counter() - began) / NODES * 1000)
+    return statistics.median(times["ours"][1:]), statistics.median(times["bare"][1:])
+
+
+async def _resume_ms(services: Services, store: Any) -> float:
+    """Answer a form in round 998 of a Loop, once it waits there, and play the rest."""
+    runner = Runner(compile_canvas(regions.pausing_loop(1000, 998), load_catalog()), services, store=store)
+    async for _ in runner.start("late", {"query": "q"}):
+        pass
+    began = time.perf_counter()
+    async for _ in runner.resume("late", {"w": "x"}):
+        pass
+    return (time.perf_counter() - began) * 1000
+
+
+async def _waiting_kib(services: Services, sessions: int) -> float:
+    """Memory of one waiting session, in KiB: a canvas with a form, many sessions in one process."""
+    runner = Runner(compile_canvas(regions.pausing_loop(3, 0), load_catalog()), services)
+    gc.collect()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for number in range(sessions):
+        async for _ in runner.start(f"waiting-{number}", {"query": "q"}):
+            pass
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / sessions
+
+
+async def _sqlite_bytes(services: Services, folder: str, name: str, document: Any, query: str) -> int:
+    path = Path(folder) / f"{name}.db"
+    async with open_store(f"sqlite:///{path}", SystemClock()) as store:
+        async for _ in Runner(compile_canvas(document, load_catalog()), services, store=store).start(
+            "s", {"query": query}
+        ):
+            pass
+    return path.stat().st_size
+
+
+async def print_stores(services: Services, show: Callable[[str], None]) -> None:
+    """Measure and print."""
+    with tempfile.TemporaryDirectory() as folder, redis_server() as url:
+        urls = {"memory": "memory://", "sqlite": f"sqlite:///{folder}/bench.db", "redis": url}
+        for name, place in urls.items():
+            async with open_store(place, SystemClock()) as store:
+                ours, bare = await _per_node(store.saver)
+                show(f"{f'{name}, ms a node, sync':<40} {ours:>9.2f} {bare:>12.2f} {ours / bare:>7.2f}")
+        for name, place in urls.items():
+            async with open_store(place, SystemClock()) as store:
+                late = await _resume_ms(services, store)
+            show(f"{f'{name}, resume in round 998 of 1,000, ms':<40} {late:>9.1f}")
+        big = await _sqlite_bytes(services, folder, "big", canvases.heavy(50, 2000), "q")
+        show(f"{'50 steps of 2 KB in SQLite, kB':<40} {big / 1000:>9.0f}")
+        for items in (500, 1000, 2000):
+            query = " ".join(str(i) for i in range(items))
+            size = await _sqlite_bytes(services, folder, f"i{items}", regions.iteration(), query)
+            show(f"{f'Iteration over {items:,} items in SQLite, kB':<40} {size / 1000:>9.0f}")
+    show(f"{'1,000 waiting sessions, KiB each':<40} {await _waiting_kib(services, 1000):>9.1f}")
+
+
+Play = Callable[[], Awaitable[None]]
+
+
+if __name__ == "__main__":
+    from benchmarks.__main__ import services_of
+
+    asyncio.run(print_stores(services_of(), print))
