@@ -214,10 +214,17 @@ def _routed(program: NodeProgram, outputs: dict[str, JsonValue]) -> Outcome:
         return Outcome(outputs, targets=_onward(program, node.downstream))
     allowed = {target for route in node.routes for target in route.targets}
     chosen = tuple(NodeId(target) for target in outputs.get(NEXT) or ())
+    kept = tuple(dict.fromkeys(target for target in chosen if target in allowed))
     for target in chosen:
-        if target not in allowed:
+        if target not in allowed and not _was_left_out(program, target):
             raise UndeclaredTargetError(node.id, target)
-    return Outcome(outputs, targets=_onward(program, tuple(dict.fromkeys(chosen))))
+    return Outcome(outputs, targets=_onward(program, kept))
+
+
+def _was_left_out(program: NodeProgram, target: NodeId) -> bool:
+    """Whether the compiler has left the target out, with a warning, because the canvas does not have it."""
+    written = {t for route in program.node.spec.routes(program.node.params) for t in route.targets}
+    return target in written and target not in program.plan.nodes
 
 
 def _onward(program: NodeProgram, targets: tuple[NodeId, ...]) -> tuple[NodeId, ...]:

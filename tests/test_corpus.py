@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from dsl_compiler import compile_canvas
 from dsl_compiler.schema import canvas_schema
 from ragflow_lg.catalog import load_catalog
+from ragflow_lg.forms import form_fields
+from ragflow_lg.runner import Runner
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
 from tests.conftest import FIXTURES
+from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.corpus import files_of, judge
+from tests.stores import OpenStore
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -41,3 +48,56 @@ def test_real_canvases_satisfy_the_schema(shared_corpus: Path) -> None:
     for path in [*(shared_corpus / "agent").glob("*.json"), *(shared_corpus / "graph_only").glob("*.json")]:
         errors = [error.message for error in validator.iter_errors(json.loads(path.read_text(encoding="utf-8")))]
         assert bool(errors) == (path.name in NOT_A_CANVAS), f"{path.name}: {errors[:1]}"
+
+
+class Anything(ComponentParams):
+    pass
+
+
+class Given(ComponentOutputs):
+    result: int = 0
+    formalized_content: str = ""
+
+
+def stand_in(name: str) -> Any:
+    """A component that the canvas needs and this version lacks."""
+
+    @component(name, params=Anything, outputs=Given, description="Stands in.")
+    async def run(ctx: Any, params: Anything) -> Given:
+        return Given(result=42, formalized_content="found")
+
+    return run
+
+
+MENU = (
+    "loop", "iteration", "retrieval", "condition", "data_ops", "text", "var_assigner", "var_aggregator", "categorize",
+    "code", "message", "wait_input",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("choice", MENU)
+async def test_every_branch_of_the_menu_is_played_with_restarts(
+    shared_corpus: Path, choice: str, reopen_shared: OpenStore
+) -> None:
+    catalog = load_catalog()
+    for name in ("CodeExec", "Retrieval"):
+        catalog.add(stand_in(name))
+    canvas = compile_canvas((shared_corpus / "agent" / "all@7835ee82.json").read_bytes(), catalog)
+    answers = iter([choice, "more", "2", "1", "1"])
+    status, turns = "", 0
+    while status != "succeeded":
+        turns += 1
+        assert turns < 8
+        async with reopen_shared() as store:
+            runner = Runner(
+                canvas, fake_services(models=OneModel(ScriptedModel([Reply("loop", repeat=True)]))), store=store
+            )
+            pauses = await runner.pauses("s")
+            fields = [field for pause in pauses for field in form_fields(pause.inputs)]
+            given = {f.name: 5 if f.type == "integer" else next(answers) for f in fields}
+            run = runner.resume("s", given) if given else runner.start("s", {"query": "hi"})
+            async for _ in run:
+                pass
+            status = run.status
+            assert status in ("waiting", "succeeded"), run.error
+    assert run.answer

@@ -4,6 +4,7 @@ from dsl_compiler import compile_canvas
 from ragflow_lg.context import TurnContext
 from ragflow_lg.errors import RunError
 from tests.fakes.canvas import CATALOG, canvas, node
+from tests.fakes.regions import answer_of, out
 from tests.fakes.services import fake_services
 
 CANVAS = compile_canvas(canvas({"m": node("Message", {"content": "hi {sys.query}"})}), CATALOG)
@@ -37,3 +38,13 @@ async def test_files_that_cannot_be_read_stop_the_turn_before_it_begins() -> Non
     assert state["outputs"] == {}
     assert state["turn"]["status"] == "failed"
     assert "a.pdf" in state["turn"]["error"][3]
+
+
+async def test_a_target_that_the_compiler_left_out_is_left_out_when_it_is_chosen() -> None:
+    components = {
+        "sw": switch(["a", "gone"], ["b"]),
+        "a": text(["out"], "A"),
+        "b": text(["out"], "B"),
+        **out("{a@result}"),
+    }
+    assert await answer_of(components) == "A"
