@@ -39,11 +39,16 @@ class Reporter:
         *,
         hint: str = "",
         component: Named | None = None,
+        line: int = 0,
+        column: int = 0,
     ) -> None:
-        """Add a diagnostic. ``pointer`` is a JSON pointer into the document as written."""
+        """Add a diagnostic. ``pointer`` is a JSON pointer into the document as written.
+
+        ``line`` and ``column`` are for what has no pointer; of everything else they are found later.
+        """
         assert code in CODES, code
         node, title = (component.id, component.title) if component else ("", "")
-        self._found[Diagnostic(code, severity, pointer, message, hint, node, title)] = None
+        self._found[Diagnostic(code, severity, pointer, message, hint, node, title, line, column)] = None
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:

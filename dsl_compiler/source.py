@@ -156,8 +156,7 @@ def _parse(text: str, reporter: Reporter) -> Any:
             hint = "JSON writes true, false and null; True, False and None are Python."
         elif text[error.pos : error.pos + 1] == "'":
             hint = "JSON texts stand in double quotes."
-        message = f"Line {error.lineno}, column {error.colno}: {error.msg}."
-        return _report_invalid(reporter, message, hint)
+        return _report_invalid(reporter, f"{error.msg}.", hint, error.lineno, error.colno)
     except RecursionError:
         return _report_depth(reporter)
     except ValueError as error:
@@ -190,8 +189,8 @@ def _report_depth(reporter: Reporter) -> None:
     )
 
 
-def _report_invalid(reporter: Reporter, message: str, hint: str) -> None:
-    reporter.report("json-invalid", "error", "", message, hint=hint)
+def _report_invalid(reporter: Reporter, message: str, hint: str, line: int = 0, column: int = 0) -> None:
+    reporter.report("json-invalid", "error", "", message, hint=hint, line=line, column=column)
 
 
 def _without_surrogates(value: Any) -> Any:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ragflow_lg.runner import Runner
-    from server.library import load_canvas
+    from server.library import load_canvas, open_runner
 
-__all__ = ["Runner", "load_canvas"]
+__all__ = ["Runner", "load_canvas", "open_runner"]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,8 +21,8 @@ def __getattr__(name: str) -> Any:
         from ragflow_lg.runner import Runner
 
         return Runner
-    if name == "load_canvas":
-        from server.library import load_canvas
+    if name in ("load_canvas", "open_runner"):
+        from server import library
 
-        return load_canvas
+        return getattr(library, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,12 +13,15 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import ragflow_lg.components
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.registry import Registry
 from ragflow_lg.spec import ComponentSpec
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["ENTRY_POINT_GROUP", "load_catalog"]
 
@@ -48,10 +51,20 @@ def _installed() -> Iterable[ComponentSpec[Any]]:
     from importlib.metadata import entry_points
 
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):
-        spec: Any = entry_point.load()
+        try:
+            spec: Any = entry_point.load()
+        except Exception as error:  # whatever foreign code does when it is imported
+            raise SettingsError(
+                f"The component {entry_point.name!r} of the installed package {_package(entry_point)!r} cannot be "
+                f"loaded ({entry_point.value}): {type(error).__name__}: {error}. Repair or uninstall the package."
+            ) from error
         if not isinstance(spec, ComponentSpec):
             raise SettingsError(
                 f"The entry point {entry_point.value!r} of group {ENTRY_POINT_GROUP!r} is not a component; "
                 "point it at a function decorated with @component."
             )
         yield cast("ComponentSpec[Any]", spec)
+
+
+def _package(entry_point: EntryPoint) -> str:
+    return entry_point.dist.name if entry_point.dist else "?"

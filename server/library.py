@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from ragflow_lg.diagnostics import Diagnostic
     from ragflow_lg.plan import Plan
     from ragflow_lg.registry import Registry
+    from ragflow_lg.runner import Runner
     from ragflow_lg.services import Services
     from server.settings import Settings
 
-__all__ = ["catalog", "check_file", "load_canvas", "open_services", "read_canvas"]
+__all__ = ["catalog", "check_file", "load_canvas", "open_runner", "open_services", "read_canvas"]
 
 
 @lru_cache(maxsize=1)
@@ -93,3 +94,29 @@ async def open_services(settings: Settings, *, model: str = "") -> AsyncGenerato
     finally:
         await models.aclose()
         await http.aclose()
+
+
+@asynccontextmanager
+async def open_runner(
+    source: Path | str | bytes | Mapping[str, Any], *, model: str = "", checkpoint: str = "memory://"
+) -> AsyncGenerator[Runner]:
+    """Open a runner of a canvas with the models and services of the settings, and close them again.
+
+    ``model`` answers for every model of the canvas (``demo`` needs no key); ``checkpoint`` is the URL of the store of
+    sessions.
+
+    Raises:
+        CompileError: if the canvas has errors.
+        SettingsError: if a file or a setting is wrong.
+        CheckpointError: if the store cannot be opened.
+    """
+    from checkpoints import open_store
+    from ragflow_lg.adapters.system import SystemClock
+    from ragflow_lg.runner import Runner
+    from server.settings import load_settings
+
+    settings = load_settings(None)
+    canvas = load_canvas(source)
+    store = open_store(checkpoint, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
+    async with store as opened, open_services(settings, model=model) as services:
+        yield Runner(canvas, services, store=opened, event_limit=settings.run.event_limit)

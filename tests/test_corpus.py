@@ -84,14 +84,13 @@ async def test_every_branch_of_the_menu_is_played_with_restarts(
         catalog.add(stand_in(name))
     canvas = compile_canvas((shared_corpus / "agent" / "all@7835ee82.json").read_bytes(), catalog)
     answers = iter([choice, "more", "2", "1", "1"])
+    services = fake_services(models=OneModel(ScriptedModel([Reply("loop", repeat=True)])))
     status, turns = "", 0
     while status != "succeeded":
         turns += 1
         assert turns < 8
         async with reopen_shared() as store:
-            runner = Runner(
-                canvas, fake_services(models=OneModel(ScriptedModel([Reply("loop", repeat=True)]))), store=store
-            )
+            runner = Runner(canvas, services, store=store)
             pauses = await runner.pauses("s")
             fields = [field for pause in pauses for field in form_fields(pause.inputs)]
             given = {f.name: 5 if f.type == "integer" else next(answers) for f in fields}

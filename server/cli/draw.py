@@ -40,10 +40,10 @@ def draw(
     """
     from server.drawing import to_mermaid, to_png, to_svg, to_text_drawing
 
+    kind = format or _kind_of(output)
     plan, diagnostics = sketch_canvas(read_canvas(file), catalog())
     if plan is None:
         raise CompileError(diagnostics)
-    kind = format or _kind_of(output)
     if kind is Format.PNG:
         picture = to_png(plan)
     else:
@@ -62,6 +62,12 @@ def draw(
 
 
 def _kind_of(output: Path | None) -> Format:
-    """Give the kind of picture that a file's name asks for, else text."""
+    """Give the kind of picture that a file's name asks for; text where it asks for none."""
     kinds = {".svg": Format.SVG, ".png": Format.PNG, ".mmd": Format.MERMAID, ".mermaid": Format.MERMAID}
-    return kinds.get(output.suffix.lower(), Format.ASCII) if output else Format.ASCII
+    kinds |= {".txt": Format.ASCII, "": Format.ASCII}
+    suffix = output.suffix.lower() if output else ""
+    if suffix not in kinds:
+        known = ", ".join(name for name in kinds if name)
+        message = f"{suffix!r} is no kind of picture: use {known}, or say --format."
+        raise typer.BadParameter(message, param_hint="--output")
+    return kinds[suffix]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import typer
 
 from ragflow_lg.forms import FormField, form_problems
 
-__all__ = ["ask_fields", "read_fields", "read_value"]
+__all__ = ["ask_fields", "check_fields", "read_fields", "read_value"]
 
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
@@ -22,14 +23,33 @@ def read_fields(form: Iterable[FormField], given: Iterable[str]) -> dict[str, An
     Raises:
         typer.BadParameter: if one is written otherwise, or its value is of another type.
     """
+    form = list(form)
     kinds = {field.name: field.type for field in form}
     fields: dict[str, Any] = {}
     for entry in given:
         name, equals, value = entry.partition("=")
         if not equals or not name:
             raise typer.BadParameter(f"{entry!r} should be NAME=VALUE.", param_hint="--input")
+        if name not in kinds and kinds:
+            near = get_close_matches(name, kinds, n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"It has {', '.join(kinds)}."
+            raise typer.BadParameter(f"The form has no field {name!r}. {hint}", param_hint="--input")
         fields[name] = read_value(name, kinds.get(name, "line"), value)
     return fields
+
+
+def check_fields(form: Iterable[FormField], fields: Mapping[str, Any]) -> None:
+    """Refuse what does not fit the form.
+
+    Raises:
+        typer.BadParameter: that names every field.
+    """
+    declared = {
+        f.name: {"name": f.label, "type": f.type, "optional": f.is_optional, "options": list(f.options)} for f in form
+    }
+    if problems := form_problems(declared, fields):
+        told = " ".join(f"{name}: {problem}" for name, problem in problems.items())
+        raise typer.BadParameter(told, param_hint="--input")
 
 
 def read_value(name: str, kind: str, value: str) -> Any:

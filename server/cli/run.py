@@ -41,7 +41,7 @@ def run(
 
     ragflow-lg run chat.json "And then?" --session anna
     """
-    from server.cli.fields import ask_fields, read_fields
+    from server.cli.fields import ask_fields, check_fields, read_fields
     from server.cli.play import play_canvas
     from server.library import load_canvas
     from server.settings import load_settings
@@ -55,6 +55,7 @@ def run(
     takes_query = bool(text) and len(canvas.plan.form) == 1
     if not takes_query:
         fields = ask_fields(canvas.plan.form, fields)
+        check_fields(canvas.plan.form, fields)
     request: TurnRequest = {"query": text, "inputs": {name: {"value": value} for name, value in fields.items()}}
     play_canvas(
         canvas,

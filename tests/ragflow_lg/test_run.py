@@ -154,6 +154,10 @@ async def test_a_loop_with_forms_is_restarted_after_every_answer(reopen: OpenSto
     assert (answer, tips) == ("abc", ["", "a", "ab"])
 
 
+class Died(BaseException):
+    """As if the process had ended: nobody handles it."""
+
+
 class StepParams(ComponentParams):
     pass
 
@@ -173,7 +177,7 @@ def working(log: list[str], *, fails_at: int = 0, runs_once: bool = False) -> An
             async def call(number: int = number) -> Any:
                 log.append(f"call {number}")
                 if log.count(f"call {fails_at}") == 1 and number == fails_at:
-                    raise KeyboardInterrupt
+                    raise Died
                 return {"number": number}
 
             done.append(await ctx.step("call", {"n": number}, call))
@@ -193,7 +197,7 @@ async def test_steps_that_were_stored_are_not_done_again(reopen: OpenStore) -> N
     log: list[str] = []
     spec = working(log, fails_at=3)
     async with reopen() as store:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Died):
             await played(worker(spec, store).start("s", {"query": "q"}))
     async with reopen() as store:
         answer, _ = await played(worker(spec, store).go_on("s"))
@@ -206,7 +210,7 @@ async def test_a_node_that_runs_once_asks_before_it_runs_again(reopen: OpenStore
     log: list[str] = []
     spec = working(log, fails_at=1, runs_once=True)
     async with reopen() as store:
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Died):
             await played(worker(spec, store).start("s", {"query": "q"}))
     async with reopen() as store:
         play = worker(spec, store)

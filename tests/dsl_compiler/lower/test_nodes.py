@@ -3,7 +3,7 @@ import pytest
 from dsl_compiler import compile_canvas
 from ragflow_lg.context import TurnContext
 from ragflow_lg.errors import RunError
-from tests.fakes.canvas import CATALOG, canvas, node
+from tests.fakes.canvas import CATALOG, canvas, node, switch, text
 from tests.fakes.regions import answer_of, out
 from tests.fakes.services import fake_services
 

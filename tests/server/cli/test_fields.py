@@ -4,7 +4,7 @@ import pytest
 import typer
 
 from ragflow_lg.forms import FormField
-from server.cli.fields import ask_fields, read_fields, read_value
+from server.cli.fields import ask_fields, check_fields, read_fields, read_value
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,13 @@ def test_others_are_refused(kind: str, text: str) -> None:
 
 def test_fields_are_name_and_value() -> None:
     form = [FormField("n", "N", "integer")]
-    assert read_fields(form, ["n=3", "other=a=b"]) == {"n": 3, "other": "a=b"}
+    assert read_fields(form, ["n=3"]) == {"n": 3}
+    assert read_fields([], ["other=a=b"]) == {"other": "a=b"}
+    with pytest.raises(typer.BadParameter, match="Did you mean number"):
+        read_fields([FormField("number", "N", "integer")], ["nummer=3"])
+    with pytest.raises(typer.BadParameter, match="n: 'N' is required"):
+        check_fields(form, {})
+    check_fields(form, {"n": 1})
     for wrong in ("n", "=3"):
         with pytest.raises(typer.BadParameter, match="NAME=VALUE"):
             read_fields(form, [wrong])
