@@ -61,13 +61,17 @@ def missing_modules(url: str) -> list[str]:
 
 
 @contextmanager
-def redis_server() -> Generator[str]:
+def redis_server(keep: Path | None = None, port: int = 0) -> Generator[str]:
     """Give the URL of a server; one that was started here ends with the block.
+
+    With ``keep`` it is a server of one's own in any case, which writes everything into that folder and finds it there
+    when it is started again; with ``port`` at the same place.
 
     Raises:
         CheckpointError: if there is none that will do; the text says what was tried.
     """
-    if url := os.environ.get("REDIS_URL"):
+    url = os.environ.get("REDIS_URL")
+    if url and keep is None:
         if missing := missing_modules(url):
             raise CheckpointError(
                 f"The Redis server of REDIS_URL lacks the module(s) {', '.join(missing)}; use redis:8."
@@ -78,7 +82,7 @@ def redis_server() -> Generator[str]:
     for candidate in _candidates():
         with tempfile.TemporaryDirectory(prefix="ragflow-lg-redis-") as folder:
             try:
-                process, url, problem = _start(candidate, Path(folder))
+                process, url, problem = _start(candidate, Path(folder), keep, port)
             except OSError as error:
                 tried.append(f"{candidate.command[0]}: {error}")
                 continue
@@ -156,16 +160,20 @@ def _has_libraries() -> bool:
     return all((LIBRARIES / f"{library}.so.1.1").is_file() for library in ("libssl", "libcrypto"))
 
 
-def _start(candidate: _Candidate, folder: Path) -> tuple[subprocess.Popen[bytes], str, str]:
+def _start(
+    candidate: _Candidate, folder: Path, keep: Path | None, port: int
+) -> tuple[subprocess.Popen[bytes], str, str]:
     """Start a server; give it, its URL, and what is wrong with it, if anything."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
         port = probe.getsockname()[1]
     log = folder / "log"
-    command = [*candidate.command, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    lasting = ["--appendonly", "yes", "--appendfsync", "always"] if keep else ["--appendonly", "no"]
+    command = [*candidate.command, "--port", str(port), "--bind", "127.0.0.1", "--save", "", *lasting]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*command, "--dir", str(folder)],
+            [*command, "--dir", str(keep or folder)],
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, **candidate.environment},

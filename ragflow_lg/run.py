@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -14,6 +14,7 @@ from ragflow_lg.errors import (
     CANCELLED_TEXT,
     AnswerError,
     CanvasChangedError,
+    CheckpointError,
     ConflictError,
     RagflowLgError,
     RunCancelled,
@@ -174,9 +175,15 @@ class Run:
             await held.enter_async_context(store.cancels.watch(self.record.session, self.cancel))
             try:
                 yield
-            finally:
-                if self._has_begun and not self._is_lost:
-                    await store.runs.put(await self._ended())
+            except BaseException:
+                with suppress(CheckpointError):  # what has gone wrong first is what counts
+                    await self._record_end(store)
+                raise
+            await self._record_end(store)
+
+    async def _record_end(self, store: SessionStore) -> None:
+        if self._has_begun and not self._is_lost:
+            await store.runs.put(await self._ended())
 
     def _lose(self) -> None:
         """Another runner has taken the session over: stop without another word to the store."""

@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from checkpoints import open_store
+from checkpoints.redis_server import redis_server
 from dsl_compiler import compile_canvas
+from ragflow_lg.adapters.system import SystemClock
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.errors import CanvasChangedError, ConflictError
+from ragflow_lg.errors import CanvasChangedError, CheckpointError, ConflictError
 from ragflow_lg.runner import Runner
 from ragflow_lg.services import ChatDelta
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
@@ -228,3 +233,32 @@ async def test_without_a_store_steps_are_simply_done() -> None:
     log: list[str] = []
     answer, _ = await played(worker(working(log), None).start("s", {"query": "q"}))
     assert (answer.count("number"), log) == (3, ["call 1", "call 2", "call 3"])
+
+
+async def test_a_redis_that_is_killed_and_comes_back_loses_nothing(tmp_path: Path) -> None:
+    model = Slow()
+    services = fake_services(models=OneModel(model))  # type: ignore[arg-type]
+    with redis_server(keep=tmp_path) as url:
+        port = int(url.rpartition(":")[2])
+        store = open_store(url, SystemClock())
+        opened = await store.__aenter__()
+        run = runner_of(STREAM, services=services, store=opened).start("s", {"query": "q"})
+        events = await until_it_speaks(run)
+    model.is_let_go = True
+    async with asyncio.timeout(30):
+        with pytest.raises(CheckpointError):
+            [event async for event in events]
+        with suppress(Exception):
+            await store.__aexit__(None, None, None)
+    assert run.status == "failed"
+    with redis_server(keep=tmp_path, port=port) as url:
+        async with open_store(url, SystemClock()) as opened, asyncio.timeout(25):
+            play = runner_of(STREAM, services=services, store=opened)
+            while True:  # the lease could not be given back; it runs out
+                try:
+                    answer, node_events = await played(play.go_on("s"))
+                    break
+                except ConflictError:
+                    await asyncio.sleep(0.5)
+    assert answer == "said all"
+    assert "+a" not in node_events
