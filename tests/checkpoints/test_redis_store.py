@@ -12,7 +12,7 @@ from ragflow_lg.errors import CheckpointError, ConflictError
 from ragflow_lg.ids import session_of_thread
 from tests.stores import fresh_prefix
 
-THREAD = str(uuid.uuid4())  # the key of its list of writes has no prefix
+THREAD = str(uuid.uuid4())
 PLACE: Any = {"configurable": {"thread_id": THREAD, "checkpoint_ns": ""}}
 
 
@@ -34,23 +34,24 @@ async def test_a_write_and_the_check_of_its_token_are_one_step(redis_url: str) -
 
 
 async def test_everything_of_a_session_expires_together_and_reading_renews_it(redis_url: str) -> None:
-    prefix = fresh_prefix()
+    prefix, thread = fresh_prefix(), str(uuid.uuid4())
+    own: Any = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
     async with open_redis(redis_url) as client:
         saver = await redis_saver(client, {}, prefix=prefix, ttl_s=600)
         versions: Any = {"outputs": saver.get_next_version(None, None)}
         checkpoint: Any = {**empty_checkpoint(), "channel_values": {"outputs": {"a": "x" * 9000}}}
         place = await saver.aput(
-            PLACE, {**checkpoint, "channel_versions": versions}, {"source": "loop", "step": 1}, versions
+            own, {**checkpoint, "channel_versions": versions}, {"source": "loop", "step": 1}, versions
         )
         await saver.aput_writes(place, [("__interrupt__", [])], "task")
         keys = [key async for key in client.scan_iter(f"{prefix}*")] + [
-            key async for key in client.scan_iter(f"write_keys_zset:{THREAD}*")
+            key async for key in client.scan_iter(f"write_keys_zset:{thread}*")
         ]
         assert len(keys) >= 5
         for key in keys:
             assert 0 < await client.ttl(key) <= 600, key
             await client.expire(key, 100)
-        await saver.aget_tuple(PLACE)
+        await saver.aget_tuple(own)
         assert {key: await client.ttl(key) > 500 for key in keys} == dict.fromkeys(keys, True)
 
 
