@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from checkpoints.redis_url import SENTINEL, shown_url
 from checkpoints.saver import CanvasSaver
 from ragflow_lg.errors import CheckpointError
 from ragflow_lg.ids import thread_of_session
@@ -22,7 +23,7 @@ __all__ = ["Store", "open_store"]
 TTL_S = 30 * 24 * 3600
 """How long Redis keeps a session that nobody touches."""
 
-_REDIS = ("redis", "rediss", "redis+sentinel")
+_REDIS = ("redis", "rediss", SENTINEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ async def open_store(url: str, clock: Clock, *, prefix: str = "", ttl_s: int = T
             yield store
     else:
         raise CheckpointError(
-            f"There is no session store {_without_password(url)!r}; give memory://, sqlite:///PATH or redis://HOST:PORT."
+            f"There is no session store {shown_url(url)!r}; give memory://, sqlite:///PATH or redis://HOST:PORT."
         )
 
 
@@ -107,8 +108,3 @@ async def _redis(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[Store]:
         saver = await redis_saver(client, held, prefix=prefix, ttl_s=ttl_s)
         leases = StoredLeases(RedisTable(client, prefix), held)
         yield Store(saver, leases, RedisRuns(client, prefix, ttl_s), RedisCancels(client, prefix))
-
-
-def _without_password(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}"

@@ -80,9 +80,11 @@ def _file_facts(name: str) -> list[Finding]:
 
 async def _redis(url: str, ttl_s: int) -> AsyncIterator[Finding]:
     from redis.asyncio import Redis
+    from redis.asyncio.sentinel import Sentinel
     from redis.exceptions import RedisError
 
     from checkpoints.redis_server import MODULES, missing_modules
+    from checkpoints.redis_url import client_of
 
     try:
         missing = missing_modules(url)
@@ -93,7 +95,7 @@ async def _redis(url: str, ttl_s: int) -> AsyncIterator[Finding]:
     found = ", ".join(module for module in MODULES if module not in missing) or "none"
     advice = f"It lacks {', '.join(missing)}: use redis:8 or redis-stack." if missing else ""
     yield Finding(not missing, f"modules: {found}", advice)
-    client: Any = Redis.from_url(url)  # pyright: ignore[reportUnknownMemberType]
+    client: Any = client_of(url, Redis, Sentinel)
     try:
         async for finding in _redis_facts(client):
             yield finding

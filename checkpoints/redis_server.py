@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from checkpoints.redis_url import client_of, shown_url
 from ragflow_lg.errors import CheckpointError
 
 __all__ = ["missing_modules", "prepare", "redis_server"]
@@ -50,12 +51,13 @@ def missing_modules(url: str) -> list[str]:
         CheckpointError: if it does not answer.
     """
     import redis
+    from redis.sentinel import Sentinel
 
     try:
-        with redis.Redis.from_url(url, socket_timeout=5) as client:  # pyright: ignore[reportUnknownMemberType]
-            listed = cast("list[Any]", client.module_list())  # pyright: ignore[reportUnknownMemberType]
+        with client_of(url, redis.Redis, Sentinel, socket_timeout=5) as client:
+            listed = cast("list[Any]", client.module_list())
     except (redis.RedisError, OSError) as error:
-        raise CheckpointError(f"The Redis server at {_shown(url)} does not answer: {error}.") from error
+        raise CheckpointError(f"The Redis server at {shown_url(url)} does not answer: {error}") from error
     names = {str(_name(module)).lower() for module in listed}
     return [module for module in MODULES if module.lower() not in names]
 
@@ -209,12 +211,6 @@ def _name(module: Any) -> Any:
     held = cast("dict[Any, Any]", module)
     name = held.get(b"name") or held.get("name")
     return name.decode() if isinstance(name, bytes) else name
-
-
-def _shown(url: str) -> str:
-    """The URL without its password."""
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 if __name__ == "__main__":

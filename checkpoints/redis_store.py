@@ -10,9 +10,11 @@ from typing import Any, cast
 from langgraph.checkpoint.redis.aio import AsyncRedisSaver
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
+from redis.asyncio.sentinel import Sentinel
 from redis.exceptions import RedisError, ResponseError
 
 from checkpoints.redis_server import missing_modules
+from checkpoints.redis_url import client_of
 from checkpoints.saver import FENCED, CanvasSaver
 from ragflow_lg.errors import CheckpointError
 from ragflow_lg.ids import session_of_thread
@@ -123,7 +125,7 @@ async def open_redis(url: str) -> AsyncGenerator[FencedRedis]:
         raise CheckpointError(
             f"The Redis server lacks the module(s) {', '.join(missing)}. Use redis:8, which has them."
         )
-    client = cast("FencedRedis", FencedRedis.from_url(url))  # pyright: ignore[reportUnknownMemberType]
+    client = cast("FencedRedis", client_of(url, FencedRedis, Sentinel))
     try:
         yield client
     finally:
