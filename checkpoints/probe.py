@@ -115,8 +115,8 @@ async def _redis_facts(client: Any) -> AsyncIterator[Finding]:
     is_new = tuple(int(part) for part in version.split(".")[:2]) >= LEAST_REDIS
     yield Finding(is_new, f"version {version}", "" if is_new else f"Use {LEAST_REDIS[0]}.{LEAST_REDIS[1]} or newer.")
     is_cluster = bool(info.get("cluster_enabled"))
-    advice = "In a cluster a stale runner is only checked before it writes, not in the same step." if is_cluster else ""
-    yield Finding(True, "a cluster" if is_cluster else "a single server", advice)
+    advice = "A cluster is not supported: name a single server, or a Sentinel." if is_cluster else ""
+    yield Finding(not is_cluster, "a cluster" if is_cluster else "a single server", advice)
     policy = str(info.get("maxmemory_policy", "noeviction"))
     is_kept = policy == "noeviction" or not info.get("maxmemory")
     yield Finding(

@@ -127,9 +127,19 @@ async def open_redis(url: str) -> AsyncGenerator[FencedRedis]:
         )
     client = cast("FencedRedis", client_of(url, FencedRedis, Sentinel))
     try:
+        await _refuse_cluster(client)
         yield client
     finally:
         await client.aclose()
+
+
+async def _refuse_cluster(client: FencedRedis) -> None:
+    try:
+        facts: dict[str, Any] = await cast("Any", client).info("cluster")
+    except RedisError as error:
+        raise CheckpointError(f"The Redis server fails: {error}") from error
+    if facts.get("cluster_enabled"):
+        raise CheckpointError("A Redis cluster is not supported: name a single server, or a Sentinel.")
 
 
 async def redis_saver(client: FencedRedis, held: Mapping[str, int], *, prefix: str, ttl_s: int) -> CanvasSaver:

@@ -228,10 +228,11 @@ def _was_left_out(program: NodeProgram, target: NodeId) -> bool:
 
 
 def _onward(program: NodeProgram, targets: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
-    """Leave out the way back to an item node: it only says that the round is over."""
-    if program.node.parent is None:
+    """Leave out the way back to the item node or the region: it only says that the round is over."""
+    parent = program.node.parent
+    if parent is None:
         return targets
-    return tuple(target for target in targets if program.plan.nodes[target].spec.kind != "region_item")
+    return tuple(t for t in targets if t != parent and program.plan.nodes[t].spec.kind != "region_item")
 
 
 def failed(program: NodeProgram, ctx: RunContext, text: str) -> Outcome:

@@ -163,7 +163,7 @@ class _Lowering:
             },
             tuple(gates[join] for join in node.reports_to if join in gates),
             dict.fromkeys(node.outputs),
-            frozenset(t for t in node.targets if node.parent and self._plan.nodes[t].parent != node.parent),
+            frozenset(t for t in node.targets if self._leaves(node, t)),
         )
 
     def _add(self, builder: Any, node: PlanNode, shell: Any, schema: Any) -> None:
@@ -174,6 +174,11 @@ class _Lowering:
             metadata={"component_id": node.id, "component_type": node.spec.name, "title": node.title or node.id},
             destinations=tuple(self._names[target] for target in self._targets(node)),
         )
+
+    def _leaves(self, node: PlanNode, target: NodeId) -> bool:
+        """Whether the way leads out of the body in which the node stands."""
+        parent = node.parent
+        return parent is not None and target != parent and self._plan.nodes[target].parent != parent
 
     def _targets(self, node: PlanNode) -> list[NodeId]:
         """The successors in the same graph."""

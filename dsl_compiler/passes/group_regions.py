@@ -27,7 +27,11 @@ def _with_exits(draft: Draft, reporter: Reporter) -> Draft:
     for node in draft.nodes.values():
         around = _ancestors(draft, node)
         for target in node.targets:
+            if target == node.parent:
+                continue  # like the way back to the item node: the round is over
             scope = draft.nodes[target].parent
+            if target in around:
+                _report_around(draft, node, target, reporter)
             if scope != node.parent and scope not in (None, *around):
                 _report_entered(draft, node, target, reporter)
             for region in around:
@@ -48,6 +52,17 @@ def _ancestors(draft: Draft, node: PlanNode) -> list[NodeId]:
         found.append(parent)
         parent = draft.nodes[parent].parent
     return found
+
+
+def _report_around(draft: Draft, node: PlanNode, target: NodeId, reporter: Reporter) -> None:
+    reporter.report(
+        "region-invalid",
+        "error",
+        node.pointer,
+        f"An edge leads back to {target!r}, inside of which the node stands.",
+        hint="To end the round, lead it to nothing; to leave the Loop, use ExitLoop.",
+        component=draft.components[node.id],
+    )
 
 
 def _report_entered(draft: Draft, node: PlanNode, target: NodeId, reporter: Reporter) -> None:

@@ -4,6 +4,7 @@ from dsl_compiler.compiler import Draft, _run_passes
 from dsl_compiler.diagnostics import Reporter
 from ragflow_lg.plan import Region
 from tests.fakes.canvas import CATALOG, canvas, found, node, plan_of, switch, text
+from tests.fakes.regions import out, played, runner_of
 
 ITERATION = {
     "it": node("Iteration", {"items_ref": "sys.files", "outputs": {}}, ["after"]),
@@ -91,3 +92,19 @@ def test_a_region_without_body_is_invalid() -> None:
 def test_an_item_node_outside_of_a_region_is_invalid() -> None:
     assert found(canvas({"item": node("IterationItem")}), "region-invalid")
     assert found(canvas({"exit": node("ExitLoop", parent_id="nobody")}), "region-invalid")
+
+
+async def test_the_way_back_to_the_region_ends_the_round_and_further_out_is_refused() -> None:
+    loop = {"lp": node("Loop", {"maximum_loop_count": 2}, ["out"]), "li": node("LoopItem", {}, ["a"], parent_id="lp")}
+    _, events = await played(
+        runner_of({**loop, "a": text(["lp"], parent_id="lp"), **out("x")}).start("s", {"query": "q"})
+    )
+    assert events.count("+a") == 2
+    inner = {
+        "in": node("Loop", {"maximum_loop_count": 1}, parent_id="lp"),
+        "ii": node("LoopItem", {}, ["b"], parent_id="in"),
+        "b": text(["lp"], parent_id="in"),
+    }
+    loop["li"]["downstream"] = ["in"]
+    (diagnostic,) = found(canvas({**loop, **inner, **out("x")}), "region-invalid")
+    assert (diagnostic.node, "leads back to 'lp'" in diagnostic.message) == ("b", True)
