@@ -17,6 +17,7 @@ from ragflow_lg.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.ids import NodeId
 from ragflow_lg.node import NodeProgram, attempt, failed, may_start, next_of, tell, update_of, visit
 from ragflow_lg.plan import ERROR, Region
+from ragflow_lg.refs import Reference
 from ragflow_lg.sealed import SealedList
 from ragflow_lg.spec import RegionRules
 from ragflow_lg.state import join_outputs, look_up, merge, merge_outputs, output_patch
@@ -43,6 +44,10 @@ class RegionProgram:
     """Gates that hear of the entry, where there is no item node to report to them."""
     inside: frozenset[str]
     """Every node within the region, those of inner regions too."""
+    collects: Mapping[str, Reference]
+    """What is gathered at the end of each round, by output name."""
+    collected: frozenset[str]
+    """The nodes whose values those are."""
     keeps_items: bool
     """Whether the list could change while the region runs, so that it has to be stored at entry."""
 
@@ -50,11 +55,6 @@ class RegionProgram:
     def max_concurrency(self) -> int:
         """How many rounds may run at the same time."""
         return self.rules.max_concurrency(self.owner.node.params)
-
-    @property
-    def collected(self) -> frozenset[str]:
-        """Nodes whose values are gathered at the end of each round."""
-        return frozenset(reference.node for reference in self.rules.collects(self.owner.node.params).values())
 
     def round_limit(self, items: Sequence[JsonValue] | None) -> int:
         """Give how many rounds there can be."""
@@ -198,8 +198,10 @@ class Scope:
     def _collect(self, seen: Mapping[str, Any], index: int) -> dict[str, Any]:
         """Gather the round's values; a node that did not run in it, or failed, gives ``""``."""
         collected = dict(seen.get("scope", {}).get("collected", {}))
+        if not self.program.collects:
+            return collected
         ran, outputs = seen.get("ran", {}), self.view(seen)["outputs"]
-        for name, reference in self.program.rules.collects(self.program.owner.node.params).items():
+        for name, reference in self.program.collects.items():
             is_there = ran.get(reference.node) == index and ERROR not in outputs.get(reference.node, {})
             value = look_up(reference, {}, outputs) if is_there else ""
             collected[name] = append_entry(collected.get(name, []), value)
@@ -239,7 +241,7 @@ class Scope:
         collected = state.get("scope", {}).get("collected", {})
         lists = {name: SealedList(entries_of(levels)) for name, levels in collected.items()}
         if rounds := state.get("rounds"):
-            for name in self.program.rules.collects(self.program.owner.node.params):
+            for name in self.program.collects:
                 lists[name] = SealedList(rounds[key].get(name, "") for key in sorted(rounds, key=int))
         return lists
 

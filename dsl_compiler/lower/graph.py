@@ -115,6 +115,7 @@ class _Lowering:
         owner = self._plan.nodes[region.owner]
         rules = owner.spec.region
         assert rules is not None
+        collects = rules.collects(owner.params)
         return RegionProgram(
             self._program(owner, {join: gate_key(join) for join in self._joins(owner.parent)}),
             region,
@@ -124,6 +125,8 @@ class _Lowering:
             tuple(gates.values()),
             tuple(gates[join] for join, gate in self._joins(region.owner).items() if region.entry in gate.watched),
             frozenset(self._inside(region)),
+            collects,
+            frozenset(reference.node for reference in collects.values()),
             any(reference.kind == "global" for reference, path in owner.references if path == ("items_ref",)),
         )
 

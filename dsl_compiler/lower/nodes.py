@@ -115,7 +115,8 @@ class Node(_Shell):
         step = await self._play(scope.turn, scope.view(state), config, runtime)
         if "outputs" not in step.update or "error" in step.update.get("turn", {}):
             return step  # the turn is over
-        if done := scope.program.collected & set(nodes_set(step.update["outputs"])):
+        wanted = scope.program.collected
+        if wanted and (done := wanted & set(nodes_set(step.update["outputs"]))):
             step.update["ran"] = dict.fromkeys(done, record.get("round", 0))
         if "leave" in step.update.get("scope", {}):
             return Step(step.update)
