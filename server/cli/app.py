@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 # Pydantic would look through every installed distribution for plugins, which nothing here needs.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -58,6 +59,25 @@ COMMANDS = {
     "doctor": doctor.doctor,
     "chaos": chaos.chaos,
 }
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        typer.echo(version("ragflow-lg"))
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """Run RAGFlow canvases on LangGraph."""
+
+
 _NEEDS_NOTHING = ("sessions", "schema", "components", "doctor")
 for name, command in COMMANDS.items():
     app.command(name, no_args_is_help=name not in _NEEDS_NOTHING)(command)

@@ -88,8 +88,12 @@ def _as_text(path: Path, diagnostics: tuple[Diagnostic, ...], text: str) -> str:
     errors = sum(d.severity == "error" for d in diagnostics)
     warnings = sum(d.severity == "warning" for d in diagnostics)
     verdict = "cannot run" if errors else "can run"
-    parts.append(f"{path}: {verdict} ({errors} errors, {warnings} warnings)")
+    parts.append(f"{path}: {verdict} ({_counted(errors, 'error')}, {_counted(warnings, 'warning')})")
     return "\n".join(printable(part).replace("\n", " ") for part in parts) + "\n"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _excerpt(line: str, number: int, column: int) -> list[str]:

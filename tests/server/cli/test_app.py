@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,8 @@ def test_ctrl_c_stops_the_run_in_order(tmp_path: Path) -> None:
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 1
     assert b"Traceback" not in errors
+
+
+def test_the_version_is_told() -> None:
+    done = command("--version")
+    assert (done.returncode, done.stdout.strip()) == (0, version("ragflow-lg"))
