@@ -50,7 +50,8 @@ class Codec:
 
     def __init__(self) -> None:
         self._parts: OrderedDict[int, tuple[Any, bytes]] = OrderedDict()
-        self._stored: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._stored: OrderedDict[str, set[str]] = OrderedDict()
+        self._count = 0
 
     def encode(self, value: Any, thread: str, blobs: dict[str, bytes]) -> str:
         """Give the text of a value; add to ``blobs`` the texts, by hash, that the thread does not have yet."""
@@ -58,15 +59,17 @@ class Codec:
 
     def stored(self, thread: str, blobs: Mapping[str, bytes]) -> None:
         """Remember that the thread has these blobs."""
-        for digest in blobs:
-            self._stored[thread, digest] = None
-        while len(self._stored) > REMEMBERED_BLOBS:
-            self._stored.popitem(last=False)
+        held = self._stored.setdefault(thread, set())
+        self._stored.move_to_end(thread)
+        self._count -= len(held)
+        held.update(blobs)
+        self._count += len(held)
+        while self._count > REMEMBERED_BLOBS:
+            self._count -= len(self._stored.popitem(last=False)[1])
 
     def forget(self, thread: str) -> None:
-        """Forget the blobs of a thread that is deleted."""
-        for key in [key for key in self._stored if key[0] == thread]:
-            del self._stored[key]
+        """Forget what the thread has."""
+        self._count -= len(self._stored.pop(thread, ()))
 
     async def decode(self, text: str, find: FindBlobs) -> Any:
         """Give the value of a text.
@@ -97,7 +100,7 @@ class Codec:
         if value is None or type(value) in (bool, int, float):
             return self._dump(value, thread, blobs)
         known = self._parts.get(id(value))
-        if known is not None and known[0] is value and self._is_stored(known[1], thread):
+        if known is not None and known[0] is value and self._has(thread, known[1][1:-1].decode()):
             self._parts.move_to_end(id(value))
             return known[1]
         text = self._dump(value, thread, blobs)
@@ -108,12 +111,12 @@ class Codec:
                 self._parts.popitem(last=False)
         return text
 
-    def _is_stored(self, mark: bytes, thread: str) -> bool:
-        return (thread, mark[1:-1].decode()) in self._stored
+    def _has(self, thread: str, digest: str) -> bool:
+        return digest in self._stored.get(thread, ())
 
     def _blob(self, text: bytes, thread: str, blobs: dict[str, bytes]) -> bytes:
         digest = hashlib.blake2b(text, digest_size=16).hexdigest()
-        if (thread, digest) not in self._stored:
+        if not self._has(thread, digest):
             blobs[digest] = text
         return b"\x01" + digest.encode() + b"\x01"
 
@@ -121,7 +124,7 @@ class Codec:
         def sealed(part: Any) -> Any:
             if not isinstance(part, SealedList):
                 raise TypeError
-            if not part.digest or (thread, part.digest) not in self._stored:
+            if not part.digest or not self._has(thread, part.digest):
                 text = b"[" + b",".join(self._dump(entry, thread, blobs) for entry in part) + b"]"
                 part.digest = self._blob(text, thread, blobs)[1:-1].decode()
             return orjson.Fragment(b"\x01" + part.digest.encode() + b"\x01")

@@ -13,7 +13,7 @@ from checkpoints.redis_url import SENTINEL, shown_url
 from checkpoints.saver import CanvasSaver
 from ragflow_lg.errors import CheckpointError
 from ragflow_lg.ids import thread_of_session
-from ragflow_lg.sessions import Cancels, Leases, Runs
+from ragflow_lg.sessions import Cancels, Leases, Runs, leased
 
 if TYPE_CHECKING:
     from ragflow_lg.services import Clock
@@ -36,9 +36,14 @@ class Store:
     cancels: Cancels
 
     async def delete_session(self, session: str) -> None:
-        """Delete checkpoints and records of a session."""
-        await self.saver.adelete_thread(thread_of_session(session))
-        await self.runs.delete_session(session)
+        """Delete checkpoints and records of a session.
+
+        Raises:
+            ConflictError: if it is being run.
+        """
+        async with leased(self.leases, session):
+            await self.saver.adelete_thread(thread_of_session(session))
+            await self.runs.delete_session(session)
 
 
 @asynccontextmanager
@@ -73,7 +78,7 @@ def _memory() -> Store:
     from checkpoints.memory import memory_saver
     from checkpoints.runs import MemoryRuns
 
-    return Store(memory_saver(), StoredLeases(MemoryTable(), {}), MemoryRuns(), MemoryCancels())
+    return Store(memory_saver(), StoredLeases(MemoryTable()), MemoryRuns(), MemoryCancels())
 
 
 @asynccontextmanager
@@ -83,13 +88,12 @@ async def _sqlite(path: Path, clock: Clock) -> AsyncGenerator[Store]:
     from checkpoints.runs import SqliteRuns
     from checkpoints.sqlite import open_sqlite, sqlite_saver
 
-    held: dict[str, int] = {}
     async with AsyncExitStack() as opened:
         saving = await opened.enter_async_context(open_sqlite(path))
         # Leases and flags must not wait in a transaction of the saver.
         beside = await opened.enter_async_context(open_sqlite(path, commits_itself=True))
-        saver = await sqlite_saver(saving, held)
-        leases = StoredLeases(SqliteTable(beside, clock), held)
+        saver = await sqlite_saver(saving)
+        leases = StoredLeases(SqliteTable(beside, clock))
         yield Store(saver, leases, SqliteRuns(beside), SqliteCancels(beside))
 
 
@@ -103,8 +107,7 @@ async def _redis(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[Store]:
     from checkpoints.redis_runs import RedisRuns
     from checkpoints.redis_store import open_redis, redis_saver
 
-    held: dict[str, int] = {}
     async with open_redis(url) as client:
-        saver = await redis_saver(client, held, prefix=prefix, ttl_s=ttl_s)
-        leases = StoredLeases(RedisTable(client, prefix), held)
+        saver = await redis_saver(client, prefix=prefix, ttl_s=ttl_s)
+        leases = StoredLeases(RedisTable(client, prefix))
         yield Store(saver, leases, RedisRuns(client, prefix, ttl_s), RedisCancels(client, prefix))

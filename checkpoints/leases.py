@@ -79,7 +79,9 @@ class StoredLease:
         """Give the session back."""
         self._renewing.cancel()  # not awaited: whoever is cancelled here must not keep the session
         if not self._is_lost:
-            await self._leases.give_back(self._session, self._token)
+            with suppress(*self._leases.table.errors, TimeoutError):  # it runs out by itself
+                async with asyncio.timeout(self._leases.renew_s):
+                    await self._leases.table.free(self._session, self._token)
 
     async def _renew(self) -> None:
         loop = asyncio.get_running_loop()
@@ -96,21 +98,17 @@ class StoredLease:
                 renewed = asked
             if not is_ours:
                 self._is_lost = True
-                self._leases.lose(self._session, self._token)
                 self._on_lost()
                 return
 
 
 class StoredLeases:
-    """Gives out leases. ``held`` maps threads to the tokens that this process holds; savers read it."""
+    """Gives out leases."""
 
-    def __init__(
-        self, table: LeaseTable, held: dict[str, int], *, lease_s: float = LEASE_S, renew_s: float = RENEW_S
-    ) -> None:
+    def __init__(self, table: LeaseTable, *, lease_s: float = LEASE_S, renew_s: float = RENEW_S) -> None:
         self.table = table
         self.lease_s = lease_s
         self.renew_s = renew_s
-        self._held = held
 
     async def acquire(self, session: str, on_lost: Callable[[], None]) -> StoredLease:
         """Take a session.
@@ -130,21 +128,7 @@ class StoredLeases:
         if isinstance(taken, Taken):
             who = taken.owner.shown if taken.owner else "another runner"
             raise ConflictError(f"The session is being run by {who}. Wait until it ends, or cancel it.")
-        self._held[thread_of_session(session)] = taken
         return StoredLease(self, session, taken, on_lost)
-
-    async def give_back(self, session: str, token: int) -> None:
-        """End a lease."""
-        self.lose(session, token)
-        with suppress(*self.table.errors, TimeoutError):  # it runs out by itself
-            async with asyncio.timeout(self.renew_s):
-                await self.table.free(session, token)
-
-    def lose(self, session: str, token: int) -> None:
-        """Forget a token."""
-        thread = thread_of_session(session)
-        if self._held.get(thread) == token:
-            del self._held[thread]
 
 
 class MemoryTable:

@@ -18,7 +18,11 @@ class MemoryBlobs:
     def __init__(self) -> None:
         self._threads: dict[str, dict[str, bytes]] = {}
 
-    async def put(self, thread: str, blobs: Mapping[str, bytes], *, now: bool = False) -> None:
+    async def epoch(self, thread: str) -> str:
+        """Nobody else deletes here."""
+        return ""
+
+    async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
         """Store texts."""
         self._threads.setdefault(thread, {}).update(blobs)
 

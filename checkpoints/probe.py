@@ -51,7 +51,7 @@ async def _sqlite(name: str) -> AsyncIterator[Finding]:
 
     try:
         async with open_sqlite(Path(name)) as connection:
-            await sqlite_saver(connection, {})
+            await sqlite_saver(connection)
             async with connection.execute("PRAGMA integrity_check(1)") as rows:
                 row: Any = await rows.fetchone()
     except CheckpointError as error:

@@ -2,31 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.redis.aio import AsyncRedisSaver
+from langgraph.checkpoint.redis.util import (
+    from_storage_safe_id,
+    from_storage_safe_str,
+    to_storage_safe_id,
+    to_storage_safe_str,
+)
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 from redis.asyncio.sentinel import Sentinel
 from redis.exceptions import RedisError, ResponseError
+from redisvl.query import CountQuery, FilterQuery
+from redisvl.query.filter import FilterExpression, Tag
 
 from checkpoints.redis_server import missing_modules
 from checkpoints.redis_url import client_of
-from checkpoints.saver import FENCED, CanvasSaver
+from checkpoints.saver import FENCED, NO_LEASE, RENEWED, CanvasSaver, Claim
 from ragflow_lg.errors import CheckpointError
 from ragflow_lg.ids import session_of_thread
 
-__all__ = ["FencedRedis", "RedisBlobs", "lease_key", "open_redis", "redis_saver"]
+__all__ = ["FencedRedis", "PagedRedisSaver", "RedisBlobs", "lease_key", "open_redis", "redis_saver"]
 
 CHECKPOINTS = "checkpoint"
 WRITES = "checkpoint_write"
+_EPOCH = "epoch"
+_EPOCH_OF = f"""
+redis.call('HSETNX', KEYS[1], '{_EPOCH}', ARGV[1])
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+return redis.call('HGET', KEYS[1], '{_EPOCH}')
+"""
 _PLAY = f"""
-local held = redis.call('HGET', KEYS[1], 'token')
-if held and held ~= ARGV[1] then return redis.error_reply('{FENCED}') end
-local results, at = {{}}, 2
+local token = redis.call('HGET', KEYS[1], 'token') or '{NO_LEASE}'
+if token ~= ARGV[1] then return redis.error_reply('{FENCED}') end
+if redis.call('HGET', KEYS[2], '{_EPOCH}') ~= ARGV[2] then return redis.error_reply('{RENEWED}') end
+local results, at = {{}}, 3
 while at <= #ARGV do
     local count, command = tonumber(ARGV[at]), {{}}
     for i = 1, count do command[i] = ARGV[at + i] end
@@ -36,9 +55,19 @@ while at <= #ARGV do
 end
 return results
 """
-"""Compares the fencing token and plays the commands of a pipeline: one step, so that nothing comes between."""
+"""Compares token and epoch and plays the commands of a pipeline: one step, so that nothing comes between."""
+PLACES = 1000
+AT_ONCE = 16
+_WRITES = {"SET", "JSON.SET", "JSON.MERGE", "ZADD", "EXPIRE", "DEL", "HSET"}
 
-_fence: ContextVar[tuple[str, int] | None] = ContextVar("fence", default=None)
+
+class _Fence(NamedTuple):
+    lease_key: str
+    blobs_key: str
+    claim: Claim
+
+
+_fence: ContextVar[_Fence | None] = ContextVar("fence", default=None)
 
 
 def lease_key(prefix: str, session: str) -> str:
@@ -47,22 +76,18 @@ def lease_key(prefix: str, session: str) -> str:
 
 
 class FencedPipeline(Pipeline):
-    """A pipeline that plays its commands only while this process holds the session's lease."""
+    """A pipeline that plays its commands only by right of the claim it is used under."""
 
     owner: FencedRedis
 
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
-        """Play the commands; all or none of them, by the token."""
+        """Play the commands; all or none of them, by the claim."""
         fence, stack = _fence.get(), cast("list[Any]", self.command_stack)
-        if fence is None or not stack:
+        if fence is None or not any(command[0] in _WRITES for command, _ in stack):
             return await super().execute(raise_on_error)
-        key, token = fence
-        arguments: list[Any] = [token]
-        for command, _ in stack:
-            arguments += [len(command), *command]
+        commands = [command for command, _ in stack]
         await self.reset()
-        results = await cast("Any", self.owner).execute_command("EVAL", _PLAY, 1, key, *arguments)
-        return [_result(entry, raise_on_error) for entry in results]
+        return await self.owner.play(fence, commands, raise_on_error)
 
 
 def _result(entry: Any, raise_on_error: bool) -> Any:
@@ -76,7 +101,23 @@ def _result(entry: Any, raise_on_error: bool) -> Any:
 
 
 class FencedRedis(Redis):
-    """A client whose pipelines are fenced."""
+    """A client whose writes are fenced."""
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Execute a command; one that writes only by the claim it is used under."""
+        fence = _fence.get()
+        if fence is None or args[0] not in _WRITES:
+            return await cast("Any", super()).execute_command(*args, **options)
+        (result,) = await self.play(fence, [args], raise_on_error=True)
+        return result
+
+    async def play(self, fence: _Fence, commands: Sequence[Sequence[Any]], raise_on_error: bool) -> list[Any]:
+        """Execute commands in one step, all or none of them, by the claim."""
+        arguments: list[Any] = [fence.claim.token, fence.claim.epoch]
+        for command in commands:
+            arguments += [len(command), *command]
+        results = await self.execute_command("EVAL", _PLAY, 2, fence.lease_key, fence.blobs_key, *arguments)
+        return [_result(entry, raise_on_error) for entry in results]
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
         """Give a pipeline."""
@@ -93,24 +134,30 @@ class RedisBlobs:
         self._prefix = prefix
         self._ttl_s = ttl_s
 
-    async def put(self, thread: str, blobs: Mapping[str, bytes], *, now: bool = False) -> None:
-        """Store texts, at once in any case."""
+    async def epoch(self, thread: str) -> str:
+        """Give the mark of a thread, made if there is none."""
+        mark: bytes = await self._client.eval(_EPOCH_OF, 1, self.key(thread), secrets.token_hex(8), self._ttl_s)
+        return mark.decode()
+
+    async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
+        """Store texts."""
         pipeline = self._client.pipeline(transaction=False)
-        pipeline.hset(self._key(thread), mapping=dict(blobs))
-        pipeline.expire(self._key(thread), self._ttl_s)
+        pipeline.hset(self.key(thread), mapping=dict(blobs))
+        pipeline.expire(self.key(thread), self._ttl_s)
         await pipeline.execute()
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
         """Give the texts that are there."""
-        texts: list[bytes | None] = await self._client.hmget(self._key(thread), list(digests))
-        await self._client.expire(self._key(thread), self._ttl_s)
+        texts: list[bytes | None] = await self._client.hmget(self.key(thread), list(digests))
+        await self._client.expire(self.key(thread), self._ttl_s)
         return {digest: text for digest, text in zip(digests, texts, strict=True) if text is not None}
 
     async def delete(self, thread: str) -> None:
         """Delete all texts of a thread."""
-        await self._client.delete(self._key(thread))
+        await self._client.delete(self.key(thread))
 
-    def _key(self, thread: str) -> str:
+    def key(self, thread: str) -> str:
+        """Give the key of the hash."""
         return f"{self._prefix}checkpoint_blobs:{thread}"
 
 
@@ -142,13 +189,77 @@ async def _refuse_cluster(client: FencedRedis) -> None:
         raise CheckpointError("A Redis cluster is not supported: name a single server, or a Sentinel.")
 
 
-async def redis_saver(client: FencedRedis, held: Mapping[str, int], *, prefix: str, ttl_s: int) -> CanvasSaver:
-    """Make a saver. ``held`` maps threads to the fencing tokens of the leases that this process has.
+class PagedRedisSaver(AsyncRedisSaver):
+    """LangGraph's saver, which by itself neither lists nor deletes more than 10,000 checkpoints."""
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Go through the checkpoints of a thread, newest first. The other arguments are left to the caller."""
+        async for places in self._places(config):
+            for found in await asyncio.gather(*map(self.aget_tuple, places)):
+                if found is not None:
+                    yield found
+
+    async def _places(self, config: RunnableConfig | None) -> AsyncIterator[list[RunnableConfig]]:
+        """Give the configs of checkpoints, some at a time."""
+        wanted = (config or {}).get("configurable", {})
+        narrow: Any = FilterExpression("*")
+        if "thread_id" in wanted:
+            narrow = narrow & _is("thread_id", to_storage_safe_id(wanted["thread_id"]))
+        if "checkpoint_ns" in wanted:
+            narrow = narrow & _is("checkpoint_ns", to_storage_safe_str(wanted["checkpoint_ns"]))
+        fields = ["thread_id", "checkpoint_ns", "checkpoint_id"]
+        query = FilterQuery(narrow, fields, sort_by=("checkpoint_id", "DESC"))
+        index: Any = self.checkpoints_index
+        count, last = 0, ""
+        while True:
+            page: list[Any] = (await index.search(query.paging(count, PLACES))).docs
+            count += len(page)
+            # What has been stored meanwhile pushes the others on: they come again.
+            fresh = [entry for entry in page if not last or entry.checkpoint_id < last]
+            last = page[-1].checkpoint_id if page else last
+            for at in range(0, len(fresh), AT_ONCE):
+                yield [_config(entry) for entry in fresh[at : at + AT_ONCE]]
+            if len(page) < PLACES:
+                return
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Delete everything of a thread."""
+        mine = _is("thread_id", to_storage_safe_id(thread_id))
+        while True:
+            await super().adelete_thread(thread_id)
+            indexes = (self.checkpoints_index, self.checkpoint_writes_index)
+            if not any([await index.query(CountQuery(mine)) for index in indexes]):
+                return
+
+
+def _is(field: str, value: str) -> Any:
+    tag: Any = Tag(field)
+    return tag == value
+
+
+def _config(entry: Any) -> RunnableConfig:
+    place = {
+        "thread_id": from_storage_safe_id(entry.thread_id),
+        "checkpoint_ns": from_storage_safe_str(entry.checkpoint_ns),
+        "checkpoint_id": from_storage_safe_id(entry.checkpoint_id),
+    }
+    return {"configurable": place}
+
+
+async def redis_saver(client: FencedRedis, *, prefix: str, ttl_s: int) -> CanvasSaver:
+    """Make a saver.
 
     Raises:
         CheckpointError: if the server refuses the indexes.
     """
-    saver = AsyncRedisSaver(
+    saver = PagedRedisSaver(
         redis_client=client,
         ttl={"default_ttl": ttl_s / 60, "refresh_on_read": True},
         checkpoint_prefix=f"{prefix}{CHECKPOINTS}",
@@ -159,9 +270,15 @@ async def redis_saver(client: FencedRedis, held: Mapping[str, int], *, prefix: s
     except RedisError as error:
         raise CheckpointError(f"The Redis server cannot hold sessions: {error}.") from error
 
-    @contextmanager
-    def fence(thread: str) -> Generator[None]:
-        mark = _fence.set((lease_key(prefix, session_of_thread(thread)), held.get(thread, -1)))
+    blobs = RedisBlobs(client, prefix, ttl_s)
+
+    @asynccontextmanager
+    async def writing(claim: Claim | None) -> AsyncGenerator[None]:
+        if claim is None:
+            yield
+            return
+        key = lease_key(prefix, session_of_thread(claim.thread))
+        mark = _fence.set(_Fence(key, blobs.key(claim.thread), claim))
         try:
             yield
         finally:
@@ -169,5 +286,4 @@ async def redis_saver(client: FencedRedis, held: Mapping[str, int], *, prefix: s
 
     from redisvl.exceptions import RedisVLError
 
-    blobs = RedisBlobs(client, prefix, ttl_s)
-    return CanvasSaver(saver, blobs, errors=(RedisError, RedisVLError, OSError), lists_truly=False, fence=fence)
+    return CanvasSaver(saver, blobs, errors=(RedisError, RedisVLError, OSError), lists_truly=False, writing=writing)

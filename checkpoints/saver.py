@@ -7,8 +7,9 @@ only ever sees text, so data stays data on all of them, and large parts are stor
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing, nullcontext
-from typing import Any, Protocol, cast
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -22,8 +23,9 @@ from langgraph.types import Interrupt, Send
 
 from checkpoints.codec import Codec
 from ragflow_lg.errors import CheckpointError, ConflictError
+from ragflow_lg.sessions import LEASE_TOKEN
 
-__all__ = ["FENCED", "Blobs", "CanvasSaver"]
+__all__ = ["FENCED", "NO_LEASE", "RENEWED", "Blobs", "CanvasSaver", "Claim"]
 
 _INTERRUPT = "__interrupt__"
 _TASKS = "__pregel_tasks"
@@ -32,16 +34,40 @@ _OWN_METADATA = ("source", "step", "parents")
 _PLACE = ("thread_id", "checkpoint_ns", "checkpoint_id")
 FENCED = "another runner holds this session"
 """Text of the error by which a store refuses the write of a runner that has lost its lease."""
+RENEWED = "this session has been deleted meanwhile"
+"""Text of the error by which a store refuses a write that may count on blobs which are gone."""
+NO_LEASE = -1
+"""In place of the token of a writer that has no lease. It may write to threads that nobody has leased."""
 
 PAGE = 64
 """How many checkpoints are read at a time."""
+_TRIES = 5
+_REMEMBERED_EPOCHS = 4096
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """By what right, and on which grounds, a thread is written to."""
+
+    thread: str
+    token: int
+    """Of the writer's lease, or NO_LEASE."""
+    epoch: str
+    """The thread's epoch as the writer knows it: of then are the blobs that it counts on."""
 
 
 class Blobs(Protocol):
     """Texts by hash, for each thread its own."""
 
-    async def put(self, thread: str, blobs: Mapping[str, bytes], *, now: bool = False) -> None:
-        """Store texts; those that are there stay. Without ``now`` the saver's next write may take them along."""
+    async def epoch(self, thread: str) -> str:
+        """Give the mark that a thread's blobs bear from the first of them until they are deleted."""
+        ...
+
+    async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
+        """Store texts; those that are there stay."""
         ...
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
@@ -53,16 +79,15 @@ class Blobs(Protocol):
         ...
 
 
-Fence = Callable[[str], AbstractContextManager[None]]
-"""Goes round the writes to a thread; raises ConflictError where another runner holds it."""
+Writing = Callable[[Claim | None], AbstractAsyncContextManager[None]]
+"""Goes round what belongs together: all of it is stored, or none.
+
+By a claim that does not hold, an error that has FENCED or RENEWED in its text refuses it. Deleting needs no claim.
+"""
 
 
-def _no_fence(thread: str) -> AbstractContextManager[None]:
+def _writing(claim: Claim | None) -> AbstractAsyncContextManager[None]:
     return nullcontext()
-
-
-async def _nothing() -> None:
-    pass
 
 
 class CanvasSaver(BaseCheckpointSaver[Any]):
@@ -75,14 +100,12 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         *,
         errors: tuple[type[Exception], ...] = (),
         lists_truly: bool = True,
-        fence: Fence = _no_fence,
-        give_up: Callable[[], Awaitable[None]] = _nothing,
+        writing: Writing = _writing,
     ) -> None:
         """Wrap a saver.
 
         ``errors`` are what it raises when its store fails; they become CheckpointError. ``lists_truly`` says that its
-        ``alist`` heeds ``before`` and ``limit``. ``fence`` is round every write to a thread;
-        ``give_up`` follows one that failed.
+        ``alist`` heeds ``before`` and ``limit``. ``writing`` is round every write to a thread.
         """
         super().__init__()
         self.inner = inner
@@ -90,8 +113,8 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         self._codec = Codec()
         self._errors = errors
         self._lists_truly = lists_truly
-        self._fence = fence
-        self._give_up = give_up
+        self._writing = writing
+        self._epochs: dict[str, str] = {}
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Give the next version of a channel, as the saver below counts them."""
@@ -111,23 +134,22 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
             CheckpointError: if the store fails.
         """
         thread = _thread(config)
-        blobs: dict[str, bytes] = {}
-        values = {
-            channel: None if value is None else self._encode(channel, value, thread, blobs)
-            for channel, value in checkpoint["channel_values"].items()
-        }
         given = cast("Mapping[str, Any]", metadata)
         own = {key: given[key] for key in _OWN_METADATA if key in given}
         more = {key: value for key, value in given.items() if key not in _OWN_METADATA}
-        packed: Any = {**own, "more": self._codec.encode(more, thread, blobs)} if more else own
-        stored: Any = {**checkpoint, "channel_values": values}
-        try:
-            with self._fence(thread):
-                await self._put_blobs(thread, blobs)
-                return await self.inner.aput(config, stored, packed, new_versions)
-        except self._errors as error:
-            await self._give_up()
-            raise self._failed("written", error) from error
+
+        def packed(blobs: dict[str, bytes]) -> tuple[Any, Any]:
+            values = {
+                channel: None if value is None else self._encode(channel, value, thread, blobs)
+                for channel, value in checkpoint["channel_values"].items()
+            }
+            kept = {**own, "more": self._codec.encode(more, thread, blobs)} if more else own
+            return {**checkpoint, "channel_values": values}, kept
+
+        async def put(stored: tuple[Any, Any]) -> RunnableConfig:
+            return await self.inner.aput(config, *stored, new_versions)
+
+        return await self._write(config, packed, put)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -139,18 +161,17 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
             CheckpointError: if the store fails.
         """
         thread = _thread(config)
-        blobs: dict[str, bytes] = {}
-        packed = [
-            (channel, None if value is None else self._encode(channel, value, thread, blobs))
-            for channel, value in writes
-        ]
-        try:
-            with self._fence(thread):
-                await self._put_blobs(thread, blobs)
-                await self.inner.aput_writes(config, packed, task_id, task_path)
-        except self._errors as error:
-            await self._give_up()
-            raise self._failed("written", error) from error
+
+        def packed(blobs: dict[str, bytes]) -> list[tuple[str, str | None]]:
+            return [
+                (channel, None if value is None else self._encode(channel, value, thread, blobs))
+                for channel, value in writes
+            ]
+
+        async def put(stored: list[tuple[str, str | None]]) -> None:
+            await self.inner.aput_writes(config, stored, task_id, task_path)
+
+        await self._write(config, packed, put)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Give a checkpoint with its pending writes: the one that is named, or the newest.
@@ -191,58 +212,68 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
                     return
 
     async def _found(self, config: RunnableConfig | None, bound: str | None) -> AsyncIterator[CheckpointTuple]:
-        """List what the saver below has, page by page: it may hold a lock while it lists."""
-        paged = self._lists_truly and config is not None
+        """List what the saver below has: page by page, since it may hold a lock while it lists."""
+        if not self._lists_truly or config is None:
+            listed = self.inner.alist(config)
+            async with aclosing(cast("AsyncGenerator[CheckpointTuple]", listed)):
+                try:
+                    async for found in listed:
+                        yield found
+                except self._errors as error:
+                    raise self._failed("read", error) from error
+            return
         while True:
-            before: Any = {"configurable": {"checkpoint_id": bound}} if paged and bound else None
+            before: Any = {"configurable": {"checkpoint_id": bound}} if bound else None
             try:
-                listed = self.inner.alist(config, before=before, limit=PAGE if paged else None)
-                async with aclosing(cast("AsyncGenerator[CheckpointTuple]", listed)):
-                    page = [found async for found in listed]
+                page = [found async for found in self.inner.alist(config, before=before, limit=PAGE)]
             except self._errors as error:
                 raise self._failed("read", error) from error
             for found in page:
                 yield found
-            if not paged or len(page) < PAGE:
+            if len(page) < PAGE:
                 return
             bound = page[-1].config.get("configurable", {}).get("checkpoint_id")
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """Delete everything of a thread."""
+        """Delete everything of a thread. Whoever still writes to it writes what it counts on anew."""
+        self._forget(thread_id)
         try:
-            await self.inner.adelete_thread(thread_id)
-            await self._blobs.delete(thread_id)
+            async with self._writing(None):
+                await self._blobs.delete(thread_id)  # first: a checkpoint without its blobs could not be read
+                await self.inner.adelete_thread(thread_id)
         except self._errors as error:
             raise self._failed("deleted", error) from error
-        self._codec.forget(thread_id)
+        finally:
+            self._forget(thread_id)
 
-    def steps(self, thread: str) -> SavedSteps:
+    def steps(self, config: RunnableConfig) -> SavedSteps:
         """Give where the steps of a thread's nodes are kept."""
-        return SavedSteps(self, thread)
+        return SavedSteps(self, config)
 
-    async def put_step(self, thread: str, key: str, value: Any) -> None:
+    async def put_step(self, config: RunnableConfig, key: str, value: Any) -> None:
         """Store the result of a step within a node; it is stored when this returns.
 
         Raises:
             ConflictError: if another runner holds the session.
             CheckpointError: if the store fails.
         """
-        blobs: dict[str, bytes] = {}
-        text = self._codec.encode([value], thread, blobs)
-        try:
-            with self._fence(thread):
-                await self._blobs.put(thread, {**blobs, key: text.encode()}, now=True)
-        except self._errors as error:
-            await self._give_up()
-            raise self._failed("written", error) from error
-        self._codec.stored(thread, blobs)
+        thread = _thread(config)
 
-    async def find_step(self, thread: str, key: str) -> tuple[bool, Any]:
+        def packed(blobs: dict[str, bytes]) -> str:
+            return self._codec.encode([value], thread, blobs)
+
+        async def put(stored: str) -> None:
+            await self._blobs.put(thread, {key: stored.encode()})
+
+        await self._write(config, packed, put)
+
+    async def find_step(self, config: RunnableConfig, key: str) -> tuple[bool, Any]:
         """Give whether a step has a stored result, and the result.
 
         Raises:
             CheckpointError: if the store fails.
         """
+        thread = _thread(config)
         try:
             found = await self._blobs.find(thread, [key])
             if key not in found:
@@ -252,12 +283,49 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
             raise self._failed("read", error) from error
         return True, value
 
-    # Values
+    # Writing
 
-    async def _put_blobs(self, thread: str, blobs: dict[str, bytes]) -> None:
-        if blobs:
-            await self._blobs.put(thread, blobs)
-            self._codec.stored(thread, blobs)
+    async def _write(
+        self,
+        config: RunnableConfig,
+        packed: Callable[[dict[str, bytes]], _T],
+        put: Callable[[_T], Awaitable[_R]],
+    ) -> _R:
+        """Store something with the blobs that it needs: ``packed`` gives both, again where the thread was deleted."""
+        thread = _thread(config)
+        token = config["configurable"].get(LEASE_TOKEN, NO_LEASE)  # pyright: ignore[reportTypedDictNotRequiredAccess]
+        for _ in range(_TRIES):
+            try:
+                epoch = await self._epoch(thread)
+                blobs: dict[str, bytes] = {}
+                stored = packed(blobs)
+                async with self._writing(Claim(thread, token, epoch)):
+                    if blobs:
+                        await self._blobs.put(thread, blobs)
+                    result = await put(stored)
+            except self._errors as error:
+                if RENEWED not in str(error):
+                    raise self._failed("written", error) from error
+                self._forget(thread)
+                continue
+            if self._epochs.get(thread) == epoch:  # else it was deleted while this was written
+                self._codec.stored(thread, blobs)
+            return result
+        raise CheckpointError("The session cannot be written: it is deleted again and again.")
+
+    async def _epoch(self, thread: str) -> str:
+        epoch = self._epochs.get(thread)
+        if epoch is None:
+            epoch = self._epochs[thread] = await self._blobs.epoch(thread)
+            if len(self._epochs) > _REMEMBERED_EPOCHS:
+                self._forget(next(iter(self._epochs)))
+        return epoch
+
+    def _forget(self, thread: str) -> None:
+        self._epochs.pop(thread, None)
+        self._codec.forget(thread)
+
+    # Values
 
     def _encode(self, channel: str, value: Any, thread: str, blobs: dict[str, bytes]) -> str:
         if channel == _INTERRUPT:
@@ -307,17 +375,17 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
 class SavedSteps:
     """Steps of one thread."""
 
-    def __init__(self, saver: CanvasSaver, thread: str) -> None:
+    def __init__(self, saver: CanvasSaver, config: RunnableConfig) -> None:
         self._saver = saver
-        self._thread = thread
+        self._config = config
 
     async def put(self, key: str, value: Any) -> None:
         """Store a result."""
-        await self._saver.put_step(self._thread, key, value)
+        await self._saver.put_step(self._config, key, value)
 
     async def find(self, key: str) -> tuple[bool, Any]:
         """Give whether there is a result, and the result."""
-        return await self._saver.find_step(self._thread, key)
+        return await self._saver.find_step(self._config, key)
 
 
 def _pack_interrupts(value: Any) -> dict[str, Any]:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import secrets
 import sqlite3
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aiosqlite
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from checkpoints.cancels import CANCELS_TABLE
 from checkpoints.runs import RUNS_TABLE
-from checkpoints.saver import FENCED, CanvasSaver
+from checkpoints.saver import FENCED, NO_LEASE, RENEWED, CanvasSaver, Claim
 from checkpoints.serializer import plain_serializer
 from ragflow_lg.errors import CheckpointError
 
-__all__ = ["SqliteBlobs", "open_sqlite", "sqlite_saver"]
+__all__ = ["SqliteBlobs", "Transactions", "open_sqlite", "sqlite_saver"]
 
 BUSY_TIMEOUT_S = 10.0
 
@@ -32,27 +34,76 @@ CREATE TABLE IF NOT EXISTS leases (
 ) WITHOUT ROWID;
 """
 
-_FENCE = """
-CREATE TEMP TRIGGER IF NOT EXISTS fence_{table} BEFORE INSERT ON main.{table}
-WHEN EXISTS (
-    SELECT 1 FROM main.leases WHERE thread_id = NEW.thread_id AND owner <> '' AND token <> held_token(NEW.thread_id)
-)
-BEGIN SELECT RAISE(ABORT, '{message}'); END;
+_EPOCH = "epoch"
+_FENCE = f"""
+CREATE TEMP TRIGGER IF NOT EXISTS fence_{{table}} BEFORE INSERT ON main.{{table}} {{when}}
+BEGIN
+    SELECT RAISE(ABORT, '{FENCED}') WHERE claimed_token() IS NOT coalesce(
+        (SELECT token FROM main.leases WHERE thread_id = NEW.thread_id AND owner <> ''), {NO_LEASE});
+    SELECT RAISE(ABORT, '{RENEWED}') WHERE claimed_epoch() IS NOT
+        (SELECT CAST(text AS TEXT) FROM main.blobs WHERE thread_id = NEW.thread_id AND hash = '{_EPOCH}');
+END;
 """
+"""Refuses a write within the transaction that would do it."""
+_FENCED_TABLES = {"checkpoints": "", "writes": "", "blobs": f"WHEN NEW.hash <> '{_EPOCH}'"}
 
 
-class SqliteBlobs:
-    """Blobs in a table."""
+class Transactions:
+    """Makes what belongs together one transaction. A connection has only one at a time."""
 
     def __init__(self, connection: aiosqlite.Connection) -> None:
         self._connection = connection
+        self._turn = asyncio.Lock()
+        self._claim: Claim | None = None
 
-    async def put(self, thread: str, blobs: Mapping[str, bytes], *, now: bool = False) -> None:
-        """Store texts. Without ``now`` the saver's next write commits them along with what refers to them."""
+    @asynccontextmanager
+    async def begin(self, claim: Claim | None) -> AsyncGenerator[None]:
+        """Commit what is written inside, or nothing of it."""
+        async with self._turn:
+            self._claim = claim
+            try:
+                yield
+                if self._connection.in_transaction:
+                    await self._connection.commit()
+            except BaseException:
+                await self._connection.rollback()  # whoever is cancelled meanwhile has it queued: it comes next
+                raise
+
+    def token(self) -> int:
+        """Give the token of the open transaction's claim."""
+        return self._claim.token if self._claim else NO_LEASE
+
+    def epoch(self) -> str:
+        """Give the epoch of the open transaction's claim."""
+        return self._claim.epoch if self._claim else ""
+
+
+class SqliteBlobs:
+    """Blobs in a table.
+
+    ``turns`` is the lock of the saver on the same connection: SQLite refuses a write that begins while a reader stands
+    in the middle of its rows and somebody else has written since.
+    """
+
+    def __init__(self, connection: aiosqlite.Connection, transactions: Transactions, turns: asyncio.Lock) -> None:
+        self._connection = connection
+        self._transactions = transactions
+        self._turns = turns
+
+    async def epoch(self, thread: str) -> str:
+        """Give the mark of a thread, made if there is none."""
+        found = await self.find(thread, [_EPOCH])
+        if _EPOCH not in found:
+            async with self._transactions.begin(None):
+                await self.put(thread, {_EPOCH: secrets.token_hex(8).encode()})
+            found = await self.find(thread, [_EPOCH])
+        return found.get(_EPOCH, b"").decode()
+
+    async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
+        """Store texts in the transaction that is open, or a new one."""
         rows = [(thread, digest, text) for digest, text in blobs.items()]
-        await self._connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", rows)
-        if now:
-            await self._connection.commit()
+        async with self._turns:
+            await self._connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", rows)
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
         """Give the texts that are there."""
@@ -61,14 +112,14 @@ class SqliteBlobs:
             some = digests[at : at + 500]
             places = ", ".join("?" * len(some))
             query = f"SELECT hash, text FROM blobs WHERE thread_id = ? AND hash IN ({places})"
-            async with self._connection.execute(query, (thread, *some)) as rows:
-                found.update({row[0]: row[1] async for row in rows})
+            rows: Any = await self._connection.execute_fetchall(query, (thread, *some))
+            found.update(rows)
         return found
 
     async def delete(self, thread: str) -> None:
-        """Delete all texts of a thread."""
-        await self._connection.execute("DELETE FROM blobs WHERE thread_id = ?", (thread,))
-        await self._connection.commit()
+        """Delete all texts of a thread, in the transaction that is open, or a new one."""
+        async with self._turns:
+            await self._connection.execute("DELETE FROM blobs WHERE thread_id = ?", (thread,))
 
 
 @asynccontextmanager
@@ -97,29 +148,28 @@ async def open_sqlite(path: Path, *, commits_itself: bool = False) -> AsyncGener
         await connection.close()
 
 
-async def sqlite_saver(connection: aiosqlite.Connection, held: Mapping[str, int]) -> CanvasSaver:
-    """Make a saver. ``held`` maps threads to the fencing tokens of the leases that this process has.
+async def sqlite_saver(connection: aiosqlite.Connection) -> CanvasSaver:
+    """Make a saver.
 
     A write to a thread that somebody else has leased fails in the transaction that would do it.
 
     Raises:
         CheckpointError: if the file is no session store.
     """
-
-    def token_of(thread: str) -> int:
-        return held.get(thread, -1)
-
     saver = AsyncSqliteSaver(connection, serde=plain_serializer())
+    transactions = Transactions(connection)
     try:
         await saver.setup()
         await connection.execute("SELECT thread_id, checkpoint_ns, checkpoint_id, checkpoint FROM checkpoints LIMIT 0")
-        await connection.create_function("held_token", 1, token_of)  # pyright: ignore[reportUnknownMemberType]
-        for table in ("checkpoints", "writes", "blobs"):
-            await connection.executescript(_FENCE.format(table=table, message=FENCED))
+        define = cast("Any", connection).create_function
+        await define("claimed_token", 0, transactions.token)
+        await define("claimed_epoch", 0, transactions.epoch)
+        for table, when in _FENCED_TABLES.items():
+            await connection.executescript(_FENCE.format(table=table, when=when))
     except sqlite3.Error as error:
         raise CheckpointError(f"The file is no session store: {error}.") from error
-    # A write that failed leaves a transaction open, which would keep all others out.
-    return CanvasSaver(saver, SqliteBlobs(connection), errors=(sqlite3.Error,), give_up=connection.rollback)
+    blobs = SqliteBlobs(connection, transactions, saver.lock)
+    return CanvasSaver(saver, blobs, errors=(sqlite3.Error,), writing=transactions.begin)
 
 
 def _prepared(path: Path) -> Path:

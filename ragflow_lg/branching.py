@@ -7,8 +7,8 @@ goes on as the old one would have.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,6 +16,7 @@ from ragflow_lg.compiled import CompiledCanvas
 from ragflow_lg.errors import CheckpointError, ConflictError
 from ragflow_lg.ids import NodeId, thread_of_session
 from ragflow_lg.refs import parse_reference
+from ragflow_lg.sessions import LEASE_TOKEN, Leases, leased
 from ragflow_lg.state import merge_outputs, output_patch
 from ragflow_lg.values import JsonValue, write_path
 
@@ -47,6 +48,7 @@ class _Branching:
         self._canvas = canvas
         self._saver = saver
         self._source = thread_of_session(source)
+        self._target: dict[str, Any] = {}
         self._ids = {name: id_ for id_, name in canvas.names.items()}
 
     def config(self, namespace: str, checkpoint: str = "") -> Any:
@@ -70,10 +72,25 @@ class _Branching:
             newest.setdefault(place.get("checkpoint_ns", ""), place["checkpoint_id"])
         return sorted(newest, key=newest.__getitem__, reverse=True)
 
+    @asynccontextmanager
+    async def target(self, session: str, leases: Leases | None) -> AsyncGenerator[None]:
+        """Hold the new session, to which `copy` writes.
+
+        Raises:
+            ConflictError: if it is there already, or somebody is about to make it.
+        """
+        async with AsyncExitStack() as held:
+            self._target = {"thread_id": thread_of_session(session)}
+            if leases is not None:
+                self._target[LEASE_TOKEN] = await held.enter_async_context(leased(leases, session))
+            place: Any = {"configurable": {"thread_id": self._target["thread_id"], "checkpoint_ns": ""}}
+            if await self._saver.aget_tuple(place) is not None:
+                raise ConflictError(f"There is a session {session!r} already; choose another name.")
+            yield
+
     async def copy(
         self,
         found: CheckpointTuple,
-        target: str,
         *,
         without: Collection[str] = (),
         changes: Mapping[str, Any] | None = None,
@@ -82,9 +99,7 @@ class _Branching:
         place: Any = found.config.get("configurable", {})
         values = {**found.checkpoint["channel_values"], **(changes or {})}
         checkpoint: Any = {**found.checkpoint, "channel_values": values}
-        config: Any = {
-            "configurable": {"thread_id": thread_of_session(target), "checkpoint_ns": place.get("checkpoint_ns", "")}
-        }
+        config: Any = {"configurable": {**self._target, "checkpoint_ns": place.get("checkpoint_ns", "")}}
         metadata: Any = {**found.metadata, "source": "fork"}
         stored = await self._saver.aput(config, checkpoint, metadata, checkpoint["channel_versions"])
         by_task: dict[str, list[tuple[str, Any]]] = {}
@@ -92,7 +107,7 @@ class _Branching:
             if task not in without:
                 by_task.setdefault(task, []).append((channel, value))
         for task, writes in by_task.items():
-            await self._saver.aput_writes(stored, writes, task)
+            await self._saver.aput_writes(_at(config, stored), writes, task)
 
     async def tuple(self, namespace: str, checkpoint: str = "") -> CheckpointTuple:
         """Give a stored checkpoint.
@@ -105,12 +120,6 @@ class _Branching:
             what = f"The session has no checkpoint {checkpoint!r}." if checkpoint else "There is no such session."
             raise CheckpointError(what)
         return found
-
-    async def check_target(self, target: str) -> None:
-        """Raise ConflictError if the new session is there already."""
-        config: Any = {"configurable": {"thread_id": thread_of_session(target), "checkpoint_ns": ""}}
-        if await self._saver.aget_tuple(config) is not None:
-            raise ConflictError(f"There is a session {target!r} already; choose another name.")
 
     async def moments(self, namespace: str) -> AsyncIterator[Moment]:
         """Go through the steps of a namespace, newest first."""
@@ -195,7 +204,13 @@ async def moments(canvas: CompiledCanvas, saver: BaseCheckpointSaver[Any], sessi
 
 
 async def fork(
-    canvas: CompiledCanvas, saver: BaseCheckpointSaver[Any], session: str, target: str, checkpoint: str = ""
+    canvas: CompiledCanvas,
+    saver: BaseCheckpointSaver[Any],
+    session: str,
+    target: str,
+    checkpoint: str = "",
+    *,
+    leases: Leases | None = None,
 ) -> None:
     """Make a new session that stands where another one stood at a checkpoint, or stands now.
 
@@ -207,19 +222,19 @@ async def fork(
         ConflictError: if there is a session of the new name.
     """
     branching = _Branching(canvas, saver, session)
-    await branching.check_target(target)
-    newest = await branching.tuple("")
-    found = await branching.tuple("", checkpoint) if checkpoint else newest
-    is_newest = found.checkpoint["id"] == newest.checkpoint["id"]
-    tasks = {task for task, _, _ in found.pending_writes or ()}
-    await branching.copy(found, target, without=() if is_newest else tasks)
-    if not is_newest:
-        return
-    snapshot = await canvas.graph.aget_state(branching.config("", found.checkpoint["id"]))
-    open_tasks = {f"{task.name}:{task.id}" for task in snapshot.tasks}
-    for namespace in await branching.namespaces():
-        if namespace.partition("|")[0] in open_tasks:
-            await branching.copy(await branching.tuple(namespace), target)
+    async with branching.target(target, leases):
+        newest = await branching.tuple("")
+        found = await branching.tuple("", checkpoint) if checkpoint else newest
+        is_newest = found.checkpoint["id"] == newest.checkpoint["id"]
+        tasks = {task for task, _, _ in found.pending_writes or ()}
+        await branching.copy(found, without=() if is_newest else tasks)
+        if not is_newest:
+            return
+        snapshot = await canvas.graph.aget_state(branching.config("", found.checkpoint["id"]))
+        open_tasks = {f"{task.name}:{task.id}" for task in snapshot.tasks}
+        for namespace in await branching.namespaces():
+            if namespace.partition("|")[0] in open_tasks:
+                await branching.copy(await branching.tuple(namespace))
 
 
 async def rerun(
@@ -231,6 +246,7 @@ async def rerun(
     *,
     round: int | None = None,
     changes: Mapping[str, JsonValue] | None = None,
+    leases: Leases | None = None,
 ) -> None:
     """Make a new session that stands before a node of the last turn, with some values changed.
 
@@ -242,15 +258,20 @@ async def rerun(
         ConflictError: if there is a session of the new name.
     """
     branching = _Branching(canvas, saver, session)
-    await branching.check_target(target)
-    namespace, snapshot = await branching.find(NodeId(node), round)
-    name = canvas.names[NodeId(node)]
-    levels = [(namespace, snapshot, {task.id for task in snapshot.tasks if task.name == name})]
-    while namespace:
-        namespace, _, segment = namespace.rpartition("|")
-        around = segment.partition(":")[2]
-        levels.append((namespace, await branching.task_of(namespace, around), {around}))
-    for level, found, begun in levels:
-        stored = await branching.tuple(level, found.config["configurable"]["checkpoint_id"])
-        changed = branching.change(stored, changes or {}, is_root=not level)
-        await branching.copy(stored, target, without=begun, changes=changed)
+    async with branching.target(target, leases):
+        namespace, snapshot = await branching.find(NodeId(node), round)
+        name = canvas.names[NodeId(node)]
+        levels = [(namespace, snapshot, {task.id for task in snapshot.tasks if task.name == name})]
+        while namespace:
+            namespace, _, segment = namespace.rpartition("|")
+            around = segment.partition(":")[2]
+            levels.append((namespace, await branching.task_of(namespace, around), {around}))
+        for level, found, begun in levels:
+            stored = await branching.tuple(level, found.config["configurable"]["checkpoint_id"])
+            changed = branching.change(stored, changes or {}, is_root=not level)
+            await branching.copy(stored, without=begun, changes=changed)
+
+
+def _at(config: Any, stored: Any) -> Any:
+    """Give the config of a stored checkpoint, with the rights of the one it was stored by."""
+    return {"configurable": {**config["configurable"], **stored["configurable"]}}

@@ -22,7 +22,7 @@ Collected: TypeAlias = list[list[Any]]
 
 def append_entry(collected: Collected, value: JsonValue) -> Collected:
     """Give the list with one more entry; the given one is not changed."""
-    levels = list(collected)
+    levels = [_resealed(level, depth) for depth, level in enumerate(collected)]
     entry: Any = value
     for depth in range(len(levels) + 1):
         level = [*(levels[depth] if depth < len(levels) else ()), entry]
@@ -32,6 +32,13 @@ def append_entry(collected: Collected, value: JsonValue) -> Collected:
         entry = SealedList(level)
         levels[depth] = []
     return levels
+
+
+def _resealed(level: list[Any], depth: int) -> list[Any]:
+    """Seal the blocks of a level that comes from a store, which gives plain lists."""
+    if depth == 0 or all(type(block) is SealedList for block in level):
+        return level
+    return [SealedList(_resealed(block, depth - 1)) for block in level]
 
 
 def entries_of(collected: Collected) -> list[JsonValue]:

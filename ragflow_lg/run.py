@@ -24,7 +24,7 @@ from ragflow_lg.events import NodeFinished, TurnFinished
 from ragflow_lg.forms import form_fields, form_problems
 from ragflow_lg.ids import SessionId, session_of_thread, thread_of_session
 from ragflow_lg.projection import Projection
-from ragflow_lg.sessions import RunRecord, RunStatus, SessionStore, Steps
+from ragflow_lg.sessions import RunRecord, RunStatus, SessionStore, Steps, leased_config
 from ragflow_lg.state import TurnRequest
 from ragflow_lg.turn import resume_turn
 from ragflow_lg.values import JsonValue, to_json, to_text
@@ -98,7 +98,7 @@ class Run:
         self._has_saver = has_saver
         self._store = store
         self._running = running
-        self._turn = TurnContext(services, EventSink(event_limit), _steps(canvas, session))
+        self._turn = TurnContext(services, EventSink(event_limit), _steps(canvas, self._config))
         self._control: Any = None
         self._answer: list[str] = []
         self._is_thinking = False
@@ -172,6 +172,8 @@ class Run:
         async with AsyncExitStack() as held:
             lease = await store.leases.acquire(self.record.session, self._lose)
             held.push_async_callback(lease.release)
+            self._config = leased_config(self._config, lease.token)
+            self._turn.steps = _steps(self._canvas, self._config)
             await held.enter_async_context(store.cancels.watch(self.record.session, self.cancel))
             try:
                 yield
@@ -403,11 +405,11 @@ def _resuming(answers: Mapping[str, Any], update: Mapping[str, Any] | None = Non
     return Command(resume=dict(answers), update=update)
 
 
-def _steps(canvas: CompiledCanvas, session: SessionId | str) -> Steps | None:
+def _steps(canvas: CompiledCanvas, config: Any) -> Steps | None:
     """Give where steps are kept: only a saver of our own can."""
     graph: Any = canvas.graph
     saver = graph.checkpointer
-    return saver.steps(thread_of_session(session)) if hasattr(saver, "steps") else None
+    return saver.steps(config) if hasattr(saver, "steps") else None
 
 
 _GO_ON = object()

@@ -48,6 +48,7 @@ class Runner:
         self._canvas = canvas.with_saver(saver)
         self._services = services
         self._store = store
+        self._leases = store.leases if store is not None else None
         self._canvas_id = canvas_id
         self._checkpointer = saver
         self._event_limit = event_limit
@@ -90,7 +91,7 @@ class Runner:
 
     async def fork(self, session: SessionId | str, target: SessionId | str, checkpoint: str = "") -> None:
         """Make a new session of another one, as it is or was at a checkpoint. See `ragflow_lg.branching.fork`."""
-        await fork(self._canvas, self._saver(), session, target, checkpoint)
+        await fork(self._canvas, self._saver(), session, target, checkpoint, leases=self._leases)
 
     async def rerun(
         self,
@@ -102,7 +103,9 @@ class Runner:
         changes: Mapping[str, Any] | None = None,
     ) -> Run:
         """Run the last turn of a session again from a node, as a new session. See `ragflow_lg.branching.rerun`."""
-        await rerun(self._canvas, self._saver(), session, target, node, round=round, changes=changes)
+        await rerun(
+            self._canvas, self._saver(), session, target, node, round=round, changes=changes, leases=self._leases
+        )
         return self._run(target, "continue", {})
 
     def history(self, session: SessionId | str) -> AsyncIterator[Moment]:

@@ -1,21 +1,37 @@
 """What the runner asks of the place where sessions live: a saver, one lease a session, records of runs, cancelling.
 
-Protocols only; ``checkpoints`` has the real ones, for memory, SQLite and Redis.
+``checkpoints`` has the real ones, for memory, SQLite and Redis.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from ragflow_lg.values import JsonValue
 
 if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-__all__ = ["Cancels", "Lease", "Leases", "RunRecord", "RunStatus", "Runs", "SessionStore", "Steps"]
+__all__ = [
+    "LEASE_TOKEN",
+    "Cancels",
+    "Lease",
+    "Leases",
+    "RunRecord",
+    "RunStatus",
+    "Runs",
+    "SessionStore",
+    "Steps",
+    "leased",
+    "leased_config",
+]
+
+LEASE_TOKEN = "__lease_token"
+"""Under this key of LangGraph's ``configurable`` a run tells the saver the token of its lease."""
 
 RunStatus: TypeAlias = Literal["running", "succeeded", "failed", "cancelled", "waiting"]
 """``waiting`` runs have asked the user something."""
@@ -156,3 +172,22 @@ class SessionStore(Protocol):
     async def delete_session(self, session: str) -> None:
         """Delete checkpoints and records of a session."""
         ...
+
+
+@asynccontextmanager
+async def leased(leases: Leases, session: str) -> AsyncGenerator[int]:
+    """Hold a session for a short while. Gives the token.
+
+    Raises:
+        ConflictError: if another runner has it.
+    """
+    lease = await leases.acquire(session, lambda: None)
+    try:
+        yield lease.token
+    finally:
+        await lease.release()
+
+
+def leased_config(config: RunnableConfig, token: int) -> RunnableConfig:
+    """Give a config whose writes are those of a lease."""
+    return {**config, "configurable": {**config.get("configurable", {}), LEASE_TOKEN: token}}

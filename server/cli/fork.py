@@ -51,7 +51,8 @@ async def _fork(store: Store, session: str, target: str, at: str, file: Path | N
     from server.library import load_canvas
 
     canvas_id = str(file or await canvas_of(store, session))
-    await fork(load_canvas(Path(canvas_id)).with_saver(store.saver), store.saver, session, target, at)
+    compiled = load_canvas(Path(canvas_id)).with_saver(store.saver)
+    await fork(compiled, store.saver, session, target, at, leases=store.leases)
     now = int(SystemClock().now() * 1000)
     async for record in store.runs.of_session(session):
         forked = replace(

@@ -11,9 +11,10 @@ from langgraph.checkpoint.base import empty_checkpoint
 from checkpoints import open_store
 from checkpoints.serializer import plain_serializer
 from ragflow_lg.adapters.system import SystemClock
-from ragflow_lg.errors import CheckpointError
-from ragflow_lg.ids import thread_of_session
-from ragflow_lg.sessions import RunRecord
+from ragflow_lg.errors import CheckpointError, ConflictError
+from ragflow_lg.ids import session_of_thread, thread_of_session
+from ragflow_lg.sessions import RunRecord, leased
+from tests.stores import OpenStore
 
 
 def config(thread: str) -> Any:
@@ -111,3 +112,14 @@ async def test_an_error_inside_passes_through(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()):
             raise KeyError
+
+
+async def test_a_session_that_is_being_run_is_not_deleted(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        await store.runs.put(RunRecord("r", session_of_thread(thread_of_session("anna"))))
+        async with leased(store.leases, "anna"):
+            with pytest.raises(ConflictError, match="is being run by"):
+                await store.delete_session("anna")
+        assert await store.runs.get("r")
+        await store.delete_session("anna")
+        assert await store.runs.get("r") is None

@@ -38,4 +38,4 @@ async def test_a_session_that_ragflow_itself_runs_is_taken(redis_url: str, field
         prefix = fresh_prefix()
         await client.hset(f"{prefix}agent:active-session:{'0' * 32}", mapping=fields)  # type: ignore[misc]
         with pytest.raises(ConflictError):
-            await StoredLeases(RedisTable(client, prefix), {}).acquire("0" * 32, lambda: None)
+            await StoredLeases(RedisTable(client, prefix)).acquire("0" * 32, lambda: None)

@@ -8,36 +8,96 @@ from langgraph.checkpoint.base import empty_checkpoint
 from redis.asyncio import Redis
 
 from checkpoints.redis_store import FencedRedis, lease_key, open_redis, redis_saver
+from checkpoints.saver import Claim
 from ragflow_lg.errors import CheckpointError, ConflictError
 from ragflow_lg.ids import session_of_thread
+from ragflow_lg.sessions import leased_config
 from tests.stores import fresh_prefix
 
 THREAD = str(uuid.uuid4())
+STEP: Any = {"source": "loop", "step": 1}
 PLACE: Any = {"configurable": {"thread_id": THREAD, "checkpoint_ns": ""}}
 
 
 async def test_a_write_and_the_check_of_its_token_are_one_step(redis_url: str) -> None:
-    prefix, held = fresh_prefix(), {THREAD: 1}
+    prefix = fresh_prefix()
     async with open_redis(redis_url) as client:
-        saver = await redis_saver(client, held, prefix=prefix, ttl_s=60)
-        place = await saver.aput(PLACE, empty_checkpoint(), {"source": "loop", "step": 1}, {})
-        await client.hset(lease_key(prefix, session_of_thread(THREAD)), "token", "2")  # type: ignore[misc]
+        saver = await redis_saver(client, prefix=prefix, ttl_s=60)
+        lease = lease_key(prefix, session_of_thread(THREAD))
+        await client.hset(lease, "token", "1")  # type: ignore[misc]
+        place = leased_config(await saver.aput(leased_config(PLACE, 1), empty_checkpoint(), STEP, {}), 1)
+        await client.hset(lease, "token", "2")  # type: ignore[misc]
         with pytest.raises(ConflictError):
             await saver.aput_writes(place, [("outputs", {"a": 1})], "task")
         with pytest.raises(ConflictError):
-            await saver.aput(PLACE, empty_checkpoint(), {"source": "loop", "step": 2}, {})
-        held[THREAD] = 2
-        await saver.aput_writes(place, [("outputs", {"a": 1})], "task")
+            await saver.aput(leased_config(PLACE, 1), empty_checkpoint(), STEP, {})
+        await saver.aput_writes(leased_config(place, 2), [("outputs", {"a": 1})], "task")
         found = await saver.aget_tuple(PLACE)
         assert found is not None
         assert found.pending_writes == [("task", "outputs", {"a": 1})]
+
+
+async def test_the_pointer_to_the_newest_checkpoint_is_fenced_too(redis_url: str) -> None:
+    prefix = fresh_prefix()
+    async with open_redis(redis_url) as client:
+        saver = await redis_saver(client, prefix=prefix, ttl_s=60)
+        lease = lease_key(prefix, session_of_thread(THREAD))
+        await client.hset(lease, "token", "1")  # type: ignore[misc]
+        first = await saver.aput(leased_config(PLACE, 1), empty_checkpoint(), STEP, {})
+        execute = client.execute_command
+
+        async def lose_before_pointer(*command: Any, **options: Any) -> Any:
+            if command[0] == "SET":
+                await client.hset(lease, "token", "2")  # type: ignore[misc]
+            return await execute(*command, **options)
+
+        client.execute_command = lose_before_pointer  # type: ignore[method-assign]
+        with pytest.raises(ConflictError):
+            await saver.aput(leased_config(PLACE, 1), empty_checkpoint(), STEP, {})
+        client.execute_command = execute  # type: ignore[method-assign]
+        found = await saver.aget_tuple(PLACE)
+        assert found is not None
+        assert found.checkpoint["id"] == first["configurable"]["checkpoint_id"]  # pyright: ignore[reportTypedDictNotRequiredAccess]
+
+
+async def test_more_than_a_page_is_listed_and_deleted(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkpoints.redis_store.PLACES", 7)
+    monkeypatch.setattr("checkpoints.redis_store.AT_ONCE", 3)
+    prefix = fresh_prefix()
+    async with open_redis(redis_url) as client:
+        saver = await redis_saver(client, prefix=prefix, ttl_s=60)
+        stored = [await saver.aput(PLACE, empty_checkpoint(), STEP, {}) for _ in range(21)]
+        listed: list[str] = []
+        async for found in saver.alist(PLACE):
+            if len(listed) == 3:  # what comes in while one lists moves the pages
+                await saver.aput(PLACE, empty_checkpoint(), STEP, {})
+            listed.append(found.checkpoint["id"])
+        assert listed == [place["configurable"]["checkpoint_id"] for place in reversed(stored)]  # pyright: ignore[reportTypedDictNotRequiredAccess]
+
+
+async def test_a_session_of_more_than_ten_thousand_checkpoints_is_deleted_whole(redis_url: str) -> None:
+    prefix, count = fresh_prefix(), 10_050
+    async with open_redis(redis_url) as client:
+        saver = await redis_saver(client, prefix=prefix, ttl_s=600)
+        place: Any = await saver.aput(PLACE, empty_checkpoint(), STEP, {})
+        (key,) = [key.decode() async for key in client.scan_iter(f"{prefix}checkpoint:*")]
+        model: Any = await client.json().get(key)  # type: ignore[misc]
+        pipeline = client.pipeline(transaction=False)
+        for number in range(count):
+            id_ = f"0000-{number:05}"
+            pipeline.json().set(
+                key.replace(place["configurable"]["checkpoint_id"], id_), "$", {**model, "checkpoint_id": id_}
+            )
+        await pipeline.execute()
+        await saver.adelete_thread(THREAD)
+        assert [key async for key in client.scan_iter(f"{prefix}*")] == []
 
 
 async def test_everything_of_a_session_expires_together_and_reading_renews_it(redis_url: str) -> None:
     prefix, thread = fresh_prefix(), str(uuid.uuid4())
     own: Any = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
     async with open_redis(redis_url) as client:
-        saver = await redis_saver(client, {}, prefix=prefix, ttl_s=600)
+        saver = await redis_saver(client, prefix=prefix, ttl_s=600)
         versions: Any = {"outputs": saver.get_next_version(None, None)}
         checkpoint: Any = {**empty_checkpoint(), "channel_values": {"outputs": {"a": "x" * 9000}}}
         place = await saver.aput(
@@ -56,11 +116,13 @@ async def test_everything_of_a_session_expires_together_and_reading_renews_it(re
 
 
 async def test_errors_of_commands_are_those_of_a_pipeline(redis_url: str) -> None:
-    from checkpoints.redis_store import _fence  # pyright: ignore[reportPrivateUsage]
+    from checkpoints.redis_store import _Fence, _fence  # pyright: ignore[reportPrivateUsage]
 
     async with FencedRedis.from_url(redis_url) as client:  # type: ignore[no-untyped-call]
         key = fresh_prefix()
-        mark = _fence.set((f"{key}lease", 1))
+        await client.hset(f"{key}lease", "token", 1)  # type: ignore[misc]
+        await client.hset(f"{key}blobs", "epoch", "e")  # type: ignore[misc]
+        mark = _fence.set(_Fence(f"{key}lease", f"{key}blobs", Claim("t", 1, "e")))
         try:
             pipeline = client.pipeline()
             pipeline.set(key, "text")
@@ -73,7 +135,7 @@ async def test_errors_of_commands_are_those_of_a_pipeline(redis_url: str) -> Non
                 await pipeline.execute()
         finally:
             _fence.reset(mark)
-        assert await client.delete(key) == 1
+        assert await client.delete(key, f"{key}lease", f"{key}blobs") == 3
 
 
 async def test_a_server_without_the_modules_is_refused(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +147,7 @@ async def test_a_server_without_the_modules_is_refused(redis_url: str, monkeypat
 
 async def test_a_server_that_goes_away_is_told(redis_url: str) -> None:
     async with open_redis(redis_url) as client:
-        saver = await redis_saver(client, {}, prefix=fresh_prefix(), ttl_s=60)
+        saver = await redis_saver(client, prefix=fresh_prefix(), ttl_s=60)
         gone: Any = Redis.from_url("redis://127.0.0.1:1")  # type: ignore[no-untyped-call]
         saver.inner._redis = gone  # type: ignore[attr-defined]
         with pytest.raises(CheckpointError, match="cannot be read"):

@@ -1,6 +1,12 @@
 from __future__ import annotations
 
+import asyncio
+import subprocess
+import sys
+import uuid
 from collections.abc import AsyncGenerator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +15,14 @@ from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.report import ProgressCallbacks
 from langgraph.types import Interrupt, Send
 
+from checkpoints import Store, open_store
+from ragflow_lg.adapters.system import SystemClock
+from ragflow_lg.errors import CheckpointError, ConflictError
 from ragflow_lg.sealed import SealedList
-from tests.stores import OpenStore
+from ragflow_lg.sessions import leased
+from tests.stores import OpenStore, fresh_prefix
+
+ROOT = Path(__file__).parents[2]
 
 HOSTILE: list[Any] = [
     {"lc": 2, "type": "constructor", "id": ["pathlib", "Path"], "kwargs": {"a": 1}},
@@ -164,6 +176,122 @@ async def test_a_deleted_thread_leaves_nothing(reopen: OpenStore) -> None:
         assert await store.saver.aget_tuple(config("t")) is None
     found = await stored(reopen, {"outputs": {"n": "x" * 9000}})
     assert found.checkpoint["channel_values"]["outputs"] == {"n": "x" * 9000}
+
+
+async def put(store: Store, thread: str, values: Any) -> str:
+    """Store outputs as the next checkpoint of a thread; give its id."""
+    versions: Any = {"outputs": store.saver.get_next_version(None, None)}
+    checkpoint: Any = {**empty_checkpoint(), "channel_values": {"outputs": values}, "channel_versions": versions}
+    await store.saver.aput(config(thread), checkpoint, {"source": "loop", "step": 1}, versions)
+    return checkpoint["id"]
+
+
+async def test_what_is_acknowledged_can_be_read_whatever_happens_beside_it(reopen: OpenStore) -> None:
+    """Some writers are refused, some cancelled; none takes along what belongs to another."""
+    acknowledged: dict[tuple[str, str], Any] = {}
+    foreign = str(uuid.uuid4())
+
+    async def honest(store: Store, thread: str) -> None:
+        for number in range(25):
+            values = {"a": f"{thread} {number}" * 300, "b": f"{thread}" * 500}
+            acknowledged[thread, await put(store, thread, values)] = values
+
+    async def refused(store: Store) -> None:
+        for number in range(25):
+            with suppress(ConflictError):
+                await put(store, foreign, {"a": f"{number}" * 2000})
+
+    async def impatient(store: Store) -> None:
+        for number in range(25):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.0005 * (number % 5)):
+                    await put(store, "impatient", {"a": f"{number}" * 2000})
+
+    async with reopen() as store, leased(store.leases, foreign):
+        await asyncio.gather(*(honest(store, f"t{n}") for n in range(4)), refused(store), impatient(store))
+    async with reopen() as store:
+        for (thread, id_), values in acknowledged.items():
+            found = await store.saver.aget_tuple(config(thread, checkpoint=id_))
+            assert found is not None
+            assert found.checkpoint["channel_values"]["outputs"] == values
+
+
+async def test_a_session_that_is_deleted_elsewhere_is_written_whole_again(reopen_shared: OpenStore) -> None:
+    values = {"n": "x" * 9000, "m": SealedList(["y" * 2000])}
+    async with reopen_shared() as one, reopen_shared() as other:
+        await put(one, "t", values)
+        await other.saver.adelete_thread("t")
+        for _ in range(2):
+            await put(one, "t", values)
+    async with reopen_shared() as store:
+        found = await store.saver.aget_tuple(config("t"))
+    assert found is not None
+    assert found.checkpoint["channel_values"]["outputs"] == values
+
+
+async def test_a_session_that_is_deleted_again_and_again_is_told(reopen_shared: OpenStore) -> None:
+    async with reopen_shared() as one, reopen_shared() as other:
+        find = one.saver._blobs.epoch  # pyright: ignore[reportPrivateUsage]
+
+        async def deleted_after(thread: str) -> str:
+            epoch = await find(thread)
+            await other.saver.adelete_thread(thread)
+            return epoch
+
+        one.saver._blobs.epoch = deleted_after  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+        with pytest.raises(CheckpointError, match="again and again"):
+            await put(one, "t", {})
+
+
+WRITER = """
+import asyncio, sys
+from langgraph.checkpoint.base import empty_checkpoint
+from checkpoints import open_store
+from ragflow_lg.adapters.system import SystemClock
+from ragflow_lg.errors import ConflictError
+from ragflow_lg.ids import thread_of_session
+from ragflow_lg.sessions import leased, leased_config
+
+async def write(store, session):
+    place = {"configurable": {"thread_id": thread_of_session(session), "checkpoint_ns": ""}}
+    for number in range(12):
+        try:
+            async with leased(store.leases, session) as token:
+                for step in range(3):
+                    values = {"outputs": {"a": f"{session} {number} {step} " * 200, "b": "same" * 500}}
+                    saver = store.saver
+                    versions = {"outputs": saver.get_next_version(None, None)}
+                    checkpoint = {**empty_checkpoint(), "channel_values": values, "channel_versions": versions}
+                    told = {"source": "loop", "step": step}
+                    await saver.aput(leased_config(place, token), checkpoint, told, versions)
+                    print(place["configurable"]["thread_id"], checkpoint["id"], values["outputs"]["a"][:-1], flush=True)
+        except ConflictError:
+            await asyncio.sleep(0.005)
+
+async def main():
+    async with open_store(sys.argv[1], SystemClock(), prefix=sys.argv[2]) as store:
+        await asyncio.gather(*(write(store, session) for session in ("anna", "ben", sys.argv[3])))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+async def test_processes_share_a_store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    url = request.getfixturevalue("redis_url") if kind == "redis" else f"sqlite:///{tmp_path}/s.db"
+    prefix = fresh_prefix()
+    commands = [[sys.executable, "-c", WRITER, url, prefix, f"own {number}"] for number in range(3)]
+    writers = [subprocess.Popen(c, cwd=ROOT, stdout=subprocess.PIPE, text=True) for c in commands]
+    told = [writer.communicate(timeout=60)[0] for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0, 0]
+    lines = [line for text in told for line in text.splitlines()]
+    assert len(lines) >= 3 * 36
+    async with open_store(url, SystemClock(), prefix=prefix) as store:
+        for line in lines:
+            thread, id_, start = line.split(" ", 2)
+            found = await store.saver.aget_tuple(config(thread, checkpoint=id_))
+            assert found is not None
+            assert found.checkpoint["channel_values"]["outputs"] == {"a": start + " ", "b": "same" * 500}
 
 
 KNOWN_FAILURES: dict[str, set[str]] = {"memory": set(), "sqlite": set(), "redis": set()}

@@ -15,7 +15,7 @@ PLACE: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 
 async def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "s.db") as connection:
-        saver = await sqlite_saver(connection, {})
+        saver = await sqlite_saver(connection)
         first = await saver.aput(PLACE, empty_checkpoint(), {"source": "loop", "step": 1}, {})
         await connection.execute("PRAGMA max_page_count = 30")
         values: Any = {**empty_checkpoint(), "channel_values": {"outputs": {"a": "x" * 300_000}}}
@@ -31,7 +31,7 @@ async def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
 async def test_a_damaged_file_is_told(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     async with open_sqlite(path) as connection:
-        saver = await sqlite_saver(connection, {})
+        saver = await sqlite_saver(connection)
         await saver.aput(PLACE, empty_checkpoint(), {"source": "loop", "step": 1}, {})
         await connection.execute("DROP TABLE checkpoints")
         with pytest.raises(CheckpointError, match="cannot be read"):
@@ -44,4 +44,4 @@ async def test_a_file_of_another_program_is_refused(tmp_path: Path) -> None:
         other.execute("CREATE TABLE checkpoints (colour TEXT)")
     with pytest.raises(CheckpointError, match="no session store"):
         async with open_sqlite(path) as connection:
-            await sqlite_saver(connection, {})
+            await sqlite_saver(connection)

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.errors import CheckpointError, ConflictError
+from ragflow_lg.sessions import leased
 from tests.fakes.regions import assign, form, loop, out, played, runner_of, text
 from tests.stores import OpenStore
 
@@ -55,6 +56,18 @@ async def test_a_fork_waits_where_the_original_waits(reopen: OpenStore) -> None:
         assert [p.node for p in await play.pauses("twin")] == ["ask"]
         assert (await played(play.resume("twin", {"w": "twin"})))[0] == "q:twin"
         assert (await played(play.resume("s", {"w": "first"})))[0] == "q:first"
+
+
+async def test_two_forks_do_not_write_into_the_same_session(reopen_shared: OpenStore) -> None:
+    async with reopen_shared() as store, reopen_shared() as other:
+        play = runner_of(ASK, store=store)
+        await played(play.start("s", {"query": "q"}))
+        async with leased(other.leases, "twin"):
+            with pytest.raises(ConflictError, match="is being run by"):
+                await play.fork("s", "twin")
+            with pytest.raises(ConflictError, match="is being run by"):
+                await play.rerun("s", "twin", "out")
+        assert await play.state("twin") == {}
 
 
 async def test_a_fork_of_an_older_step_runs_what_came_next(reopen: OpenStore) -> None:

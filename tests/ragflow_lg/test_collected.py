@@ -1,4 +1,5 @@
 import json
+from typing import cast
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,3 +26,18 @@ def test_it_goes_on_after_having_been_stored() -> None:
     for number in range(100):
         collected = append_entry(json.loads(json.dumps(collected)), number)
     assert entries_of(collected) == list(range(100))
+
+
+def test_what_was_sealed_is_sealed_again_as_it_was() -> None:
+    """Else a saver would store the whole list with every entry from then on."""
+    collected: Collected = []
+    for number in range(2 * BLOCK * BLOCK + BLOCK + 3):
+        collected = append_entry(collected, number)
+    reopened = append_entry(json.loads(json.dumps(collected)), "next")
+    kept = append_entry(collected, "next")
+    assert reopened == kept
+    assert [[_kinds(block) for block in level] for level in reopened] == [[_kinds(b) for b in level] for level in kept]
+
+
+def _kinds(value: object) -> object:
+    return (type(value), [_kinds(entry) for entry in cast("list[object]", value)]) if isinstance(value, list) else None
