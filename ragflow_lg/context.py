@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
@@ -18,6 +19,7 @@ from ragflow_lg.errors import ComponentError, RunCancelled
 from ragflow_lg.events import Delta, EngineEvent, Piece
 from ragflow_lg.forms import is_file, read_value, submitted_value
 from ragflow_lg.ids import NodeId
+from ragflow_lg.limits import Limit, Limits
 from ragflow_lg.refs import Reference, Template
 from ragflow_lg.spec import Shown
 from ragflow_lg.state import TurnRequest, look_up, merge_outputs, output_patch
@@ -104,16 +106,12 @@ class TurnContext:
     steps: Steps | None = None
     """Where results of steps are kept, if the session is."""
     is_cancelled: bool = False
-    scopes: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout])
-    """Time limits of the nodes that run now."""
+    limits: Limits = field(default_factory=Limits)
 
     def cancel(self) -> None:
         """Stop all running nodes at once; those that would start next do not."""
         self.is_cancelled = True
-        now = asyncio.get_running_loop().time()
-        for scope in self.scopes:
-            if not scope.expired():
-                scope.reschedule(now)
+        self.limits.end_all()
 
     async def emit(self, event: EngineEvent, write: Callable[[EngineEvent], None] | None = None) -> None:
         """Hand an event out that belongs to no running component; ``write`` takes it where there is no sink."""
@@ -123,14 +121,6 @@ class TurnContext:
             return
         await self.sink.room()
         self.sink.put(event)
-
-    def enter(self, scope: asyncio.Timeout) -> None:
-        """Let `cancel` end this node."""
-        self.scopes.add(scope)
-
-    def leave(self, scope: asyncio.Timeout) -> None:
-        """Forget a node that ended."""
-        self.scopes.discard(scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +156,13 @@ class RunContext:
         "feedback",
         "global_updates",
         "inputs",
+        "limit",
         "node",
         "output_updates",
         "partial",
         "plan",
         "request",
         "round",
-        "scope",
         "steps",
         "task",
         "visits",
@@ -204,7 +194,8 @@ class RunContext:
         self.steps = 0
         """How many steps this visit has taken."""
         self.write = write
-        self.scope: asyncio.Timeout | None = None
+        self.limit: Limit | None = None
+        """What ends the component when its time is up."""
         self.inputs: dict[str, JsonValue] = {}
         self.global_updates: dict[str, JsonValue] = {}
         self.output_updates: dict[str, dict[str, JsonValue]] = {}
@@ -379,17 +370,8 @@ class RunContext:
                 self.write(event)
             return
         if sink.is_full:
-            await self._wait(sink)
+            with self.limit.paused() if self.limit else nullcontext():
+                await sink.room()
         if self._turn.is_cancelled and not even_if_cancelled:
             raise RunCancelled(self.node.id)
         sink.put(event)
-
-    async def _wait(self, sink: EventSink) -> None:
-        loop = asyncio.get_running_loop()
-        scope, began = self.scope, loop.time()
-        until = scope.when() if scope else None
-        if scope and until is not None and not self._turn.is_cancelled:
-            scope.reschedule(None)
-        await sink.room()
-        if scope and until is not None and not self._turn.is_cancelled:
-            scope.reschedule(until + loop.time() - began)

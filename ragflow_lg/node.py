@@ -185,22 +185,18 @@ async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> O
 
 
 async def _attempt(node: PlanNode, ctx: RunContext, turn: TurnContext) -> dict[str, JsonValue]:
-    limit = node.timeout_s
-    scope = asyncio.timeout(limit)
+    limit = ctx.limit = turn.limits.limit(node.timeout_s)
     try:
-        async with scope:
-            ctx.scope = scope
-            turn.enter(scope)
+        with limit:
             result = await node.spec.run(ctx, node.params)
     except TimeoutError:
         if turn.is_cancelled:
             raise RunCancelled(node.id) from None
-        if scope.expired() and limit is not None:
-            raise NodeTimeoutError(node.id, limit) from None
+        if limit.is_over and node.timeout_s is not None:
+            raise NodeTimeoutError(node.id, node.timeout_s) from None
         raise
     finally:
-        turn.leave(scope)
-        ctx.scope = None
+        ctx.limit = None
     return _plain(result)
 
 
@@ -280,7 +276,9 @@ def update_of(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: int
     """Give the state update that a visit leaves."""
     node = program.node
     update: dict[str, Any] = {
-        "outputs": output_patch(set={node.id: outcome.outputs}, patch=to_json(ctx.output_updates))
+        "outputs": output_patch(
+            set={node.id: outcome.outputs}, patch=to_json(ctx.output_updates) if ctx.output_updates else None
+        )
     }
     if ctx.global_updates:
         update["globals"] = to_json(ctx.global_updates)

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ragflow_lg.forms import FormField
@@ -172,7 +173,7 @@ class MessagePlan:
         return all(node in ran for node in nodes if node in self.ancestors)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """A whole canvas, ready to be lowered."""
 
@@ -206,7 +207,7 @@ class Plan:
             "cyclic": sorted(self.cyclic),
         }
 
-    @property
+    @cached_property
     def canvas_hash(self) -> str:
         """SHA-256 of the plan as canonical JSON, in hexadecimal."""
         text = json.dumps(self.as_json(), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -11,7 +11,7 @@ pieces between two models' answers before the Message itself runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,28 +77,30 @@ class Projection:
         """Whether nodes may have run that the mirror does not know: those of a region that was entered before."""
         self._bodies = {region.item: region.body for region in plan.regions.values() if region.item}
 
-    def feed(self, event: EngineEvent) -> Iterator[wire.WireEvent]:
-        """Take one engine event; give the wire events that are due now."""
+    def feed(self, event: EngineEvent) -> Iterable[wire.WireEvent]:
+        """Take one engine event; give the wire events that are due now. They must all be taken."""
         match event:
             case NodeStarted():
-                yield from self._on_started(event)
+                return self._on_started(event)
             case NodeFinished():
-                yield from self._on_finished(event)
+                return self._on_finished(event)
             case Delta():
                 answer = self._answers.setdefault(event.node, _Answer())
                 answer.deltas.append(event)
-                yield from self._advance()
+                return self._advance()
             case Piece():
                 if show := self._shows.get(event.node):
                     show.known[event.segment] = show.known.get(event.segment, "") + event.text
-                    yield from self._advance()
+                    return self._advance()
+                return ()
             case TurnStarted():
                 self._globals, self._inputs, self._seed = event.globals, event.inputs, event.seed
-                yield wire.WorkflowStarted(event.inputs)
+                return (wire.WorkflowStarted(event.inputs),)
             case Waiting():
                 self.wait(event.node, event.tips, event.fields)
+                return ()
             case TurnFinished():
-                yield from self._on_turn_finished(event)
+                return self._on_turn_finished(event)
 
     def recall(self, state: Mapping[str, Any]) -> None:
         """Take up a turn that began in an earlier run, with the state that it left."""
@@ -193,6 +195,8 @@ class Projection:
 
     def _advance(self) -> Iterator[wire.WireEvent]:
         """Show whatever can be shown."""
+        if not self._shows and not self._answers:
+            return
         while True:
             if self._open is None:
                 self._open = self._next_show()

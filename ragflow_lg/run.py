@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -66,7 +66,6 @@ def thread_config(canvas: CompiledCanvas, session: SessionId | str) -> Any:
     return {
         "configurable": {"thread_id": thread_of_session(session)},
         "recursion_limit": canvas.recursion_limit,
-        "metadata": {"canvas_hash": canvas.plan.canvas_hash},
     }
 
 
@@ -98,7 +97,8 @@ class Run:
         self._has_saver = has_saver
         self._store = store
         self._running = running
-        self._turn = TurnContext(services, EventSink(event_limit), _steps(canvas, self._config))
+        self._sink = EventSink(event_limit)
+        self._turn = TurnContext(services, self._sink, _steps(canvas, self._config))
         self._control: Any = None
         self._answer: list[str] = []
         self._is_thinking = False
@@ -148,11 +148,24 @@ class Run:
         return self._play()
 
     async def _play(self) -> AsyncIterator[WireEvent]:
+        """Give the events. There is no other generator round this one: each event would pass through both."""
         self._running.add(self)
+        began = self._services.clock.monotonic()
+        projection = Projection(self._canvas.plan, created_at=float(self.envelope.created_at))
         try:
-            async with self._session(), aclosing(self._events()) as events:
-                async for event in events:
-                    yield event
+            async with self._session(), self._playing(projection) as graph:
+                if graph is None:
+                    yield self._asked(projection)
+                    return
+                while events := await self._sink.take():
+                    for event in events:
+                        self._note(event)
+                        for frame in projection.feed(event):
+                            self._listen(frame, began)
+                            yield frame
+                for frame in await self._ending(graph, projection):
+                    self._listen(frame, began)
+                    yield frame
         except RagflowLgError as error:
             if self.status == "running":
                 self.status, self.error = "failed", str(error)
@@ -215,40 +228,31 @@ class Run:
             ended_ms=now if is_over else 0,
         )
 
-    async def _events(self) -> AsyncGenerator[WireEvent]:
-        clock, sink = self._services.clock, self._turn.sink
-        assert sink is not None
-        began = clock.monotonic()
-        projection = Projection(self._canvas.plan, created_at=float(self.envelope.created_at))
+    @asynccontextmanager
+    async def _playing(self, projection: Projection) -> AsyncGenerator[asyncio.Task[None] | None]:
+        """Play the graph in a task of its own; None where the user has to be asked again first."""
         request = await self._opened(projection)
         if request is None:
-            yield self._asked(projection)
+            yield None
             return
         self._has_begun = True
         if self._store is not None:
             await self._store.runs.put(self.record)
         graph = asyncio.create_task(self._invoke(request))
-        graph.add_done_callback(lambda _: sink.close())
+        graph.add_done_callback(lambda _: self._sink.close())
         try:
-            while events := await sink.take():
-                for event in events:
-                    self._note(event)
-                    for frame in projection.feed(event):
-                        self._listen(frame, clock.monotonic() - began)
-                        yield frame
-            for frame in await self._ending(graph, projection):
-                self._listen(frame, clock.monotonic() - began)
-                yield frame
+            yield graph
         except RagflowLgError:
             raise
         except Exception as error:
             self.status, self.error = "failed", _explain(error)
             raise RunError(self.error) from error
         finally:
-            sink.close()
+            self._sink.close()
             if not graph.done():
                 graph.cancel()
                 await asyncio.gather(graph, return_exceptions=True)
+            self._turn.limits.close()
 
     async def _ending(self, graph: asyncio.Task[None], projection: Projection) -> list[WireEvent]:
         """Give the frames that end a turn which its closing node has not ended."""
@@ -313,8 +317,7 @@ class Run:
 
     async def _check_canvas(self, snapshot: Any) -> None:
         """Refuse to go on where the canvas has lost the nodes that come next."""
-        metadata: dict[str, Any] = snapshot.metadata or {}
-        if metadata.get("canvas_hash") in (None, self._canvas.plan.canvas_hash):
+        if snapshot.values.get("turn", {}).get("canvas_hash") in (None, self._canvas.plan.canvas_hash):
             return
         graph: Any = self._canvas.graph
         found = await graph.checkpointer.aget_tuple(self._config)
@@ -386,13 +389,13 @@ class Run:
         elif isinstance(event, TurnFinished):
             self.status, self.error = event.status, event.error
 
-    def _listen(self, frame: WireEvent, elapsed_s: float) -> None:
+    def _listen(self, frame: WireEvent, began: float) -> None:
         if isinstance(frame, Message):
             self._is_thinking = (self._is_thinking or frame.start_to_think) and not frame.end_to_think
             if not self._is_thinking:
                 self._answer.append(frame.content)
         elif isinstance(frame, WorkflowFinished):
-            frame.elapsed_time = elapsed_s
+            frame.elapsed_time = self._services.clock.monotonic() - began
 
 
 def _answered(snapshot: Any) -> Mapping[str, Any]:

@@ -158,10 +158,12 @@ class Scope:
         seen = self._after(state, update)
         record = seen.get("scope", {})
         index = record.get("round", 0)
-        closed = Step({**update, "scope": {**update.get("scope", {}), "collected": self._collect(seen, index)}})
+        gathered = {"collected": self._collect(seen, index)} if self.program.collects else {}
+        closed = Step({**update, "scope": {**update.get("scope", {}), **gathered}})
         if self.only is not None or (record.get("exit") and self.program.rules.leaves_at_exit):
             return closed
-        return closed.then(await self._begin(self._after(state, closed.update), index + 1, number, write))
+        seen["scope"] = {**record, **gathered}
+        return closed.then(await self._begin(seen, index + 1, number, write))
 
     async def _begin(self, state: Mapping[str, Any], index: int, number: int, write: Write | None) -> Step:
         program = self.program
@@ -198,8 +200,6 @@ class Scope:
     def _collect(self, seen: Mapping[str, Any], index: int) -> dict[str, Any]:
         """Gather the round's values; a node that did not run in it, or failed, gives ``""``."""
         collected = dict(seen.get("scope", {}).get("collected", {}))
-        if not self.program.collects:
-            return collected
         ran, outputs = seen.get("ran", {}), self.view(seen)["outputs"]
         for name, reference in self.program.collects.items():
             is_there = ran.get(reference.node) == index and ERROR not in outputs.get(reference.node, {})

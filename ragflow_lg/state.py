@@ -65,6 +65,8 @@ class TurnRecord(TypedDict, total=False):
     inputs: dict[str, Any]
     status: str
     """``running``, ``succeeded``, ``failed`` or ``cancelled``."""
+    canvas_hash: str
+    """Of the canvas with which the turn began."""
     last: list[Any]
     """``[superstep, rank, node id]`` of the last node that chose no successor."""
     error: list[Any]

@@ -38,6 +38,7 @@ async def open_turn(
         "seed": turn.services.ids.seed(),
         "inputs": to_json(request.get("inputs") or {}),
         "status": "running",
+        "canvas_hash": plan.canvas_hash,
     }
     if files := request.get("files"):
         try:

@@ -130,7 +130,7 @@ def to_json(value: Any) -> JsonValue:
     if value is None or kind is bool:
         return value
     if kind is dict and not value:
-        return value
+        return {}
     return _Normaliser().walk(value, 0)
 
 
@@ -153,6 +153,10 @@ def _big(value: int) -> str:
         return hex(value)
 
 
+_MAPS = (dict, Mapping)
+"""A dict comes first: to ask an abstract class takes longer."""
+
+
 class _Normaliser:
     """One walk over one value, with a budget of items."""
 
@@ -170,7 +174,7 @@ class _Normaliser:
             return int(value) if -(2**63) <= value < 2**63 else _text(_big(value))
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else None
-        if isinstance(value, Mapping):
+        if isinstance(value, _MAPS):
             pairs = cast("Mapping[Any, Any]", value)
             self._count(len(pairs), depth)
             return {self._key(k): self.walk(v, depth + 1) for k, v in pairs.items()}

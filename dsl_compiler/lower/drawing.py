@@ -60,7 +60,10 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
             first, last = graph.extend(drawn, prefix=name)
             if first is not None and last is not None:
                 return first, last
-        node = graph.add_node(own.bound, name, metadata=dict(own.metadata or {}))
+        # Given to the nodes themselves, LangGraph would merge it into the config of every visit, several times over.
+        planned = self.plan.nodes[id_]
+        about = {"component_id": id_, "component_type": planned.spec.name, "title": planned.title or id_}
+        node = graph.add_node(own.bound, name, metadata=about)
         return node, node
 
     def copy(self, update: dict[str, Any] | None = None) -> Self:

@@ -174,7 +174,6 @@ class _Lowering:
             self._names[node.id],
             shell,
             input_schema=schema,
-            metadata={"component_id": node.id, "component_type": node.spec.name, "title": node.title or node.id},
             destinations=tuple(self._names[target] for target in self._targets(node)),
         )
 
