@@ -8,7 +8,7 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 from benchmarks import by_hand, canvases, regions
 from checkpoints import open_store
 from checkpoints.redis_server import redis_server
-from checkpoints.saver import CanvasSaver
 from dsl_compiler import compile_canvas
 from ragflow_lg.adapters.system import SystemClock
 from ragflow_lg.catalog import load_catalog
@@ -29,17 +28,30 @@ NODES, ROUNDS = 20, 9
 
 
 @asynccontextmanager
-async def _bare(saver: CanvasSaver) -> AsyncGenerator[Any]:
-    """The saver below, as LangGraph has it."""
-    yield saver.inner
+async def _bare(url: str, folder: str) -> AsyncGenerator[Any]:
+    """LangGraph's own saver, in a store of its own."""
+    if url.startswith("sqlite"):
+        from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+        async with AsyncSqliteSaver.from_conn_string(f"{folder}/bare.db") as saver:
+            yield saver
+    elif url.startswith("redis"):
+        from langgraph.checkpoint.redis.aio import AsyncRedisSaver
+
+        async with AsyncRedisSaver.from_conn_string(url, checkpoint_prefix="bare", ttl={"default_ttl": 60}) as saver:
+            yield saver
+    else:
+        from langgraph.checkpoint.memory import InMemorySaver
+
+        yield InMemorySaver()
 
 
-async def _per_node(canvas_saver: CanvasSaver) -> tuple[float, float]:
+async def _per_node(canvas_saver: Any, bare: Any) -> tuple[float, float]:
     """Milliseconds a node of a 20-node chain with durability sync: through our saver, through the bare one."""
     graph = by_hand.chain(NODES)
     times: dict[str, list[float]] = {"ours": [], "bare": []}
     for number in range(ROUNDS + 1):
-        for name, saver in (("ours", canvas_saver), ("bare", canvas_saver.inner)):
+        for name, saver in (("ours", canvas_saver), ("bare", bare)):
             stored = graph.copy(update={"checkpointer": saver})
             config = {"configurable": {"thread_id": f"bench-{name}-{number}"}, "recursion_limit": 1000}
             began = time.perf_counter()
@@ -85,8 +97,8 @@ async def print_stores(services: Services, show: Callable[[str], None]) -> None:
     with tempfile.TemporaryDirectory() as folder, redis_server() as url:
         urls = {"memory": "memory://", "sqlite": f"sqlite:///{folder}/bench.db", "redis": url}
         for name, place in urls.items():
-            async with open_store(place, SystemClock()) as store:
-                ours, bare = await _per_node(store.saver)
+            async with open_store(place, SystemClock()) as store, _bare(place, folder) as saver:
+                ours, bare = await _per_node(store.saver, saver)
                 show(f"{f'{name}, ms a node, sync':<40} {ours:>9.2f} {bare:>12.2f} {ours / bare:>7.2f}")
         for name, place in urls.items():
             async with open_store(place, SystemClock()) as store:
@@ -99,9 +111,6 @@ async def print_stores(services: Services, show: Callable[[str], None]) -> None:
             size = await _sqlite_bytes(services, folder, f"i{items}", regions.iteration(), query)
             show(f"{f'Iteration over {items:,} items in SQLite, kB':<40} {size / 1000:>9.0f}")
     show(f"{'1,000 waiting sessions, KiB each':<40} {await _waiting_kib(services, 1000):>9.1f}")
-
-
-Play = Callable[[], Awaitable[None]]
 
 
 if __name__ == "__main__":
