@@ -7,7 +7,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -173,8 +173,13 @@ async def sqlite_saver(connection: aiosqlite.Connection) -> CanvasSaver:
 
 
 def _prepared(path: Path) -> Path:
-    """Make the file and its folder where they are missing."""
+    """Make the file and its folder where they are missing.
+
+    A file that is there is not opened: to close it again would take away the locks that SQLite holds on it for
+    the connections of this process, and other processes would write over theirs.
+    """
     path = path.expanduser()
     path.parent.mkdir(parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     return path

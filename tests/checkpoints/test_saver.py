@@ -280,6 +280,8 @@ asyncio.run(main())
 async def test_processes_share_a_store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     url = request.getfixturevalue("redis_url") if kind == "redis" else f"sqlite:///{tmp_path}/s.db"
     prefix = fresh_prefix()
+    async with open_store(url, SystemClock(), prefix=prefix):
+        pass  # the store is there already
     commands = [[sys.executable, "-c", WRITER, url, prefix, f"own {number}"] for number in range(3)]
     writers = [subprocess.Popen(c, cwd=ROOT, stdout=subprocess.PIPE, text=True) for c in commands]
     told = [writer.communicate(timeout=60)[0] for writer in writers]

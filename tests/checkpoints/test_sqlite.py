@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
+from checkpoints import open_store
 from checkpoints.sqlite import open_sqlite, sqlite_saver
+from ragflow_lg.adapters.system import SystemClock
 from ragflow_lg.errors import CheckpointError
 
 PLACE: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
@@ -26,6 +30,22 @@ async def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
         assert found is not None
         assert found.config["configurable"]["checkpoint_id"] == first["configurable"]["checkpoint_id"]  # pyright: ignore[reportTypedDictNotRequiredAccess]
         await saver.aput(PLACE, values, {"source": "loop", "step": 2}, {})
+
+
+async def test_other_programs_leave_the_log_of_a_live_one(tmp_path: Path) -> None:
+    """Who closes a file in this process takes the locks of its connections, and others then clear their log away."""
+    path = tmp_path / "s.db"
+    for _ in range(2):  # new at first, then there already
+        async with open_store(f"sqlite:///{path}", SystemClock()) as store:
+            await store.saver.aput(PLACE, empty_checkpoint(), {"source": "loop", "step": 1}, {})
+            log = Path(f"{path}-wal")
+            before = log.stat().st_ino
+            script = (
+                "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); print(c.execute('SELECT count(*) FROM runs')"
+            )
+            script += ".fetchone()); c.close()"
+            subprocess.run([sys.executable, "-c", script, str(path)], check=True, stdout=subprocess.DEVNULL)
+            assert log.stat().st_ino == before
 
 
 async def test_a_damaged_file_is_told(tmp_path: Path) -> None:
