@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from ragflow_lg.spec import ComponentParams
+from ragflow_lg.diagnostics import Finding
+from ragflow_lg.refs import Template, parse_template
+from ragflow_lg.spec import ComponentParams, OptionalReference
+from ragflow_lg.structured_answer import schema_of, schema_problem
 
-__all__ = ["ChatParams", "Number", "WholeNumber", "renamed"]
+__all__ = [
+    "GO_NAMES",
+    "ChatParams",
+    "Number",
+    "Prompt",
+    "PromptedParams",
+    "WholeNumber",
+    "renamed",
+    "schema_findings",
+    "structured_names",
+]
 
 _FLAGS = {
     "temperature": "temperatureEnabled",
@@ -63,6 +76,82 @@ class ChatParams(ComponentParams):
     def thinking_mode(self) -> str:
         """``thinking``, or ``""`` where it is left to the model."""
         return "" if self.thinking in (None, "default") else self.thinking
+
+
+GO_NAMES = {
+    "model_id": "llm_id",
+    "system_prompt": "sys_prompt",
+    "user_prompt": "prompts",
+    "visual_files": "visual_files_var",
+}
+"""Names that RAGFlow's Go port uses."""
+
+
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _as_prompts(value: Any) -> Any:
+    """A text is one user message, a map one message."""
+    if isinstance(value, str) and value:
+        return [{"role": "user", "content": value}]
+    return [value] if isinstance(value, Mapping) else value or []
+
+
+class Prompt(BaseModel):
+    """One message behind the history."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True, arbitrary_types_allowed=True)
+
+    role: Annotated[Literal["user", "assistant"], BeforeValidator(_lower)] = "user"
+    content: Template
+
+
+def _ask_query() -> list[Prompt]:
+    return [Prompt(content=parse_template("{sys.query}"))]
+
+
+class PromptedParams(ChatParams):
+    """Parameters of the components that ask a chat model what the canvas writes: LLM and Agent."""
+
+    sys_prompt: Template = Template("", ())
+    prompts: Annotated[list[Prompt], BeforeValidator(_as_prompts)] = Field(default_factory=_ask_query, min_length=1)
+    """Messages behind the history; a text stands for one user message."""
+    message_history_window_size: WholeNumber = 13
+    """The last 2N-1 entries of the history before this turn go along; 0 for none."""
+    visual_files_var: OptionalReference = None
+    """Its images go along."""
+    cite: bool | None = True
+    """Takes effect with retrieved chunks only."""
+
+    @field_validator("temperature", "top_p", "presence_penalty", "frequency_penalty")
+    @classmethod
+    def _from_0_to_1(cls, value: float) -> float:
+        if not 0 <= value <= 1:
+            raise ValueError("should be from 0 to 1")
+        return value
+
+    @property
+    def json_schema(self) -> dict[str, Any] | None:
+        """The schema of the answer, if it is to be structured."""
+        return schema_of(self.outputs)
+
+
+def structured_names(params: PromptedParams) -> Iterable[str]:
+    """Give ``structured`` where a schema is declared."""
+    return () if params.json_schema is None else ("structured",)
+
+
+def schema_findings(params: PromptedParams) -> Iterable[Finding]:
+    """Check the declared schema itself."""
+    if params.json_schema and (problem := schema_problem(params.json_schema)):
+        yield Finding(
+            "params-invalid",
+            "warning",
+            ("outputs", "structured"),
+            f"This is not a valid JSON schema: {problem}.",
+            "The model is shown it as it is; of its answer only whether it is an object is checked.",
+        )
 
 
 def renamed(params: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

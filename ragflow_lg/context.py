@@ -21,6 +21,7 @@ from ragflow_lg.forms import is_file, read_value, submitted_value
 from ragflow_lg.ids import NodeId
 from ragflow_lg.limits import Limit, Limits
 from ragflow_lg.refs import Reference, Template
+from ragflow_lg.services import Usage
 from ragflow_lg.spec import Shown
 from ragflow_lg.state import TurnRequest, look_up, merge_outputs, output_patch
 from ragflow_lg.values import JsonValue, join_texts, to_json, to_text, write_path
@@ -165,6 +166,7 @@ class RunContext:
         "round",
         "steps",
         "task",
+        "usage",
         "visits",
         "write",
     )
@@ -206,6 +208,8 @@ class RunContext:
         self.visits: dict[str, int] = {}
         self.deltas = 0
         """How many deltas this visit has shown; an answer that was shown is not asked for again."""
+        self.usage = Usage()
+        """What the models of this visit have been asked so far."""
         self.feedback: list[dict[str, str]] = []
         """Messages a failed attempt leaves for the next one of this visit: an answer, and what is wrong with it."""
 
@@ -232,6 +236,10 @@ class RunContext:
             result = to_json(await call())
             await steps.put(key, result)
         return result
+
+    def count(self, usage: Usage) -> None:
+        """Add what a model call has used."""
+        self.usage = self.usage.plus(usage)
 
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Do work that would block the event loop in a thread."""

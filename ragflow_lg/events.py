@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ragflow_lg.ids import NodeId
+from ragflow_lg.services import Usage
 from ragflow_lg.values import JsonValue
 
 __all__ = ["Delta", "EngineEvent", "NodeFinished", "NodeStarted", "Piece", "TurnFinished", "TurnStarted", "Waiting"]
@@ -69,6 +70,7 @@ class NodeFinished(NamedTuple):
     globals: dict[str, JsonValue] | None = None
     patches: dict[str, dict[str, JsonValue]] | None = None
     end: dict[str, JsonValue] | None = None
+    usage: Usage | None = None
 
 
 class Waiting(NamedTuple):

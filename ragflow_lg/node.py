@@ -269,6 +269,7 @@ def _finished(node: PlanNode, ctx: RunContext, outcome: Outcome, created_at: flo
         ctx.global_updates or None,
         ctx.output_updates or None,
         ctx.end,
+        ctx.usage if ctx.usage.calls else None,
     )
 
 

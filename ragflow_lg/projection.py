@@ -22,6 +22,7 @@ from ragflow_lg.events import Delta, EngineEvent, NodeFinished, NodeStarted, Pie
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import STREAMED_OUTPUT, Plan
 from ragflow_lg.refs import Reference
+from ragflow_lg.services import Usage
 from ragflow_lg.state import look_up
 from ragflow_lg.thinking import Part, split_thinking
 from ragflow_lg.values import JsonValue, to_text
@@ -62,6 +63,7 @@ class Projection:
         self._created_at = created_at
         self._inputs: dict[str, JsonValue] = {}
         self._seed = 0
+        self._usage = Usage()
         self._globals: dict[str, JsonValue] = {}
         self._outputs: dict[str, dict[str, JsonValue]] = {}
         self._tokens: dict[str, list[str] | None] = {}
@@ -187,9 +189,9 @@ class Projection:
         self._held.clear()
         elapsed = 0.0
         if event.status == "succeeded":
-            yield wire.WorkflowFinished(self._inputs, event.outputs, elapsed, self._created_at)
+            yield wire.WorkflowFinished(self._inputs, event.outputs, elapsed, self._created_at, self._usage)
         elif event.status == "cancelled":
-            yield wire.WorkflowFinished(self._inputs, CANCELLED_TEXT, elapsed, self._created_at)
+            yield wire.WorkflowFinished(self._inputs, CANCELLED_TEXT, elapsed, self._created_at, self._usage)
 
     # Showing Messages
 
@@ -324,6 +326,8 @@ class Projection:
 
     def _mirror(self, event: NodeFinished) -> None:
         self._outputs[event.node] = event.outputs
+        if event.usage is not None:
+            self._usage = self._usage.plus(event.usage)
         if event.globals:
             self._globals = {**self._globals, **event.globals}
         for node, patch in (event.patches or {}).items():

@@ -24,6 +24,7 @@ from ragflow_lg.events import NodeFinished, TurnFinished
 from ragflow_lg.forms import form_fields, form_problems
 from ragflow_lg.ids import SessionId, session_of_thread, thread_of_session
 from ragflow_lg.projection import Projection
+from ragflow_lg.services import Usage
 from ragflow_lg.sessions import RunRecord, RunStatus, SessionStore, Steps, leased_config
 from ragflow_lg.state import TurnRequest
 from ragflow_lg.turn import resume_turn
@@ -120,6 +121,8 @@ class Run:
         """``running`` until the end; ``waiting`` for an answer, or ``drained``: stopped to go on elsewhere."""
         self.error: str | None = None
         """What stopped the turn, if anything did."""
+        self.usage = Usage()
+        """What the models of the turn have been asked."""
         self.failed_node = ""
         """Id of the node whose error stopped the turn."""
 
@@ -384,8 +387,11 @@ class Run:
         )
 
     def _note(self, event: object) -> None:
-        if isinstance(event, NodeFinished) and event.is_halting:
-            self.failed_node, self.error = event.node, event.error
+        if isinstance(event, NodeFinished):
+            if event.usage is not None:
+                self.usage = self.usage.plus(event.usage)
+            if event.is_halting:
+                self.failed_node, self.error = event.node, event.error
         elif isinstance(event, TurnFinished):
             self.status, self.error = event.status, event.error
 

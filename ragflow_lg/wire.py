@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
+from ragflow_lg.services import NO_USAGE, Usage
 from ragflow_lg.values import JsonValue
 
 __all__ = [
@@ -140,14 +141,23 @@ class WorkflowFinished:
     outputs: JsonValue
     elapsed_time: float
     created_at: float
+    usage: Usage = NO_USAGE
+    """What the models of the turn have been asked, all in all."""
 
     def data(self) -> dict[str, JsonValue]:
         """Give the ``data`` object of the event."""
+        read, written = self.usage.prompt_tokens, self.usage.completion_tokens
         return {
             "inputs": self.inputs,
             "outputs": self.outputs,
             "elapsed_time": self.elapsed_time,
             "created_at": self.created_at,
+            "usage": {
+                "prompt_tokens": read,
+                "completion_tokens": written,
+                "total_tokens": read + written,
+                "calls": self.usage.calls,
+            },
         }
 
 

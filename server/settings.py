@@ -58,6 +58,12 @@ class ProviderSection(_Section):
     timeout_s: Annotated[float, Field(gt=0)] = 600.0
     idle_timeout_s: Annotated[float, Field(gt=0)] = 120.0
     """How long a streamed answer may pause between two pieces."""
+    max_retries: Annotated[int, Field(ge=0, le=20)] = 2
+    """How often a call is tried again that was refused for a while (429, 5xx), as long as nothing was shown."""
+    concurrency: Annotated[int, Field(gt=0)] = 64
+    """How many calls may run at the same time."""
+    counts_streams: bool = True
+    """Whether streamed answers are asked for their usage; false for servers that refuse ``stream_options``."""
 
     def key(self) -> SecretStr | None:
         """Give the key, or None if there is none."""
@@ -72,6 +78,13 @@ class ModelSection(_Section):
 
     context_tokens: Annotated[int, Field(gt=0)] | None = None
     has_vision: bool | None = None
+    has_tools: bool | None = None
+    """Whether it calls tools; false makes an Agent describe them in its prompt."""
+    has_schemas: bool | None = None
+    """Whether it answers by a JSON schema itself."""
+    input_price: Annotated[float, Field(ge=0)] = 0.0
+    """Of a million tokens, in any currency."""
+    output_price: Annotated[float, Field(ge=0)] = 0.0
 
 
 class HttpSection(_Section):
@@ -135,7 +148,7 @@ class Settings(BaseSettings):
             default_model=self.default_model,
             override_model=override_model,
             providers={name: _provider(section) for name, section in self.providers.items()},
-            models={name: ModelSettings(m.context_tokens, m.has_vision) for name, m in self.models.items()},
+            models={name: ModelSettings(**m.model_dump()) for name, m in self.models.items()},
         )
 
 
@@ -168,6 +181,9 @@ def _provider(section: ProviderSection) -> ProviderSettings:
         models=section.models,
         timeout_s=section.timeout_s,
         idle_timeout_s=section.idle_timeout_s,
+        max_retries=section.max_retries,
+        concurrency=section.concurrency,
+        counts_streams=section.counts_streams,
     )
 
 

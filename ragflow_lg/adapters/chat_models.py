@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ragflow_lg.adapters.demo_chat import DemoChat, ScriptLine
-from ragflow_lg.adapters.openai_chat import Endpoint, OpenAIChat
+from ragflow_lg.adapters.openai_chat import Capabilities, Endpoint, OpenAIChat
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.services import ChatModel
 
@@ -86,14 +86,21 @@ class ProviderSettings:
     """Models found here when a canvas names them without a provider."""
     timeout_s: float = 600.0
     idle_timeout_s: float = 120.0
+    max_retries: int = 2
+    concurrency: int = 64
+    counts_streams: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """What is known of one model; None is the usual."""
+    """What is known of one model; None is the usual. Prices are for a million tokens, in any currency."""
 
     context_tokens: int | None = None
     has_vision: bool | None = None
+    has_tools: bool | None = None
+    has_schemas: bool | None = None
+    input_price: float = 0.0
+    output_price: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +144,15 @@ class ConfiguredModels:
         plain_name = provider_name.rpartition("@")[2]
         known = (self._settings.models.get(key) for key in (wanted, f"{name.model}@{plain_name}", name.model))
         about = next((settings for settings in known if settings is not None), ModelSettings())
-        return OpenAIChat(
-            name.model,
-            self._endpoints[provider_name],
-            context_tokens=about.context_tokens or DEFAULT_CONTEXT_TOKENS,
+        capabilities = Capabilities(
+            about.context_tokens or DEFAULT_CONTEXT_TOKENS,
             has_vision=about.has_vision is not False,
+            has_tools=about.has_tools is not False,
+            has_schemas=about.has_schemas is True,
+            input_price=about.input_price,
+            output_price=about.output_price,
         )
+        return OpenAIChat(name.model, self._endpoints[provider_name], capabilities)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -183,6 +193,9 @@ def _endpoint(wanted: str, name: str, provider: ProviderSettings) -> Endpoint:
         provider.api_key,
         timeout_s=provider.timeout_s,
         idle_timeout_s=provider.idle_timeout_s,
+        max_retries=provider.max_retries,
+        concurrency=provider.concurrency,
+        counts_streams=provider.counts_streams,
     )
 
 

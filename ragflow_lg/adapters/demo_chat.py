@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from ragflow_lg.classification import categories_in
 from ragflow_lg.errors import SettingsError
-from ragflow_lg.services import ChatDelta, ChatRequest
+from ragflow_lg.services import ChatAnswer, ChatDelta, ChatRequest, Usage
 from ragflow_lg.structured_answer import schema_in
 
 __all__ = ["DemoChat", "ScriptLine", "read_script"]
@@ -68,12 +68,17 @@ class DemoChat:
 
     context_tokens = 128_000
     has_vision = True
+    has_tools = True
+    has_schemas = False
 
     def __init__(self, script: Sequence[ScriptLine] = ()) -> None:
         self._script = script
 
-    async def complete(self, request: ChatRequest) -> str:
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
         """Give the answer."""
+        return ChatAnswer(self._answer(request), usage=Usage(calls=1))
+
+    def _answer(self, request: ChatRequest) -> str:
         asked = next((m["content"] for m in reversed(request.messages) if m["role"] == "user"), "")
         haystack = f"{request.system}\n{asked}"
         if line := next((line for line in self._script if line.match in haystack), None):
@@ -88,9 +93,10 @@ class DemoChat:
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
         """Give the answer in pieces of a few characters."""
-        answer = await self.complete(request)
+        answer = self._answer(request)
         for at in range(0, len(answer), _PIECE_CHARS):
             yield ChatDelta(answer[at : at + _PIECE_CHARS])
+        yield ChatDelta("", usage=Usage(calls=1))
 
 
 def _category(system: str, asked: str) -> str:

@@ -3,33 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager
+import json
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from ragflow_lg.errors import ServiceError
-from ragflow_lg.services import ChatDelta, ChatRequest
+from ragflow_lg.services import ChatAnswer, ChatDelta, ChatRequest, ToolCall, ToolSchema, Usage
 
 if TYPE_CHECKING:
     import httpx
 
     from ragflow_lg.adapters.openai_client import EndpointChat
 
-__all__ = ["Endpoint", "OpenAIChat"]
+__all__ = ["Capabilities", "Endpoint", "OpenAIChat"]
 
 _MAX_ERROR_CHARS = 400
 _MIN_KEY_CHARS = 8
 """Shorter keys are placeholders; to take them out would maim the text."""
 _MAX_CHATS = 64
 _OPENAI_HOST = "api.openai.com"
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 60.0
+"""An endpoint that asks for a longer one is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a model can do, and what a million tokens cost."""
+
+    context_tokens: int
+    has_vision: bool = True
+    has_tools: bool = True
+    has_schemas: bool = False
+    input_price: float = 0.0
+    output_price: float = 0.0
 
 
 class Endpoint:
     """An OpenAI-compatible endpoint: where it is, how long to wait for it, and its connections.
 
     ``timeout_s`` is for a whole answer, and for the first piece of a streamed one; waiting for the reader does not
-    count. ``idle_timeout_s`` is for what passes between two pieces.
+    count. ``idle_timeout_s`` is for what passes between two pieces. A call that fails for a while only is tried again
+    ``max_retries`` times, unless a piece has gone out. No more than ``concurrency`` calls run at a time.
     """
 
     def __init__(
@@ -40,11 +59,18 @@ class Endpoint:
         *,
         timeout_s: float = 600.0,
         idle_timeout_s: float = 120.0,
+        max_retries: int = 2,
+        concurrency: int = 64,
+        counts_streams: bool = True,
     ) -> None:
+        """``counts_streams`` asks for the usage of streamed answers too, which some servers do not know."""
         self.provider = provider
         self.base_url = base_url
         self.timeout_s = timeout_s
         self.idle_timeout_s = idle_timeout_s
+        self.max_retries = max_retries
+        self.permits = asyncio.Semaphore(concurrency)
+        self._counts_streams = counts_streams
         self._api_key = api_key
         self._lock = asyncio.Lock()
         self._connections: httpx.AsyncClient | None = None
@@ -65,7 +91,12 @@ class Endpoint:
         if self._connections is None:
             self._connections = open_connections(self.timeout_s)
         return make_chat(
-            model, self._connections, base_url=self.base_url, api_key=self._api_key, timeout_s=self.timeout_s
+            model,
+            self._connections,
+            base_url=self.base_url,
+            api_key=self._api_key,
+            timeout_s=self.timeout_s,
+            counts_streams=self._counts_streams,
         )
 
     def redacted(self, text: str) -> str:
@@ -83,23 +114,56 @@ class Endpoint:
 class OpenAIChat:
     """A `ragflow_lg.services.ChatModel` over LangChain's client, which is imported on the first call."""
 
-    def __init__(self, model: str, endpoint: Endpoint, *, context_tokens: int, has_vision: bool) -> None:
+    def __init__(self, model: str, endpoint: Endpoint, about: Capabilities) -> None:
         self.model = model
-        self.context_tokens = context_tokens
-        self.has_vision = has_vision
+        self.context_tokens = about.context_tokens
+        self.has_vision = about.has_vision
+        self.has_tools = about.has_tools
+        self.has_schemas = about.has_schemas
+        self._about = about
         self._endpoint = endpoint
 
-    async def complete(self, request: ChatRequest) -> str:
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
         """Give the whole answer, without a separate reasoning text."""
         chat = await self._endpoint.chat(self.model)
-        with self._failures():
-            async with asyncio.timeout(self._endpoint.timeout_s):
-                return str((await chat.ainvoke(_messages(request), **self._options(request))).text)
+        for attempt in range(self._endpoint.max_retries + 1):
+            try:
+                async with self._endpoint.permits:
+                    with self._failures():
+                        async with asyncio.timeout(self._endpoint.timeout_s):
+                            answer: Any = await chat.ainvoke(_messages(request), **self._options(request))
+                            return ChatAnswer(str(answer.text), _calls(answer), self._usage(answer))
+            except _PassingError as error:
+                await self._pause(error, attempt)
+        raise AssertionError("the last attempt gives or raises")
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
         """Give the answer as it comes."""
         chat = await self._endpoint.chat(self.model)
-        chunks = cast("Any", chat.astream(_messages(request), **self._options(request)))
+        for attempt in range(self._endpoint.max_retries + 1):
+            has_begun = False
+            try:
+                async with self._endpoint.permits, aclosing(self._pieces(chat, request)) as pieces:
+                    async for delta in pieces:
+                        has_begun = True
+                        yield delta
+                return
+            except _PassingError as error:
+                if has_begun:
+                    raise
+                await self._pause(error, attempt)
+
+    async def _pause(self, error: _PassingError, attempt: int) -> None:
+        """Wait before the next attempt, as long as the endpoint says; raise where there is none."""
+        if attempt >= self._endpoint.max_retries or error.retry_after_s > _LONGEST_PAUSE_S:
+            raise error
+        backoff_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt) * random.uniform(0.5, 1.0)
+        await asyncio.sleep(max(error.retry_after_s, backoff_s))
+
+    async def _pieces(self, chat: Any, request: ChatRequest) -> AsyncGenerator[ChatDelta]:
+        chunks = chat.astream(_messages(request), **self._options(request))
+        calls = _CallPieces()
+        usage: Usage | None = None
         loop = asyncio.get_running_loop()
         left_s = limit_s = self._endpoint.timeout_s
         try:
@@ -110,6 +174,8 @@ class OpenAIChat:
                         chunk = await anext(chunks, None)
                 if chunk is None:
                     break
+                calls.add(chunk.tool_call_chunks)
+                usage = self._usage(chunk) if chunk.usage_metadata else usage
                 left_s -= loop.time() - began
                 limit_s = self._endpoint.idle_timeout_s
                 if reasoning := chunk.additional_kwargs.get("reasoning_content"):
@@ -118,13 +184,28 @@ class OpenAIChat:
                     yield ChatDelta(text)
         finally:
             await chunks.aclose()
+        yield ChatDelta("", calls=calls.whole(), usage=usage or Usage(calls=1))
+
+    def _usage(self, message: Any) -> Usage:
+        counted: Mapping[str, int] = message.usage_metadata or {}
+        read, written = counted.get("input_tokens", 0), counted.get("output_tokens", 0)
+        cost = (read * self._about.input_price + written * self._about.output_price) / 1_000_000
+        return Usage(read, written, 1, cost)
 
     def _options(self, request: ChatRequest) -> dict[str, Any]:
         options: dict[str, Any] = dict(request.sampling)
         if "max_tokens" in options and urlsplit(self._endpoint.base_url).hostname == _OPENAI_HOST:
             # OpenAI's newer models refuse the old name, other servers do not know the new one.
             options["max_completion_tokens"] = options.pop("max_tokens")
+        if request.tools:
+            options["tools"] = [_function(tool) for tool in request.tools]
+        if request.stop:
+            options["stop"] = list(request.stop)
         body: dict[str, Any] = {}
+        if request.schema is not None:
+            # Not as an option: the client would then read the answer itself, and refuse tools beside a schema.
+            named = {"name": "answer", "schema": dict(request.schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": named}
         if request.template_kwargs:
             body["chat_template_kwargs"] = dict(request.template_kwargs)
         if request.thinking:
@@ -141,10 +222,13 @@ class OpenAIChat:
             yield
         except TimeoutError:
             raise self._failure("did not answer in time", is_retryable=True) from None
+        except _PassingError:
+            raise
         except openai.APIStatusError as error:
             status = error.status_code
             is_retryable = status in (408, 409, 429) or status >= 500
-            raise self._failure(f"answered {status}: {_detail(error)}", is_retryable=is_retryable) from None
+            text = f"answered {status}: {_detail(error)}"
+            raise self._failure(text, is_retryable=is_retryable, retry_after_s=_retry_after_s(error)) from None
         except (openai.APIConnectionError, httpx.HTTPError) as error:
             cause = error.__cause__ or error
             raise self._failure(f"cannot be reached, or broke off: {cause}", is_retryable=True) from None
@@ -153,15 +237,87 @@ class OpenAIChat:
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise self._failure(f"gave an answer that is not in OpenAI's form: {error}") from None
 
-    def _failure(self, what: str, *, is_retryable: bool = False) -> ServiceError:
+    def _failure(self, what: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> ServiceError:
         text = " ".join(f"The model {self.model!r} of {self._endpoint.provider} {what}".split())
         text = self._endpoint.redacted(text)
         text = text if len(text) <= _MAX_ERROR_CHARS else text[: _MAX_ERROR_CHARS - 1] + "…"
-        return ServiceError(text, is_retryable=is_retryable)
+        return _PassingError(text, retry_after_s) if is_retryable else ServiceError(text)
+
+
+class _PassingError(ServiceError):
+    """What another attempt may mend."""
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(message, is_retryable=True)
+
+
+def _retry_after_s(error: Any) -> float:
+    """Give how long the endpoint asks to wait, 0 where it does not say. A date is taken for no number."""
+    text: str = error.response.headers.get("retry-after", "")
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        return 0.0
+
+
+@dataclass(slots=True)
+class _CallPiece:
+    index: Any
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class _CallPieces:
+    """Puts the pieces of streamed tool calls together. Servers that send whole calls may leave their index out."""
+
+    def __init__(self) -> None:
+        self._calls: list[_CallPiece] = []
+
+    def add(self, pieces: Sequence[Mapping[str, Any]]) -> None:
+        for piece in pieces:
+            index = piece.get("index")
+            call = next((c for c in reversed(self._calls) if index is not None and c.index == index), None)
+            if call is None or (piece.get("id") and call.id and piece["id"] != call.id):
+                call = _CallPiece(index)
+                self._calls.append(call)
+            call.id = call.id or piece.get("id") or ""
+            call.name += piece.get("name") or ""
+            call.arguments += piece.get("args") or ""
+
+    def whole(self) -> tuple[ToolCall, ...]:
+        return tuple(
+            ToolCall(call.id or f"call_{number}", call.name, call.arguments)
+            for number, call in enumerate(self._calls, 1)
+        )
+
+
+def _calls(answer: Any) -> tuple[ToolCall, ...]:
+    """Give the calls of a whole answer, those whose arguments are no JSON too."""
+    parsed = [ToolCall(c["id"] or "", c["name"], json.dumps(c["args"], ensure_ascii=False)) for c in answer.tool_calls]
+    others = [ToolCall(c["id"] or "", c["name"] or "", c["args"] or "") for c in answer.invalid_tool_calls]
+    return tuple(c._replace(id=c.id or f"call_{number}") for number, c in enumerate([*parsed, *others], 1))
+
+
+def _function(tool: ToolSchema) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"type": "function", "function": function}
+
+
+def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a message in OpenAI's form."""
+    calls: Sequence[Mapping[str, str]] = message.get("tool_calls") or ()
+    if not calls:
+        return dict(message)
+    written = [
+        {"id": c["id"], "type": "function", "function": {"name": c["name"], "arguments": c["arguments"]}} for c in calls
+    ]
+    return {"role": "assistant", "content": message.get("content") or None, "tool_calls": written}
 
 
 def _messages(request: ChatRequest) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = [dict(message) for message in request.messages]
+    messages = [_message(message) for message in request.messages]
     if request.images:
         asked = next((m for m in reversed(messages) if m["role"] == "user"), None)
         if asked is not None:

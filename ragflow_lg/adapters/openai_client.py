@@ -45,16 +45,22 @@ def open_connections(timeout_s: float) -> httpx.AsyncClient:
 
 
 def make_chat(
-    model: str, connections: httpx.AsyncClient, *, base_url: str, api_key: str, timeout_s: float
+    model: str,
+    connections: httpx.AsyncClient,
+    *,
+    base_url: str,
+    api_key: str,
+    timeout_s: float,
+    counts_streams: bool,
 ) -> EndpointChat:
-    """Make the client of one model. It never tries again by itself: a node decides on that."""
+    """Make the client of one model. It never tries again by itself: only we heed how long the endpoint asks to wait."""
     return EndpointChat(
         model=model,
         base_url=base_url,
         api_key=SecretStr(api_key or "none"),
         timeout=timeout_s,
         max_retries=0,
-        stream_usage=False,
+        stream_usage=counts_streams,
         stream_chunk_timeout=None,
         use_responses_api=False,
         http_async_client=connections,

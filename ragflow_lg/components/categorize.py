@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from ragflow_lg.chat_params import ChatParams, WholeNumber
 from ragflow_lg.classification import CONVERSATION_HEAD, NamedCategory, choose, conversation_text, instructions
+from ragflow_lg.model_call import ask
 from ragflow_lg.prompts import ChatMessage, Collected, chat_template_kwargs, estimate_tokens, fit, history_view
 from ragflow_lg.refs import Reference, parse_reference
 from ragflow_lg.services import ChatRequest
@@ -123,16 +124,11 @@ async def categorize(ctx: RunContext, params: Params) -> Outputs:
     room = model.context_tokens * 9 // 10 - estimate_tokens(system)
     said = CONVERSATION_HEAD + conversation_text(_latest(messages, room))
     system, asked = fit(system, [{"role": "user", "content": said}], model.context_tokens)
-    answer = await model.complete(
-        ChatRequest(
-            system,
-            tuple(asked),
-            params.sampling,
-            params.thinking_mode,
-            template_kwargs=chat_template_kwargs(ctx),
-        )
+    request = ChatRequest(
+        system, tuple(asked), params.sampling, params.thinking_mode, template_kwargs=chat_template_kwargs(ctx)
     )
-    name = choose(without_thinking(answer), list(categories))
+    answer = await ask(ctx, model, request)
+    name = choose(without_thinking(answer.text), list(categories))
     return Outputs(category_name=name, **{"_next": list(categories[name].to)})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -25,6 +25,12 @@ class Answer:
     """Cut the connection after so many pieces."""
     error_after: int | None = None
     """Send an error event after so many pieces."""
+    calls: Sequence[Mapping[str, Any]] = ()
+    """Tool calls behind the pieces, as OpenAI writes them."""
+    fragment_chars: int = 5
+    """Length of the pieces in which arguments are streamed."""
+    usage: Mapping[str, int] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass
@@ -82,27 +88,34 @@ class OpenAIServer:
             writer.close()
 
     def _send_whole(self, writer: asyncio.StreamWriter, answer: Answer) -> None:
-        message = {
+        message: dict[str, Any] = {
             "role": "assistant",
             "content": "".join(answer.pieces),
             "reasoning_content": "".join(answer.reasoning),
         }
-        completion = {
+        if answer.calls:
+            message["tool_calls"] = [{"type": "function", **call} for call in answer.calls]
+        completion: dict[str, Any] = {
             "id": "c",
             "object": "chat.completion",
             "created": 1,
             "model": "m",
             "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
         }
+        if answer.usage:
+            completion["usage"] = dict(answer.usage)
         body = completion if answer.body is None else answer.body
         data = (body if isinstance(body, str) else json.dumps(body)).encode()
         head = f"HTTP/1.1 {answer.status} X\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in answer.headers.items())
         writer.write(f"{head}Connection: close\r\n\r\n".encode() + data)
 
     async def _send_pieces(self, writer: asyncio.StreamWriter, answer: Answer) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n")
         writer.write(b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n")
-        deltas = [{"reasoning_content": r} for r in answer.reasoning] + [{"content": p} for p in answer.pieces]
+        deltas: list[dict[str, Any]] = [{"reasoning_content": r} for r in answer.reasoning]
+        deltas += [{"content": p} for p in answer.pieces]
+        deltas += [{"tool_calls": [piece]} for piece in _fragments(answer)]
         for index, delta in enumerate(deltas):
             if index == answer.break_after:
                 return
@@ -113,6 +126,8 @@ class OpenAIServer:
             await writer.drain()
             await asyncio.sleep(answer.piece_delay_s)
         self._event(writer, _chunk({}, "stop"))
+        if answer.usage:
+            self._event(writer, {**_chunk({}, None), "choices": [], "usage": dict(answer.usage)})
         self._event(writer, "[DONE]")
         writer.write(b"0\r\n\r\n")
 
@@ -129,3 +144,15 @@ def _chunk(delta: dict[str, str], finish_reason: str | None) -> dict[str, Any]:
         "model": "m",
         "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}],
     }
+
+
+def _fragments(answer: Answer) -> Iterator[dict[str, Any]]:
+    """Give the pieces of the calls: id and name with the first, the arguments bit by bit."""
+    for number, call in enumerate(answer.calls):
+        function = call["function"]
+        text, size = function["arguments"], answer.fragment_chars
+        index = call.get("index", number)
+        first = {"name": function["name"], "arguments": text[:size]}
+        yield {"index": index, "id": call["id"], "type": "function", "function": first}
+        for at in range(size, len(text), size):
+            yield {"index": index, "function": {"arguments": text[at : at + size]}}

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ragflow_lg.errors import ServiceError
 from ragflow_lg.ids import RunId
-from ragflow_lg.services import ChatDelta, ChatRequest, HttpRequest, HttpResponse, Services
+from ragflow_lg.services import (
+    ChatAnswer,
+    ChatDelta,
+    ChatRequest,
+    HttpRequest,
+    HttpResponse,
+    Services,
+    ToolCall,
+    Usage,
+)
 
 
 class FixedClock:
@@ -54,6 +64,9 @@ class Reply:
     match: str = ""
     repeat: bool = False
     error: str = ""
+    calls: Sequence[Mapping[str, Any]] = ()
+    """Tool calls: ``name``, ``arguments`` (a map, or a text that is sent as it is), ``id``."""
+    reasoning: str = ""
 
 
 @dataclass
@@ -64,13 +77,17 @@ class ScriptedModel:
     requests: list[tuple[bool, ChatRequest]] = field(default_factory=list)
     context_tokens: int = 8192
     has_vision: bool = False
+    has_tools: bool = True
+    has_schemas: bool = False
     piece_chars: int = 8
+    call_count: int = 0
 
-    async def complete(self, request: ChatRequest) -> str:
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
         reply = self._next(request, is_streaming=False)
         if reply.error:
             raise ServiceError(reply.error)
-        return "".join(reply.chunks) if reply.chunks is not None else reply.text
+        text = "".join(reply.chunks) if reply.chunks is not None else reply.text
+        return ChatAnswer(text, self._calls(reply), Usage(calls=1))
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
         reply = self._next(request, is_streaming=True)
@@ -80,14 +97,26 @@ class ScriptedModel:
             pieces = []
         if pieces is None:
             pieces = [reply.text[i : i + size] for i in range(0, len(reply.text), size)]
+        if reply.reasoning:
+            yield ChatDelta(reply.reasoning, is_thinking=True)
         for piece in pieces:
             yield ChatDelta(piece)
         if reply.error:
             raise ServiceError(reply.error)
+        yield ChatDelta("", calls=self._calls(reply), usage=Usage(calls=1))
+
+    def _calls(self, reply: Reply) -> tuple[ToolCall, ...]:
+        calls: list[ToolCall] = []
+        for call in reply.calls:
+            self.call_count += 1
+            arguments = call["arguments"]
+            text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+            calls.append(ToolCall(call.get("id") or f"call_{self.call_count}", call["name"], text))
+        return tuple(calls)
 
     def _next(self, request: ChatRequest, *, is_streaming: bool) -> Reply:
         self.requests.append((is_streaming, request))
-        haystack = request.system + "\n" + (request.messages[-1]["content"] if request.messages else "")
+        haystack = request.system + "\n" + ((request.messages[-1]["content"] or "") if request.messages else "")
         for index, reply in enumerate(self.replies):
             if reply.match in haystack:
                 if not reply.repeat:

@@ -54,7 +54,8 @@ def test_without_settings_there_is_the_demo_model(llm_id: str) -> None:
 
 
 async def test_the_demo_model_plays_its_script() -> None:
-    assert await models(demo_script=(ScriptLine("hell", "hi"),)).model("demo").complete(HELLO) == "hi"
+    demo = models(demo_script=(ScriptLine("hell", "hi"),)).model("demo")
+    assert (await demo.complete(HELLO)).text == "hi"
 
 
 def test_an_override_takes_the_place_of_every_model() -> None:
@@ -124,5 +125,5 @@ def test_settings_do_not_show_keys() -> None:
 async def test_a_found_model_answers_and_is_closed() -> None:
     async with OpenAIServer() as server:
         found = models(providers={"Local": ProviderSettings(server.base_url)})
-        assert await found.model("m@Local").complete(HELLO) == "ok"
+        assert (await found.model("m@Local").complete(HELLO)).text == "ok"
         await found.aclose()

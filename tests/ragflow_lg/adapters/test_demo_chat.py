@@ -13,18 +13,22 @@ from ragflow_lg.services import ChatRequest
 from ragflow_lg.structured_answer import problems_of, with_schema
 
 
+async def answer_to(request: ChatRequest, demo: DemoChat | None = None) -> str:
+    return (await (demo or DemoChat()).complete(request)).text
+
+
 def asking(text: str, system: str = "", **more: Any) -> ChatRequest:
     return ChatRequest(system, ({"role": "user", "content": text},), **more)
 
 
 async def test_the_echo_says_that_it_is_a_demo() -> None:
-    answer = await DemoChat().complete(asking("hello"))
+    answer = await answer_to(asking("hello"))
     assert "demo model" in answer
     assert answer.endswith("hello")
 
 
 async def test_the_echo_of_a_long_question_is_short_and_counts_images() -> None:
-    answer = await DemoChat().complete(asking("x" * 10_000, images=("data:image/png;base64,A",)))
+    answer = await answer_to(asking("x" * 10_000, images=("data:image/png;base64,A",)))
     assert len(answer) < 700
     assert "1 image(s)" in answer
 
@@ -32,14 +36,14 @@ async def test_the_echo_of_a_long_question_is_short_and_counts_images() -> None:
 async def test_a_stream_gives_the_same_in_pieces() -> None:
     pieces = [delta.text async for delta in DemoChat().stream(asking("hello"))]
     assert len(pieces) > 1
-    assert "".join(pieces) == await DemoChat().complete(asking("hello"))
+    assert "".join(pieces) == await answer_to(asking("hello"))
 
 
 async def test_the_first_line_that_fits_is_the_answer() -> None:
     demo = DemoChat([ScriptLine("blue", "sky"), ScriptLine("kind", "system"), ScriptLine("", "rest")])
-    assert await demo.complete(asking("blue")) == "sky"
-    assert await demo.complete(asking("red", "be kind")) == "system"
-    assert await demo.complete(asking("red")) == "rest"
+    assert await answer_to(asking("blue"), demo) == "sky"
+    assert await answer_to(asking("red", "be kind"), demo) == "system"
+    assert await answer_to(asking("red"), demo) == "rest"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +64,7 @@ async def test_a_category_is_chosen_by_its_words(question: str, expected: str) -
         ]
     )
     said = f'{CONVERSATION_HEAD}USER: "refund" | ASSISTANT: "crashes?" | USER: "{question}"'
-    assert await DemoChat().complete(asking(said, system)) == expected
+    assert await answer_to(asking(said, system)) == expected
 
 
 async def test_a_schema_is_filled_in() -> None:
@@ -83,7 +87,7 @@ async def test_a_schema_is_filled_in() -> None:
         },
         "required": ["name", "few"],
     }
-    answer = json.loads(await DemoChat().complete(asking("q", with_schema("S", schema))))
+    answer = json.loads(await answer_to(asking("q", with_schema("S", schema))))
     assert answer == {
         "name": "demo name",
         "color": "red",
@@ -106,7 +110,7 @@ async def test_a_deep_schema_ends() -> None:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(50):
         schema = {"type": "object", "properties": {"a": schema}}
-    assert json.loads(await DemoChat().complete(asking("q", with_schema("", schema))))["a"]["a"]
+    assert json.loads(await answer_to(asking("q", with_schema("", schema))))["a"]["a"]
 
 
 def test_a_script_is_read(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from ragflow_lg.adapters.openai_chat import Endpoint, OpenAIChat
+from ragflow_lg.adapters.openai_chat import Capabilities, Endpoint, OpenAIChat
 from ragflow_lg.errors import ServiceError
-from ragflow_lg.services import ChatDelta, ChatRequest
+from ragflow_lg.services import ChatDelta, ChatRequest, ToolCall, ToolSchema, Usage
 from tests.fakes.openai_server import Answer, OpenAIServer
 
 KEY = "sk-0123456789abcdef"
@@ -19,25 +19,25 @@ HELLO = ChatRequest("Be kind.", ({"role": "user", "content": "hello"},))
 @asynccontextmanager
 async def served(*answers: Answer, model: str = "m", **limits: Any) -> AsyncGenerator[tuple[OpenAIServer, OpenAIChat]]:
     async with OpenAIServer(list(answers) or [Answer()]) as server:
-        endpoint = Endpoint("Test", server.base_url, KEY, **limits)
+        endpoint = Endpoint("Test", server.base_url, KEY, **{"max_retries": 0, **limits})
         try:
-            yield server, OpenAIChat(model, endpoint, context_tokens=100, has_vision=True)
+            yield server, OpenAIChat(model, endpoint, Capabilities(100, input_price=1.0, output_price=2.0))
         finally:
             await endpoint.aclose()
 
 
 async def collect(chat: OpenAIChat) -> list[ChatDelta]:
-    return [delta async for delta in chat.stream(HELLO)]
+    return [delta async for delta in chat.stream(HELLO) if delta.text]
 
 
 async def collect_text(chat: OpenAIChat, got: list[str]) -> None:
     async for delta in chat.stream(HELLO):
-        got.append(delta.text)
+        got += [delta.text] if delta.text else []
 
 
 async def test_complete_sends_the_request_and_gives_the_answer() -> None:
     async with served(Answer(["good ", "day"], reasoning=["hm"])) as (server, chat):
-        assert await chat.complete(HELLO) == "good day"
+        assert (await chat.complete(HELLO)).text == "good day"
         (received,) = server.requests
         assert received.path == "/v1/chat/completions"
         assert received.headers["authorization"] == f"Bearer {KEY}"
@@ -51,7 +51,7 @@ async def test_complete_sends_the_request_and_gives_the_answer() -> None:
 
 async def test_an_empty_answer_is_an_answer() -> None:
     async with served(Answer([])) as (_, chat):
-        assert await chat.complete(HELLO) == ""
+        assert (await chat.complete(HELLO)).text == ""
         assert await collect(chat) == []
 
 
@@ -85,7 +85,7 @@ async def test_options_reach_the_endpoint_under_the_names_it_knows() -> None:
 
 
 def test_openai_itself_gets_the_newer_name_of_max_tokens() -> None:
-    chat = OpenAIChat("m", Endpoint("OpenAI", "https://api.openai.com/v1", KEY), context_tokens=1, has_vision=True)
+    chat = OpenAIChat("m", Endpoint("OpenAI", "https://api.openai.com/v1", KEY), Capabilities(1))
     options = cast("Any", chat)._options(ChatRequest("", (), sampling={"max_tokens": 7}))
     assert options == {"max_completion_tokens": 7}
 
@@ -159,8 +159,8 @@ async def test_a_stream_that_breaks_gives_its_pieces_then_an_error(answer: Answe
 async def test_an_endpoint_that_is_not_there_is_a_retryable_error() -> None:
     async with OpenAIServer() as server:
         gone = server.base_url
-    endpoint = Endpoint("Test", gone, KEY)
-    chat = OpenAIChat("m", endpoint, context_tokens=1, has_vision=True)
+    endpoint = Endpoint("Test", gone, KEY, max_retries=0)
+    chat = OpenAIChat("m", endpoint, Capabilities(1))
     with pytest.raises(ServiceError, match="cannot be reached") as caught:
         await chat.complete(HELLO)
     assert caught.value.is_retryable
@@ -192,7 +192,7 @@ async def test_waiting_for_the_reader_does_not_count() -> None:
     async with served(Answer(["a", "b", "c"]), timeout_s=0.5) as (_, chat):
         got: list[str] = []
         async for delta in chat.stream(HELLO):
-            got.append(delta.text)
+            got += [delta.text] if delta.text else []
             await asyncio.sleep(0.3)
     assert got == ["a", "b", "c"]
 
@@ -218,7 +218,105 @@ async def test_many_models_share_the_connections_of_an_endpoint() -> None:
         endpoint = Endpoint("Test", server.base_url, "")
         for number in range(70):
             await endpoint.chat(f"m{number}")
-        assert await OpenAIChat("m0", endpoint, context_tokens=1, has_vision=True).complete(HELLO) == "ok"
+        assert (await OpenAIChat("m0", endpoint, Capabilities(1)).complete(HELLO)).text == "ok"
         assert server.requests[0].body["model"] == "m0"
         await endpoint.aclose()
         await endpoint.aclose()
+
+
+CALLS = [
+    {"id": "call_1", "function": {"name": "look", "arguments": '{"q": "a long one"}'}},
+    {"id": "call_2", "function": {"name": "look", "arguments": "no json"}},
+]
+TOOL = ToolSchema("look", "Look it up.", {"type": "object", "properties": {"q": {"type": "string"}}})
+
+
+async def test_tools_are_offered_and_calls_come_back_whole_or_in_fragments() -> None:
+    asked = ChatRequest(
+        "",
+        (
+            {"role": "user", "content": "q"},
+            {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "name": "look", "arguments": "{}"}]},
+            {"role": "tool", "tool_call_id": "c", "content": "found"},
+        ),
+        tools=(TOOL,),
+        stop=("Observation",),
+        schema={"type": "object"},
+    )
+    async with served(Answer(["so "], calls=CALLS)) as (server, chat):
+        whole = await chat.complete(asked)
+        pieces = [delta async for delta in chat.stream(asked)]
+    expected = [ToolCall("call_1", "look", '{"q": "a long one"}'), ToolCall("call_2", "look", "no json")]
+    assert list(whole.calls) == list(pieces[-1].calls) == expected
+    assert "".join(piece.text for piece in pieces) == whole.text == "so "
+    body = server.requests[0].body
+    assert body["tools"] == [
+        {"type": "function", "function": {"name": "look", "description": "Look it up.", "parameters": TOOL.parameters}}
+    ]
+    assert body["messages"][1] == {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+    }
+    assert body["messages"][2] == {"role": "tool", "tool_call_id": "c", "content": "found"}
+    assert body["stop"] == ["Observation"]
+    assert body["response_format"]["json_schema"]["schema"] == {"type": "object"}
+
+
+async def test_whole_calls_without_an_index_stay_apart() -> None:
+    calls = [{**call, "index": None} for call in CALLS]
+    async with served(Answer([], calls=calls, fragment_chars=1000)) as (_, chat):
+        last = [delta async for delta in chat.stream(HELLO)][-1]
+    assert [call.id for call in last.calls] == ["call_1", "call_2"]
+
+
+async def test_usage_is_counted_with_its_price() -> None:
+    usage = {"prompt_tokens": 1000, "completion_tokens": 500, "total_tokens": 1500}
+    async with served(Answer(["a"], usage=usage)) as (server, chat):
+        whole = (await chat.complete(HELLO)).usage
+        streamed = [delta async for delta in chat.stream(HELLO)][-1].usage
+    assert whole == streamed == Usage(1000, 500, 1, 0.002)
+    assert server.requests[1].body["stream_options"] == {"include_usage": True}
+
+
+async def test_a_server_that_counts_nothing_is_one_call() -> None:
+    async with served(counts_streams=False) as (server, chat):
+        assert [delta async for delta in chat.stream(HELLO)][-1].usage == Usage(calls=1)
+        assert "stream_options" not in server.requests[0].body
+
+
+async def test_what_fails_for_a_while_is_tried_again_as_late_as_the_endpoint_asks() -> None:
+    busy = Answer(status=429, body={"error": {"message": "slow down"}}, headers={"Retry-After": "0.3"})
+    loop = asyncio.get_running_loop()
+    for call in ("complete", "stream"):
+        async with served(busy, Answer(status=503), Answer(["fine"]), max_retries=2) as (server, chat):
+            began = loop.time()
+            said = (await chat.complete(HELLO)).text if call == "complete" else (await collect(chat))[0].text
+            assert said == "fine"
+            assert loop.time() - began > 0.5  # what was asked for, and half of the second pause
+            assert len(server.requests) == 3
+
+
+async def test_an_endpoint_that_asks_for_hours_is_given_up() -> None:
+    busy = Answer(status=429, body={"error": {"message": "tomorrow"}}, headers={"Retry-After": "36000"})
+    async with served(busy, max_retries=3) as (server, chat):
+        with pytest.raises(ServiceError, match="tomorrow"):
+            await chat.complete(HELLO)
+        assert len(server.requests) == 1
+
+
+async def test_a_stream_that_was_shown_is_not_tried_again() -> None:
+    got: list[str] = []
+    async with served(Answer(["a", "b"], break_after=1), max_retries=3) as (server, chat):
+        with pytest.raises(ServiceError):
+            await collect_text(chat, got)
+    assert (got, len(server.requests)) == (["a"], 1)
+
+
+async def test_no_more_calls_than_allowed_run_at_a_time() -> None:
+    async with served(Answer(delay_s=0.05), concurrency=2) as (server, chat):
+        running = [asyncio.create_task(chat.complete(HELLO)) for _ in range(6)]
+        await asyncio.sleep(0.04)
+        assert len(server.requests) <= 2
+        await asyncio.gather(*running)
+        assert len(server.requests) == 6

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ragflow_lg.components import llm as module
 from ragflow_lg.components.llm import llm
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.events import Delta
 from ragflow_lg.services import ChatDelta, ChatModel, ChatRequest
 from ragflow_lg.structured_answer import SCHEMA_HEAD, with_schema
+from ragflow_lg.values import MAX_TEXT_CHARS
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
@@ -196,7 +196,7 @@ async def test_any_iterator_is_a_stream() -> None:
 
 
 async def test_an_endless_answer_is_cut_off() -> None:
-    huge = "x" * (module.MAX_TEXT_CHARS // 2 + 1)
+    huge = "x" * (MAX_TEXT_CHARS // 2 + 1)
     result = await ask(ScriptedModel([Reply(chunks=[huge, huge])]), streams_to=("out",))
     assert "more than" in str(result.error)
     assert result.outputs["content"] == huge

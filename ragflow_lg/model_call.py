@@ -1,0 +1,172 @@
+"""A node's calls of a chat model: what is asked, and the answer, whole, structured or shown as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragflow_lg.chat_params import PromptedParams
+from ragflow_lg.errors import ComponentError, ServiceError
+from ragflow_lg.prompts import (
+    ChatMessage,
+    Collected,
+    chat_template_kwargs,
+    cut_overrides,
+    estimate_tokens,
+    fit,
+    history_view,
+    join_prompts,
+    shorten,
+)
+from ragflow_lg.services import ChatAnswer, ChatModel, ChatRequest, ToolCall
+from ragflow_lg.structured_answer import correction, problems_of, read_answer, with_schema
+from ragflow_lg.thinking import Part, ThinkingSplitter, without_thinking
+from ragflow_lg.values import MAX_TEXT_CHARS, JsonValue
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
+
+__all__ = ["Show", "ask", "ask_structured", "read_structured", "request_of"]
+
+
+def request_of(
+    ctx: RunContext,
+    params: PromptedParams,
+    model: ChatModel,
+    *,
+    schema: dict[str, Any] | None = None,
+    prompts: Sequence[ChatMessage] | None = None,
+    guidelines: str = "",
+) -> ChatRequest:
+    """Render what the params ask for, and fit it into the model's context.
+
+    ``prompts`` take the place of those in the params; ``guidelines`` stand behind the system prompt, and give way to
+    a section that it has of its own.
+    """
+    collected = Collected(ctx)
+    system, overrides = cut_overrides(collected.text(params.sys_prompt))
+    if prompts is None:
+        prompts = [{"role": p.role, "content": collected.text(p.content)} for p in params.prompts]
+    asked = collected.attach_files((params.sys_prompt, *(p.content for p in params.prompts)), list(prompts))
+    if params.visual_files_var is not None:
+        collected.take(ctx.value(params.visual_files_var))
+    if guidelines:
+        system = f"{system}\n\n{overrides.get('CITATION_GUIDELINES', guidelines)}"
+    is_native = schema is not None and model.has_schemas
+    if schema is not None and not is_native:
+        system = with_schema(system, schema)
+    earlier = history_view(ctx.history, params.message_history_window_size)[:-1]
+    taken = sum(estimate_tokens(message["content"]) for message in ctx.feedback)
+    system, messages = fit(system, join_prompts(earlier, asked), model.context_tokens - taken)
+    return ChatRequest(
+        system,
+        (*messages, *ctx.feedback),
+        params.sampling,
+        params.thinking_mode,
+        tuple(collected.images) if model.has_vision else (),
+        chat_template_kwargs(ctx),
+        schema=schema if is_native else None,
+    )
+
+
+class Show:
+    """Shows an answer as it comes, through the Message that waits for it. ``text`` is what was said, with tags."""
+
+    def __init__(self, ctx: RunContext) -> None:
+        self._ctx = ctx
+        self._said: list[str] = []
+        self._chars = 0
+        self._is_thinking = False
+
+    @property
+    def text(self) -> str:
+        """What has been shown so far."""
+        return "".join(self._said)
+
+    async def parts(self, parts: Iterable[Part]) -> None:
+        """Show parts of an answer."""
+        for part in parts:
+            self._chars += len(part.source)
+            if self._chars > MAX_TEXT_CHARS:
+                raise ServiceError(f"The model's answer has more than {MAX_TEXT_CHARS:,} characters.")
+            if part.mark:
+                self._is_thinking = part.mark == "start"
+            self._said.append(part.source)
+            await self._ctx.delta(part.text, part.mark)
+
+    async def thought(self, text: str) -> None:
+        """Show a thought of the engine's own; one behind another in the same section."""
+        if not self._is_thinking:
+            await self.parts([Part("", "start")])
+        await self.parts([Part(text)])
+
+    async def end_thought(self) -> None:
+        """Close the thinking section."""
+        if self._is_thinking:
+            await self.parts([Part("", "end")])
+
+
+async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Show | None = None) -> ChatAnswer:
+    """Call the model once, and count it. With ``show`` its answer is shown; its text is then what was said, with tags.
+
+    Raises:
+        ServiceError: if the call fails.
+    """
+    if show is None:
+        answer = await model.complete(request)
+        ctx.count(answer.usage)
+        return answer
+    said: list[str] = []
+    calls: tuple[ToolCall, ...] = ()
+    splitter = ThinkingSplitter()
+
+    async def pass_on(parts: Iterable[Part]) -> None:
+        shown = list(parts)
+        said.extend(part.source for part in shown)
+        await show.parts(shown)
+
+    stream = model.stream(request)
+    try:
+        async for delta in stream:
+            if delta.text:
+                await pass_on(splitter.feed(delta.text, is_reasoning=delta.is_thinking))
+            calls = delta.calls or calls
+            if delta.usage is not None:
+                ctx.count(delta.usage)
+        await pass_on(splitter.finish())
+    finally:
+        ctx.partial["content"] = show.text
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()
+    return ChatAnswer("".join(said), calls)
+
+
+async def ask_structured(
+    ctx: RunContext, model: ChatModel, request: ChatRequest, schema: dict[str, Any]
+) -> dict[str, JsonValue]:
+    """Ask and check; what is wrong with the answer goes along when the node asks again.
+
+    RAGFlow asks the same again and takes whatever comes.
+    """
+    return await read_structured(ctx, model, (await ask(ctx, model, request)).text, schema)
+
+
+async def read_structured(
+    ctx: RunContext, model: ChatModel, answer: str, schema: dict[str, Any]
+) -> dict[str, JsonValue]:
+    """Read an answer that should match a schema.
+
+    Raises:
+        ComponentError: if it does not; ``ctx.feedback`` then tells the next attempt what is wrong.
+    """
+    value, problems = await ctx.in_thread(_read, answer, schema)
+    if problems:
+        said = shorten(without_thinking(answer), model.context_tokens // 4)
+        ctx.feedback = [{"role": "assistant", "content": said}, {"role": "user", "content": correction(problems)}]
+        raise ComponentError("The model's answer does not match the schema: " + " ".join(problems))
+    return value
+
+
+def _read(answer: str, schema: dict[str, Any]) -> tuple[JsonValue, list[str]]:
+    value = read_answer(answer)
+    return value, problems_of(value, schema)
