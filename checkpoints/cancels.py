@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import aiosqlite
 
@@ -61,8 +62,8 @@ class SqliteCancels:
         name = hex_session(session)
 
         async def is_set() -> bool:
-            async with self._connection.execute("SELECT 1 FROM cancels WHERE session = ?", (name,)) as rows:
-                return await rows.fetchone() is not None
+            rows: Any = await self._connection.execute_fetchall("SELECT 1 FROM cancels WHERE session = ?", (name,))
+            return bool(rows)
 
         async def clear() -> None:
             await self._connection.execute("DELETE FROM cancels WHERE session = ?", (name,))

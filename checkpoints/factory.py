@@ -94,6 +94,7 @@ async def _sqlite(path: Path, clock: Clock) -> AsyncGenerator[Store]:
         beside = await opened.enter_async_context(open_sqlite(path, commits_itself=True))
         saver = await sqlite_saver(saving)
         leases = StoredLeases(SqliteTable(beside, clock))
+        opened.push_async_callback(leases.settle)
         yield Store(saver, leases, SqliteRuns(beside), SqliteCancels(beside))
 
 
@@ -110,4 +111,7 @@ async def _redis(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[Store]:
     async with open_redis(url) as client:
         saver = await redis_saver(client, prefix=prefix, ttl_s=ttl_s)
         leases = StoredLeases(RedisTable(client, prefix))
-        yield Store(saver, leases, RedisRuns(client, prefix, ttl_s), RedisCancels(client, prefix))
+        try:
+            yield Store(saver, leases, RedisRuns(client, prefix, ttl_s), RedisCancels(client, prefix))
+        finally:
+            await leases.settle()

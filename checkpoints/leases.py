@@ -79,9 +79,7 @@ class StoredLease:
         """Give the session back."""
         self._renewing.cancel()  # not awaited: whoever is cancelled here must not keep the session
         if not self._is_lost:
-            with suppress(*self._leases.table.errors, TimeoutError):  # it runs out by itself
-                async with asyncio.timeout(self._leases.renew_s):
-                    await self._leases.table.free(self._session, self._token)
+            await self._leases.free(self._session, self._token)
 
     async def _renew(self) -> None:
         loop = asyncio.get_running_loop()
@@ -109,6 +107,8 @@ class StoredLeases:
         self.table = table
         self.lease_s = lease_s
         self.renew_s = renew_s
+        self._pending: set[asyncio.Future[Any]] = set()
+        """What nobody waits for any more and has to end all the same."""
 
     async def acquire(self, session: str, on_lost: Callable[[], None]) -> StoredLease:
         """Take a session.
@@ -118,17 +118,47 @@ class StoredLeases:
             CheckpointError: if the store fails.
         """
         session = session_of_thread(thread_of_session(session))
-        owner = this_process()
+        taking = asyncio.create_task(self._take(session))
         try:
-            taken = await self.table.take(session, owner, 0)
-            if isinstance(taken, Taken) and taken.owner is not None and taken.owner.is_dead:
-                taken = await self.table.take(session, owner, taken.token)
+            taken = await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            # The store may give the session all the same; nobody would have it then.
+            self._keep(asyncio.create_task(self._give_back(session, taking)))
+            raise
         except self.table.errors as error:
             raise CheckpointError(f"The session cannot be leased: {error}") from error
         if isinstance(taken, Taken):
             who = taken.owner.shown if taken.owner else "another runner"
             raise ConflictError(f"The session is being run by {who}. Wait until it ends, or cancel it.")
         return StoredLease(self, session, taken, on_lost)
+
+    async def _take(self, session: str) -> int | Taken:
+        owner = this_process()
+        taken = await self.table.take(session, owner, 0)
+        if isinstance(taken, Taken) and taken.owner is not None and taken.owner.is_dead:
+            taken = await self.table.take(session, owner, taken.token)
+        return taken
+
+    async def _give_back(self, session: str, taking: asyncio.Task[int | Taken]) -> None:
+        with suppress(*self.table.errors):
+            token = await taking
+            if not isinstance(token, Taken):
+                await self.free(session, token)
+
+    def _keep(self, pending: asyncio.Future[Any]) -> None:
+        self._pending.add(pending)
+        pending.add_done_callback(self._pending.discard)
+
+    async def settle(self) -> None:
+        """Wait for what is still to be given back, before the store is closed."""
+        while self._pending:
+            await asyncio.wait(self._pending)
+
+    async def free(self, session: str, token: int) -> None:
+        """End a lease, as far as the store lets us: else it runs out by itself."""
+        with suppress(*self.table.errors, TimeoutError):
+            async with asyncio.timeout(self.renew_s):
+                await self.table.free(session, token)
 
 
 class MemoryTable:
@@ -176,23 +206,19 @@ class SqliteTable:
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | Taken:
         """Take a session that is free, whose lease has run out, or whose owner is dead."""
         thread, (now, uptime), here = thread_of_session(session), self._times(), f"{owner.machine}|"
-        async with self._connection.execute(
+        taken = await self._rows(
             "INSERT INTO leases VALUES (?, 1, ?, ?, ?) ON CONFLICT (thread_id) DO UPDATE SET token = token + 1,"
             " owner = excluded.owner, expires_ms = excluded.expires_ms,"
             " expires_uptime_ms = excluded.expires_uptime_ms"
             " WHERE owner = '' OR token = ? OR CASE WHEN substr(owner, 1, ?) = ?"
             " THEN expires_uptime_ms < ? ELSE expires_ms < ? END RETURNING token",
-            (
-                *(thread, str(owner), now + self._lease_ms, uptime + self._lease_ms),
-                *(dead_token, len(here), here, uptime, now),
-            ),
-        ) as rows:
-            taken = await rows.fetchone()
-        if taken is not None:
-            return int(taken[0])
-        async with self._connection.execute("SELECT token, owner FROM leases WHERE thread_id = ?", (thread,)) as rows:
-            row = await rows.fetchone()
-        return Taken(parse_owner(row[1]) if row else None, int(row[0]) if row else 0)
+            *(thread, str(owner), now + self._lease_ms, uptime + self._lease_ms),
+            *(dead_token, len(here), here, uptime, now),
+        )
+        if taken:
+            return int(taken[0][0])
+        held = await self._rows("SELECT token, owner FROM leases WHERE thread_id = ?", thread)
+        return Taken(parse_owner(held[0][1]), int(held[0][0])) if held else Taken(None, 0)
 
     async def renew(self, session: str, token: int) -> bool:
         """Lengthen a lease."""
@@ -204,9 +230,13 @@ class SqliteTable:
         await self._change(session, token, "owner = ?", "")
 
     async def _change(self, session: str, token: int, what: str, *values: Any) -> bool:
-        query = f"UPDATE leases SET {what} WHERE thread_id = ? AND token = ? AND owner <> ''"
-        async with self._connection.execute(query, (*values, thread_of_session(session), token)) as cursor:
-            return cursor.rowcount == 1
+        query = f"UPDATE leases SET {what} WHERE thread_id = ? AND token = ? AND owner <> '' RETURNING 1"
+        return bool(await self._rows(query, *values, thread_of_session(session), token))
+
+    async def _rows(self, query: str, *values: Any) -> list[Any]:
+        """Fetch in one go: a write beside a reader in the middle of its rows is refused at once, without waiting."""
+        rows: Any = await self._connection.execute_fetchall(query, values)
+        return list(rows)
 
     def _times(self) -> tuple[int, int]:
         return int(self._clock.now() * 1000), int(self._clock.monotonic() * 1000)

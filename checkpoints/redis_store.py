@@ -27,7 +27,7 @@ from redisvl.query.filter import FilterExpression, Tag
 
 from checkpoints.redis_server import missing_modules
 from checkpoints.redis_url import client_of
-from checkpoints.saver import FENCED, NO_LEASE, RENEWED, CanvasSaver, Claim
+from checkpoints.saver import EPOCH, FENCED, NO_LEASE, RENEWED, CanvasSaver, Claim
 from ragflow_lg.errors import CheckpointError
 from ragflow_lg.ids import session_of_thread
 
@@ -35,16 +35,15 @@ __all__ = ["FencedRedis", "PagedRedisSaver", "RedisBlobs", "lease_key", "open_re
 
 CHECKPOINTS = "checkpoint"
 WRITES = "checkpoint_write"
-_EPOCH = "epoch"
 _EPOCH_OF = f"""
-redis.call('HSETNX', KEYS[1], '{_EPOCH}', ARGV[1])
+redis.call('HSETNX', KEYS[1], '{EPOCH}', ARGV[1])
 redis.call('EXPIRE', KEYS[1], ARGV[2])
-return redis.call('HGET', KEYS[1], '{_EPOCH}')
+return redis.call('HGET', KEYS[1], '{EPOCH}')
 """
 _PLAY = f"""
 local token = redis.call('HGET', KEYS[1], 'token') or '{NO_LEASE}'
 if token ~= ARGV[1] then return redis.error_reply('{FENCED}') end
-if redis.call('HGET', KEYS[2], '{_EPOCH}') ~= ARGV[2] then return redis.error_reply('{RENEWED}') end
+if redis.call('HGET', KEYS[2], '{EPOCH}') ~= ARGV[2] then return redis.error_reply('{RENEWED}') end
 local results, at = {{}}, 3
 while at <= #ARGV do
     local count, command = tonumber(ARGV[at]), {{}}
@@ -58,7 +57,10 @@ return results
 """Compares token and epoch and plays the commands of a pipeline: one step, so that nothing comes between."""
 PLACES = 1000
 AT_ONCE = 16
-_WRITES = {"SET", "JSON.SET", "JSON.MERGE", "ZADD", "EXPIRE", "DEL", "HSET"}
+FIELDS = 500
+"""How many fields of a hash one command writes: a script of the server takes no more than 8,000 values at once."""
+_WRITES = {"SET", "JSON.SET", "JSON.MERGE", "ZADD", "DEL", "HSET"}
+"""Commands that are fenced. EXPIRE alone does no harm, and the saver would try a refused one again and again."""
 
 
 class _Fence(NamedTuple):
@@ -142,7 +144,9 @@ class RedisBlobs:
     async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
         """Store texts."""
         pipeline = self._client.pipeline(transaction=False)
-        pipeline.hset(self.key(thread), mapping=dict(blobs))
+        texts = list(blobs.items())
+        for at in range(0, len(texts), FIELDS):
+            pipeline.hset(self.key(thread), mapping=dict(texts[at : at + FIELDS]))
         pipeline.expire(self.key(thread), self._ttl_s)
         await pipeline.execute()
 

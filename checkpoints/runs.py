@@ -81,7 +81,11 @@ class SqliteRuns:
     """Records in the table ``runs``."""
 
     def __init__(self, connection: aiosqlite.Connection) -> None:
-        """``connection`` commits every statement by itself."""
+        """``connection`` commits every statement by itself.
+
+        Rows are fetched in one go: SQLite refuses a write at once, without waiting, that begins while a reader on the
+        same connection stands in the middle of its rows.
+        """
         self._connection = connection
 
     async def put(self, record: RunRecord) -> None:
@@ -117,8 +121,7 @@ class SqliteRuns:
     async def _select(self, where: str, *values: Any) -> AsyncIterator[RunRecord]:
         query = f"SELECT {', '.join(_COLUMNS)} FROM runs {where}"
         with told_plainly(sqlite3.Error):
-            async with self._connection.execute(query, values) as cursor:
-                rows = await cursor.fetchall()
+            rows: Any = await self._connection.execute_fetchall(query, values)
         for row in rows:
             held: dict[str, Any] = dict(zip(_COLUMNS, tuple(row), strict=True))
             held["is_cancel_requested"] = bool(held["is_cancel_requested"])

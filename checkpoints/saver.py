@@ -25,7 +25,7 @@ from checkpoints.codec import Codec
 from ragflow_lg.errors import CheckpointError, ConflictError
 from ragflow_lg.sessions import LEASE_TOKEN
 
-__all__ = ["FENCED", "NO_LEASE", "RENEWED", "Blobs", "CanvasSaver", "Claim"]
+__all__ = ["EPOCH", "FENCED", "NO_LEASE", "RENEWED", "Blobs", "CanvasSaver", "Claim"]
 
 _INTERRUPT = "__interrupt__"
 _TASKS = "__pregel_tasks"
@@ -36,6 +36,8 @@ FENCED = "another runner holds this session"
 """Text of the error by which a store refuses the write of a runner that has lost its lease."""
 RENEWED = "this session has been deleted meanwhile"
 """Text of the error by which a store refuses a write that may count on blobs which are gone."""
+EPOCH = "epoch"
+"""Key under which the blobs of a thread have their epoch, beside the hashes."""
 NO_LEASE = -1
 """In place of the token of a writer that has no lease. It may write to threads that nobody has leased."""
 
@@ -43,6 +45,9 @@ PAGE = 64
 """How many checkpoints are read at a time."""
 _TRIES = 5
 _REMEMBERED_EPOCHS = 4096
+
+_DAMAGE = (ValueError, TypeError, LookupError, AttributeError, NotImplementedError)
+"""What a saver raises when what it has stored has been changed by somebody else."""
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -181,9 +186,11 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         """
         try:
             found = await self.inner.aget_tuple(config)
-            return await self._opened(found) if found else None
         except self._errors as error:
             raise self._failed("read", error) from error
+        except _DAMAGE as error:
+            raise _damaged(error) from error
+        return await self._opened(found) if found else None
 
     async def alist(
         self,
@@ -221,6 +228,8 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
                         yield found
                 except self._errors as error:
                     raise self._failed("read", error) from error
+                except _DAMAGE as error:
+                    raise _damaged(error) from error
             return
         while True:
             before: Any = {"configurable": {"checkpoint_id": bound}} if bound else None
@@ -228,6 +237,8 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
                 page = [found async for found in self.inner.alist(config, before=before, limit=PAGE)]
             except self._errors as error:
                 raise self._failed("read", error) from error
+            except _DAMAGE as error:
+                raise _damaged(error) from error
             for found in page:
                 yield found
             if len(page) < PAGE:
@@ -321,6 +332,17 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
                 self._forget(next(iter(self._epochs)))
         return epoch
 
+    async def _find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
+        """Read blobs, and remember that they are there: they need not be written again."""
+        try:
+            found = dict(await self._blobs.find(thread, [*digests, EPOCH]))
+        except self._errors as error:
+            raise self._failed("read", error) from error
+        epoch = found.pop(EPOCH, b"").decode()
+        if epoch and self._epochs.setdefault(thread, epoch) == epoch:
+            self._codec.stored(thread, found)
+        return found
+
     def _forget(self, thread: str) -> None:
         self._epochs.pop(thread, None)
         self._codec.forget(thread)
@@ -342,7 +364,7 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
             return text
 
         async def find(digests: Sequence[str]) -> Mapping[str, bytes]:
-            return await self._blobs.find(thread, digests)
+            return await self._find(thread, digests)
 
         value = await self._codec.decode(text, find)
         if channel == _INTERRUPT:
@@ -354,6 +376,12 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         return value
 
     async def _opened(self, found: CheckpointTuple) -> CheckpointTuple:
+        try:
+            return await self._unpacked(found)
+        except _DAMAGE as error:
+            raise _damaged(error) from error
+
+    async def _unpacked(self, found: CheckpointTuple) -> CheckpointTuple:
         thread = _thread(found.config)
         packed = found.checkpoint["channel_values"]
         values = {channel: await self._decode(channel, text, thread) for channel, text in packed.items()}
@@ -370,6 +398,10 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         if FENCED in str(error):
             return ConflictError("Another runner holds this session.")
         return CheckpointError(f"The session cannot be {what}: {error}")
+
+
+def _damaged(error: Exception) -> CheckpointError:
+    return CheckpointError(f"The session is damaged in its store ({type(error).__name__}: {error}).")
 
 
 class SavedSteps:

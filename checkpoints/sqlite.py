@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import secrets
 import sqlite3
@@ -16,7 +17,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from checkpoints.cancels import CANCELS_TABLE
 from checkpoints.runs import RUNS_TABLE
-from checkpoints.saver import FENCED, NO_LEASE, RENEWED, CanvasSaver, Claim
+from checkpoints.saver import EPOCH, FENCED, NO_LEASE, RENEWED, CanvasSaver, Claim
 from checkpoints.serializer import plain_serializer
 from ragflow_lg.errors import CheckpointError
 
@@ -34,18 +35,17 @@ CREATE TABLE IF NOT EXISTS leases (
 ) WITHOUT ROWID;
 """
 
-_EPOCH = "epoch"
 _FENCE = f"""
 CREATE TEMP TRIGGER IF NOT EXISTS fence_{{table}} BEFORE INSERT ON main.{{table}} {{when}}
 BEGIN
     SELECT RAISE(ABORT, '{FENCED}') WHERE claimed_token() IS NOT coalesce(
         (SELECT token FROM main.leases WHERE thread_id = NEW.thread_id AND owner <> ''), {NO_LEASE});
     SELECT RAISE(ABORT, '{RENEWED}') WHERE claimed_epoch() IS NOT
-        (SELECT CAST(text AS TEXT) FROM main.blobs WHERE thread_id = NEW.thread_id AND hash = '{_EPOCH}');
+        (SELECT CAST(text AS TEXT) FROM main.blobs WHERE thread_id = NEW.thread_id AND hash = '{EPOCH}');
 END;
 """
 """Refuses a write within the transaction that would do it."""
-_FENCED_TABLES = {"checkpoints": "", "writes": "", "blobs": f"WHEN NEW.hash <> '{_EPOCH}'"}
+_FENCED_TABLES = {"checkpoints": "", "writes": "", "blobs": f"WHEN NEW.hash <> '{EPOCH}'"}
 
 
 class Transactions:
@@ -92,12 +92,12 @@ class SqliteBlobs:
 
     async def epoch(self, thread: str) -> str:
         """Give the mark of a thread, made if there is none."""
-        found = await self.find(thread, [_EPOCH])
-        if _EPOCH not in found:
+        found = await self.find(thread, [EPOCH])
+        if EPOCH not in found:
             async with self._transactions.begin(None):
-                await self.put(thread, {_EPOCH: secrets.token_hex(8).encode()})
-            found = await self.find(thread, [_EPOCH])
-        return found.get(_EPOCH, b"").decode()
+                await self.put(thread, {EPOCH: secrets.token_hex(8).encode()})
+            found = await self.find(thread, [EPOCH])
+        return found.get(EPOCH, b"").decode()
 
     async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
         """Store texts in the transaction that is open, or a new one."""
@@ -182,4 +182,6 @@ def _prepared(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     return path

@@ -101,6 +101,7 @@ class Run:
         self._sink = EventSink(event_limit)
         self._turn = TurnContext(services, self._sink, _steps(canvas, self._config))
         self._control: Any = None
+        self._is_draining = False
         self._answer: list[str] = []
         self._is_thinking = False
         self._is_lost = False
@@ -137,6 +138,7 @@ class Run:
 
     def drain(self) -> None:
         """Stop at the end of the superstep that runs, so that the turn can go on elsewhere."""
+        self._is_draining = True
         if self._control is not None:
             self._control.request_drain()
 
@@ -322,15 +324,26 @@ class Run:
         """Refuse to go on where the canvas has lost the nodes that come next."""
         if snapshot.values.get("turn", {}).get("canvas_hash") in (None, self._canvas.plan.canvas_hash):
             return
-        graph: Any = self._canvas.graph
-        found = await graph.checkpointer.aget_tuple(self._config)
-        channels: Mapping[str, Any] = found.checkpoint["channel_values"] if found else {}
-        entered = [name.removeprefix(ENTERED) for name in channels if name.startswith(ENTERED)]
-        if lost := [name for name in entered if name not in self._canvas.graph.nodes]:
+        if lost := await self._lost(self._canvas.graph, ""):
             raise CanvasChangedError(
                 f"The canvas has changed since the turn began: {', '.join(lost)} is gone. "
                 "Go on with the canvas as it was, or start a new turn."
             )
+
+    async def _lost(self, graph: Any, namespace: str) -> list[str]:
+        """Give the nodes that were entered and that the graph does not have; those within open regions too."""
+        root: Any = self._canvas.graph
+        held: Any = self._config
+        place: Any = {"configurable": {**held["configurable"], "checkpoint_ns": namespace}}
+        found = await root.checkpointer.aget_tuple(place)
+        channels: Mapping[str, Any] = found.checkpoint["channel_values"] if found else {}
+        entered = [name.removeprefix(ENTERED) for name in channels if name.startswith(ENTERED)]
+        lost = [name for name in entered if name not in graph.nodes]
+        for task in (await root.aget_state(place)).tasks:
+            if inner := graph.nodes[task.name].subgraphs:
+                below = f"{task.name}:{task.id}"
+                lost += await self._lost(inner[0], f"{namespace}|{below}" if namespace else below)
+        return lost
 
     def _answers(self, pauses: list[Pause]) -> dict[str, dict[str, Any]]:
         """Give the answer of each pause that is answered, checked.
@@ -344,7 +357,13 @@ class Run:
         if self._intent == "resume" and given and all(_is_pause_id(key) for key in given):
             if unknown := [key for key in given if key not in by_id]:
                 raise ConflictError(f"The session does not wait for {', '.join(unknown)}.")
-            answers = {key: dict(value or {}) for key, value in given.items()}
+            answers: dict[str, dict[str, Any]] = {}
+            for key, value in given.items():
+                if value is not None and not isinstance(value, Mapping):
+                    raise AnswerError(
+                        {"": "The answer to a pause should be a map of its fields."}, node=by_id[key].node
+                    )
+                answers[key] = dict(cast("Mapping[str, Any]", value or {}))
         elif given or self._intent == "resume":
             answers = self._by_field(pauses, given)
         else:
@@ -374,6 +393,8 @@ class Run:
         from langgraph.runtime import RunControl
 
         self._control = RunControl()
+        if self._is_draining:
+            self._control.request_drain()
         extra: dict[str, Any] = {"durability": "sync"} if self._has_saver else {}
         # The events tell everything; asking for one small channel spares the reading of all at every superstep.
         graph: Any = self._canvas.graph

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from checkpoints.codec import Codec
+from checkpoints.codec import GROUP, Codec
 from ragflow_lg.errors import CheckpointError
 from ragflow_lg.sealed import SealedList
 
@@ -90,3 +92,36 @@ def test_the_memory_of_parts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
         codec.stored("t", fresh)
     assert len(codec._parts) == 3  # pyright: ignore[reportPrivateUsage]
     assert sum(map(len, codec._stored.values())) <= 3  # pyright: ignore[reportPrivateUsage]
+
+
+def test_the_memory_of_parts_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkpoints.codec.REMEMBERED_PART_BYTES", 10_000)
+    codec = Codec()
+    for number in range(10):
+        codec.encode({"a": f"{number}" * 3000}, "t", {})
+    assert len(codec._parts) == 3  # pyright: ignore[reportPrivateUsage]
+
+
+def test_what_could_not_be_read_again_is_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkpoints.codec.MAX_EXPANDED_BYTES", 50_000)
+    codec, blobs = Codec(), dict[str, bytes]()
+    codec.encode({f"n{number}": "x" * 4000 for number in range(12)}, "t", blobs)
+    codec.stored("t", blobs)
+    with pytest.raises(CheckpointError, match="not stored"):  # though the same text is there but once
+        codec.encode({f"n{number}": "x" * 4000 for number in range(13)}, "t", blobs)
+
+
+@given(st.lists(st.integers(0, 10**400), max_size=300), st.integers(1, 40))
+async def test_a_list_that_has_grown_shares_its_blobs(entries: list[int], more: int) -> None:
+    texts = [f"{entry}" * 3 for entry in entries]
+    codec, first, second = Codec(), dict[str, bytes](), dict[str, bytes]()
+    before = {"a": {"rows": texts}, "b": texts}
+    after = {"a": {"rows": [*texts, *"y" * more]}, "b": [*texts, *"y" * more]}
+    told = codec.encode(before, "t", first)
+    codec.stored("t", first)
+    retold = codec.encode(after, "t", second)
+    everything = Texts({**first, **second})
+    assert await Codec().decode(told, everything.find) == before
+    assert await Codec().decode(retold, everything.find) == after
+    sizes = sum(map(len, second.values()))
+    assert sizes < 2 * (GROUP * max(map(len, texts), default=0) * 4 + 16 * GROUP * 34 + 8192)

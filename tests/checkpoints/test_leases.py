@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -300,3 +300,21 @@ def test_of_processes_that_race_one_gets_the_session(kind: str, request: pytest.
         for racer in racers:
             racer.kill()
             racer.communicate()
+
+
+async def test_who_is_cancelled_while_it_asks_does_not_keep_the_session(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        for ticks in range(8):
+            asking = asyncio.create_task(store.leases.acquire(f"s{ticks}", nothing))
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+            if not asking.cancel():
+                continue
+            with suppress(asyncio.CancelledError):
+                await asking
+            async with asyncio.timeout(2):
+                while True:
+                    with suppress(ConflictError):
+                        await (await store.leases.acquire(f"s{ticks}", nothing)).release()
+                        break
+                    await asyncio.sleep(0.01)

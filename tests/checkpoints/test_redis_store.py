@@ -152,3 +152,25 @@ async def test_a_server_that_goes_away_is_told(redis_url: str) -> None:
         saver.inner._redis = gone  # type: ignore[attr-defined]
         with pytest.raises(CheckpointError, match="cannot be read"):
             await saver.aget_tuple(PLACE)
+
+
+async def test_thousands_of_blobs_are_written_at_once(redis_url: str) -> None:
+    async with open_redis(redis_url) as client:
+        saver = await redis_saver(client, prefix=fresh_prefix(), ttl_s=60)
+        parts = {f"n{number}": f"{number:05}" * 300 for number in range(9000)}
+        versions: Any = {"outputs": saver.get_next_version(None, None)}
+        checkpoint: Any = {**empty_checkpoint(), "channel_values": {"outputs": parts}, "channel_versions": versions}
+        await saver.aput(PLACE, checkpoint, STEP, versions)
+        found = await saver.aget_tuple(PLACE)
+    assert found is not None
+    assert found.checkpoint["channel_values"]["outputs"] == parts
+
+
+async def test_a_refused_write_is_told_once_and_quietly(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    prefix = fresh_prefix()
+    async with open_redis(redis_url) as client:
+        saver = await redis_saver(client, prefix=prefix, ttl_s=60)
+        await client.hset(lease_key(prefix, session_of_thread(THREAD)), "token", "2")  # type: ignore[misc]
+        with pytest.raises(ConflictError):
+            await saver.aput(leased_config(PLACE, 1), empty_checkpoint(), STEP, {})
+    assert "TTL" not in caplog.text

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from langgraph.checkpoint.base import empty_checkpoint
 
+from checkpoints import open_store
 from checkpoints.runs import SqliteRuns
 from checkpoints.sqlite import open_sqlite
+from ragflow_lg.adapters.system import SystemClock
 from ragflow_lg.errors import CheckpointError
 from ragflow_lg.ids import session_of_thread, thread_of_session
-from ragflow_lg.sessions import RunRecord
+from ragflow_lg.sessions import RunRecord, leased
 from tests.stores import OpenStore
 
 RECORD = RunRecord(
@@ -73,3 +78,28 @@ async def test_a_file_that_fails_is_told(tmp_path: Path) -> None:
             await runs.get("r1")
         with pytest.raises(CheckpointError, match="no such table"):
             await runs.delete_session("anna")
+
+
+async def test_listing_does_not_keep_others_from_writing(tmp_path: Path) -> None:
+    """A write that begins while a reader stands in the middle of its rows is refused at once."""
+    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+        for number in range(300):
+            await store.runs.put(RunRecord(f"r{number}", f"s{number}"))
+        done = asyncio.Event()
+
+        async def write(number: int) -> None:
+            for step in range(20):
+                async with leased(store.leases, f"s{number}"):
+                    await store.runs.put(RunRecord(f"w{number}-{step}", f"s{number}"))
+                    place: Any = {"configurable": {"thread_id": f"t{number}", "checkpoint_ns": ""}}
+                    await store.saver.aput(place, empty_checkpoint(), {"source": "loop", "step": step}, {})
+
+        async def read() -> None:
+            while not done.is_set():
+                assert [record async for record in store.runs.sessions()]
+                await asyncio.sleep(0)
+
+        readers = [asyncio.create_task(read()) for _ in range(2)]
+        await asyncio.gather(*(write(number) for number in range(4)))
+        done.set()
+        await asyncio.gather(*readers)

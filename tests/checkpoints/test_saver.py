@@ -315,3 +315,36 @@ async def test_langgraph_conformance(reopen: OpenStore, request: pytest.FixtureR
 
     await validate(registered, progress=ProgressCallbacks(on_test_result=note))
     assert failed == KNOWN_FAILURES[request.node.callspec.params["reopen"]]
+
+
+async def test_a_damaged_row_is_told(tmp_path: Path) -> None:
+    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+        id_ = await put(store, "t", {"a": "x" * 3000})
+        connection: Any = store.saver.inner.conn  # type: ignore[attr-defined]
+        for damage in ("checkpoint = X'00ff'", "type = 'strange'", "metadata = 'no json'", "checkpoint = X'80'"):
+            await connection.execute(f"UPDATE checkpoints SET {damage}")
+            await connection.commit()
+            with pytest.raises(CheckpointError, match=r"damaged|cannot be read"):
+                await store.saver.aget_tuple(config("t", checkpoint=id_))
+            with pytest.raises(CheckpointError, match=r"damaged|cannot be read"):
+                [found async for found in store.saver.alist(config("t"))]
+
+
+async def test_what_was_read_is_not_written_again(reopen: OpenStore) -> None:
+    values = {"n": "x" * 9000}
+    async with reopen() as store:
+        await put(store, "t", values)
+    async with reopen() as store:
+        found = await store.saver.aget_tuple(config("t"))
+        assert found is not None
+        sizes: list[int] = []
+        put_blobs = store.saver._blobs.put  # pyright: ignore[reportPrivateUsage]
+
+        async def counting(thread: str, blobs: Any) -> None:
+            sizes.append(len(blobs))
+            await put_blobs(thread, blobs)
+
+        store.saver._blobs.put = counting  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+        await put(store, "t", found.checkpoint["channel_values"]["outputs"])
+        store.saver._blobs.put = put_blobs  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+        assert sizes == []

@@ -13,12 +13,12 @@ from checkpoints.redis_server import redis_server
 from dsl_compiler import compile_canvas
 from ragflow_lg.adapters.system import SystemClock
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.errors import CanvasChangedError, CheckpointError, ConflictError
+from ragflow_lg.errors import AnswerError, CanvasChangedError, CheckpointError, ConflictError
 from ragflow_lg.runner import Runner
 from ragflow_lg.services import ChatDelta
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
 from tests.fakes.canvas import canvas
-from tests.fakes.regions import assign, form, loop, node, out, played, runner_of, text
+from tests.fakes.regions import assign, form, iteration, loop, node, out, played, runner_of, text
 from tests.fakes.services import OneModel, fake_services
 from tests.stores import OpenStore
 
@@ -262,3 +262,82 @@ async def test_a_redis_that_is_killed_and_comes_back_loses_nothing(tmp_path: Pat
                     await asyncio.sleep(0.5)
     assert answer == "said all"
     assert "+a" not in node_events
+
+
+@pytest.mark.parametrize("stop", ["pause", "drain"])
+async def test_a_canvas_that_has_changed_inside_a_region_is_refused_too(stop: str) -> None:
+    def components(name: str) -> dict[str, Any]:
+        asks = form("a", downstream=["m"]) if stop == "pause" else text(["m"], "z")
+        shows = node("Message", {"content": [f"got {{{name}@{'a' if stop == 'pause' else 'result'}}}"]})
+        return {**loop({"t": text([name], "r"), name: asks, "m": shows}), **out("end")}
+
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    saver = InMemorySaver()
+    play = runner_of(components("f"), saver=saver)
+    run = play.start("s", {"query": "q"})
+    async for event in run:
+        if event.event == "node_finished" and event.component_id == "t":  # type: ignore[union-attr]
+            play.drain() if stop == "drain" else None
+    changed = runner_of(components("g"), saver=saver)
+    with pytest.raises(CanvasChangedError, match="f is gone"):
+        await played(changed.resume("s", {"a": "1"}) if stop == "pause" else changed.go_on("s"))
+    rest, _ = await played(play.resume("s", {"a": "1"}) if stop == "pause" else play.go_on("s"))
+    assert rest.startswith("got ")
+
+
+async def test_an_answer_of_another_shape_leaves_the_pause_open() -> None:
+    play = runner_of({"ask": form("w", downstream=["out"]), **out("{ask@w}")})
+    await played(play.start("s", {"query": "q"}))
+    (pause,) = await play.pauses("s")
+    for wrong in ("text", [["w", "x"]], 5):
+        with pytest.raises(AnswerError, match="map of its fields"):
+            await played(play.resume("s", {pause.id: wrong}))
+    assert (await played(play.resume("s", {pause.id: {"w": "x"}})))[0] == "x"
+
+
+async def test_a_run_is_drained_while_it_still_opens() -> None:
+    play = runner_of({"ask": form("w", downstream=["out"]), **out("{ask@w}")})
+    await played(play.start("s", {"query": "q"}))
+    run = play.resume("s", {"w": "x"})
+    run.drain()
+    assert [event async for event in run] == []
+    assert run.status == "drained"
+    assert (await played(play.go_on("s")))[0] == "x"
+
+
+async def test_lists_that_grow_take_linear_room(tmp_path: Path) -> None:
+    """Whatever makes them grow: an assigner in a Loop, the history of a session, a region that is resumed."""
+
+    async def bytes_of(store: Any) -> int:
+        connection = store.saver.inner.conn
+        rows = await connection.execute_fetchall(
+            "SELECT (SELECT sum(length(text)) FROM blobs) + (SELECT sum(length(checkpoint)) FROM checkpoints)"
+            " + (SELECT coalesce(sum(length(value)), 0) FROM writes)"
+        )
+        return int(rows[0][0])
+
+    sizes: dict[str, list[int]] = {"assigner": [], "conversation": [], "resumed": []}
+    row = "x" * 200
+    variables = {"rows": {"name": "rows", "type": "array<string>", "value": []}}
+    for count in (50, 100, 200):
+        body = {"t": text(["set"], row + "{lp@n}"), "set": assign("env.rows", "t@result", "append")}
+        async with open_store(f"sqlite:///{tmp_path}/a{count}.db", SystemClock()) as store:
+            canvas_ = {**loop(body, count=count), **out("done")}
+            await played(runner_of(canvas_, store=store, variables=variables).start("s", {"query": "q"}))
+            sizes["assigner"].append(await bytes_of(store))
+        async with open_store(f"sqlite:///{tmp_path}/c{count}.db", SystemClock()) as store:
+            play = runner_of(out("{sys.query}" + row), store=store)
+            for number in range(count // 2):
+                await played(play.start("s", {"query": f"{number}" + row}))
+            sizes["conversation"].append(await bytes_of(store))
+        async with open_store(f"sqlite:///{tmp_path}/r{count}.db", SystemClock()) as store:
+            asking = {"ask": form("w", downstream=["keep"]), "keep": text([], row + "{ask@w}")}
+            canvas_ = {**iteration(asking, {"r": "keep@result"}), **out("done")}
+            play = runner_of(canvas_, store=store)
+            await played(play.start("s", {"query": "q", "inputs": {"items": {"value": list(range(count // 4))}}}))
+            for number in range(count // 4):
+                await played(play.resume("s", {"w": f"{number}"}))
+            sizes["resumed"].append(await bytes_of(store))
+    for name, (small, middle, large) in sizes.items():
+        assert large - middle < 2.6 * (middle - small), (name, small, middle, large)
