@@ -12,18 +12,22 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from ragflow_lg.changes import changed_channels, near_names, read_changes
 from ragflow_lg.compiled import CompiledCanvas
 from ragflow_lg.errors import CheckpointError, ConflictError
 from ragflow_lg.ids import NodeId, thread_of_session
-from ragflow_lg.refs import parse_reference
 from ragflow_lg.sessions import LEASE_TOKEN, Leases, leased
-from ragflow_lg.state import merge_outputs, output_patch
-from ragflow_lg.values import JsonValue, write_path
+from ragflow_lg.values import JsonValue
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
 __all__ = ["Moment", "fork", "moments", "rerun"]
+
+_INTERRUPT = "__interrupt__"
+"""LangGraph's channel for what a task asks."""
+_START, _ROUND = "__start__", "__round__"
+"""Graph names of the way in, and of a round that runs beside others; all others are those of components."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,9 @@ class Moment:
 
     checkpoint: str
     namespace: str
-    """Which region the step belongs to, ``""`` for the canvas itself."""
+    """LangGraph's name of the entry into a region that the step belongs to, ``""`` for the canvas itself."""
+    region: NodeId | None
+    """The Loop or Iteration that is."""
     step: int
     created_at: str
     """ISO 8601."""
@@ -41,12 +47,23 @@ class Moment:
     size_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A stored superstep of a namespace, and which of its tasks are to run again."""
+
+    namespace: str
+    checkpoint: str
+    again: frozenset[str] | None
+    """None for all of them."""
+
+
 class _Branching:
     """What forking and rerunning share: reading one session, writing another."""
 
     def __init__(self, canvas: CompiledCanvas, saver: BaseCheckpointSaver[Any], source: str) -> None:
         self._canvas = canvas
         self._saver = saver
+        self._name = source
         self._source = thread_of_session(source)
         self._target: dict[str, Any] = {}
         self._ids = {name: id_ for id_, name in canvas.names.items()}
@@ -63,14 +80,40 @@ class _Branching:
             async for snapshot in listed:
                 yield snapshot
 
+    async def places(self) -> list[tuple[str, str]]:
+        """Give namespace and id of every checkpoint of the session, the newest first."""
+        everything: Any = {"configurable": {"thread_id": self._source}}
+        found = [held.config.get("configurable", {}) async for held in self._saver.alist(everything)]
+        listed = [(place.get("checkpoint_ns", ""), place.get("checkpoint_id", "")) for place in found]
+        return sorted(listed, key=lambda place: place[1], reverse=True)
+
     async def namespaces(self) -> list[str]:
         """Give every namespace of the session, the one with the newest checkpoint first."""
-        everything: Any = {"configurable": {"thread_id": self._source}}
-        newest: dict[str, str] = {}
-        async for found in self._saver.alist(everything):
-            place: Any = found.config.get("configurable", {})
-            newest.setdefault(place.get("checkpoint_ns", ""), place["checkpoint_id"])
-        return sorted(newest, key=newest.__getitem__, reverse=True)
+        return list(dict.fromkeys(namespace for namespace, _ in await self.places()))
+
+    def find_place(self, places: list[tuple[str, str]], checkpoint: str) -> tuple[str, str]:
+        """Give namespace and id of the checkpoint that an id, or the beginning of one, names.
+
+        Raises:
+            CheckpointError: if there is none, or more than one.
+        """
+        found = [place for place in places if place[1].startswith(checkpoint)]
+        if len(found) == 1 or (found and checkpoint in (id_ for _, id_ in found)):
+            return next((place for place in found if place[1] == checkpoint), found[0])
+        listed = f"`ragflow-lg history {self._name}` lists them."
+        if not found:
+            raise CheckpointError(f"The session {self._name!r} has no checkpoint {checkpoint!r}; {listed}")
+        raise CheckpointError(f"{len(found)} checkpoints of the session begin with {checkpoint!r}; {listed}")
+
+    async def levels(self, namespace: str, checkpoint: str, again: frozenset[str] | None) -> list[_Level]:
+        """Give a superstep and those of the levels around it, from the inside out."""
+        levels = [_Level(namespace, checkpoint, again)]
+        while namespace:
+            namespace, _, segment = namespace.rpartition("|")
+            task = segment.partition(":")[2]
+            around = await self.task_of(namespace, task)
+            levels.append(_Level(namespace, _id_of(around), frozenset({task})))
+        return levels
 
     @asynccontextmanager
     async def target(self, session: str, leases: Leases | None) -> AsyncGenerator[None]:
@@ -92,48 +135,72 @@ class _Branching:
         self,
         found: CheckpointTuple,
         *,
-        without: Collection[str] = (),
+        without: Collection[str] | None = None,
         changes: Mapping[str, Any] | None = None,
     ) -> None:
-        """Copy a checkpoint and what its tasks have written, except those of ``without``, under the same ids."""
+        """Copy a checkpoint and what its tasks have written, except those of ``without``, under the same ids.
+
+        With ``without`` some of it is to run again. A form that is asked again has the same id as before: the answer
+        that it got is forgotten, or the new session would take it for answered.
+        """
         place: Any = found.config.get("configurable", {})
+        writes = [write for write in found.pending_writes or () if write[0] not in (without or ())]
         values = {**found.checkpoint["channel_values"], **(changes or {})}
-        checkpoint: Any = {**found.checkpoint, "channel_values": values}
+        if without is not None:
+            asked = {pause.id for _, channel, pauses in writes if channel == _INTERRUPT for pause in pauses}
+            writes = [(task, channel, _forgetful(channel, value, asked)) for task, channel, value in writes]
+            values = {channel: _forgetful(channel, value, asked) for channel, value in values.items()}
+        versions = found.checkpoint["channel_versions"]
+        versions = {**dict.fromkeys(changes or (), max(versions.values(), default=None)), **versions}
+        checkpoint: Any = {**found.checkpoint, "channel_values": values, "channel_versions": versions}
         config: Any = {"configurable": {**self._target, "checkpoint_ns": place.get("checkpoint_ns", "")}}
         metadata: Any = {**found.metadata, "source": "fork"}
         stored = await self._saver.aput(config, checkpoint, metadata, checkpoint["channel_versions"])
         by_task: dict[str, list[tuple[str, Any]]] = {}
-        for task, channel, value in found.pending_writes or ():
-            if task not in without:
-                by_task.setdefault(task, []).append((channel, value))
-        for task, writes in by_task.items():
-            await self._saver.aput_writes(_at(config, stored), writes, task)
+        for task, channel, value in writes:
+            by_task.setdefault(task, []).append((channel, value))
+        for task, written in by_task.items():
+            await self._saver.aput_writes(_at(config, stored), written, task)
 
     async def tuple(self, namespace: str, checkpoint: str = "") -> CheckpointTuple:
-        """Give a stored checkpoint.
+        """Give a stored checkpoint, or the newest.
 
         Raises:
-            CheckpointError: if it is not there.
+            CheckpointError: if there is none.
         """
         found = await self._saver.aget_tuple(self.config(namespace, checkpoint))
         if found is None:
-            what = f"The session has no checkpoint {checkpoint!r}." if checkpoint else "There is no such session."
-            raise CheckpointError(what)
+            raise CheckpointError(f"There is no session {self._name!r} here.")
         return found
+
+    def region_of(self, namespace: str) -> NodeId | None:
+        """Give the region of a namespace. Rounds side by side have namespaces of their own within it."""
+        names = (segment.partition(":")[0] for segment in reversed(namespace.split("|")))
+        return next((self._ids[name] for name in names if name in self._ids), None)
+
+    def _coming(self, snapshot: Any, region: NodeId | None) -> tuple[NodeId, ...]:
+        """Give the nodes that come next. Rounds that run side by side are told by their region."""
+        regions = self._canvas.plan.regions
+        begins = regions[region].entry if region else self._canvas.plan.entry
+        stand_in = {_START: begins, _ROUND: region}
+        found = (self._ids.get(name) or stand_in.get(name) for name in snapshot.next)
+        return tuple(dict.fromkeys(node for node in found if node is not None))
 
     async def moments(self, namespace: str) -> AsyncIterator[Moment]:
         """Go through the steps of a namespace, newest first."""
         import orjson
 
+        region = self.region_of(namespace)
         async for snapshot in self.history(namespace):
             place = snapshot.config["configurable"]
             record: Mapping[str, Any] = snapshot.values.get("scope") or {}
             yield Moment(
                 place["checkpoint_id"],
                 namespace,
+                region,
                 snapshot.metadata.get("step", 0),
                 snapshot.created_at or "",
-                tuple(self._ids[name] for name in snapshot.next if name in self._ids),
+                self._coming(snapshot, region),
                 record.get("round"),
                 len(orjson.dumps(snapshot.values, default=str)),
             )
@@ -141,26 +208,46 @@ class _Branching:
     # Where to begin again
 
     async def find(self, node: NodeId, round: int | None) -> tuple[str, Any]:
-        """Give the newest namespace and snapshot at which a node was about to run.
+        """Give the newest namespace and snapshot of the last turn at which a node was about to run.
 
         Raises:
             CheckpointError: if it has not run in this turn, or not in that round.
         """
-        plan = self._canvas.plan
-        if node not in plan.nodes:
-            raise CheckpointError(f"The canvas has no node {node!r}.")
-        parent = plan.nodes[node].parent
-        last = self._canvas.names[parent] if parent else ""
+        nodes = self._canvas.plan.nodes
+        if node not in nodes:
+            raise CheckpointError(f"The canvas has no node {node!r}. {near_names(node, nodes)}".rstrip())
+        if round is not None and nodes[node].parent is None:
+            raise CheckpointError(f"{node!r} is in no Loop or Iteration: it has no rounds, so name none.")
+        ran: dict[NodeId, set[int]] = {}
+        async for namespace, snapshot in self._last_turn():
+            record: Mapping[str, Any] = snapshot.values.get("scope") or {}
+            number: int | None = record.get("round")
+            coming = {self._ids[name] for name in snapshot.next if name in self._ids}
+            if node in coming and round in (None, number):
+                return namespace, snapshot
+            for other in coming:
+                ran.setdefault(other, set()).update(() if number is None else (number,))
+        raise CheckpointError(self._not_run(node, round, ran))
+
+    async def _last_turn(self) -> AsyncIterator[tuple[str, Any]]:
+        """Go through the snapshots of the last turn, namespace by namespace."""
+        began = ""
+        async for snapshot in self.history(""):
+            if snapshot.metadata.get("source") == "input":
+                began = _id_of(snapshot)
+                break
         for namespace in await self.namespaces():
-            if namespace.rpartition("|")[2].partition(":")[0] != last:
-                continue
             async for snapshot in self.history(namespace):
-                if self._canvas.names[node] in snapshot.next and _is_round(snapshot, round):
-                    return namespace, snapshot
-                if not namespace and snapshot.metadata.get("source") == "input":
+                if _id_of(snapshot) < began:
                     break
-        where = f" in round {round}" if round is not None else ""
-        raise CheckpointError(f"The node {node!r} did not run{where} in the last turn of the session.")
+                yield namespace, snapshot
+
+    def _not_run(self, node: NodeId, round: int | None, ran: Mapping[NodeId, set[int]]) -> str:
+        if rounds := sorted(ran.get(node, ())):
+            return f"{node!r} did not run in round {round} of the last turn. It ran in {_shown_rounds(rounds)}."
+        order = sorted(ran, key=lambda other: self._canvas.plan.nodes[other].rank)
+        what = f"Those that ran: {', '.join(order)}." if order else "Nothing ran."
+        return f"{node!r} did not run in the last turn of the session {self._name!r}. {what}"
 
     async def task_of(self, namespace: str, child: str) -> Any:
         """Give the snapshot of a namespace in which the task ``child`` was about to run."""
@@ -168,31 +255,6 @@ class _Branching:
             if any(task.id == child for task in snapshot.tasks):
                 return snapshot
         raise CheckpointError("The session does not hold the step around this region any more.")
-
-    def change(self, found: CheckpointTuple, changes: Mapping[str, JsonValue], *, is_root: bool) -> dict[str, Any]:
-        """Give the channels that differ once values have been set: globals, and outputs of nodes of this level."""
-        values = found.checkpoint["channel_values"]
-        changed: dict[str, Any] = {}
-        for text, value in changes.items():
-            reference = parse_reference(text)
-            if reference is None or (reference.kind == "output" and reference.node not in self._canvas.plan.nodes):
-                raise CheckpointError(f"{text!r} is no variable: write sys.name, env.name or component@output.")
-            if reference.kind == "global":
-                held = changed.get("globals", values.get("globals", {}))
-                if is_root or reference.key in held:
-                    changed["globals"] = {**held, reference.key: value}
-                continue
-            outputs = changed.get("outputs", values.get("outputs", {}))
-            if is_root or reference.node in outputs:
-                stored = outputs.get(reference.node, {}).get(reference.key)
-                patch = {reference.node: {reference.key: write_path(stored, reference.path, value)}}
-                changed["outputs"] = merge_outputs(outputs, output_patch(patch=patch))
-        return changed
-
-
-def _is_round(snapshot: Any, round: int | None) -> bool:
-    record: Mapping[str, Any] = snapshot.values.get("scope") or {}
-    return round is None or record.get("round") == round
 
 
 async def moments(canvas: CompiledCanvas, saver: BaseCheckpointSaver[Any], session: str) -> AsyncIterator[Moment]:
@@ -214,8 +276,9 @@ async def fork(
 ) -> None:
     """Make a new session that stands where another one stood at a checkpoint, or stands now.
 
-    At its newest checkpoint everything goes along, what it waits for too; at an older one the nodes that came next
-    run again.
+    ``checkpoint`` is one of the canvas or of a region; the beginning of its id is enough. At the newest one everything
+    goes along, what it waits for too; at an older one the nodes that came next run again. Nodes that ran beside the
+    region keep what they gave.
 
     Raises:
         CheckpointError: if there is no such session or checkpoint.
@@ -223,18 +286,31 @@ async def fork(
     """
     branching = _Branching(canvas, saver, session)
     async with branching.target(target, leases):
-        newest = await branching.tuple("")
-        found = await branching.tuple("", checkpoint) if checkpoint else newest
-        is_newest = found.checkpoint["id"] == newest.checkpoint["id"]
-        tasks = {task for task, _, _ in found.pending_writes or ()}
-        await branching.copy(found, without=() if is_newest else tasks)
-        if not is_newest:
+        places = await branching.places()
+        if not checkpoint or not places:
+            await _copy_present(branching, canvas)
             return
-        snapshot = await canvas.graph.aget_state(branching.config("", found.checkpoint["id"]))
-        open_tasks = {f"{task.name}:{task.id}" for task in snapshot.tasks}
-        for namespace in await branching.namespaces():
-            if namespace.partition("|")[0] in open_tasks:
-                await branching.copy(await branching.tuple(namespace))
+        namespace, id_ = branching.find_place(places, checkpoint)
+        levels = await branching.levels(namespace, id_, None)
+        newest = dict(reversed(places))
+        if all(newest[level.namespace] == level.checkpoint for level in levels):
+            await _copy_present(branching, canvas)
+            return
+        for level in levels:
+            found = await branching.tuple(level.namespace, level.checkpoint)
+            everything = {task for task, _, _ in found.pending_writes or ()}
+            await branching.copy(found, without=everything if level.again is None else level.again)
+
+
+async def _copy_present(branching: _Branching, canvas: CompiledCanvas) -> None:
+    """Copy a session as it stands, with the regions that are open and what it waits for."""
+    found = await branching.tuple("")
+    await branching.copy(found)
+    snapshot = await canvas.graph.aget_state(branching.config("", found.checkpoint["id"]))
+    open_tasks = {f"{task.name}:{task.id}" for task in snapshot.tasks}
+    for namespace in await branching.namespaces():
+        if namespace.partition("|")[0] in open_tasks:
+            await branching.copy(await branching.tuple(namespace))
 
 
 async def rerun(
@@ -261,17 +337,43 @@ async def rerun(
     async with branching.target(target, leases):
         namespace, snapshot = await branching.find(NodeId(node), round)
         name = canvas.names[NodeId(node)]
-        levels = [(namespace, snapshot, {task.id for task in snapshot.tasks if task.name == name})]
-        while namespace:
-            namespace, _, segment = namespace.rpartition("|")
-            around = segment.partition(":")[2]
-            levels.append((namespace, await branching.task_of(namespace, around), {around}))
-        for level, found, begun in levels:
-            stored = await branching.tuple(level, found.config["configurable"]["checkpoint_id"])
-            changed = branching.change(stored, changes or {}, is_root=not level)
-            await branching.copy(stored, without=begun, changes=changed)
+        again = frozenset(task.id for task in snapshot.tasks if task.name == name)
+        levels = await branching.levels(namespace, _id_of(snapshot), again)
+        stored = [await branching.tuple(level.namespace, level.checkpoint) for level in levels]
+        around = stored[-1].checkpoint["channel_values"]
+        read = read_changes(canvas.plan, NodeId(node), changes or {}, around)
+        for level, found in zip(levels, stored, strict=True):
+            values = found.checkpoint["channel_values"]
+            changed = changed_channels(values, read, is_root=not level.namespace)
+            await branching.copy(found, without=level.again, changes=changed)
 
 
 def _at(config: Any, stored: Any) -> Any:
     """Give the config of a stored checkpoint, with the rights of the one it was stored by."""
     return {"configurable": {**config["configurable"], **stored["configurable"]}}
+
+
+def _id_of(snapshot: Any) -> str:
+    return snapshot.config["configurable"]["checkpoint_id"]
+
+
+def _forgetful(channel: str, value: Any, asked: Collection[str]) -> Any:
+    """Leave out the answers to pauses that are not open any more."""
+    if channel != "turn" or "answers" not in value:
+        return value
+    return {**value, "answers": {id_: answer for id_, answer in value["answers"].items() if id_ in asked}}
+
+
+def _shown_rounds(rounds: list[int]) -> str:
+    """Show numbers in order as runs of neighbours.
+
+    >>> _shown_rounds([0, 1, 2, 5])
+    'round 0 to 2, 5'
+    """
+    runs: list[list[int]] = []
+    for number in rounds:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return "round " + ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in runs)

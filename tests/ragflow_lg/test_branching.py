@@ -4,7 +4,8 @@ import pytest
 
 from ragflow_lg.errors import CheckpointError, ConflictError
 from ragflow_lg.sessions import leased
-from tests.fakes.regions import assign, form, loop, out, played, runner_of, text
+from tests.fakes.canvas import switch
+from tests.fakes.regions import assign, form, iteration, loop, node, out, played, runner_of, text
 from tests.stores import OpenStore
 
 BODY = {
@@ -96,22 +97,120 @@ async def test_a_fork_in_the_middle_of_a_loop_takes_the_loop_along(reopen: OpenS
         assert [p.node for p in await play.pauses("s")] == ["ask"]
 
 
+def _over(items: str = "begin@items", **params: Any) -> dict[str, Any]:
+    body = {"t": text(["u"], "{item}!"), "u": text([], "{t@result}?")}
+    declared = {"items": {"name": "items", "type": "object", "optional": False}}
+    begin = node("Begin", {"mode": "task", "inputs": declared}, ["it"])
+    return {"begin": begin, **iteration(body, {"r": "u@result"}, items=items, **params), **out("{it@r}")}
+
+
+@pytest.mark.parametrize("components", [LOOP, _over(), _over(max_concurrency=2)], ids=["loop", "items", "side by side"])
+async def test_a_fork_of_any_step_that_is_listed_ends_as_the_original(
+    reopen: OpenStore, components: dict[str, Any]
+) -> None:
+    async with reopen() as store:
+        play = runner_of(components, variables=ADD, store=store)
+        answer, _ = await played(play.start("s", {"inputs": {"items": {"value": ["a", "b"]}}}))
+        moments = [moment async for moment in play.history("s")]
+        assert {moment.region for moment in moments} == {None, "lp" if "lp" in components else "it"}
+        for number, moment in enumerate(moments):
+            await play.fork("s", f"fork {number}", moment.checkpoint)
+            if number:
+                await played(play.go_on(f"fork {number}"))
+            state = await play.state(f"fork {number}")
+            assert (state["outputs"]["out"]["content"], state["turn"]["status"]) == (answer, "succeeded"), moment
+
+
+async def test_what_came_before_a_step_of_a_region_does_not_run_again(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        play = runner_of(_over(max_concurrency=2), store=store)
+        await played(play.start("s", {"inputs": {"items": {"value": ["a", "b"]}}}))
+        steps = [moment async for moment in play.history("s") if moment.round == 1 and moment.next == ("u",)]
+        await play.fork("s", "twin", steps[0].checkpoint)
+        assert (await played(play.go_on("twin")))[1] == ["+u", "-u", "-it", "+out", "-out"]
+        answer, events = await played(await play.rerun("s", "again", "u", round=0, changes={"t@result": "T"}))
+        assert (answer, events) == ('["T?", "b!?"]', ["+u", "-u", "-it", "+out", "-out"])
+
+
+async def test_the_beginning_of_an_id_is_enough() -> None:
+    play = runner_of(LOOP, variables=ADD, saver=_saver())
+    await played(play.start("s", {"query": "q"}))
+    moments = [moment async for moment in play.history("s")]
+    inner = next(moment for moment in moments if moment.region == "lp" and moment.next == ("set",))
+    shared = [m.checkpoint for m in moments if m is not inner]
+    length = next(n for n in range(1, 37) if not any(id_.startswith(inner.checkpoint[:n]) for id_ in shared))
+    await play.fork("s", "short", inner.checkpoint[:length])
+    assert await played(play.go_on("short"))
+    for wrong, reason in (("1", r"begin with '1'.*history s`"), ("zz", r"no checkpoint 'zz'.*history s`")):
+        with pytest.raises(CheckpointError, match=reason):
+            await play.fork("s", "wrong", wrong)
+
+
+async def test_a_fork_of_what_a_region_waits_for_now_takes_the_question_along(reopen: OpenStore) -> None:
+    body = {"ask": form("w", downstream=["set"]), "set": assign("lp@seen", "ask@w")}
+    async with reopen() as store:
+        play = runner_of({**loop(body, count=2, variables={"seen": ""}), **out("{lp@seen}")}, store=store)
+        await played(play.start("s", {"query": "q"}))
+        await played(play.resume("s", {"w": "1"}))
+        steps = [moment async for moment in play.history("s") if moment.next == ("ask",)]
+        await play.fork("s", "now", steps[0].checkpoint)
+        assert [pause.node for pause in await play.pauses("now")] == ["ask"]
+        await play.fork("s", "before", steps[1].checkpoint)
+        assert await played(play.go_on("before")) == ("", ["?w"])
+        for word in ("2", "3"):
+            answer, _ = await played(play.resume("before", {"w": word}))
+        assert answer == "3"
+
+
+async def test_a_form_is_asked_again_by_a_rerun(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        play = runner_of(ASK, store=store)
+        await played(play.start("s", {"query": "q"}))
+        await played(play.resume("s", {"w": "first"}))
+        assert await played(await play.rerun("s", "again", "ask")) == ("", ["?w"])
+        assert (await played(play.resume("again", {"w": "second"})))[0] == "q:second"
+
+
+async def test_a_rerun_from_the_entry_node_takes_another_request(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        told = out("{sys.query}|{sys.user_id}|{env.add}|{sys.conversation_turns}")
+        play = runner_of(told, variables=ADD, store=store)
+        assert (await played(play.start("s", {"query": "q", "user_id": "u"})))[0] == "q|u|a|1"
+        for changes, answer in (
+            ({"sys.query": "other", "env.add": "b"}, "other|u|b|1"),
+            ({"sys.user_id": "ann"}, "q|ann|a|1"),
+        ):
+            run = await play.rerun("s", answer, "begin", changes=changes)
+            assert (await played(run))[0] == answer
+
+
+async def test_only_the_last_turn_is_run_again() -> None:
+    components = {"if": switch(["out"], ["lp"], reference="sys.user_id"), **LOOP}
+    play = runner_of(components, first=["if"], variables=ADD, saver=_saver())
+    await played(play.start("s", {"query": "q"}))
+    await played(play.start("s", {"query": "q", "user_id": "u"}))
+    with pytest.raises(CheckpointError, match=r"'t' did not run in the last turn.*Those that ran: begin, if, out\."):
+        await play.rerun("s", "new", "t")
+
+
 async def test_what_cannot_be_branched_is_told() -> None:
     play = runner_of(LOOP, variables=ADD, saver=_saver())
     await played(play.start("s", {"query": "q"}))
-    for node, more, reason in (
+    for start, more, reason in (
         ("nobody", {}, "no node 'nobody'"),
-        ("t", {"round": 9}, "in round 9"),
+        ("te", {}, "no node 'te'. Did you mean"),
+        ("t", {"round": 9}, "in round 9 .* It ran in round 0 to 3"),
+        ("out", {"round": 1}, "in no Loop or Iteration"),
         ("t", {"changes": {"nonsense": 1}}, "no variable"),
-        ("t", {"changes": {"nobody@x": 1}}, "no variable"),
+        ("t", {"changes": {"nobody@x": 1}}, "no node 'nobody'"),
     ):
         with pytest.raises(CheckpointError, match=reason):
-            await play.rerun("s", "new", node, **more)  # type: ignore[arg-type]
+            await play.rerun("s", "new", start, **more)  # type: ignore[arg-type]
     with pytest.raises(ConflictError, match="already"):
         await play.rerun("s", "s", "t")
     with pytest.raises(CheckpointError, match="no checkpoint"):
         await play.fork("s", "new", "1f000000-0000-6000-8000-000000000000")
-    with pytest.raises(CheckpointError, match="no such session"):
+    with pytest.raises(CheckpointError, match="no session 'nobody'"):
         await play.fork("nobody", "new")
     with pytest.raises(CheckpointError, match="Without a session store"):
         await runner_of(LOOP, variables=ADD).fork("s", "new")
