@@ -45,6 +45,10 @@ class LeaseTable(Protocol):
         """Give the new token, or who has the session. ``dead_token`` is that of a lease which may be replaced."""
         ...
 
+    async def find(self, session: str) -> Taken | None:
+        """Give who has the session: nobody if the lease has ended or run out."""
+        ...
+
     async def renew(self, session: str, token: int) -> bool:
         """Lengthen a lease; false if it is somebody else's by now."""
         ...
@@ -128,8 +132,7 @@ class StoredLeases:
         except self.table.errors as error:
             raise CheckpointError(f"The session cannot be leased: {error}") from error
         if isinstance(taken, Taken):
-            who = taken.owner.shown if taken.owner else "another runner"
-            raise ConflictError(f"The session is being run by {who}. Wait until it ends, or cancel it.")
+            raise ConflictError(f"The session is being run by {_shown(taken)}. Wait until it ends, or cancel it.")
         return StoredLease(self, session, taken, on_lost)
 
     async def _take(self, session: str) -> int | Taken:
@@ -160,6 +163,22 @@ class StoredLeases:
             async with asyncio.timeout(self.renew_s):
                 await self.table.free(session, token)
 
+    async def holder(self, session: str) -> str:
+        """Name who runs a session, for people; ``""`` if nobody does, or whoever did is dead.
+
+        Raises:
+            CheckpointError: if the store fails.
+        """
+        try:
+            taken = await self.table.find(session_of_thread(thread_of_session(session)))
+        except self.table.errors as error:
+            raise CheckpointError(f"The lease of the session cannot be read: {error}") from error
+        return "" if taken is None or (taken.owner is not None and taken.owner.is_dead) else _shown(taken)
+
+
+def _shown(taken: Taken) -> str:
+    return taken.owner.shown if taken.owner else "another runner"
+
 
 class MemoryTable:
     """Leases of one process."""
@@ -177,6 +196,10 @@ class MemoryTable:
             return Taken(self._owners[session], token)
         self._tokens[session], self._owners[session] = token + 1, owner
         return token + 1
+
+    async def find(self, session: str) -> Taken | None:
+        """Give who has the session."""
+        return Taken(self._owners[session], self._tokens[session]) if session in self._owners else None
 
     async def renew(self, session: str, token: int) -> bool:
         """A lease in memory does not run out."""
@@ -219,6 +242,17 @@ class SqliteTable:
             return int(taken[0][0])
         held = await self._rows("SELECT token, owner FROM leases WHERE thread_id = ?", thread)
         return Taken(parse_owner(held[0][1]), int(held[0][0])) if held else Taken(None, 0)
+
+    async def find(self, session: str) -> Taken | None:
+        """Give who has the session: nobody if the lease has ended or run out."""
+        query = "SELECT token, owner, expires_ms, expires_uptime_ms FROM leases WHERE thread_id = ?"
+        found = await self._rows(query, thread_of_session(session))
+        if not found or not found[0][1]:
+            return None
+        row = found[0]
+        (now, uptime), is_here = self._times(), row[1].startswith(f"{this_process().machine}|")
+        has_run_out = row[3] < uptime if is_here else row[2] < now
+        return None if has_run_out else Taken(parse_owner(row[1]), int(row[0]))
 
     async def renew(self, session: str, token: int) -> bool:
         """Lengthen a lease."""

@@ -49,10 +49,12 @@ class RedisTable:
         counter = f"{self._prefix}agent:lease-token:{session}"
         arguments = (str(owner), dead_token or -1, self._lease_ms, session, TOKEN_TTL_S)
         is_ours, token, holder = await self._client.eval(_TAKE, 2, key, counter, *arguments)
-        if is_ours:
-            return int(token)
-        number = int(token) if token.isdigit() else 0  # RAGFlow's own tokens are no numbers
-        return Taken(parse_owner(holder.decode("utf-8", "replace")), number)
+        return int(token) if is_ours else _taken(token, holder)
+
+    async def find(self, session: str) -> Taken | None:
+        """Give who has the session; a lease that has run out is gone."""
+        token, holder = await self._client.hmget(lease_key(self._prefix, session), "token", "owner")
+        return None if token is None else _taken(token, holder or b"")
 
     async def renew(self, session: str, token: int) -> bool:
         """Lengthen a lease."""
@@ -61,3 +63,8 @@ class RedisTable:
     async def free(self, session: str, token: int) -> None:
         """End a lease."""
         await self._client.eval(_FREE, 1, lease_key(self._prefix, session), token)
+
+
+def _taken(token: bytes, holder: bytes) -> Taken:
+    number = int(token) if token.isdigit() else 0  # RAGFlow's own tokens are no numbers
+    return Taken(parse_owner(holder.decode("utf-8", "replace")), number)

@@ -94,6 +94,10 @@ class Leases(Protocol):
         """
         ...
 
+    async def holder(self, session: str) -> str:
+        """Name who runs the session, for people; ``""`` if nobody does, or whoever did is dead."""
+        ...
+
 
 class Runs(Protocol):
     """Records of runs."""

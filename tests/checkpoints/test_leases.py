@@ -42,7 +42,9 @@ async def test_one_runner_a_session(reopen: OpenStore) -> None:
         with pytest.raises(ConflictError, match=f"process {os.getpid()}"):
             await store.leases.acquire("anna", nothing)
         other = await store.leases.acquire("ben", nothing)
+        assert f"process {os.getpid()}" in await store.leases.holder("anna")
         await lease.release()
+        assert [await store.leases.holder(name) for name in ("anna", "nobody")] == ["", ""]
         again = await store.leases.acquire("anna", nothing)
         assert again.token > lease.token
         assert not again.is_lost
@@ -125,8 +127,10 @@ async def test_a_killed_owner_is_replaced_at_once(kind: str, request: pytest.Fix
     async with holder(url, prefix) as process, open_store(url, SystemClock(), prefix=prefix) as store:
         with pytest.raises(ConflictError, match=f"process {process.pid}"):
             await store.leases.acquire("anna", nothing)
+        assert f"process {process.pid}" in await store.leases.holder("anna")
         process.kill()
         process.wait()
+        assert await store.leases.holder("anna") == ""
         async with asyncio.timeout(2):
             lease = await store.leases.acquire("anna", nothing)
         await write(store, "anna", lease.token)
@@ -159,6 +163,7 @@ async def test_a_clock_that_jumps_does_not_end_the_lease_of_a_live_process(tmp_p
             clock.shift_s = jump
             with pytest.raises(ConflictError):
                 await StoredLeases(table).acquire("anna", nothing)
+            assert await first.holder("anna")
             assert await table.renew(_hex("anna"), lease.token)
         await lease.release()
 
@@ -171,7 +176,9 @@ async def test_a_lease_from_elsewhere_runs_out(tmp_path: Path) -> None:
         assert await table.take(_hex("anna"), elsewhere, 0) == 1
         with pytest.raises(ConflictError, match="another-host"):
             await StoredLeases(table).acquire("anna", nothing)
+        assert await StoredLeases(table).holder("anna") == "process 1 on another-host"
         clock.shift_s = 16
+        assert await StoredLeases(table).holder("anna") == ""
         lease = await StoredLeases(table).acquire("anna", nothing)
         assert lease.token == 2
         await lease.release()
@@ -188,6 +195,8 @@ async def test_a_lease_that_cannot_be_renewed_is_lost(tmp_path: Path) -> None:
                 await asyncio.sleep(0.01)
         with pytest.raises(CheckpointError, match="cannot be leased"):
             await leases.acquire("ben", nothing)
+        with pytest.raises(CheckpointError, match="cannot be read"):
+            await leases.holder("ben")
 
 
 async def test_leases_in_memory_do_not_run_out() -> None:

@@ -23,7 +23,9 @@ async def test_a_lease_is_the_hash_that_ragflow_has_and_runs_out_by_the_servers_
         held = await client.hgetall(f"{prefix}agent:active-session:{'0' * 32}")  # type: ignore[misc]
         assert {b"session_id", b"token", b"owner", b"started_at"} == set(held)
         assert await table.renew("0" * 32, 1)
+        assert await table.find("0" * 32) == Taken(elsewhere, 1)
         await asyncio.sleep(0.4)
+        assert await table.find("0" * 32) is None
         assert not await table.renew("0" * 32, 1)
         assert await table.take("0" * 32, this_process(), 0) == 2
         await table.free("0" * 32, 1)
@@ -39,3 +41,4 @@ async def test_a_session_that_ragflow_itself_runs_is_taken(redis_url: str, field
         await client.hset(f"{prefix}agent:active-session:{'0' * 32}", mapping=fields)  # type: ignore[misc]
         with pytest.raises(ConflictError):
             await StoredLeases(RedisTable(client, prefix)).acquire("0" * 32, lambda: None)
+        assert await StoredLeases(RedisTable(client, prefix)).holder("0" * 32)
