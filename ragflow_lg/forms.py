@@ -38,6 +38,11 @@ class FormField:
     options: tuple[JsonValue, ...] = ()
     value: JsonValue = None
 
+    @property
+    def shown(self) -> str:
+        """The field as people see it, and the name under which it is answered."""
+        return f"{self.label!r} ({self.name})" if self.label != self.name else repr(self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class Form:
@@ -97,7 +102,7 @@ def form_problems(declared: Any, answer: Mapping[str, Any]) -> dict[str, str]:
         value, _ = submitted_value(answer.get(field.name), {})
         if value is None or (is_file(field.type) and value in ("", [])):
             if not field.is_optional:
-                problems[field.name] = f"{field.label!r} is required."
+                problems[field.name] = f"{field.shown} is required."
         elif problem := _type_problem(field, value):
             problems[field.name] = problem
     return problems
@@ -106,13 +111,13 @@ def form_problems(declared: Any, answer: Mapping[str, Any]) -> dict[str, str]:
 def _type_problem(field: FormField, value: Any) -> str:
     kind = field.type.lower()
     if kind in ("integer", "number") and not _is_number(value, whole=kind == "integer"):
-        return f"{field.label!r} should be {'a whole number' if kind == 'integer' else 'a number'}, not {value!r:.80}."
+        return f"{field.shown} should be {'a whole number' if kind == 'integer' else 'a number'}, not {value!r:.80}."
     if kind == "boolean" and not isinstance(value, bool) and to_text(value).lower() not in _BOOLEANS:
-        return f"{field.label!r} should be true or false, not {value!r:.80}."
+        return f"{field.shown} should be true or false, not {value!r:.80}."
     if kind == "object" and not isinstance(read_value(value, "object"), dict | list) and value != "":
-        return f"{field.label!r} should be a JSON object, not {value!r:.80}."
+        return f"{field.shown} should be a JSON object, not {value!r:.80}."
     if kind == "options" and field.options and to_text(value) not in set(_option_texts(field.options)):
-        return f"{field.label!r} should be one of {', '.join(_option_texts(field.options))}, not {value!r:.80}."
+        return f"{field.shown} should be one of {', '.join(_option_texts(field.options))}, not {value!r:.80}."
     return ""
 
 

@@ -34,7 +34,7 @@ from ragflow_lg.wire import Envelope, Message, UserInputs, WireEvent, WorkflowFi
 if TYPE_CHECKING:
     from ragflow_lg.services import Services
 
-__all__ = ["Intent", "Pause", "Run", "pauses_of", "thread_config"]
+__all__ = ["Intent", "Pause", "Run", "pauses_of", "status_of", "thread_config"]
 
 Intent: TypeAlias = Literal["start", "resume", "continue"]
 
@@ -60,6 +60,15 @@ def pauses_of(snapshot: Any) -> list[Pause]:
         asked = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         found.append(Pause(pending.id, asked.get("component_id", ""), asked.get("tips", ""), asked.get("inputs", {})))
     return found
+
+
+def status_of(snapshot: Any) -> RunStatus:
+    """Give how the last turn of a session stands; ``running`` where something is left to do."""
+    if pauses_of(snapshot):
+        return "waiting"
+    if snapshot.tasks:
+        return "running"
+    return "failed" if snapshot.values.get("turn", {}).get("status") == "failed" else "succeeded"
 
 
 def thread_config(canvas: CompiledCanvas, session: SessionId | str) -> Any:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 from server.cli.options import Checkpoint, Session, SettingsFile
+from server.cli.terminal import printable
+
+if TYPE_CHECKING:
+    from checkpoints import Store
 
 __all__ = ["cancel"]
 
@@ -15,4 +22,16 @@ def cancel(session: Session, settings: SettingsFile = None, checkpoint: Checkpoi
     from server.cli.play import with_store
     from server.settings import load_settings
 
-    with_store(load_settings(settings), checkpoint, lambda store: store.cancels.request(session))
+    done = with_store(load_settings(settings), checkpoint, lambda store: _cancel(store, session))
+    sys.stdout.write(printable(f"{done}\n"))
+
+
+async def _cancel(store: Store, session: str) -> str:
+    from server.cli.play import has_session, no_session
+
+    if holder := await store.leases.holder(session):
+        await store.cancels.request(session)
+        return f"Asked {holder} to stop {session!r}."
+    if await has_session(store, session):
+        return f"Nothing runs in {session!r}."
+    raise no_session(session)

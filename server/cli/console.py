@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 from rich.console import Console
 from rich.markup import escape
 
 from ragflow_lg.forms import form_fields
 from ragflow_lg.plan import Plan
+from ragflow_lg.run import Pause
 from ragflow_lg.runner import Run
-from ragflow_lg.wire import Message, MessageEnd, NodeFinished, NodeStarted, UserInputs, WireEvent
+from ragflow_lg.wire import Message, MessageEnd, NodeFinished, NodeStarted, WireEvent
 from server.cli.terminal import printable
 
-__all__ = ["show"]
+__all__ = ["show", "show_forms"]
 
 
 async def show(plan: Plan, turn: Run) -> None:
@@ -27,6 +29,19 @@ async def show(plan: Plan, turn: Run) -> None:
         view.say(f"[bold red]failed[/]{' in ' + escape(who) if who else ''}: {escape(turn.error or '')}")
     elif turn.status == "cancelled":
         view.say("[yellow]stopped[/]")
+
+
+def show_forms(pauses: Iterable[Pause]) -> None:
+    """Show every form that waits for an answer: who asks, the tips, the fields."""
+    screen = Console(stderr=True, highlight=False)
+    for pause in pauses:
+        tips = f" {pause.tips}" if pause.tips else ""
+        screen.print(f"[bold]?{escape(printable(tips))}[/] [dim]({escape(printable(pause.node))})[/]", soft_wrap=True)
+        for field in form_fields(pause.inputs):
+            choices = f" ({', '.join(map(str, field.options))})" if field.options else ""
+            optional = ", optional" if field.is_optional else ""
+            told = printable(f"  {field.name}: {field.label}, {field.type}{optional}{choices}")
+            screen.print(escape(told), soft_wrap=True)
 
 
 class _View:
@@ -66,14 +81,8 @@ class _View:
                     self._is_line_open = not event.content.endswith("\n")
             case MessageEnd():
                 self._end_line()
-            case UserInputs():
-                self.say(f"[bold]? {escape(event.tips)}[/]" if event.tips else "[bold]?[/]")
-                for field in form_fields(event.inputs):
-                    choices = f" ({', '.join(map(str, field.options))})" if field.options else ""
-                    optional = ", optional" if field.is_optional else ""
-                    self.say(escape(f"  {field.name}: {field.label}, {field.type}{optional}{choices}"))
             case _:
-                pass
+                pass  # what is asked for is shown at the end, form by form
 
     def close(self) -> None:
         """Finish the last line."""

@@ -6,14 +6,24 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ragflow_lg.forms import FormField, form_problems
+from ragflow_lg.forms import FormField, form_fields, form_problems
+from ragflow_lg.values import to_text
 
-__all__ = ["ask_fields", "check_fields", "read_fields", "read_value"]
+if TYPE_CHECKING:
+    from ragflow_lg.run import Pause
 
+__all__ = ["ask_fields", "check_fields", "is_asked", "read_answers", "read_fields", "read_value"]
+
+_KINDS = {
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "object": "a JSON object",
+}
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -23,19 +33,50 @@ def read_fields(form: Iterable[FormField], given: Iterable[str]) -> dict[str, An
     Raises:
         typer.BadParameter: if one is written otherwise, or its value is of another type.
     """
-    form = list(form)
-    kinds = {field.name: field.type for field in form}
+    declared = {field.name: field for field in form}
     fields: dict[str, Any] = {}
     for entry in given:
-        name, equals, value = entry.partition("=")
-        if not equals or not name:
-            raise typer.BadParameter(f"{entry!r} should be NAME=VALUE.", param_hint="--input")
-        if name not in kinds and kinds:
-            near = get_close_matches(name, kinds, n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"It has {', '.join(kinds)}."
-            raise typer.BadParameter(f"The form has no field {name!r}. {hint}", param_hint="--input")
-        fields[name] = read_value(name, kinds.get(name, "line"), value)
+        name, value = _parted(entry)
+        if name not in declared and declared:
+            raise _no_field(name, declared)
+        fields[name] = read_value(declared[name], value) if name in declared else value
     return fields
+
+
+def read_answers(pauses: Iterable[Pause], given: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Read ``NAME=VALUE`` texts for all forms that wait, by the ids of their pauses.
+
+    ``COMPONENT@NAME=VALUE`` answers the form of one component, a plain name every form that has it.
+
+    Raises:
+        typer.BadParameter: if one is written otherwise, or its value is of another type.
+    """
+    known: dict[str, list[tuple[str, FormField]]] = {}
+    for pause in pauses:
+        for field in form_fields(pause.inputs):
+            for name in (field.name, f"{pause.node}@{field.name}"):
+                known.setdefault(name, []).append((pause.id, field))
+    answers: dict[str, dict[str, Any]] = {}
+    for entry in given:
+        name, value = _parted(entry)
+        if name not in known and known:
+            raise _no_field(name, [name for name in known if "@" in name] if "@" in name else known)
+        for id_, field in known.get(name, ()):
+            answers.setdefault(id_, {})[field.name] = read_value(field, value)
+    return answers
+
+
+def _parted(entry: str) -> tuple[str, str]:
+    name, equals, value = entry.partition("=")
+    if not equals or not name:
+        raise typer.BadParameter(f"{entry!r} should be NAME=VALUE.", param_hint="--input")
+    return name, value
+
+
+def _no_field(name: str, known: Iterable[str]) -> typer.BadParameter:
+    near = get_close_matches(name, list(known), n=1)
+    hint = f"Did you mean {near[0]}?" if near else f"It has {', '.join(known)}."
+    return typer.BadParameter(f"The form has no field {name!r}. {hint}", param_hint="--input")
 
 
 def check_fields(form: Iterable[FormField], fields: Mapping[str, Any]) -> None:
@@ -48,38 +89,51 @@ def check_fields(form: Iterable[FormField], fields: Mapping[str, Any]) -> None:
         f.name: {"name": f.label, "type": f.type, "optional": f.is_optional, "options": list(f.options)} for f in form
     }
     if problems := form_problems(declared, fields):
-        told = " ".join(f"{name}: {problem}" for name, problem in problems.items())
-        raise typer.BadParameter(told, param_hint="--input")
+        raise typer.BadParameter(" ".join(problems.values()), param_hint="--input")
 
 
-def read_value(name: str, kind: str, value: str) -> Any:
-    """Read a value of a declared type from text."""
-    kind = kind.lower()
+def read_value(field: FormField, text: str) -> Any:
+    """Read the value of a field from text.
+
+    Raises:
+        typer.BadParameter: if it is of another type.
+    """
+    kind = field.type.lower()
     try:
         if kind in ("integer", "number"):
-            return int(value) if kind == "integer" else float(value)
+            return int(text) if kind == "integer" else float(text)
         if kind == "object":
-            return json.loads(value)
+            return json.loads(text)
     except ValueError:
-        raise typer.BadParameter(f"{name} should be {kind}, not {value!r}.", param_hint="--input") from None
+        raise _wrong(field, kind, text) from None
     if kind == "boolean":
-        if value.lower() not in _BOOLEANS:
-            raise typer.BadParameter(f"{name} should be true or false, not {value!r}.", param_hint="--input")
-        return _BOOLEANS[value.lower()]
-    return value
+        if text.lower() not in _BOOLEANS:
+            raise _wrong(field, kind, text)
+        return _BOOLEANS[text.lower()]
+    return text
+
+
+def _wrong(field: FormField, kind: str, text: str) -> typer.BadParameter:
+    return typer.BadParameter(f"{field.shown} should be {_KINDS[kind]}, not {text!r}.", param_hint="--input")
+
+
+def is_asked() -> bool:
+    """Whether somebody sits at the terminal to be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def ask_fields(form: Iterable[FormField], given: Mapping[str, Any]) -> dict[str, Any]:
     """Ask on a terminal for the fields that are missing; elsewhere give what there is."""
     fields = dict(given)
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not is_asked():
         return fields
     for field in form:
         while field.name not in fields and not field.is_optional:
             choices = f" ({', '.join(map(str, field.options))})" if field.options else ""
-            text = str(typer.prompt(f"{field.label}{choices}", default=field.value if field.value is not None else ""))
+            start = "" if field.value in (None, "", [], {}) else to_text(field.value)
+            text = str(typer.prompt(f"{field.label}{choices}", default=start, show_default=bool(start)))
             try:
-                value = read_value(field.name, field.type, text)
+                value = read_value(field, text)
             except typer.BadParameter as problem:
                 typer.echo(str(problem), err=True)
                 continue

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
-from server.cli.terminal import printable
+from server.cli.terminal import printable, shown_time
 
 if TYPE_CHECKING:
     from checkpoints import Store
@@ -37,8 +38,9 @@ async def _history(store: Store, session: str, file: Path | None) -> None:
 
     canvas = load_canvas(file or Path(await canvas_of(store, session)))
     async for moment in moments(canvas.with_saver(store.saver), store.saver, session):
-        where = f"  in {moment.namespace.rpartition('|')[2].partition(':')[0]}" if moment.namespace else ""
+        where = f"  in {moment.region}" if moment.region else ""
         turn = f" round {moment.round}" if moment.round is not None else ""
         coming = ", ".join(moment.next) or "–"
-        line = f"{moment.checkpoint}  {moment.created_at[:19]}  {moment.size_bytes:>8} B{where}{turn}  next: {coming}"
+        when = shown_time(datetime.fromisoformat(moment.created_at))
+        line = f"{moment.checkpoint}  {when}  {moment.size_bytes:>8} B{where}{turn}  next: {coming}"
         sys.stdout.write(printable(line) + "\n")

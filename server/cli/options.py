@@ -18,7 +18,19 @@ __all__ = [
     "NewSession",
     "Session",
     "SettingsFile",
+    "named",
 ]
+
+
+def named(name: str | None) -> str | None:
+    """Refuse a session without a name.
+
+    Raises:
+        typer.BadParameter: if there is nothing but blanks.
+    """
+    if name is not None and not name.strip():
+        raise typer.BadParameter("A session needs a name.")
+    return name
 
 
 class Events(StrEnum):
@@ -28,8 +40,11 @@ class Events(StrEnum):
     PRETTY = "pretty"
 
 
-Session: TypeAlias = Annotated[str, typer.Argument(help="Name of the session.", metavar="SESSION")]
-NewSession: TypeAlias = Annotated[str, typer.Option("--as", help="Name of the new session. Default: one of its own.")]
+Session: TypeAlias = Annotated[str, typer.Argument(help="Name of the session.", metavar="SESSION", callback=named)]
+NewSession: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--as", help="Name of the new session. Default: the old one's with an ending.", callback=named),
+]
 CanvasFile: TypeAlias = Annotated[
     Path | None, typer.Option("--canvas", help="Canvas file. Default: the one that the session was last run with.")
 ]

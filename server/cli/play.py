@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from ragflow_lg.errors import AnswerError, CanvasChangedError, CheckpointError, ConflictError, RagflowLgError
+from ragflow_lg.ids import thread_of_session
 from ragflow_lg.runner import Run, Runner
-from server.cli.console import show
+from server.cli.console import show, show_forms
 from server.cli.options import Events
-from server.cli.terminal import printable
+from server.cli.terminal import printable, shown_command
 from server.library import load_canvas, open_services
 from server.settings import Settings, load_settings
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from checkpoints import Store
     from ragflow_lg.compiled import CompiledCanvas
 
-__all__ = ["canvas_of", "play_canvas", "play_session", "with_store"]
+__all__ = ["canvas_of", "free_name", "has_session", "no_session", "play_canvas", "play_session", "with_store"]
 
 T = TypeVar("T")
 EXIT_CODES = {"succeeded": 0, "waiting": 0, "refused": 2}
@@ -60,7 +61,7 @@ def play_canvas(
             runner = Runner(canvas, services, store=store, canvas_id=canvas_id, event_limit=limit)
             begun = begin(runner, name)
             run = begun if isinstance(begun, Run) else await begun
-            return await _show(canvas, runner, run, session, is_pretty)
+            return await _show(canvas, runner, run, name, is_kept=bool(session), is_pretty=is_pretty)
 
     status = asyncio.run(play())
     raise typer.Exit(EXIT_CODES.get(status, 1))
@@ -75,15 +76,20 @@ def play_session(
     checkpoint: str,
     model: str,
     events: Events | None,
-    target: str = "",
+    target: Callable[[Store], Awaitable[str]] | None = None,
 ) -> None:
-    """Play a run of a session that there is, with its own canvas. ``target`` is the session that comes of it."""
+    """Play a run of a session that there is, with its own canvas. ``target`` names the session that comes of it."""
     settings = load_settings(settings_file)
-    file = canvas_file or Path(with_store(settings, checkpoint, lambda store: canvas_of(store, session)))
+
+    async def found(store: Store) -> tuple[Path, str]:
+        file = canvas_file or Path(await canvas_of(store, session))
+        return file, await target(store) if target else session
+
+    file, name = with_store(settings, checkpoint, found)
     play_canvas(
         load_canvas(file),
         begin,
-        session=target or session,
+        session=name,
         settings=settings,
         checkpoint=checkpoint,
         model=model,
@@ -110,7 +116,29 @@ async def canvas_of(store: Store, session: str) -> str:
     """
     async for record in store.runs.of_session(session):
         return record.canvas_id
-    raise CheckpointError(f"There is no session {session!r} here; `ragflow-lg sessions` lists them.")
+    raise no_session(session)
+
+
+async def has_session(store: Store, session: str) -> bool:
+    """Say whether the store knows a session."""
+    async for _ in store.runs.of_session(session):
+        return True
+    place: Any = {"configurable": {"thread_id": thread_of_session(session), "checkpoint_ns": ""}}
+    return await store.saver.aget_tuple(place) is not None
+
+
+def no_session(session: str) -> CheckpointError:
+    """Give the error that a session is not there."""
+    return CheckpointError(f"There is no session {session!r} here; `ragflow-lg sessions` lists them.")
+
+
+async def free_name(store: Store, name: str) -> str:
+    """Give the name, or the first of NAME-2, NAME-3 and so on, that no session has."""
+    number, free = 1, name
+    while await has_session(store, free):
+        number += 1
+        free = f"{name}-{number}"
+    return free
 
 
 def _open(url: str, settings: Settings) -> Any:
@@ -120,23 +148,42 @@ def _open(url: str, settings: Settings) -> Any:
     return open_store(url, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
 
 
-async def _show(canvas: CompiledCanvas, runner: Runner, run: Run, session: str, is_pretty: bool) -> str:
+async def _show(canvas: CompiledCanvas, runner: Runner, run: Run, name: str, *, is_kept: bool, is_pretty: bool) -> str:
     _stop_on_signals(runner, run)
     try:
         await (show(canvas.plan, run) if is_pretty else _write_lines(run))
-    except (ConflictError, AnswerError, CanvasChangedError) as error:
-        sys.stderr.write(printable(f"ragflow-lg: {error}\n"))
+    except AnswerError as error:
+        _say(f"ragflow-lg: {error}")
+        _say(await _how_to_answer(runner, name, error))
+        return "refused"
+    except (ConflictError, CanvasChangedError) as error:
+        _say(f"ragflow-lg: {error}")
         return "refused"
     except RagflowLgError as error:
-        sys.stderr.write(printable(f"ragflow-lg: {error}\n"))
+        _say(f"ragflow-lg: {error}")
     if run.status == "failed" and not is_pretty and run.error and run.failed_node:
-        sys.stderr.write(printable(f"ragflow-lg: {run.failed_node}: {run.error}\n"))
+        _say(f"ragflow-lg: {run.failed_node}: {run.error}")
     if run.status == "waiting" and is_pretty:
-        how = f"ragflow-lg resume {session} --input NAME=VALUE" if session else "name a --session to be able to answer"
-        sys.stderr.write(printable(f"The turn waits for an answer: {how}\n"))
-    if run.status == "drained":
-        sys.stderr.write(printable(f"Stopped at a step's end; go on with: ragflow-lg continue {session}\n"))
+        pauses = await runner.pauses(name)
+        show_forms(pauses)
+        field = f"{pauses[0].node}@NAME=VALUE" if len(pauses) > 1 else "NAME=VALUE"
+        how = shown_command("resume", name, "--input", field)
+        _say(f"The turn waits for an answer: {how if is_kept else 'name a --session to be able to answer'}")
+    if run.status in ("drained", "cancelled") and is_kept:
+        _say(f"The turn was stopped; go on with: {shown_command('continue', name)}")
     return run.status
+
+
+async def _how_to_answer(runner: Runner, session: str, error: AnswerError) -> str:
+    """Say that a form is still open, and how to answer what was wrong or missing."""
+    is_one = len(await runner.pauses(session)) == 1
+    whose = "" if is_one else f"{error.node}@"
+    words = [word for name in error.problems for word in ("--input", f"{whose}{name}=VALUE")]
+    return f"The form of {error.node} is still open; answer it with: {shown_command('resume', session, *words)}"
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(printable(text + "\n"))
 
 
 def _stop_on_signals(runner: Runner, run: Run) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from server.cli.options import CanvasFile, Checkpoint, EventsOption, Model, NewSession, Session, SettingsFile
+from server.cli.terminal import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
+    from checkpoints import Store
     from ragflow_lg.runner import Run, Runner
 
 __all__ = ["rerun"]
@@ -27,7 +28,7 @@ def rerun(
     round_: Annotated[
         int | None, typer.Option("--round", help="Round of the Loop or Iteration around the node, from 0.", min=0)
     ] = None,
-    new: NewSession = "",
+    new: NewSession = None,
     canvas: CanvasFile = None,
     model: Model = "",
     settings: SettingsFile = None,
@@ -40,12 +41,17 @@ def rerun(
 
     Example: ragflow-lg rerun anna --from Message:Answer --set env.tone=friendly --as anna-2
     """
-    from server.cli.play import play_session
+    from server.cli.play import free_name, play_session
 
     changes = dict(_change(entry) for entry in set_ or [])
 
-    def begin(runner: Runner, target: str) -> Awaitable[Run]:
-        return runner.rerun(session, target, node, round=round_, changes=changes)
+    async def begin(runner: Runner, target: str) -> Run:
+        run = await runner.rerun(session, target, node, round=round_, changes=changes)
+        sys.stderr.write(printable(f"The new session is {target}\n"))
+        return run
+
+    async def target(store: Store) -> str:
+        return new or await free_name(store, f"{session}-rerun")
 
     play_session(
         session,
@@ -55,7 +61,7 @@ def rerun(
         checkpoint=checkpoint,
         model=model,
         events=events,
-        target=new or f"{session}-rerun",
+        target=target,
     )
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import typer
 
 from server.cli.options import CanvasFile, Checkpoint, EventsOption, Inputs, Model, Session, SettingsFile
+from server.cli.terminal import shown_command
 
 if TYPE_CHECKING:
     from ragflow_lg.runner import Run, Runner
@@ -24,9 +27,13 @@ def resume(
 ) -> None:
     """Answer the form that a session waits for; on a terminal it asks for what is missing.
 
-    A wrong answer leaves the form open. Exit codes are those of run.
+    Of several open forms one is answered by the id of its component. A wrong answer leaves the form open. Exit codes
+    are those of run.
 
-    Example: ragflow-lg resume anna --input colour=red --input size=42
+    Examples:
+    ragflow-lg resume anna --input colour=red --input size=42
+
+    ragflow-lg resume anna --input UserFillUp:Size@size=42
     """
     from server.cli.play import play_session
 
@@ -46,8 +53,21 @@ def resume(
 
 async def _answered(runner: Runner, session: str, given: list[str]) -> Run:
     from ragflow_lg.forms import form_fields
-    from server.cli.fields import ask_fields, read_fields
+    from server.cli.console import show_forms
+    from server.cli.fields import ask_fields, is_asked, read_answers
 
-    form = [field for pause in await runner.pauses(session) for field in form_fields(pause.inputs)]
-    answer: dict[str, Any] = ask_fields(form, read_fields(form, given))
-    return runner.resume(session, {name: {"value": value} for name, value in answer.items()})
+    pauses = await runner.pauses(session)
+    try:
+        answers = read_answers(pauses, given)
+    except typer.BadParameter as problem:
+        how = shown_command("resume", session, "--input", "NAME=VALUE")
+        open_ = f" The form is still open; answer it with: {how}" if pauses else ""
+        raise typer.BadParameter(f"{problem.message}{open_}", param_hint=problem.param_hint) from None
+    # A form of which nothing is given stays open if others are met.
+    met = [pause for pause in pauses if pause.id in answers] or pauses
+    for pause in met:
+        if len(pauses) > 1 and is_asked():
+            show_forms([pause])
+        answers[pause.id] = ask_fields(form_fields(pause.inputs), answers.get(pause.id, {}))
+    wrapped = {id_: {name: {"value": value} for name, value in fields.items()} for id_, fields in answers.items()}
+    return runner.resume(session, {id_: fields for id_, fields in wrapped.items() if fields})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from server.cli.options import Checkpoint, EventsOption, Model, SettingsFile
+from server.cli.options import Checkpoint, EventsOption, Model, SettingsFile, named
 
 if TYPE_CHECKING:
     from ragflow_lg.state import TurnRequest
@@ -23,8 +23,9 @@ def run(
         list[str] | None, typer.Option("--input", "-i", help="A field of Begin's form.", metavar="NAME=VALUE")
     ] = None,
     session: Annotated[
-        str, typer.Option("--session", "-s", help="Continue (or begin) the conversation of this name.")
-    ] = "",
+        str | None,
+        typer.Option("--session", "-s", help="Continue (or begin) the conversation of this name.", callback=named),
+    ] = None,
     model: Model = "",
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
@@ -60,7 +61,7 @@ def run(
     play_canvas(
         canvas,
         lambda runner, name: runner.start(name, request),
-        session=session,
+        session=session or "",
         settings=loaded,
         checkpoint=checkpoint,
         model=model,

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from server.cli.options import Checkpoint, SettingsFile
-from server.cli.terminal import printable
+from server.cli.terminal import printable, shown_time
 
 if TYPE_CHECKING:
     from checkpoints import Store
+    from ragflow_lg.sessions import RunRecord
 
 __all__ = ["sessions"]
 
@@ -31,6 +32,8 @@ def sessions(
 ) -> None:
     """List sessions, the newest first: name, status, time of the last run, canvas.
 
+    "interrupted" are those whose process has died or was stopped: continue goes on with them.
+
     Examples:
     ragflow-lg sessions
 
@@ -44,19 +47,49 @@ def sessions(
 
 
 async def _sessions(store: Store, names: list[str], older_than_days: float | None) -> None:
-    for name in names:
-        await store.delete_session(name)
-    newest = [record async for record in store.runs.sessions()]
-    limit = None
-    if older_than_days is not None:
-        from ragflow_lg.adapters.system import SystemClock
+    from server.cli.play import has_session, no_session
 
-        limit = SystemClock().now() * 1000 - older_than_days * _DAY_MS
-    for record in newest:
-        if limit is not None and record.updated_ms < limit:
+    if older_than_days is not None:
+        await _delete_old(store, older_than_days)
+    missing: list[str] = []
+    for name in names:
+        if await has_session(store, name):
+            await store.delete_session(name)
+            _tell(f"deleted {name}")
+        else:
+            missing.append(name)
+    for name in missing:
+        raise no_session(name)
+    if names or older_than_days is not None:
+        return
+    async for record in store.runs.sessions():
+        reason = f"  {record.reason}" if record.reason else ""
+        when = shown_time(datetime.fromtimestamp(record.started_ms / 1000, UTC))
+        status = await _status(store, record)
+        _tell(f"{record.name or record.session:<32}  {status:<11}  {when}  {record.canvas_id}{reason}")
+
+
+async def _status(store: Store, record: RunRecord) -> str:
+    """Give the status; nobody writes down that a process has died."""
+    is_left = record.status == "running" and not await store.leases.holder(record.session)
+    return "interrupted" if is_left else record.status
+
+
+async def _delete_old(store: Store, older_than_days: float) -> None:
+    from ragflow_lg.adapters.system import SystemClock
+
+    limit = SystemClock().now() * 1000 - older_than_days * _DAY_MS
+    old = [record async for record in store.runs.sessions() if record.updated_ms < limit]
+    for record in old:
+        name = record.name or record.session
+        if holder := await store.leases.holder(record.session):
+            _tell(f"kept {name}: it is being run by {holder}")
+        else:
             await store.delete_session(record.session)
-        elif not names and limit is None:
-            when = datetime.fromtimestamp(record.started_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-            reason = f"  {record.reason}" if record.reason else ""
-            line = f"{record.name or record.session:<32}  {record.status:<9}  {when}  {record.canvas_id}{reason}"
-            sys.stdout.write(printable(line).replace("\n", " ") + "\n")
+            _tell(f"deleted {name}")
+    if not old:
+        _tell("No session is that old.")
+
+
+def _tell(line: str) -> None:
+    sys.stdout.write(printable(line).replace("\n", " ") + "\n")

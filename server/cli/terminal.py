@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import shlex
 import sys
+from datetime import UTC, datetime
 
-__all__ = ["printable", "write_as_utf8"]
+__all__ = ["printable", "shown_command", "shown_time", "write_as_utf8"]
 
 
 def printable(text: str) -> str:
@@ -18,3 +20,13 @@ def write_as_utf8() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")
+
+
+def shown_time(when: datetime) -> str:
+    """Show a time, the same way everywhere."""
+    return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def shown_command(*words: str) -> str:
+    """Show a command of ours as it can be typed."""
+    return shlex.join(["ragflow-lg", *words])

@@ -40,12 +40,13 @@ def test_answers_that_fit(type_name: str, value: Any) -> None:
 def test_answers_that_do_not_fit_are_told_by_field(type_name: str, value: Any, reason: str) -> None:
     problems = form_problems(field(type_name, options=["a", "b"]), {"f": value})
     assert list(problems) == ["f"]
-    assert "'Field'" in problems["f"]
+    assert problems["f"].startswith("'Field' (f) ")
     assert reason in problems["f"]
 
 
 def test_what_is_missing_is_told_unless_it_is_optional() -> None:
-    assert form_problems(field("line"), {}) == {"f": "'Field' is required."}
+    assert form_problems(field("line"), {}) == {"f": "'Field' (f) is required."}
+    assert form_problems({"f": {"name": "f"}}, {}) == {"f": "'f' is required."}
     assert form_problems(field("line", optional=True), {}) == {}
     assert form_problems(field("integer", optional=True), {"f": None}) == {}
     assert form_problems({"odd": "text"}, {"odd": "x"}) == {}

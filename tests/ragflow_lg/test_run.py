@@ -14,6 +14,7 @@ from dsl_compiler import compile_canvas
 from ragflow_lg.adapters.system import SystemClock
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.errors import AnswerError, CanvasChangedError, CheckpointError, ConflictError
+from ragflow_lg.run import status_of, thread_config
 from ragflow_lg.runner import Runner
 from ragflow_lg.services import ChatDelta
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
@@ -341,3 +342,19 @@ async def test_lists_that_grow_take_linear_room(tmp_path: Path) -> None:
             sizes["resumed"].append(await bytes_of(store))
     for name, (small, middle, large) in sizes.items():
         assert large - middle < 2.6 * (middle - small), (name, small, middle, large)
+
+
+async def test_how_a_session_stands_is_told_by_its_state() -> None:
+    components = {"ask": form("w", downstream=["out"]), **out("{ask@w}")}
+    play = runner_of(components)
+    canvas: Any = play._canvas  # pyright: ignore[reportPrivateUsage]
+
+    async def status() -> str:
+        return status_of(await canvas.graph.aget_state(thread_config(canvas, "s")))
+
+    await played(play.start("s", {"query": "q"}))
+    assert await status() == "waiting"
+    await played(play.resume("s", {"w": "x"}))
+    assert await status() == "succeeded"
+    await play.rerun("s", "s2", "out")
+    assert status_of(await canvas.graph.aget_state(thread_config(canvas, "s2"))) == "running"

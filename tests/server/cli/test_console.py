@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from ragflow_lg.run import Pause
 from ragflow_lg.runner import Run, Runner
-from server.cli.console import show
+from server.cli.console import show, show_forms
 from server.library import load_canvas
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.server.cli.command import write_canvas
@@ -45,3 +46,10 @@ async def test_a_stopped_turn_says_so(tmp_path: Path, capsys: pytest.CaptureFixt
     turn.cancel()
     await show(load_canvas(tmp_path / "ask.json").plan, turn)
     assert capsys.readouterr().err.splitlines()[-1] == "stopped"
+
+
+def test_a_form_shows_who_asks_for_what(capsys: pytest.CaptureFixture[str]) -> None:
+    size = {"name": "[b]Size", "type": "options", "options": [1, 2], "optional": True}
+    show_forms([Pause("1", "Form:A", "Which?\x1b[2J", {"size": size}), Pause("2", "Form:B", "", {})])
+    shown = "? Which? [2J (Form:A)\n  size: [b]Size, options, optional (1, 2)\n? (Form:B)\n"
+    assert capsys.readouterr() == ("", shown)

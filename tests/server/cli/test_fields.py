@@ -4,7 +4,8 @@ import pytest
 import typer
 
 from ragflow_lg.forms import FormField
-from server.cli.fields import ask_fields, check_fields, read_fields, read_value
+from ragflow_lg.run import Pause
+from server.cli.fields import ask_fields, check_fields, read_answers, read_fields, read_value
 
 
 @pytest.mark.parametrize(
@@ -15,13 +16,13 @@ from server.cli.fields import ask_fields, check_fields, read_fields, read_value
     ],
 )  # fmt: skip
 def test_values_are_read_as_the_form_declares_them(kind: str, text: str, value: Any) -> None:
-    assert read_value("f", kind, text) == value
+    assert read_value(FormField("f", "F", kind), text) == value
 
 
 @pytest.mark.parametrize(("kind", "text"), [("integer", "x"), ("number", ""), ("object", "{"), ("boolean", "maybe")])
 def test_others_are_refused(kind: str, text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="f should be"):
-        read_value("f", kind, text)
+    with pytest.raises(typer.BadParameter, match=r"'F' \(f\) should be"):
+        read_value(FormField("f", "F", kind), text)
 
 
 def test_fields_are_name_and_value() -> None:
@@ -30,7 +31,7 @@ def test_fields_are_name_and_value() -> None:
     assert read_fields([], ["other=a=b"]) == {"other": "a=b"}
     with pytest.raises(typer.BadParameter, match="Did you mean number"):
         read_fields([FormField("number", "N", "integer")], ["nummer=3"])
-    with pytest.raises(typer.BadParameter, match="n: 'N' is required"):
+    with pytest.raises(typer.BadParameter, match=r"'N' \(n\) is required"):
         check_fields(form, {})
     check_fields(form, {"n": 1})
     for wrong in ("n", "=3"):
@@ -51,3 +52,33 @@ def test_a_terminal_is_asked_until_the_answer_fits(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
     assert ask_fields(form, {}) == {"n": 3, "o": "a"}
     assert ask_fields(form, {"n": 1, "o": "b"}) == {"n": 1, "o": "b"}
+
+
+def test_each_of_several_open_forms_can_be_answered() -> None:
+    size, both = {"name": "Size", "type": "integer"}, {"name": "Note", "type": "line"}
+    pauses = [Pause("1", "Form:A", "", {"size": size, "note": both}), Pause("2", "Form:B", "", {"note": both})]
+    assert read_answers(pauses, ["Form:A@size=6"]) == {"1": {"size": 6}}
+    assert read_answers(pauses, ["Form:B@note=a=b", "size=6"]) == {"1": {"size": 6}, "2": {"note": "a=b"}}
+    assert read_answers(pauses, ["note=x"]) == {"1": {"note": "x"}, "2": {"note": "x"}}
+    assert read_answers([], ["note=x"]) == {}
+    for wrong, reason in (
+        ("Form:B@size=6", "no field 'Form:B@size'. Did you mean Form:A@size"),
+        ("colour=red", "no field 'colour'"),
+        ("Form:A@size=six", r"'Size' \(size\) should be a whole number, not 'six'"),
+    ):
+        with pytest.raises(typer.BadParameter, match=reason):
+            read_answers(pauses, [wrong])
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(None, ""), ("", ""), ([], ""), ({}, ""), (0, "0"), ({"a": 1}, '{"a": 1}'), (False, "false")]
+)
+def test_a_prompt_shows_what_is_taken_if_nothing_is_typed(
+    value: Any, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: dict[str, Any] = {}
+    monkeypatch.setattr("typer.prompt", lambda *_, **more: said.update(more) or "x")
+    for stream in ("stdin", "stdout"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+    ask_fields([FormField("n", "N", "line", value=value)], {})
+    assert said == {"default": shown, "show_default": bool(shown)}

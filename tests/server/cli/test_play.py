@@ -53,8 +53,14 @@ def test_a_session_from_its_first_question_to_its_fork(cli: Any) -> None:
     wrong = cli("resume", "anna", "--events", "json")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "'w' is required" in wrong.stderr
+    assert "still open; answer it with: ragflow-lg resume anna --input w=VALUE" in wrong.stderr
     assert cli("resume", "anna", "--input", "w=x").returncode == 0
-    assert cli("fork", "anna", "--as", "ben").stdout == "ben\n"
+    forked = cli("fork", "anna", "--as", "ben")
+    assert (forked.stdout, "waits for an answer: ragflow-lg resume ben" in forked.stderr) == ("ben\n", True)
+    assert [line.split()[:2] for line in cli("sessions").stdout.splitlines()] == [
+        ["ben", "waiting"],
+        ["anna", "waiting"],
+    ]
     assert cli("resume", "anna", "--input", "w=y", "--events", "pretty").stdout == "got xy\n"
     assert cli("resume", "ben", "--input", "w=z", "--events", "pretty").stdout == "got xz\n"
     listed = cli("sessions").stdout.splitlines()
@@ -66,10 +72,23 @@ def test_a_session_from_its_first_question_to_its_fork(cli: Any) -> None:
     history = cli("history", "anna").stdout
     assert "next: out" in history
     assert "in lp round 1  next: ask" in history
-    assert cli("sessions", "--delete", "ben").returncode == 0
+    assert all(" UTC  " in line for line in [*history.splitlines(), *cli("sessions").stdout.splitlines()])
+    step = next(line.split()[0] for line in history.splitlines() if "in lp round 1  next: t" in line)
+    assert [cli("fork", "anna", "--at", step).stdout for _ in range(2)] == ["anna-fork\n", "anna-fork-2\n"]
+    assert [line.split()[:2] for line in cli("sessions").stdout.splitlines()[:2]] == [
+        ["anna-fork-2", "interrupted"],
+        ["anna-fork", "interrupted"],
+    ]
+    assert cli("continue", "anna-fork", "--events", "pretty").stdout == "got xy\n"
+    unnamed = cli("rerun", "anna", "--from", "out", "--events", "pretty")
+    assert (unnamed.stdout, "The new session is anna-rerun\n" in unnamed.stderr) == ("got xy\n", True)
+    assert cli("sessions", "--delete", "ben").stdout == "deleted ben\n"
     assert "ben" not in cli("sessions").stdout
-    assert cli("sessions", "--delete-older-than", "0").returncode == 0
+    gone = cli("sessions", "--delete", "ben", "--delete", "carl")
+    assert (gone.returncode, gone.stdout, "no session 'ben'" in gone.stderr) == (2, "deleted carl\n", True)
+    assert "deleted anna\n" in cli("sessions", "--delete-older-than", "0").stdout
     assert cli("sessions").stdout == ""
+    assert cli("sessions", "--delete-older-than", "0").stdout == "No session is that old.\n"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +98,10 @@ def test_a_session_from_its_first_question_to_its_fork(cli: Any) -> None:
         (("continue", "nobody"), "no session 'nobody'"),
         (("history", "nobody"), "no session 'nobody'"),
         (("fork", "nobody"), "no session 'nobody'"),
+        (("cancel", "nobody"), "no session 'nobody'"),
         (("rerun", "nobody", "--from", "x", "--set", "oops"), "NAME=VALUE"),
+        (("run", "words.json", "q", "-s", ""), "A session needs a name"),
+        (("resume", " "), "A session needs a name"),
         (("run", "words.json", "q", "--session", "s", "--checkpoint", "ftp://x"), "no session store"),
     ],
 )
@@ -91,15 +113,46 @@ def test_what_cannot_be_done_is_one_line_and_exit_code_2(cli: Any, arguments: tu
 
 
 def test_cancel_and_doctor(cli: Any) -> None:
-    assert cli("cancel", "nobody").returncode == 0
+    cli("run", "words.json", "go", "--session", "anna")
+    assert cli("cancel", "anna").stdout == "Nothing runs in 'anna'.\n"
     well = cli("doctor")
     assert (well.returncode, "is a session store" in well.stdout) == (0, True)
     ill = cli("doctor", "--checkpoint", "redis://127.0.0.1:1")
     assert (ill.returncode, "Start the server" in ill.stdout) == (1, True)
 
 
+def test_two_forms_that_are_open_at_once(cli: Any, tmp_path: Path) -> None:
+    size = {"name": "Size", "type": "integer", "optional": False}
+    components = {
+        "Form:A": form(tips="For whom?", downstream=["out"], size=size),
+        "Form:B": form(tips="And then?", downstream=["out"], size=size, word={"name": "word", "type": "line"}),
+    }
+    document = canvas({**components, **out("{Form:A@size} {Form:B@size}")}, ["Form:A", "Form:B"])
+    (tmp_path / "two.json").write_text(json.dumps(document))
+    asked = cli("run", "two.json", "go", "--session", "anna", "--events", "pretty")
+    assert "? For whom? (Form:A)\n  size: Size, integer\n? And then? (Form:B)\n  size: " in asked.stderr
+    assert "ragflow-lg resume anna --input Form:A@NAME=VALUE" in asked.stderr
+    wrong = cli("resume", "anna", "--input", "Form:B@size=six")
+    assert wrong.returncode == 2
+    assert "'Size' (size) should be a whole number, not 'six'. The form is still open" in _plain(wrong.stderr)
+    short = cli("resume", "anna", "--input", "Form:B@size=6", "--events", "json")
+    assert "'word' is required" in short.stderr
+    assert "resume anna --input Form:B@word=VALUE" in short.stderr
+    left = cli("resume", "anna", "--input", "Form:A@size=6", "--events", "pretty")
+    assert "(Form:B)" in left.stderr
+    assert "(Form:A)" not in left.stderr
+    done = cli("resume", "anna", "--input", "size=7", "--input", "word=w", "--events", "pretty")
+    assert done.stdout == "6 7\n", done.stderr
+
+
+def _plain(text: str) -> str:
+    """Take the message out of the frame that the command draws round it."""
+    return " ".join(text.replace("│", " ").split())
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_sigterm_stops_where_the_turn_can_go_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_where_the_turn_can_go_on(tmp_path: Path, kind: signal.Signals) -> None:
     slow = node(
         "Invoke",
         {"url": "http://127.0.0.1:9/", "method": "get", "timeout": 2, "max_retries": 3, "delay_after_error": 1},
@@ -108,6 +161,13 @@ def test_sigterm_stops_where_the_turn_can_go_on(tmp_path: Path) -> None:
     slow["downstream"] = ["out"]
     (tmp_path / "c.json").write_text(json.dumps(canvas({"call": slow, **out("after {call@result}")})))
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "RAGFLOW_LG_HTTP__ALLOW": '["127.0.0.1"]'}
+
+    def done(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "server", *arguments],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
     process = subprocess.Popen(
         [sys.executable, "-m", "server", "run", "c.json", "q", "--session", "s", "--events", "json"],
         cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -116,13 +176,13 @@ def test_sigterm_stops_where_the_turn_can_go_on(tmp_path: Path) -> None:
     for line in process.stdout:
         if '"component_id": "call"' in line:
             break
-    process.send_signal(signal.SIGTERM)
+    assert done("sessions").stdout.split()[:2] == ["s", "running"]
+    process.send_signal(kind)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 1
     assert "ragflow-lg continue s" in errors
     time.sleep(0.1)
-    done = subprocess.run(
-        [sys.executable, "-m", "server", "continue", "s", "--events", "pretty"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert done.stdout == "after \n", done.stderr
+    status = "interrupted" if kind == signal.SIGTERM else "cancelled"
+    assert done("sessions").stdout.split()[:2] == ["s", status]
+    again = done("continue", "s", "--events", "pretty")
+    assert again.stdout == "after \n", again.stderr

@@ -103,9 +103,9 @@ def test_fields_are_read_as_the_form_declares_them(form: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "problem"),
     [
-        ("days=soon", "days should be integer"),
+        ("days=soon", "should be a whole number"),
         ("hasty=perhaps", "true or false"),
-        ("more={", "object"),
+        ("more={", "JSON object"),
         ("city", "NAME=VALUE"),
     ],
 )
