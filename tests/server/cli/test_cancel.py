@@ -1,4 +1,10 @@
+import pytest
+
+from ragflow_lg.errors import CheckpointError
+from ragflow_lg.sessions import RunRecord, leased
 from server.cli.cancel import __all__ as names
+from server.cli.cancel import _cancel  # pyright: ignore[reportPrivateUsage]
+from tests.stores import OpenStore
 
 
 def test_its_command_is_a_subcommand() -> None:
@@ -7,3 +13,14 @@ def test_its_command_is_a_subcommand() -> None:
     assert [command.__name__ for command in COMMANDS.values() if command.__module__ == "server.cli.cancel"] == list(
         names
     )
+
+
+async def test_it_says_what_it_did(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        with pytest.raises(CheckpointError, match="no session 'anna'"):
+            await _cancel(store, "anna")
+        await store.runs.put(RunRecord("r", "anna", "anna"))
+        assert await _cancel(store, "anna") == "Nothing runs in 'anna'."
+        asked: list[str] = []
+        async with leased(store.leases, "anna"), store.cancels.watch("anna", lambda: asked.append("anna")):
+            assert (await _cancel(store, "anna")).startswith("Asked process ")

@@ -176,7 +176,6 @@ def test_a_signal_stops_where_the_turn_can_go_on(tmp_path: Path, kind: signal.Si
     for line in process.stdout:
         if '"component_id": "call"' in line:
             break
-    assert done("sessions").stdout.split()[:2] == ["s", "running"]
     process.send_signal(kind)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 1
@@ -185,4 +184,4 @@ def test_a_signal_stops_where_the_turn_can_go_on(tmp_path: Path, kind: signal.Si
     status = "interrupted" if kind == signal.SIGTERM else "cancelled"
     assert done("sessions").stdout.split()[:2] == ["s", status]
     again = done("continue", "s", "--events", "pretty")
-    assert again.stdout == "after \n", again.stderr
+    assert again.stdout.endswith("after \n"), again.stderr

@@ -1,4 +1,9 @@
+import pytest
+
+from ragflow_lg.sessions import RunRecord, leased
 from server.cli.sessions import __all__ as names
+from server.cli.sessions import _sessions  # pyright: ignore[reportPrivateUsage]
+from tests.stores import OpenStore
 
 
 def test_its_command_is_a_subcommand() -> None:
@@ -7,3 +12,20 @@ def test_its_command_is_a_subcommand() -> None:
     assert [command.__name__ for command in COMMANDS.values() if command.__module__ == "server.cli.sessions"] == list(
         names
     )
+
+
+async def test_what_nobody_runs_is_interrupted(reopen: OpenStore, capsys: pytest.CaptureFixture[str]) -> None:
+    async with reopen() as store:
+        await store.runs.put(RunRecord("r", "anna", "anna"))
+
+        async def listed() -> list[str]:
+            await _sessions(store, [], None)
+            return capsys.readouterr().out.split()[:2]
+
+        assert await listed() == ["anna", "interrupted"]
+        async with leased(store.leases, "anna"):
+            assert await listed() == ["anna", "running"]
+            await _sessions(store, [], 0)
+            assert capsys.readouterr().out.startswith("kept anna: it is being run by process ")
+        await _sessions(store, [], 0)
+        assert capsys.readouterr().out == "deleted anna\n"
