@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkpoints.redis_url import SENTINEL, shown_url
 from checkpoints.saver import CanvasSaver
+from checkpoints.url import sqlite_path, store_kind
 from ragflow_lg.errors import CheckpointError
 from ragflow_lg.ids import thread_of_session
 from ragflow_lg.sessions import Cancels, Leases, Runs, leased
@@ -22,8 +22,6 @@ __all__ = ["Store", "open_store"]
 
 TTL_S = 30 * 24 * 3600
 """How long Redis keeps a session that nobody touches."""
-
-_REDIS = ("redis", "rediss", SENTINEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +55,15 @@ async def open_store(url: str, clock: Clock, *, prefix: str = "", ttl_s: int = T
     Raises:
         CheckpointError: for an unknown scheme, or a store that cannot be opened.
     """
-    scheme, separator, path = url.partition("://")
-    if separator and scheme == "memory" and not path:
+    kind = store_kind(url)
+    if kind == "memory":
         yield _memory()
-    elif separator and scheme == "sqlite" and path.startswith("/") and path != "/":
-        async with _sqlite(Path(path[1:]), clock) as store:
-            yield store
-    elif separator and scheme in _REDIS and path:
-        async with _redis(url, prefix, ttl_s) as store:
+    elif kind == "sqlite":
+        async with _sqlite(sqlite_path(url), clock) as store:
             yield store
     else:
-        raise CheckpointError(
-            f"There is no session store {shown_url(url)!r}; give memory://, sqlite:///PATH or redis://HOST:PORT."
-        )
+        async with _redis(url, prefix, ttl_s) as store:
+            yield store
 
 
 def _memory() -> Store:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import stat
 import time
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from checkpoints.url import KINDS, sqlite_path, store_kind
 from ragflow_lg.errors import CheckpointError
 
 __all__ = ["Finding", "probe"]
@@ -33,49 +35,66 @@ class Finding:
 
 async def probe(url: str, *, ttl_s: int) -> list[Finding]:
     """Look at the store that a URL names. What cannot be reached ends the list."""
-    scheme, _, rest = url.partition("://")
-    if scheme == "memory":
+    try:
+        kind = store_kind(url)
+    except CheckpointError as error:
+        what, _, advice = str(error).partition(": ")
+        return [Finding(False, what, advice[:1].upper() + advice[1:])]
+    if kind == "memory":
         advice = "Sessions end with the process; use sqlite:/// or redis:// to keep them."
         return [Finding(True, "sessions are kept in memory", advice)]
-    if scheme == "sqlite":
-        return [finding async for finding in _sqlite(rest[1:])]
-    if scheme in ("redis", "rediss", "redis+sentinel"):
+    if kind == "redis":
         return [finding async for finding in _redis(url, ttl_s)]
-    return [
-        Finding(False, f"{scheme or url!r} is no kind of session store", "Use memory://, sqlite:///PATH or redis://.")
-    ]
+    path = sqlite_path(url).expanduser()
+    if not path.exists():
+        return [Finding(True, f"{path} does not exist yet; the first run makes it"), *_folder_facts(path)]
+    return [finding async for finding in _sqlite(path)]
 
 
-async def _sqlite(name: str) -> AsyncIterator[Finding]:
+async def _sqlite(path: Path) -> AsyncIterator[Finding]:
     from checkpoints.sqlite import open_sqlite, sqlite_saver
 
+    rescue = f"Copy it, then save what can be read: sqlite3 {shlex.quote(str(path))} .recover | sqlite3 NEW.db"
     try:
-        async with open_sqlite(Path(name)) as connection:
+        async with open_sqlite(path) as connection:
             await sqlite_saver(connection)
             async with connection.execute("PRAGMA integrity_check(1)") as rows:
                 row: Any = await rows.fetchone()
     except CheckpointError as error:
-        yield Finding(False, str(error), "Choose another path, or move the file away.")
+        text = str(error)
+        yield Finding(False, text, rescue if "malformed" in text else "Choose another path, or move it away.")
         return
-    yield Finding(True, f"{name} is a session store")
+    yield Finding(True, f"{path} is a session store")
     is_sound = row is not None and row[0] == "ok"
-    yield Finding(is_sound, "the file is sound" if is_sound else f"the file is damaged: {row and row[0]}")
-    for finding in _file_facts(name):
+    said = "the file is sound" if is_sound else f"the file is damaged: {' '.join(str(row and row[0]).split())}"
+    yield Finding(is_sound, said, "" if is_sound else rescue)
+    for finding in (*_file_facts(path), *_folder_facts(path)):
         yield finding
 
 
-def _file_facts(name: str) -> list[Finding]:
-    path = Path(name).expanduser()
+def _file_facts(path: Path) -> list[Finding]:
     mode = stat.S_IMODE(path.stat().st_mode)
     is_private = not mode & 0o077
-    free = shutil.disk_usage(path.parent).free // 2**20
     return [
         Finding(is_private, f"its rights are {mode:o}", "" if is_private else f"Others can read it: chmod 600 {path}."),
-        Finding(os.access(path, os.W_OK), "it can be written"),
-        Finding(
-            free > LEAST_FREE_MIB, f"{free:,} MiB are free on its disk", "" if free > LEAST_FREE_MIB else "Make room."
-        ),
+        _writable(path, "it"),
     ]
+
+
+def _folder_facts(path: Path) -> list[Finding]:
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    free = shutil.disk_usage(folder).free // 2**20
+    has_room = free > LEAST_FREE_MIB
+    return [
+        _writable(folder, f"the folder {folder}"),
+        Finding(has_room, f"{free:,} MiB are free on its disk", "" if has_room else "Make room."),
+    ]
+
+
+def _writable(path: Path, name: str) -> Finding:
+    if os.access(path, os.W_OK):
+        return Finding(True, f"{name} can be written")
+    return Finding(False, f"{name} cannot be written", "Give yourself the right, or choose another path.")
 
 
 async def _redis(url: str, ttl_s: int) -> AsyncIterator[Finding]:
@@ -87,6 +106,11 @@ async def _redis(url: str, ttl_s: int) -> AsyncIterator[Finding]:
     from checkpoints.redis_url import client_of
 
     try:
+        client: Any = client_of(url, Redis, Sentinel)
+    except CheckpointError as error:
+        yield Finding(False, str(error), f"Correct it: {KINDS}.")
+        return
+    try:
         missing = missing_modules(url)
     except CheckpointError as error:
         yield Finding(False, str(error), "Start the server, or correct the URL, user and password.")
@@ -95,7 +119,6 @@ async def _redis(url: str, ttl_s: int) -> AsyncIterator[Finding]:
     found = ", ".join(module for module in MODULES if module not in missing) or "none"
     advice = f"It lacks {', '.join(missing)}: use redis:8 or redis-stack." if missing else ""
     yield Finding(not missing, f"modules: {found}", advice)
-    client: Any = client_of(url, Redis, Sentinel)
     try:
         async for finding in _redis_facts(client):
             yield finding

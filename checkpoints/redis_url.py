@@ -11,6 +11,7 @@ __all__ = ["SENTINEL", "client_of", "shown_url"]
 
 SENTINEL = "redis+sentinel"
 _SENTINEL_PORT = 26379
+_WRONG_PORT = "its port is wrong; it should be a number from 1 to 65535"
 
 
 def client_of(url: str, client: Any, sentinel: Any, **options: Any) -> Any:
@@ -26,7 +27,8 @@ def client_of(url: str, client: Any, sentinel: Any, **options: Any) -> Any:
         found = sentinel(hosts, sentinel_kwargs={**account, **options}, **account, **options)
         return found.master_for(service, redis_class=client, db=database)
     except ValueError as error:
-        raise CheckpointError(f"The Redis URL {shown_url(url)!r} cannot be read: {error}.") from None
+        reason = _WRONG_PORT if str(error).startswith("Port ") else str(error)
+        raise CheckpointError(f"The Redis URL {shown_url(url)!r} cannot be read: {reason}.") from None
 
 
 def shown_url(url: str) -> str:
@@ -46,5 +48,13 @@ def _sentinel(url: str) -> tuple[list[tuple[str, int]], str, int, dict[str, str]
     hosts: list[tuple[str, int]] = []
     for place in places.split(","):
         host, _, port = place.partition(":")
-        hosts.append((host, int(port or _SENTINEL_PORT)))
+        hosts.append((host, _port(port) if port else _SENTINEL_PORT))
+    if database and not (database.isascii() and database.isdigit()):
+        raise ValueError(f"the database {database!r} behind the service is no number")
     return hosts, service, int(database or 0), {key: value for key, value in account.items() if value}
+
+
+def _port(text: str) -> int:
+    if text.isascii() and text.isdigit() and 0 < int(text[:6]) < 65536:
+        return int(text)
+    raise ValueError(_WRONG_PORT)

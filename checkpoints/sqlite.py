@@ -179,6 +179,8 @@ def _prepared(path: Path) -> Path:
     the connections of this process, and other processes would write over theirs.
     """
     path = path.expanduser()
+    if path.is_dir():
+        raise IsADirectoryError("it is a folder")
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))

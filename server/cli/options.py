@@ -52,7 +52,8 @@ Checkpoint: TypeAlias = Annotated[
     str,
     typer.Option(
         "--checkpoint",
-        help="Where sessions are kept: memory://, sqlite:///PATH or redis://HOST:PORT. Default: settings.",
+        help="Where sessions are kept: memory://, sqlite:///PATH, redis://HOST:PORT, rediss://HOST:PORT or"
+        " redis+sentinel://HOST:PORT/SERVICE. Default: settings.",
     ),
 ]
 SettingsFile: TypeAlias = Annotated[Path | None, typer.Option("--settings", help="Settings file (TOML).")]

@@ -86,10 +86,9 @@ async def test_a_server_that_does_not_answer_is_named_without_its_password() -> 
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("url", ["", "memory", "memory://x", "sqlite://x", "sqlite:///", "sqlite:", "file:///x", "://"])
-async def test_other_urls_are_refused_by_name(url: str) -> None:
-    with pytest.raises(CheckpointError, match="memory://"):
-        async with open_store(url, SystemClock()):
+async def test_other_urls_are_refused_by_name() -> None:
+    with pytest.raises(CheckpointError, match="There is no session store 'file:///x': give memory://"):
+        async with open_store("file:///x", SystemClock()):
             pass
 
 
@@ -103,7 +102,7 @@ async def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="cannot be opened"):
+    with pytest.raises(CheckpointError, match="cannot be opened: it is a folder"):
         async with open_store(f"sqlite:///{tmp_path}", SystemClock()):
             pass
 

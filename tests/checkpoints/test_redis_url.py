@@ -15,12 +15,23 @@ from ragflow_lg.sessions import RunRecord
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["redis://host:port", "redis+sentinel://127.0.0.1:1", "redis+sentinel://h:x/service", "redis+sentinel://h:1/s/db"],
-)
-def test_a_url_that_cannot_be_read_is_told(url: str) -> None:
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    ("url", "reason"),
+    [
+        ("redis://host:port", "its port is wrong"), ("redis://host:99999", "its port is wrong"),
+        ("redis+sentinel://127.0.0.1:1", "names no service"), ("redis+sentinel://h:x/service", "its port is wrong"),
+        ("redis+sentinel://h:99999/service", "its port is wrong"),
+        ("redis+sentinel://h:1/s/db", "'db' .* is no number"),
+    ],
+)  # fmt: skip
+def test_a_url_that_cannot_be_read_is_told(url: str, reason: str) -> None:
+    with pytest.raises(CheckpointError, match=f"cannot be read: .*{reason}"):
         missing_modules(url)
+
+
+def test_a_sentinel_that_does_not_answer_is_told_in_words() -> None:
+    with pytest.raises(CheckpointError, match=r"No master found for 'main': none of its Sentinels") as refused:
+        missing_modules("redis+sentinel://127.0.0.1:1/main")
+    assert "<" not in str(refused.value)
 
 
 def test_a_password_is_not_shown() -> None:
