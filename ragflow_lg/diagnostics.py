@@ -27,6 +27,7 @@ CODES: dict[str, str] = {
     "component-unknown": "No component of this name exists.",
     "component-not-yet": "The component is known, but this version cannot run it yet.",
     "component-dropped": "A part of the document has no meaning here and was left out.",
+    "global-undeclared": "A global has a value, but there is no variable of its name; the value is dropped.",
     "params-invalid": "A parameter has a value that the component does not accept.",
     "params-unknown": "A parameter is not known and was ignored.",
     "params-unsupported": "A parameter is known, but has no effect in this version.",

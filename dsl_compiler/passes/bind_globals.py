@@ -37,6 +37,8 @@ def bind_globals(draft: Draft, reporter: Reporter) -> Draft:
             held[name] = empty_like(value)
         elif name.startswith("env."):
             held[name] = variables.get(name, "")
+            if name not in variables and value != empty_like(value):
+                _tell_of_lost(draft, reporter, name)
         else:
             reporter.report(
                 "component-dropped",
@@ -45,6 +47,16 @@ def bind_globals(draft: Draft, reporter: Reporter) -> Draft:
                 f"The global {name!r} is neither sys.* nor env.* and was left out.",
             )
     return replace(draft, globals={**held, **variables}, form=tuple(_form(draft)))
+
+
+def _tell_of_lost(draft: Draft, reporter: Reporter, name: str) -> None:
+    reporter.report(
+        "global-undeclared",
+        "warning",
+        pointer_of(draft.base, ["globals", name]),
+        f"No variable {name.removeprefix('env.')!r} is declared: the value of {name!r} is dropped, it begins empty.",
+        hint=f"Declare {name.removeprefix('env.')!r} under variables, with its type and value.",
+    )
 
 
 def _variables(draft: Draft) -> Iterable[tuple[str, JsonValue]]:

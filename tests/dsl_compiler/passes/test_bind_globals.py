@@ -45,6 +45,15 @@ def test_a_list_of_variables_and_an_undeclared_one() -> None:
     assert (held["env.x"], held["env.y"]) == (1, "")
 
 
+def test_a_value_that_is_dropped_is_told() -> None:
+    document = canvas({"a": text()}, globals={"env.tone": "plain", "env.left": "", "env.n": 0, "env.kept": 1})
+    document["variables"] = {"kept": {"name": "kept", "type": "number", "value": 2}}
+    (warning,) = found(document, "global-undeclared")
+    assert (warning.severity, warning.pointer) == ("warning", "/globals/env.tone")
+    assert "'env.tone' is dropped" in warning.message
+    assert "under variables" in warning.hint
+
+
 def test_a_strange_global_is_left_out() -> None:
     document = canvas({"a": text()}, globals={"other": 1})
     assert "other" not in plan_of(document).globals
