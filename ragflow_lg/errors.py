@@ -72,7 +72,7 @@ class CompileError(RagflowLgError):
         self.diagnostics = tuple(diagnostics)
         errors = [d for d in self.diagnostics if d.severity == "error"]
         lines = "\n".join(f"  {d}" for d in errors)
-        super().__init__(f"The canvas has {len(errors)} error(s):\n{lines}")
+        super().__init__(f"The canvas has {len(errors)} error{'' if len(errors) == 1 else 's'}:\n{lines}")
 
 
 class RunError(RagflowLgError):

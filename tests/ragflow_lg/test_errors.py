@@ -27,3 +27,9 @@ def test_each_survives_pickling(error: errors.RagflowLgError) -> None:
 
 def test_codes_are_unique() -> None:
     assert len({error.code for error in EXAMPLES}) == len(EXAMPLES)
+
+
+def test_one_error_is_counted_as_one() -> None:
+    bad = Diagnostic("json-invalid", "error", "", "bad")
+    assert str(errors.CompileError([bad])).startswith("The canvas has 1 error:\n")
+    assert str(errors.CompileError([bad, bad])).startswith("The canvas has 2 errors:\n")

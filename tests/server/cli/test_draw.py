@@ -27,6 +27,13 @@ def test_the_file_name_tells_the_kind(tmp_path: Path, name: str, beginning: byte
     assert (tmp_path / name).read_bytes().startswith(beginning)
 
 
+def test_an_ending_that_means_no_picture_is_refused(tmp_path: Path) -> None:
+    result = invoke("draw", SUPPORT, "-o", tmp_path / "a.doc")
+    assert result.exit_code == 2
+    assert "'.doc' is no kind of picture" in result.stderr
+    assert not (tmp_path / "a.doc").exists()
+
+
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     result = invoke("draw", SUPPORT, "-o", tmp_path / "none" / "a.svg")
     assert result.exit_code == 2
