@@ -28,6 +28,9 @@ ADDRESSES = re.compile(
 )
 
 
+DOCS = list((ROOT / "docs").glob("*.md"))
+
+
 def project() -> dict[str, Any]:
     """Read the project's own description."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -63,6 +66,18 @@ def test_no_file_names_a_machine_or_a_package_registry() -> None:
             continue
         found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in ADDRESSES.finditer(text)]
     assert found == []
+
+
+OWN_FILES = {"my_canvas.json"}
+"""What a reader has."""
+
+
+@pytest.mark.parametrize("page", ["README.md", "examples/README.md", *sorted(f"docs/{p.name}" for p in DOCS)])
+def test_the_pages_name_canvases_that_are_there(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    named = re.findall(r"ragflow-lg (?:run|check|chaos|draw) ([\w/.]+\.json)", text)
+    named += re.findall(r"\]\(\.\./([\w/.]+\.json)\)", text)
+    assert [name for name in named if name not in OWN_FILES and not (ROOT / name).is_file()] == []
 
 
 def test_no_file_is_large() -> None:

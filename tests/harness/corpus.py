@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,12 @@ from ragflow_lg.adapters.demo_chat import DemoChat
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.diagnostics import Diagnostic
 from ragflow_lg.errors import RagflowLgError
-from ragflow_lg.forms import FormField
+from ragflow_lg.forms import FormField, form_fields
 from ragflow_lg.plan import Plan
 from ragflow_lg.runner import Runner
 from tests.fakes.services import fake_services
 
+MOST_ANSWERS = 10
 LIMIT_S = 30
 EXAMPLES: dict[str, Any] = {"integer": 1, "number": 1, "boolean": True, "object": {}, "file": []}
 
@@ -84,13 +85,19 @@ def _refused(name: str, era: str, errors: list[Diagnostic]) -> Verdict:
 
 async def _run(plan: Plan) -> tuple[str, str | None]:
     services = fake_services(models=DemoModels())
-    run = Runner(lower_plan(plan), services).start("corpus", {"query": "hello", "inputs": dict(_filled(plan.form))})
-    async for _ in run:
-        pass
+    runner = Runner(lower_plan(plan), services)
+    run = runner.start("corpus", {"query": "hello", "inputs": dict(_filled(plan.form))})
+    for _ in range(MOST_ANSWERS):
+        async for _ in run:
+            pass
+        if run.status != "waiting":
+            break
+        answers = {p.id: dict(_filled(form_fields(p.inputs))) for p in await runner.pauses("corpus")}
+        run = runner.resume("corpus", answers)
     return run.status, run.error
 
 
-def _filled(form: tuple[FormField, ...]) -> Iterator[tuple[str, Any]]:
+def _filled(form: Iterable[FormField]) -> Iterator[tuple[str, Any]]:
     for field in form:
         if field.options:
             yield field.name, {"value": field.options[0]}
