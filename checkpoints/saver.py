@@ -218,6 +218,11 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
                 if limit is not None and count >= limit:
                     return
 
+    async def places(self, config: RunnableConfig) -> AsyncIterator[CheckpointTuple]:
+        """Go through checkpoints without reading what they hold; only their config is of use."""
+        async for found in self._found(config, None):
+            yield found
+
     async def _found(self, config: RunnableConfig | None, bound: str | None) -> AsyncIterator[CheckpointTuple]:
         """List what the saver below has: page by page, since it may hold a lock while it lists."""
         if not self._lists_truly or config is None:

@@ -83,9 +83,12 @@ class _Branching:
     async def places(self) -> list[tuple[str, str]]:
         """Give namespace and id of every checkpoint of the session, the newest first."""
         everything: Any = {"configurable": {"thread_id": self._source}}
-        found = [held.config.get("configurable", {}) async for held in self._saver.alist(everything)]
-        listed = [(place.get("checkpoint_ns", ""), place.get("checkpoint_id", "")) for place in found]
-        return sorted(listed, key=lambda place: place[1], reverse=True)
+        # A saver of our own gives them without reading what they hold.
+        saver: Any = self._saver
+        listed = saver.places(everything) if hasattr(saver, "places") else saver.alist(everything)
+        found: list[dict[str, Any]] = [held.config.get("configurable", {}) async for held in listed]
+        places = [(place.get("checkpoint_ns", ""), place.get("checkpoint_id", "")) for place in found]
+        return sorted(places, key=lambda place: place[1], reverse=True)
 
     async def namespaces(self) -> list[str]:
         """Give every namespace of the session, the one with the newest checkpoint first."""
@@ -305,12 +308,13 @@ async def fork(
 async def _copy_present(branching: _Branching, canvas: CompiledCanvas) -> None:
     """Copy a session as it stands, with the regions that are open and what it waits for."""
     found = await branching.tuple("")
-    await branching.copy(found)
     snapshot = await canvas.graph.aget_state(branching.config("", found.checkpoint["id"]))
     open_tasks = {f"{task.name}:{task.id}" for task in snapshot.tasks}
     for namespace in await branching.namespaces():
         if namespace.partition("|")[0] in open_tasks:
             await branching.copy(await branching.tuple(namespace))
+    # The canvas itself comes last: whoever dies before has made no session.
+    await branching.copy(found)
 
 
 async def rerun(
