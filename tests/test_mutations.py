@@ -119,7 +119,7 @@ def test_a_damaged_canvas_gives_a_result_or_diagnostics(batch: int) -> None:
     chance = random.Random(f"mutations {batch}")
     documents = seeds()
     outcomes = {asyncio.run(play(damage(chance.choice(documents), chance))) for _ in range(COUNT // BATCHES)}
-    assert outcomes <= {"refused", "succeeded", "failed"}
+    assert outcomes <= {"refused", "succeeded", "failed", "waiting"}
     assert "refused" in outcomes
 
 
