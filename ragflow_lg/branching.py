@@ -372,7 +372,7 @@ def _shown_rounds(rounds: list[int]) -> str:
     """Show numbers in order as runs of neighbours.
 
     >>> _shown_rounds([0, 1, 2, 5])
-    'round 0 to 2, 5'
+    'rounds 0 to 2, 5'
     """
     runs: list[list[int]] = []
     for number in rounds:
@@ -380,4 +380,5 @@ def _shown_rounds(rounds: list[int]) -> str:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    return "round " + ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in runs)
+    told = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in runs)
+    return f"round{'' if len(rounds) == 1 else 's'} {told}"

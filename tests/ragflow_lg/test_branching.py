@@ -199,7 +199,7 @@ async def test_what_cannot_be_branched_is_told() -> None:
     for start, more, reason in (
         ("nobody", {}, "no node 'nobody'"),
         ("te", {}, "no node 'te'. Did you mean"),
-        ("t", {"round": 9}, "in round 9 .* It ran in round 0 to 3"),
+        ("t", {"round": 9}, "in round 9 .* It ran in rounds 0 to 3"),
         ("out", {"round": 1}, "in no Loop or Iteration"),
         ("t", {"changes": {"nonsense": 1}}, "no variable"),
         ("t", {"changes": {"nobody@x": 1}}, "no node 'nobody'"),
