@@ -140,12 +140,16 @@ class UndeclaredTargetError(RunError):
 
 
 class ServiceError(RagflowLgError):
-    """A service outside the process failed. ``is_retryable`` says whether another try may help."""
+    """A service outside the process failed.
+
+    ``is_retryable`` says whether another try may help, ``retry_after_s`` when, as far as the service tells.
+    """
 
     code = "service"
 
-    def __init__(self, message: str, *, is_retryable: bool = False) -> None:
+    def __init__(self, message: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> None:
         self.is_retryable = is_retryable
+        self.retry_after_s = retry_after_s
         super().__init__(message)
 
 

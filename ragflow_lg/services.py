@@ -14,6 +14,8 @@ from ragflow_lg.ids import RunId
 from ragflow_lg.values import JsonValue
 
 __all__ = [
+    "NO_USAGE",
+    "ONE_CALL",
     "ChatAnswer",
     "ChatDelta",
     "ChatModel",
@@ -21,7 +23,6 @@ __all__ = [
     "ChatRequest",
     "Clock",
     "Files",
-    "NO_USAGE",
     "HttpClient",
     "HttpRequest",
     "HttpResponse",

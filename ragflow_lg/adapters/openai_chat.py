@@ -133,7 +133,7 @@ class OpenAIChat:
                         async with asyncio.timeout(self._endpoint.timeout_s):
                             answer: Any = await chat.ainvoke(_messages(request), **self._options(request))
                             return ChatAnswer(str(answer.text), _calls(answer), self._usage(answer))
-            except _PassingError as error:
+            except ServiceError as error:
                 await self._pause(error, attempt)
         raise AssertionError("the last attempt gives or raises")
 
@@ -148,14 +148,15 @@ class OpenAIChat:
                         has_begun = True
                         yield delta
                 return
-            except _PassingError as error:
+            except ServiceError as error:
                 if has_begun:
                     raise
                 await self._pause(error, attempt)
 
-    async def _pause(self, error: _PassingError, attempt: int) -> None:
+    async def _pause(self, error: ServiceError, attempt: int) -> None:
         """Wait before the next attempt, as long as the endpoint says; raise where there is none."""
-        if attempt >= self._endpoint.max_retries or error.retry_after_s > _LONGEST_PAUSE_S:
+        is_last = attempt >= self._endpoint.max_retries
+        if is_last or not error.is_retryable or error.retry_after_s > _LONGEST_PAUSE_S:
             raise error
         backoff_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt) * random.uniform(0.5, 1.0)
         await asyncio.sleep(max(error.retry_after_s, backoff_s))
@@ -222,7 +223,7 @@ class OpenAIChat:
             yield
         except TimeoutError:
             raise self._failure("did not answer in time", is_retryable=True) from None
-        except _PassingError:
+        except ServiceError:
             raise
         except openai.APIStatusError as error:
             status = error.status_code
@@ -241,15 +242,7 @@ class OpenAIChat:
         text = " ".join(f"The model {self.model!r} of {self._endpoint.provider} {what}".split())
         text = self._endpoint.redacted(text)
         text = text if len(text) <= _MAX_ERROR_CHARS else text[: _MAX_ERROR_CHARS - 1] + "…"
-        return _PassingError(text, retry_after_s) if is_retryable else ServiceError(text)
-
-
-class _PassingError(ServiceError):
-    """What another attempt may mend."""
-
-    def __init__(self, message: str, retry_after_s: float) -> None:
-        self.retry_after_s = retry_after_s
-        super().__init__(message, is_retryable=True)
+        return ServiceError(text, is_retryable=is_retryable, retry_after_s=retry_after_s)
 
 
 def _retry_after_s(error: Any) -> float:

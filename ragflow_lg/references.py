@@ -1,0 +1,126 @@
+"""What an answer may cite: chunks of search results and documents, by number.
+
+Source: RAGFlow's ``agent/tools/base.py`` and ``rag/prompts/generator.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+from ragflow_lg.prompts import estimate_tokens
+from ragflow_lg.values import JsonValue, to_text
+
+__all__ = ["Chunk", "References", "add_chunks", "chunks_of_rows", "knowledge_text", "merge_references", "number_of"]
+
+logger = logging.getLogger(__name__)
+
+Chunk: TypeAlias = Mapping[str, JsonValue]
+"""A piece of a document as a search gives it; `add_chunks` knows the names that its fields go by."""
+
+References: TypeAlias = dict[str, dict[str, Any]]
+"""``{"chunks": {number: chunk}, "doc_aggs": {document name: …}}``, as ``message_end`` carries them."""
+
+MAX_CONTENT_CHARS = 10_000
+KNOWLEDGE_TOKENS = 200_000
+BUDGET_SHARE = 0.97
+_BUCKETS = 500
+_ID_BUCKETS = 10**8
+_INLINE_IMAGE = re.compile(r"!?\[[a-z]+\]\(data:image/png;base64,[ 0-9A-Za-z/_=+-]+\)")
+_LINE_BREAKS = re.compile(r"[\r\n]+")
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "id": ("chunk_id", "id"),
+    "content": ("content", "content_with_weight"),
+    "document_id": ("doc_id", "document_id"),
+    "document_name": ("docnm_kwd", "document_name"),
+    "dataset_id": ("kb_id", "dataset_id"),
+    "image_id": ("image_id", "img_id"),
+    "positions": ("positions", "position_int"),
+    "url": ("url",),
+    "similarity": ("similarity",),
+    "vector_similarity": ("vector_similarity",),
+    "term_similarity": ("term_similarity",),
+    "row_id": ("row_id",),
+    "doc_type": ("doc_type_kwd", "doc_type"),
+    "document_metadata": ("document_metadata",),
+}
+
+
+def _hash(text: str, buckets: int) -> int:
+    return int.from_bytes(hashlib.sha1(text.encode("utf-8", "replace"), usedforsecurity=False).digest()) % buckets
+
+
+def number_of(chunk_id: str) -> int:
+    """Give the number by which a chunk is cited. Two chunks may share one.
+
+    >>> number_of("45743181"), number_of("chunk-1")
+    (386, 336)
+    """
+    return _hash(chunk_id, _BUCKETS)
+
+
+def chunks_of_rows(rows: Iterable[tuple[str, str, str, float]]) -> list[dict[str, JsonValue]]:
+    """Make chunks of search results: title, URL, content and score of each; without inline images, cut to a length."""
+    chunks: list[dict[str, JsonValue]] = []
+    for title, url, content, score in rows:
+        text = _INLINE_IMAGE.sub("", content)[:MAX_CONTENT_CHARS]
+        if text:
+            id_ = str(_hash(text, _ID_BUCKETS))
+            row = {"chunk_id": id_, "content": text, "doc_id": id_, "docnm_kwd": title, "similarity": score, "url": url}
+            chunks.append(row)
+    return chunks
+
+
+def knowledge_text(chunks: Sequence[Chunk], max_tokens: int = KNOWLEDGE_TOKENS) -> str:
+    """Render chunks for a model, each under its number. The one that goes over the budget is the last."""
+    blocks: list[str] = []
+    used = 0
+    for chunk in chunks:
+        content = to_text(_first(chunk, _NAMES["content"]) or "")
+        blocks.append("\n".join(["", *_head_lines(chunk), "└── Content:", content]))
+        used += estimate_tokens(content)
+        if used > BUDGET_SHARE * max_tokens:
+            logger.warning("Of %d chunks %d fit into %d tokens.", len(chunks), len(blocks), max_tokens)
+            break
+    return "\n".join(blocks)
+
+
+def _head_lines(chunk: Chunk) -> Iterable[str]:
+    yield f"ID: {number_of(to_text(chunk.get('id') or chunk.get('chunk_id')))}"
+    fields: list[tuple[str, JsonValue]] = [
+        ("Title", _first(chunk, _NAMES["document_name"])),
+        ("URL", chunk.get("url")),
+        *cast("Mapping[str, Any]", chunk.get("document_metadata") or {}).items(),
+    ]
+    for name, value in fields:
+        text = _LINE_BREAKS.sub(" ", to_text(value)) if value is not None else ""
+        if text:
+            yield f"├── {name}: {text}"
+
+
+def add_chunks(references: References, chunks: Sequence[Chunk]) -> References:
+    """Give references with more chunks and their documents. Of two chunks of one number the first stays."""
+    added = [{field: _first(chunk, names) for field, names in _NAMES.items()} for chunk in chunks]
+    more: References = {"chunks": {}, "doc_aggs": {}}
+    for chunk in added:
+        number = str(number_of(to_text(chunk["id"])))
+        held = more["chunks"].get(number) or references.get("chunks", {}).get(number)
+        if held is not None and held["id"] != chunk["id"]:
+            logger.warning("The chunks %s and %s share the number %s.", held["id"], chunk["id"], number)
+        more["chunks"].setdefault(number, chunk)
+        name = to_text(chunk["document_name"])
+        document = {"doc_name": name, "doc_id": chunk["document_id"], "count": 1, "url": chunk["url"]}
+        more["doc_aggs"].setdefault(name, document)
+    return merge_references(references, more)
+
+
+def merge_references(first: References, second: References) -> References:
+    """Join references; what is there stays."""
+    return {name: {**second.get(name, {}), **first.get(name, {})} for name in ("chunks", "doc_aggs")}
+
+
+def _first(chunk: Chunk, names: Iterable[str]) -> JsonValue:
+    return next((chunk[name] for name in names if chunk.get(name) is not None), None)
