@@ -10,6 +10,8 @@ A rendering runs beside the event loop and stops itself: see `ragflow_lg.templat
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 from collections.abc import Mapping
 
@@ -22,6 +24,9 @@ __all__ = ["has_jinja", "render", "syntax_error"]
 MAX_SOURCE_CHARS = 100_000
 
 _NOT_NAME = re.compile(r"\W")
+_PLACE = re.compile(r" at \d+$")
+_PREFIX = re.compile(r"ref\d+_")
+_NAME = re.compile(r"ref\d+_\d+_")
 
 
 def has_jinja(template: Template) -> bool:
@@ -41,8 +46,11 @@ def syntax_error(template: Template) -> str:
         return f"it is longer than {MAX_SOURCE_CHARS:,} characters"
     try:
         template_sandbox.check(_source(template))
-    except (TemplateError, RecursionError) as error:
-        return str(error).rstrip(".")
+    except (TemplateError, MemoryError, RecursionError, SyntaxError, ValueError) as error:
+        names = {name: text for text, name in _names(template).items()}
+        problem = str(error.message if isinstance(error, TemplateError) else error.args[0] if error.args else "")
+        problem = _PLACE.sub("", problem)  # counted in what Jinja reads, not in what the author wrote
+        return _NAME.sub(lambda m: names.get(m[0], m[0]), problem).rstrip(".") or "it is nested too deeply"
     return ""
 
 
@@ -66,30 +74,32 @@ async def render(template: Template, values: Mapping[str, JsonValue]) -> str:
 def _rendered(template: Template, values: Mapping[str, JsonValue]) -> str:
     from jinja2 import TemplateError
 
-    from ragflow_lg import template_sandbox
+    from ragflow_lg import template_budget, template_sandbox
 
     context = {name: values.get(text) for text, name in _names(template).items()}
     context |= {_token(text): values.get(text) for text in values}
-    template_sandbox.start()
+    template_budget.start()
     pieces: list[str] = []
     size = 0
     try:
         for piece in template_sandbox.compiled(_source(template)).generate(context):
             size += len(piece)
-            if size > template_sandbox.MAX_OUTPUT_CHARS:
-                limit = template_sandbox.MAX_OUTPUT_CHARS
+            if size > template_budget.MAX_OUTPUT_CHARS:
+                limit = template_budget.MAX_OUTPUT_CHARS
                 raise ComponentError(f"The template makes a text of more than {limit:,} characters.")
             pieces.append(piece)
     except (
         TemplateError,
         ArithmeticError,
+        AssertionError,
         AttributeError,
         LookupError,
         MemoryError,
+        NameError,
+        RuntimeError,
         SyntaxError,
         TypeError,
         ValueError,
-        RecursionError,
     ):
         return _filled(template, values)
     return "".join(pieces)
@@ -108,28 +118,64 @@ def _token(text: str) -> str:
 
 
 def _names(template: Template) -> dict[str, str]:
-    """Give the name of the variable that stands where a reference stands; unlike tokens, no two are alike."""
+    """Give the variable that stands for each reference. The text of the template has no name like it."""
+    taken = set(_PREFIX.findall(template.source))
+    prefix = next(prefix for number in itertools.count() if (prefix := f"ref{number}_") not in taken)
     texts = dict.fromkeys(reference.text for reference in template.references)
-    return {text: f"_{index}_{_token(text)}" for index, text in enumerate(texts)}
+    return {text: f"{prefix}{index}_" for index, text in enumerate(texts)}
 
 
+@functools.lru_cache(maxsize=64)
 def _source(template: Template) -> str:
-    """Write the template with a variable for each reference: bare inside a Jinja tag, as an expression outside."""
+    """Write the template with a variable for each reference.
+
+    Raises:
+        TemplateError: if it cannot be split into tokens.
+    """
+    from ragflow_lg import template_sandbox
+
     names = _names(template)
+    if not names:
+        return template.source
+    source = "".join(names[s.text] if isinstance(s, Reference) else s for s in template.segments)
+    known = frozenset(names.values())
     pieces: list[str] = []
-    is_inside = False
-    for segment in template.segments:
-        if isinstance(segment, Reference):
-            name = names[segment.text]
-            pieces.append(f" {name} " if is_inside else "{{ " + name + " }}")
-        else:
-            pieces.append(segment)
-            is_inside = _ends_inside(segment, is_inside)
+    is_raw = False
+    for kind, text in template_sandbox.tokens(source):
+        is_raw = kind == "raw_begin" or (is_raw and kind != "raw_end")
+        pieces.append(_in_raw(text, known) if is_raw and kind == "data" else _with_variables(kind, text, known))
     return "".join(pieces)
 
 
-def _ends_inside(piece: str, is_inside: bool) -> bool:
-    """Whether a piece of template text ends within ``{% … %}`` or ``{{ … }}``."""
-    opened = max(piece.rfind("{%"), piece.rfind("{{"))
-    closed = max(piece.rfind("%}"), piece.rfind("}}"))
-    return is_inside if opened == closed == -1 else opened > closed
+def _with_variables(kind: str, text: str, known: frozenset[str]) -> str:
+    """Write the variables of a token so that Jinja reads their values, in texts of expressions too."""
+    if "ref" not in text or known.isdisjoint(_NAME.findall(text)):
+        return text
+    if kind == "data":
+        # A brace before the variable would belong to it.
+        literal = re.sub(r"\{(?=ref\d+_\d+_)", '{{ "{" }}', text)
+        return _NAME.sub(lambda m: "{{ " + m[0] + " }}" if m[0] in known else m[0], literal)
+    if kind == "string":
+        return _joined_text(text[0], text[1:-1], known)
+    return _NAME.sub(lambda m: f" {m[0]} ", text) if kind == "name" else text
+
+
+def _in_raw(text: str, known: frozenset[str]) -> str:
+    return _NAME.sub(lambda m: "{% endraw %}{{ " + m[0] + " }}{% raw %}" if m[0] in known else m[0], text)
+
+
+def _joined_text(quote: str, text: str, known: frozenset[str]) -> str:
+    """Write a text of an expression as texts and variables put together."""
+    parts: list[str] = []
+    place = 0
+    for match in _NAME.finditer(text):
+        if match[0] in known:
+            parts += [_quoted(quote, text[place : match.start()]), match[0]]
+            place = match.end()
+    return "(" + " ~ ".join([*parts, _quoted(quote, text[place:])]) + ")"
+
+
+def _quoted(quote: str, text: str) -> str:
+    """Quote a piece; a backslash that stood before a variable must not take the quote's meaning."""
+    is_open = (len(text) - len(text.rstrip("\\"))) % 2
+    return quote + text + "\\" * is_open + quote

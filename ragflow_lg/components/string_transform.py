@@ -47,7 +47,7 @@ def _lint(params: Params) -> Iterable[Finding]:
             "template-invalid",
             "warning",
             ("script",),
-            f"The Jinja template cannot be read: {problem}.",
+            f"The Jinja template does not work: {problem}.",
             "It is given out as it is, with its references filled in.",
         )
 

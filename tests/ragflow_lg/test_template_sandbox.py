@@ -6,16 +6,16 @@ import time
 import pytest
 from jinja2 import TemplateError
 
-from ragflow_lg import template_sandbox
+from ragflow_lg import template_budget, template_sandbox
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.refs import parse_template
-from ragflow_lg.template_sandbox import MAX_SECONDS, MAX_SIZE, Budget
+from ragflow_lg.template_budget import MAX_SECONDS
 from ragflow_lg.templates import render
 
 
 def sandboxed(source: str) -> str:
     """Render a template without references."""
-    template_sandbox.start()
+    template_budget.start()
     return template_sandbox.compiled(source).render()
 
 
@@ -38,6 +38,19 @@ def sandboxed(source: str) -> str:
         "{{ 'x' * 3000000 }}",
         "{{ 'a' | center(9) }}",
         "{{ 'a' | attr('upper') }}",
+        "{{ ('f' * 100000) | int(0, 16) }}",
+        "{{ 2 ** 900 // 3 }}",
+        "{{ 2 ** 900 - 3 ** 500 }}",
+        "{{ 2 ** 900 / 3 ** 500 }}",
+        "{{ 2 ** 900 % 3 }}",
+        "{{ {'a': 1}.keys() - ['a'] }}",
+        "{{ dict([(1, 2)]) }}",
+        "{{ namespace([(1, 2)]).a }}",
+        "{{ ['a'] | batch(100000000, 'x') | list }}",
+        "{{ ['a'] | slice(100000000) | list }}",
+        "{{ ('a\n' * 1000) | indent(100000) }}",
+        "{{ 'x'.join(range(10000)).replace('x', 'y' * 1000) }}",
+        "{{ ('x' * 10000).join(range(10000)) }}",
     ],
 )
 def test_what_the_sandbox_does_not_offer(source: str) -> None:
@@ -66,18 +79,35 @@ def test_a_template_is_read_without_running_it() -> None:
         template_sandbox.check("{{ 1 | no_such }}")
 
 
-def test_a_budget_counts_what_a_value_holds_as_often_as_it_holds_it() -> None:
-    shared = ["x" * 1000] * 1000
-    Budget().charge({"key": shared})
-    with pytest.raises(ComponentError, match="more than"):
-        Budget().charge((shared,) * (MAX_SIZE // 1_000_000 + 1))
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("{{ [1].append(2) }}", r"The method append\(\) is not offered"),
+        ("{{ x.y.format(1) }}", r"The method format\(\) is not offered"),
+        ("{{ now() }}", r"There is no function now\(\)"),
+        ("{% if false %}{{ lipsum() }}{% endif %}", "There is no function lipsum"),
+    ],
+)
+def test_calling_what_there_is_not_is_told_without_running(source: str, problem: str) -> None:
+    with pytest.raises(TemplateError, match=problem):
+        template_sandbox.check(source)
 
 
-def test_a_budget_is_used_up() -> None:
-    budget = Budget()
-    budget.charge("x" * (MAX_SIZE - 10))
-    with pytest.raises(ComponentError, match="more than"):
-        budget.charge("x" * 10)
+def test_what_a_template_defines_itself_may_be_called() -> None:
+    template_sandbox.check("{% macro m() %}{% endmacro %}{{ m() }}{% for a in [] recursive %}{{ loop(a) }}{% endfor %}")
+    template_sandbox.check("{{ dict(a=1) }}{{ 'a'.replace('a', 'b') }}{{ x.items() }}")
+
+
+@pytest.mark.parametrize("source", ["{% for a in [1] %}" * 25 + "{% endfor %}" * 25, "{{ 1" + "0" * 5000 + " }}"])
+def test_what_jinja_reads_and_python_does_not_is_told(source: str) -> None:
+    with pytest.raises((SyntaxError, ValueError)):
+        template_sandbox.check(source)
+
+
+@pytest.mark.parametrize("source", ["a{% raw %} b {% endraw %}\n", "{{- 'x' -}} y\r\n", "{# c #}\n\n"])
+def test_tokens_joined_are_the_same_template(source: str) -> None:
+    joined = "".join(text for _, text in template_sandbox.tokens(source))
+    assert sandboxed(joined) == sandboxed(source)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +121,8 @@ def test_a_budget_is_used_up() -> None:
         "{% macro f(n) %}{% if n > 0 %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
         "{% for a in range(10000) %}{% for b in range(10000) %}{% endfor %}{% endfor %}",
         "{% for a in range(10000) %}" + "y" * 9000 + "{% endfor %}",
+        "{% set d = {'a': 'x' * 1000000} %}{{ [d.items()] * 300 }}",
+        "{% set s = ('a.' * 9000) ~ 'a' %}{{ range(10000) | map(attribute=s, default={}) | list | length }}",
     ],
 )
 async def test_a_runaway_is_stopped_while_others_go_on(source: str) -> None:
@@ -103,3 +135,26 @@ async def test_a_runaway_is_stopped_while_others_go_on(source: str) -> None:
     with pytest.raises(ComponentError, match="The template"):
         await rendering
     assert longest < MAX_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (
+            "{% set h = namespace(v='x') %}{% for i in range(60) %}{% set h.v = namespace(a=h.v, b=h.v) %}{% endfor %}"
+            "{{ [h.v] }}{{ [h.v] | upper }}",
+            '["<Namespace>"][<NAMESPACE>]',
+        ),
+        (
+            "{% set p = 2 ** 61 - 1 %}{{ (range(0, 9999 * p, p) | list + range(1, 9999 * p, p) | list)"
+            " | unique | list | length }}",
+            "19998",
+        ),
+        ("{{ ('<!--' * 200000) | striptags | length }}", "800000"),
+        ("{{ ('<!---->' * 200000) | striptags | length }}", "0"),
+    ],
+)
+def test_what_would_take_long_elsewhere_is_quick(source: str, expected: str) -> None:
+    began = time.perf_counter()
+    assert sandboxed(source) == expected
+    assert time.perf_counter() - began < MAX_SECONDS

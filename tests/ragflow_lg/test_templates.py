@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.refs import ReferenceScope, parse_template
-from ragflow_lg.template_sandbox import MAX_OUTPUT_CHARS
+from ragflow_lg.template_budget import MAX_OUTPUT_CHARS
 from ragflow_lg.templates import MAX_SOURCE_CHARS, has_jinja, render, syntax_error
 from ragflow_lg.values import MAX_TEXT_CHARS
 
@@ -70,6 +70,15 @@ def test_looking_for_jinja_takes_linear_time() -> None:
         ),
         ("{% for a, b in [(1, 2)] %}{{ a < b }}{% endfor %}", {}, "true"),
         ("{# {n@result} #}{{ 1 }}", {"n_result": "x"}, "1"),
+        ('{{ "Dear {n@result}" }}', {"n_result": "x"}, "Dear x"),
+        ("{% set g = 'Hi {n@result}, {n@result}!' %}{{ g | upper }}", {"n_result": "x"}, "HI X, X!"),
+        ("{% if '{n@result}' == '[1]' %}yes{% endif %}", {"n_result": [1]}, "yes"),
+        ("{{ '\\{n@result}\\\\{n@result}' }}", {"n_result": "x"}, "\\x\\x"),
+        ("{% raw %}{{ 1 }} {n@result}{% endraw %} {{ 2 }}", {"n_result": "{{ 3 }}"}, "{{ 1 }} {{ 3 }} 2"),
+        ("{% raw -%}  {n@result} {%- endraw %}{{ 2 }}", {"n_result": "x"}, "x2"),
+        ("{{ 1 }}{{{n@result}}", {"n_result": "x"}, "1{x"),
+        ("ref0_0_ {{ 1 }} {n@result} ref0_1_\n\n", {"n_result": "x"}, "ref0_0_ 1 x ref0_1_\n"),
+        ("{{ {n@result}.replace('a', 'b') }}", {"n_result": "aa"}, "bb"),
     ],
 )
 async def test_values_keep_their_type_in_a_template(source: str, values: dict[str, Any], expected: str) -> None:
@@ -115,6 +124,8 @@ async def test_a_reference_may_begin_with_a_digit() -> None:
         "{n@result} " + "{% for a in [1] %}" * 25 + "{% endfor %}" * 25,
         "{n@result} {{ " + "(" * 3000 + " }}",
         "{n@result} {{ " + "1+" * 9000 + "1 }}",
+        "{n@result} {{ 'abcdefgh' | truncate(1) }}",
+        "{n@result} {{ 1" + "0" * 5000 + " }}",
     ],
 )
 async def test_what_cannot_be_rendered_is_shown_with_its_references_filled_in(source: str) -> None:
@@ -139,6 +150,10 @@ async def test_a_text_too_long_is_refused_before_it_is_made() -> None:
         ("{% if {n@result} %}x{% endif %}", ""),
         ("{% if %}", "Expected an expression, got 'end of statement block'"),
         ("{{ 1 | no_such_filter }}", "No filter named 'no_such_filter'"),
+        ("{{ 1 {n@result} }}", "expected token 'end of print statement', got 'n@result'"),
+        ("{{ {n@result} $ }}", "unexpected char '$'"),
+        ("{{ {n@result}.append(1) }}", "The method append() is not offered"),
+        ("{% for a in [1] %}" * 25 + "{% endfor %}" * 25, "too many statically nested blocks"),
     ],
 )
 def test_a_syntax_error_is_told(source: str, expected: str) -> None:
