@@ -74,7 +74,7 @@ def _parse(value: Any, catalog: Registry, reporter: Reporter) -> Draft | None:
     if "dsl" not in wrapper or "components" in wrapper:
         return Draft(wrapper, "", catalog, _title(wrapper))
     if isinstance(inner, str):
-        inner, _ = read_source(inner, reporter)
+        inner = _read_inner(inner, reporter)
     if not isinstance(inner, Mapping):
         if not reporter.has_errors:
             reporter.report(
@@ -82,6 +82,16 @@ def _parse(value: Any, catalog: Registry, reporter: Reporter) -> Draft | None:
             )
         return None
     return Draft(as_map(inner), "/dsl", catalog, _title(wrapper), as_text(wrapper.get("canvas_category")))
+
+
+def _read_inner(text: str, reporter: Reporter) -> Any:
+    """Read a canvas that the wrapper holds as text. Lines are those of that text, so the message tells them."""
+    inner = Reporter()
+    value, _ = read_source(text, inner)
+    for found in inner.diagnostics:
+        where = f' It is in line {found.line}, column {found.column} of the text of "dsl".' if found.line else ""
+        reporter.report(found.code, found.severity, "/dsl", found.message + where, hint=found.hint)
+    return value
 
 
 def _title(wrapper: Mapping[str, Any]) -> str:
@@ -118,7 +128,7 @@ def _finish(draft: Draft) -> Plan:
 
 def _placed(diagnostics: tuple[Diagnostic, ...], text: str) -> tuple[Diagnostic, ...]:
     """Add lines and columns, and sort by them."""
-    if not text or any(d.code == "json-invalid" for d in diagnostics):
+    if not text or any(d.code == "json-invalid" and not d.pointer for d in diagnostics):
         return diagnostics
     positions = locate(text, [d.pointer for d in diagnostics])
     placed = [replace(d, line=positions[d.pointer].line, column=positions[d.pointer].column) for d in diagnostics]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Protocol
 
 from ragflow_lg.diagnostics import CODES, Diagnostic, Severity
 
 __all__ = ["Named", "Reporter", "pointer_of"]
+
+MAX_SEGMENT_CHARS = 1_000
 
 
 class Named(Protocol):
@@ -64,7 +67,10 @@ class Reporter:
 def pointer_of(base: str, path: Iterable[str | int]) -> str:
     """Extend a JSON pointer by path segments, escaped as RFC 6901 asks.
 
+    It ends before a segment of more than 1,000 characters: what is in there is found at what is around it.
+
     >>> pointer_of("/components", ["a/b", 0])
     '/components/a~1b/0'
     """
-    return base + "".join("/" + str(segment).replace("~", "~0").replace("/", "~1") for segment in path)
+    short = itertools.takewhile(lambda segment: len(str(segment)) <= MAX_SEGMENT_CHARS, path)
+    return base + "".join("/" + str(segment).replace("~", "~0").replace("/", "~1") for segment in short)

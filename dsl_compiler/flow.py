@@ -37,9 +37,14 @@ class Flow:
         return {n: i for i, n in enumerate(n for group in self.components for n in group)}
 
     @cached_property
-    def group(self) -> dict[NodeId, tuple[NodeId, ...]]:
-        """The strongly connected component of each node."""
-        return {n: group for group in self.components for n in group}
+    def entering(self) -> dict[NodeId, tuple[NodeId, ...]]:
+        """For each node the predecessors of its component, from outside of it."""
+        found: dict[NodeId, tuple[NodeId, ...]] = {}
+        for group in self.components:
+            inside = set(group)
+            outside = dict.fromkeys(p for n in group for p in self.predecessors[n] if p not in inside)
+            found.update(dict.fromkeys(group, tuple(outside)))
+        return found
 
     @cached_property
     def dominators(self) -> dict[NodeId, NodeId]:
@@ -65,9 +70,8 @@ class Flow:
         """For each node the set of nodes with a path to it, one bit per `position`."""
         bits: dict[NodeId, int] = {}
         for group in self.components:
-            outside = {p for n in group for p in self.predecessors[n] if p not in group}
             above = 0
-            for predecessor in outside:
+            for predecessor in self.entering[group[0]]:
                 above |= bits[predecessor] | 1 << self.position[predecessor]
             if group[0] in self.cyclic:
                 for node in group:
@@ -108,9 +112,13 @@ class Flow:
                 queue.extend(self.predecessors[node])
         return sorted(seen, key=self.position.__getitem__)
 
+    @cached_property
+    def _place(self) -> dict[NodeId, int]:
+        return {node: place for place, node in enumerate(self.order)}
+
     def cycle_path(self, group: Sequence[NodeId]) -> list[NodeId]:
         """Give one cycle through a component as a path whose last node is its first."""
-        inside, start = set(group), min(group, key=self.order.index)
+        inside, start = set(group), min(group, key=self._place.__getitem__)
         path, came = [start], {start}
         while True:
             following = [s for s in self.successors[path[-1]] if s in inside]

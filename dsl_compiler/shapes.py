@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-__all__ = ["as_list", "as_map", "as_text", "as_texts"]
+from ragflow_lg.spec import ComponentSpec
+
+__all__ = ["as_list", "as_map", "as_text", "as_texts", "gives_items"]
 
 
 def as_map(value: Any) -> Mapping[str, Any]:
@@ -28,3 +30,8 @@ def as_texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,) if value else ()
     return tuple(dict.fromkeys(entry for entry in as_list(value) if isinstance(entry, str) and entry))
+
+
+def gives_items(spec: ComponentSpec[Any]) -> bool:
+    """Tell whether a component is a region that gives each round an item of a list."""
+    return spec.kind == "region" and "items_ref" in spec.params.model_fields

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
-from dsl_compiler.diagnostics import Reporter, pointer_of
+from dsl_compiler.diagnostics import Reporter
 
-__all__ = ["Position", "locate", "read_source"]
+__all__ = ["Position", "lines_of", "locate", "read_source"]
 
 MAX_BYTES = 16 * 1024 * 1024
 """Largest file, in bytes. Real canvases are below 1 MB."""
@@ -26,6 +26,7 @@ MAX_DEPTH = 100
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _PYTHON_WORDS = re.compile(r"\b(True|False|None)\b")
+_LINE_END = re.compile(r"\r\n?|\n")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -67,26 +68,50 @@ def locate(text: str, pointers: Iterable[str]) -> dict[str, Position]:
 
     Text inside a JSON text (``"dsl": "{…}"``) is found at the text that holds it.
     """
-    wanted = {p for pointer in set(pointers) for p in _prefixes(pointer)}
-    starts: dict[str, int] = {"": 0}
-    for pointer, start in _walk(text):
-        if pointer in wanted and pointer not in starts:
-            starts[pointer] = start
-    breaks = [-1, *(m.start() for m in re.finditer("\n", text))]
-    found: dict[str, Position] = {}
-    for pointer in set(pointers):
-        start = next(starts[p] for p in _prefixes(pointer) if p in starts)
-        found[pointer] = _position(breaks, start)
-    return found
+    root = _Wanted(0)
+    places = {pointer: root.below(pointer) for pointer in set(pointers)}
+    if root.children:
+        _walk(text, root)
+    breaks = _breaks(text)
+    return {pointer: _position(breaks, place.nearest_start) for pointer, place in places.items()}
 
 
-def _prefixes(pointer: str) -> list[str]:
-    """The pointer itself and its ancestors, nearest first."""
-    found = [pointer]
-    while pointer:
-        pointer = pointer.rpartition("/")[0]
-        found.append(pointer)
-    return found
+def lines_of(text: str) -> list[str]:
+    """Split a text into the lines that positions count: JSON's own line ends, and no others."""
+    return _LINE_END.split(text)
+
+
+class _Wanted:
+    """A value whose place is asked for, or that holds such values."""
+
+    __slots__ = ("children", "parent", "start")
+
+    def __init__(self, start: int | None = None, parent: _Wanted | None = None) -> None:
+        self.start = start
+        self.parent = parent
+        self.children: dict[str, _Wanted] = {}
+        """By key; of a list by index."""
+
+    def below(self, pointer: str) -> _Wanted:
+        """Give the place of a pointer, made where it is new."""
+        place = self
+        for segment in pointer.split("/")[1:]:
+            key = segment.replace("~1", "/").replace("~0", "~")
+            place = place.children.setdefault(key, _Wanted(None, place))
+        return place
+
+    @property
+    def nearest_start(self) -> int:
+        """Where the value stands, or the nearest one around it that was found."""
+        place = self
+        while place.start is None and place.parent is not None:
+            place = place.parent
+        return place.start or 0
+
+
+def _breaks(text: str) -> list[int]:
+    """Give where the lines end, and where the one before the first would."""
+    return [-1, *(match.end() - 1 for match in _LINE_END.finditer(text))]
 
 
 def _position(breaks: list[int], start: int) -> Position:
@@ -94,9 +119,9 @@ def _position(breaks: list[int], start: int) -> Position:
     return Position(line, start - breaks[line - 1])
 
 
-def _walk(text: str) -> Iterable[tuple[str, int]]:
-    """Give the pointer and start of every value of a valid JSON text, in order."""
-    stack: list[list[Any]] = []  # [pointer, is object, key or index, expects a key]
+def _walk(text: str, root: _Wanted) -> None:
+    """Note the start of every wanted value of a valid JSON text."""
+    stack: list[list[Any]] = []  # [wanted value or None, is object, key or index, expects a key]
     for match in _TOKEN.finditer(text):
         token, start = match[0], match.start()
         if token in "}]":
@@ -110,10 +135,12 @@ def _walk(text: str) -> Iterable[tuple[str, int]]:
         elif stack and stack[-1][3]:
             stack[-1][2] = json.loads(token)
         else:
-            pointer = pointer_of(stack[-1][0], [stack[-1][2]]) if stack else ""
-            yield pointer, start
+            top = stack[-1] if stack else None
+            place = root if top is None else top[0] and top[0].children.get(str(top[2]))
+            if place is not None and place.start is None:
+                place.start = start
             if token in "{[":
-                stack.append([pointer, token == "{", None if token == "{" else 0, token == "{"])
+                stack.append([place, token == "{", None if token == "{" else 0, token == "{"])
 
 
 def _decode(source: str | bytes, reporter: Reporter) -> str | None:
@@ -156,7 +183,8 @@ def _parse(text: str, reporter: Reporter) -> Any:
             hint = "JSON writes true, false and null; True, False and None are Python."
         elif text[error.pos : error.pos + 1] == "'":
             hint = "JSON texts stand in double quotes."
-        return _report_invalid(reporter, f"{error.msg}.", hint, error.lineno, error.colno)
+        place = _position(_breaks(text), error.pos)
+        return _report_invalid(reporter, f"{error.msg}.", hint, place.line, place.column)
     except RecursionError:
         return _report_depth(reporter)
     except ValueError as error:

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from dsl_compiler.diagnostics import Reporter, pointer_of
 from dsl_compiler.draft import Draft, RawComponent
 from dsl_compiler.placeholder import placeholder
-from dsl_compiler.shapes import as_map
+from dsl_compiler.shapes import as_map, gives_items
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import ExceptionPolicy, PlanNode
 from ragflow_lg.refs import Reference, ReferenceScope, Template
@@ -73,8 +73,7 @@ def _is_in_iteration(draft: Draft, component: RawComponent) -> bool:
     parent, seen = component.parent, set[str]()
     while parent and parent in draft.components and parent not in seen:
         seen.add(parent)
-        spec = draft.specs[parent]
-        if spec.kind == "region" and "items_ref" in spec.params.model_fields:
+        if gives_items(draft.specs[parent]):
             return True
         parent = draft.components[parent].parent
     return False

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dsl_compiler.diagnostics import Reporter, pointer_of
 from dsl_compiler.draft import Draft
 from dsl_compiler.flow import Flow
-from dsl_compiler.scopes import scopes_of
+from dsl_compiler.nearest import Nearest
+from dsl_compiler.scopes import flows_of
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import ERROR, NEXT, PlanNode
 from ragflow_lg.refs import Reference
@@ -22,14 +23,36 @@ _SYSTEM = frozenset({"sys.chat_template_kwargs"})
 """Globals that a request may bring along."""
 
 
+MAX_LISTED = 12
+"""Most outputs that a hint lists."""
+
+MAX_PATH = 64
+"""Deepest path of a global that is looked up."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What there is in the canvas, for the checks of all its references."""
+
+    draft: Draft
+    flows: dict[NodeId | None, Flow]
+    """By the region that they are the body of."""
+    assigned: frozenset[str]
+    nodes: Nearest
+    globals: Nearest
+    outputs: dict[NodeId, tuple[frozenset[str], Nearest, str] | None]
+    """Of each node that is read: its outputs, for look-ups and for the reader; None if any name may be one."""
+
+
 def check_references(draft: Draft, reporter: Reporter) -> Draft:
     """Report, as warnings, references to what does not exist or cannot have run. They read as empty."""
-    flows = list(scopes_of(draft))
-    assigned = set(_assigned(draft))
+    known = _Known(
+        draft, flows_of(draft), frozenset(_assigned(draft)), Nearest(draft.nodes), Nearest(draft.globals), {}
+    )
     for node in draft.nodes.values():
         several = _alternatives(node)
         for reference, path in node.references:
-            found = _problem(draft, flows, node, reference, assigned)
+            found = _problem(known, node, reference)
             if found is None:
                 continue
             code, message, hint = found
@@ -61,48 +84,54 @@ def _assigned(draft: Draft) -> Iterator[str]:
             yield reference.key if reference.kind == "global" else f"{reference.node}@{reference.key}"
 
 
-def _problem(
-    draft: Draft, flows: Sequence[Flow], node: PlanNode, reference: Reference, assigned: set[str]
-) -> tuple[str, str, str] | None:
+def _problem(known: _Known, node: PlanNode, reference: Reference) -> tuple[str, str, str] | None:
     if reference.kind == "global":
-        return _global_problem(draft, reference, assigned)
+        return _global_problem(known, reference)
     if reference.kind == "alias":
         return None
-    read = draft.nodes.get(NodeId(reference.node))
+    read = known.draft.nodes.get(NodeId(reference.node))
     if read is None:
-        near = get_close_matches(reference.node, list(draft.nodes), n=2)
-        hint = f"Did you mean {' or '.join(near)}?" if near else "The node fails when it reads this."
+        hint = known.nodes.hint(reference.node, "The node fails when it reads this.")
         return "reference-unknown-node", f"{reference.text!r} names a component that does not exist.", hint
-    if f"{reference.node}@{reference.key}" in assigned:
+    if f"{reference.node}@{reference.key}" in known.assigned:
         return None
-    names = read.spec.output_names(read.params)
-    known = [*read.outputs, *(names or ())]
-    if names is not None and reference.key not in known and reference.key not in _ALWAYS:
-        near = get_close_matches(reference.key, known, n=2)
-        listed = ", ".join(known) or "none"
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"Its outputs: {listed}."
+    outputs = _outputs(known, read)
+    if outputs is not None and reference.key not in outputs[0]:
+        _, near, listed = outputs
         message = f"{read.spec.name} {reference.node!r} has no output {reference.key!r}; it reads as empty."
-        return "reference-unknown-output", message, hint
-    return _order_problem(draft, flows, node, read)
+        return "reference-unknown-output", message, near.hint(reference.key, f"Its outputs: {listed}.")
+    return _order_problem(known, node, read)
 
 
-def _global_problem(draft: Draft, reference: Reference, assigned: set[str]) -> tuple[str, str, str] | None:
-    parts = reference.key.split(".")
+def _outputs(known: _Known, read: PlanNode) -> tuple[frozenset[str], Nearest, str] | None:
+    if read.id not in known.outputs:
+        names = read.spec.output_names(read.params)
+        known.outputs[read.id] = None
+        if names is not None:
+            all_names = [*read.outputs, *names]
+            listed = ", ".join(all_names[:MAX_LISTED]) + (", …" if len(all_names) > MAX_LISTED else "")
+            known.outputs[read.id] = frozenset({*all_names, *_ALWAYS}), Nearest(all_names), listed or "none"
+    return known.outputs[read.id]
+
+
+def _global_problem(known: _Known, reference: Reference) -> tuple[str, str, str] | None:
+    parts = reference.key.split(".", MAX_PATH)
     names = {".".join(parts[:end]) for end in range(2, len(parts) + 1)}
-    if names & (draft.globals.keys() | _SYSTEM | assigned):
+    if any(name in known.draft.globals or name in _SYSTEM or name in known.assigned for name in names):
         return None
-    near = get_close_matches(reference.key, list(draft.globals), n=2)
-    hint = f"Did you mean {' or '.join(near)}?" if near else "Declare it in the canvas's variables."
+    hint = known.globals.hint(reference.key, "Declare it in the canvas's variables.")
     return "reference-unknown-global", f"{reference.text!r} is not declared; it reads as empty.", hint
 
 
-def _order_problem(draft: Draft, flows: Sequence[Flow], node: PlanNode, read: PlanNode) -> tuple[str, str, str] | None:
+def _order_problem(known: _Known, node: PlanNode, read: PlanNode) -> tuple[str, str, str] | None:
     if read.id == node.id or read.parent != node.parent:
         return None
-    flow = next((f for f in flows if node.id in f.position and read.id in f.position), None)
-    if flow is None or flow.is_ancestor(read.id, node.id):
+    flow = known.flows.get(node.parent)
+    if flow is None or node.id not in flow.position or read.id not in flow.position:
         return None
-    if _excludes(draft, flow, node, read):
+    if flow.is_ancestor(read.id, node.id):
+        return None
+    if _excludes(known.draft, flow, node, read):
         message = f"{read.id!r} lies on a branch that is never taken together with this node; it reads as empty."
         return "reference-excluded", message, "Read a node of this branch, or join the branches first."
     message = f"{read.id!r} does not run before this node; what it reads there depends on chance or is empty."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,15 @@ from dsl_compiler.shapes import as_list, as_map, as_text, as_texts
 from ragflow_lg.state import OPERATIONS
 
 __all__ = ["collect_components"]
+
+MAX_COMPONENTS = 10_000
+"""Most components. Real canvases are below 300."""
+
+MAX_NESTING = 100
+"""Most regions around a component."""
+
+MAX_ID_CHARS = 1_000
+"""Longest id. It stands in every message about the component."""
 
 
 def collect_components(draft: Draft, reporter: Reporter) -> Draft:
@@ -37,7 +46,27 @@ def collect_components(draft: Draft, reporter: Reporter) -> Draft:
             "The document holds no component.",
             hint='A canvas has "components", or a "graph" with nodes. Is this the right file?',
         )
+    if problem := _size_problem(found):
+        hint = "Split it into several canvases."
+        reporter.report("document-too-large", "error", draft.base, problem, hint=hint)
+        return draft
     return replace(draft, components={c.id: c for c in found if _has_usable_id(c, reporter)})
+
+
+def _size_problem(found: Sequence[RawComponent]) -> str:
+    """Give why the canvas is more than the later passes can work on in bounded time, or ``""``."""
+    if len(found) > MAX_COMPONENTS:
+        return f"The canvas has {len(found):,} components; the limit is {MAX_COMPONENTS:,}."
+    parents = {component.id: component.parent for component in found}
+    for component in found:
+        around: set[str] = set()
+        parent = component.parent
+        while parent and parent in parents and parent not in around and len(around) <= MAX_NESTING:
+            around.add(parent)
+            parent = parents[parent]
+        if len(around) > MAX_NESTING:
+            return f"Regions stand inside each other more than {MAX_NESTING} deep."
+    return ""
 
 
 def _from_components(draft: Draft, components: Mapping[str, Any], reporter: Reporter) -> list[RawComponent]:
@@ -96,15 +125,16 @@ def _downstream(value: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
 
 
 def _has_usable_id(component: RawComponent, reporter: Reporter) -> bool:
-    if component.id and component.id != OPERATIONS:
+    if component.id and component.id != OPERATIONS and len(component.id) <= MAX_ID_CHARS:
         return True
+    shown = component.id if len(component.id) <= MAX_ID_CHARS else component.id[:60] + "…"
     reporter.report(
         "id-invalid",
         "error",
         component.pointer,
-        f"{component.id!r} cannot be the id of a component.",
-        hint="Give it an id of letters, digits, '_' and ':'.",
-        component=component,
+        f"{shown!r} cannot be the id of a component.",
+        hint="Give it a short id of letters, digits, '_' and ':'.",
+        component=replace(component, id=shown),
     )
     return False
 

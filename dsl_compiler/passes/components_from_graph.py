@@ -27,7 +27,11 @@ def components_from_graph(draft: Draft, reporter: Reporter) -> list[RawComponent
     graph = as_map(draft.document.get("graph"))
     edges = [as_map(edge) for edge in as_list(graph.get("edges"))]
     below = {as_text(e.get("target")) for e in edges if as_text(e.get("sourceHandle")) in _TOOL_HANDLES}
+    by_source: dict[str, list[Mapping[str, Any]]] = {}
+    for edge in edges:
+        by_source.setdefault(as_text(edge.get("source")), []).append(edge)
     nodes = dict(_nodes(graph))
+    by_id = {as_text(node.get("id")): node for node in nodes.values()}
     found: list[RawComponent] = []
     for index, node in nodes.items():
         id_, data = as_text(node.get("id")), as_map(node.get("data"))
@@ -35,8 +39,8 @@ def components_from_graph(draft: Draft, reporter: Reporter) -> list[RawComponent
         if name in _NOT_COMPONENTS or id_ in below or not name:
             continue
         pointer = pointer_of(draft.base, ["graph", "nodes", index])
-        outgoing = [e for e in edges if e.get("source") == id_ and as_text(e.get("sourceHandle")) not in _TOOL_HANDLES]
-        params = _params(data, _branches(outgoing), _folded(id_, edges, nodes))
+        outgoing = [e for e in by_source.get(id_, ()) if as_text(e.get("sourceHandle")) not in _TOOL_HANDLES]
+        params = _params(data, _branches(outgoing), _folded(id_, by_source, by_id))
         found.append(
             RawComponent(
                 id_,
@@ -94,16 +98,17 @@ def _with_targets(holder: Mapping[str, Any], key: str, targets: list[str] | None
     return {**holder, key: holder.get(key) or targets or []}
 
 
-def _folded(id_: str, edges: list[Mapping[str, Any]], nodes: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _folded(
+    id_: str, by_source: Mapping[str, list[Mapping[str, Any]]], by_id: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """Give the Agents drawn below a node as tools, theirs included. An Agent below itself is not followed."""
     tools: list[dict[str, Any]] = []
-    by_id = {as_text(node.get("id")): node for node in nodes.values()}
     held: dict[str, list[dict[str, Any]]] = {id_: tools}
     queue = [id_]
     for source in queue:
-        for edge in edges:
+        for edge in by_source.get(source, ()):
             target = as_text(edge.get("target"))
-            if edge.get("source") != source or edge.get("sourceHandle") != "agentBottom" or target in held:
+            if edge.get("sourceHandle") != "agentBottom" or target in held:
                 continue
             data = as_map(as_map(by_id.get(target)).get("data"))
             held[target] = list(as_list(as_map(data.get("form")).get("tools")))

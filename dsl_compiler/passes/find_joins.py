@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from dsl_compiler.diagnostics import Reporter
@@ -15,6 +15,9 @@ from ragflow_lg.joins import JoinRegion
 
 __all__ = ["find_joins"]
 
+MAX_WATCHED = 8_000_000
+"""Most nodes and edges that all joins together look back at. Real canvases are below 1,000."""
+
 
 def find_joins(draft: Draft, reporter: Reporter) -> Draft:
     """Give every node with several predecessors a gate, except on cycles, where each arrival counts.
@@ -23,13 +26,18 @@ def find_joins(draft: Draft, reporter: Reporter) -> Draft:
     """
     joins: dict[NodeId, JoinRegion] = {}
     alone: set[NodeId] = set()
+    left = MAX_WATCHED
     for flow in scopes_of(draft):
         # A region's node also stands in the flow of its body, as where that begins.
         alone |= {n for n in flow.solitary if n != flow.entry or n not in draft.regions}
         deciding = _bits(flow, (n for n in flow.order if _chooses(draft, flow, n) or n in flow.cyclic))
+        shared = {node: (node, _predecessors(flow, node)) for node in flow.order}
         for node in sorted(flow.order, key=flow.position.__getitem__):
-            if len(flow.predecessors[node]) > 1 and node not in flow.cyclic:
-                joins[node] = _region(draft, flow, node, deciding)
+            if len(flow.predecessors[node]) > 1 and node not in flow.cyclic and left > 0:
+                joins[node] = _region(draft, flow, node, deciding, shared)
+                left -= sum(1 + len(predecessors) for _, predecessors in joins[node].nodes)
+    if left <= 0:
+        _report_too_large(draft, reporter)
     reports: dict[NodeId, list[NodeId]] = defaultdict(list)
     for join, region in joins.items():
         for watched in region.watched:
@@ -51,7 +59,23 @@ def _bits(flow: Flow, nodes: Iterable[NodeId]) -> int:
     return sum(1 << flow.position[node] for node in nodes)
 
 
-def _region(draft: Draft, flow: Flow, join: NodeId, deciding: int) -> JoinRegion:
+def _report_too_large(draft: Draft, reporter: Reporter) -> None:
+    reporter.report(
+        "document-too-large",
+        "error",
+        draft.base,
+        "Too many nodes lie between the places where branches part and where they meet again.",
+        hint="Let the branches meet sooner, or split the canvas.",
+    )
+
+
+def _region(
+    draft: Draft,
+    flow: Flow,
+    join: NodeId,
+    deciding: int,
+    shared: Mapping[NodeId, tuple[NodeId, tuple[NodeId, ...]]],
+) -> JoinRegion:
     if not flow.ancestor_bits[join] & deciding:
         # Nothing before the join ever chooses: every predecessor comes, and there is no dead path to look for.
         return JoinRegion(join, flow.predecessors[join], (), frozenset(flow.predecessors[join]))
@@ -62,7 +86,7 @@ def _region(draft: Draft, flow: Flow, join: NodeId, deciding: int) -> JoinRegion
     return JoinRegion(
         join,
         flow.predecessors[join],
-        tuple((n, _predecessors(flow, n)) for n in inside),
+        tuple(shared[n] for n in inside),
         frozenset({*choosing, *flow.predecessors[join]}),
         looping,
     )
@@ -70,7 +94,4 @@ def _region(draft: Draft, flow: Flow, join: NodeId, deciding: int) -> JoinRegion
 
 def _predecessors(flow: Flow, node: NodeId) -> tuple[NodeId, ...]:
     """The predecessors of a node; for one on a cycle those of the whole cycle, from outside of it."""
-    if node not in flow.cyclic:
-        return flow.predecessors[node]
-    group = flow.group[node]
-    return tuple(dict.fromkeys(p for n in group for p in flow.predecessors[n] if p not in group))
+    return flow.entering[node] if node in flow.cyclic else flow.predecessors[node]

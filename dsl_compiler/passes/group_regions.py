@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dsl_compiler.diagnostics import Reporter
 from dsl_compiler.draft import Draft
-from dsl_compiler.scopes import region_flow
+from dsl_compiler.scopes import Children, children_of, region_flow
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import PlanNode, Region
 
@@ -18,7 +18,8 @@ def group_regions(draft: Draft, reporter: Reporter) -> Draft:
     owners = [node for node in draft.nodes.values() if node.spec.kind == "region"]
     _report_strays(draft, reporter, {node.id for node in owners})
     draft = _with_exits(draft, reporter)
-    return replace(draft, regions={owner.id: _region(draft, owner, reporter) for owner in owners})
+    children = children_of(draft)
+    return replace(draft, regions={owner.id: _region(draft, owner, children, reporter) for owner in owners})
 
 
 def _with_exits(draft: Draft, reporter: Reporter) -> Draft:
@@ -46,12 +47,12 @@ def _with_exits(draft: Draft, reporter: Reporter) -> Draft:
 
 def _ancestors(draft: Draft, node: PlanNode) -> list[NodeId]:
     """The regions around a node, the innermost first."""
-    found: list[NodeId] = []
+    found: dict[NodeId, None] = {}
     parent = node.parent
     while parent and parent in draft.nodes and parent not in found:
-        found.append(parent)
+        found[parent] = None
         parent = draft.nodes[parent].parent
-    return found
+    return list(found)
 
 
 def _report_around(draft: Draft, node: PlanNode, target: NodeId, reporter: Reporter) -> None:
@@ -76,10 +77,11 @@ def _report_entered(draft: Draft, node: PlanNode, target: NodeId, reporter: Repo
     )
 
 
-def _region(draft: Draft, owner: PlanNode, reporter: Reporter) -> Region:
-    inside = [node for node in draft.nodes.values() if node.parent == owner.id]
+def _region(draft: Draft, owner: PlanNode, children: Children, reporter: Reporter) -> Region:
+    inside = children.get(owner.id, ())
     item = next((node for node in inside if node.spec.kind == "region_item"), None)
     body = tuple(node.id for node in inside if node is not item)
+    members = set(body)
     if not body:
         reporter.report(
             "region-invalid",
@@ -90,7 +92,7 @@ def _region(draft: Draft, owner: PlanNode, reporter: Reporter) -> Region:
             component=draft.components[owner.id],
         )
     entered = {target for node in inside if node is not item for target in node.targets}
-    start = tuple(t for t in item.targets if t in body) if item else tuple(n for n in body if n not in entered)
+    start = tuple(t for t in item.targets if t in members) if item else tuple(n for n in body if n not in entered)
     if body and not start:
         reporter.report(
             "region-invalid",
@@ -101,12 +103,12 @@ def _region(draft: Draft, owner: PlanNode, reporter: Reporter) -> Region:
             component=draft.components[(item or owner).id],
         )
     region = Region(owner.id, item.id if item else None, body, start)
-    return replace(region, closers=_closers(draft, region)) if start else region
+    return replace(region, closers=_closers(draft, region, children)) if start else region
 
 
-def _closers(draft: Draft, region: Region) -> frozenset[NodeId]:
+def _closers(draft: Draft, region: Region, children: Children) -> frozenset[NodeId]:
     """Nodes that are surely alone when they are the last of a round."""
-    flow = region_flow(draft, region)
+    flow = region_flow(region, children)
     if flow.cyclic:
         return frozenset()
     if len(region.start) == 1 and not any(_splits(draft, draft.nodes[node]) for node in region.body):

@@ -22,7 +22,8 @@ RENAMED = {
     "parallelNode": "Iteration",
 }
 
-_REFERENCE = re.compile(r"(\{+\s*)([A-Za-z0-9:_-]+)(@[A-Za-z0-9_.-]+)(\s*\}+)")
+# The counts are bounded as in `ragflow_lg.refs`, so that a hostile text of braces costs linear time.
+_REFERENCE = re.compile(r"((?:\{\s{0,8}){1,8})([A-Za-z0-9:_-]+)(@[A-Za-z0-9_.-]+)((?:\s{0,8}\}){1,8})")
 
 
 def migrate_names(draft: Draft, reporter: Reporter) -> Draft:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dsl_compiler.diagnostics import Reporter
 from dsl_compiler.draft import Draft
+from dsl_compiler.scopes import children_of
 from ragflow_lg.ids import NodeId
 
 __all__ = ["UNREACHED", "rank_nodes"]
@@ -20,10 +21,11 @@ def rank_nodes(draft: Draft, reporter: Reporter) -> Draft:
     RAGFlow's batches have this order, so it decides ties: which Message is shown first, whose outputs are
     those of the turn.
     """
+    children = children_of(draft)
     order = [draft.entry] if draft.entry else []
     rank = {id_: place for place, id_ in enumerate(order)}
     for id_ in order:
-        body = [n.id for n in draft.nodes.values() if n.parent == id_] if draft.nodes[id_].spec.kind == "region" else []
+        body = [n.id for n in children.get(id_, ())] if draft.nodes[id_].spec.kind == "region" else []
         for target in (*draft.nodes[id_].targets, *body):
             if target not in rank:
                 rank[target] = len(order)

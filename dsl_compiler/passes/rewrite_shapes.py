@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from dsl_compiler.diagnostics import Reporter
 from dsl_compiler.draft import Draft, RawComponent
+from dsl_compiler.shapes import gives_items
 
 __all__ = ["rewrite_shapes"]
 
@@ -16,15 +17,33 @@ __all__ = ["rewrite_shapes"]
 def rewrite_shapes(draft: Draft, reporter: Reporter) -> Draft:
     """Let each component's spec rewrite its own params, then what needs the whole document.
 
-    That is the named item of a simplified Iteration (``item_var``): inside its body ``{name}`` means
-    ``{item}``.
+    That is the named item of a simplified Iteration (``item_var``): inside its body, and inside the
+    Loops in there, ``{name}`` means ``{item}``.
     """
     components = {id_: _rewritten(draft, component, reporter) for id_, component in draft.components.items()}
-    for component in draft.components.values():
-        name = component.params.get("item_var")
-        if isinstance(name, str) and name.isidentifier():
-            components = {id_: _named_item(c, component.id, name) for id_, c in components.items()}
+    named = {
+        id_: _name_pattern(id_, name)
+        for id_, component in components.items()
+        if isinstance(name := component.params.get("item_var"), str) and name.isidentifier()
+    }
+    if named:
+        for id_, component in components.items():
+            pattern = named.get(_giver(draft, components, component))
+            if pattern is not None:
+                components[id_] = replace(component, params=_replaced(component.params, pattern))
     return replace(draft, components=components)
+
+
+def _giver(draft: Draft, components: Mapping[str, RawComponent], component: RawComponent) -> str:
+    """Give the nearest region around a component that gives out items, or ``""``."""
+    parent, seen = component.parent, set[str]()
+    while parent and parent in components and parent not in seen:
+        seen.add(parent)
+        spec = draft.catalog.get(components[parent].name)
+        if spec is not None and gives_items(spec):
+            return parent
+        parent = components[parent].parent
+    return ""
 
 
 def _rewritten(draft: Draft, component: RawComponent, reporter: Reporter) -> RawComponent:
@@ -47,11 +66,10 @@ def _rewritten(draft: Draft, component: RawComponent, reporter: Reporter) -> Raw
     return replace(component, params=params)
 
 
-def _named_item(component: RawComponent, owner: str, name: str) -> RawComponent:
-    pattern = re.compile(r"(\{+\s*)(?:" + re.escape(f"{owner}@{name}") + "|" + re.escape(name) + r")(\s*\}+)")
-    if component.parent != owner:
-        return component
-    return replace(component, params=_replaced(component.params, pattern))
+def _name_pattern(owner: str, name: str) -> re.Pattern[str]:
+    # The counts are bounded as in `ragflow_lg.refs`, so that a hostile text of braces costs linear time.
+    either = re.escape(f"{owner}@{name}") + "|" + re.escape(name)
+    return re.compile(r"((?:\{\s{0,8}){1,8})(?:" + either + r")((?:\s{0,8}\}){1,8})")
 
 
 def _replaced(value: Any, pattern: re.Pattern[str]) -> Any:

@@ -55,10 +55,11 @@ def _existing(
 ) -> tuple[NodeId, ...]:
     wanted = tuple(dict.fromkeys(targets))
     kept = tuple(NodeId(t) for t in wanted if _exists(draft, t))
+    existing = set(kept)
     has_rest = bool(kept) or not is_needed
     where = f"the {what}" if what else "the edge"
     for target in wanted:
-        if NodeId(target) in kept:
+        if target in existing:
             continue
         if target in draft.nodes:
             reporter.report(

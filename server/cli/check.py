@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from dsl_compiler.source import lines_of
 from ragflow_lg.diagnostics import Diagnostic
 from ragflow_lg.errors import SettingsError
 from server.cli.terminal import printable
@@ -74,7 +75,7 @@ def _as_json(found: list[tuple[Path, tuple[Diagnostic, ...], str]]) -> str:
 
 
 def _as_text(path: Path, diagnostics: tuple[Diagnostic, ...], text: str) -> str:
-    lines = text.splitlines()
+    lines = lines_of(text)
     parts: list[str] = []
     for diagnostic in diagnostics:
         who = f" [{diagnostic.title or diagnostic.node}]" if diagnostic.node else ""

@@ -67,3 +67,10 @@ def test_a_canvas_that_cannot_run_yet_can_be_looked_at() -> None:
     assert plan.regions["l"].body == ("b",)
     assert {d.code for d in diagnostics if d.severity == "error"} == {"component-not-yet"}
     assert sketch_canvas(canvas({"a": node("Warp")}), CATALOG)[0] is None
+
+
+def test_an_error_in_a_canvas_held_as_text_tells_the_line_in_that_text() -> None:
+    wrapper = json.dumps({"title": "t", "dsl": '{\n\n "components": {True}}'}, indent=1)
+    (diagnostic,) = check_canvas(wrapper, CATALOG)[1]
+    assert (diagnostic.pointer, diagnostic.line) == ("/dsl", 3)
+    assert 'line 3, column 17 of the text of "dsl"' in diagnostic.message

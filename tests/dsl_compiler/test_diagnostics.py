@@ -20,3 +20,7 @@ def test_a_code_has_to_be_known() -> None:
 
 def test_pointers_are_escaped() -> None:
     assert pointer_of("", ["a/b", "~", 3]) == "/a~1b/~0/3"
+
+
+def test_a_pointer_ends_before_an_endless_key() -> None:
+    assert pointer_of("/a", ["b", "x" * 2000, "c"]) == "/a/b"

@@ -46,9 +46,10 @@ def test_orders_of_random_graphs(seed: int) -> None:
     names = [f"n{i}" for i in range(12)]
     successors = {n: chance.sample(names, chance.randint(0, 3)) for n in names}
     flow = Flow("n0", successors)
+    group = {node: members for members in flow.components for node in members}
     for node in flow.order:
         for successor in flow.successors[node]:
-            if flow.group[node] is not flow.group[successor]:
+            if group[node] is not group[successor]:
                 assert flow.position[node] < flow.position[successor]
         if node != "n0":
             without = {n: [s for s in following if s != flow.dominators[node]] for n, following in successors.items()}

@@ -1,7 +1,9 @@
+import time
+
 import pytest
 
 from dsl_compiler.diagnostics import Reporter
-from dsl_compiler.source import MAX_BYTES, MAX_DEPTH, Position, locate, read_source
+from dsl_compiler.source import MAX_BYTES, MAX_DEPTH, Position, lines_of, locate, read_source
 
 
 def codes(source: str | bytes | dict[str, object]) -> list[str]:
@@ -92,3 +94,20 @@ def test_ten_megabytes() -> None:
     read_source(text, reporter)
     locate(text, [f"/components/n{i}/x" for i in range(500)])
     assert not reporter.diagnostics
+
+
+def test_a_long_key_is_not_copied_for_every_value_below_it() -> None:
+    text = '{"' + "k" * 200_000 + '": [' + ",".join("1" * 100_000) + '], "b": 2}'
+    began = time.perf_counter()
+    assert locate(text, ["/b"])["/b"].line == 1
+    assert time.perf_counter() - began < 3
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_end_as_editors_count_them(end: str) -> None:
+    text = end.join(["{", '"a": "\u2028 \x85",', '  "b": 1}'])
+    assert locate(text, ["/b"]) == {"/b": Position(3, 8)}
+    assert lines_of(text)[2] == '  "b": 1}'
+    reporter = Reporter()
+    read_source(text[:-1] + "!", reporter)
+    assert (reporter.diagnostics[0].line, reporter.diagnostics[0].column) == (3, 9)

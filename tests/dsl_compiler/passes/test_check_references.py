@@ -1,3 +1,6 @@
+import random
+import time
+
 import pytest
 
 from tests.fakes.canvas import canvas, found, node, switch, text
@@ -49,3 +52,23 @@ def test_a_node_that_runs_beside_the_reader() -> None:
 def test_a_branch_that_excludes_the_reader() -> None:
     document = canvas({"s": switch(["a"], ["b"]), "a": text(), "b": text([], "{a@result}")})
     assert found(document, "reference-excluded")[0].severity == "warning"
+
+
+def test_many_bad_references_take_linear_time() -> None:
+    rng = random.Random(1)
+    ids = ["".join(rng.choices("abcdefgh", k=30)) for _ in range(600)]
+    components = {id_: text([], "".join(f"{{{other}q@x}}" for other in ids[:10])) for id_ in ids}
+    began = time.perf_counter()
+    assert len(found(canvas(components, ids), "reference-unknown-node")) == 6000
+    assert time.perf_counter() - began < 10
+
+
+def test_a_hint_lists_some_outputs_only() -> None:
+    outputs = {f"output{i}": {"ref": "b@result"} for i in range(100)}
+    components = {
+        "it": node("Iteration", {"items_ref": "sys.files", "outputs": outputs}, ["c"]),
+        "b": text(parent_id="it"),
+        "c": text([], "{it@zzz}"),
+    }
+    (diagnostic,) = found(canvas(components), "reference-unknown-output")
+    assert diagnostic.hint.endswith("output11, ….")

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from dsl_compiler.passes.collect_components import MAX_COMPONENTS
 from tests.fakes.canvas import CATALOG, canvas, found, node, plan_of, text
 
 
@@ -65,3 +66,16 @@ def test_upstream_is_not_needed_and_not_believed() -> None:
         "b": {**node("Message", {"content": "x"}), "upstream": None},
     }
     assert plan_of(canvas(components)).nodes["a"].downstream == ("b",)
+
+
+def test_a_canvas_has_limits() -> None:
+    nested = {"r0": node("Loop"), **{f"r{i}": node("Loop", parent_id=f"r{i - 1}") for i in range(1, 200)}}
+    assert "deep" in found(canvas(nested), "document-too-large")[0].message
+    many = {f"n{i}": text() for i in range(MAX_COMPONENTS + 1)}
+    assert "10,000" in found(canvas(many), "document-too-large")[0].message
+
+
+def test_an_id_may_not_be_endless() -> None:
+    (diagnostic,) = found(canvas({"x" * 2000: text(), "a": text()}, ["a"]), "id-invalid")
+    assert len(diagnostic.message) < 200
+    assert diagnostic.pointer == "/components"

@@ -1,3 +1,4 @@
+import time
 from typing import Any
 
 from dsl_compiler import check_canvas
@@ -69,3 +70,12 @@ def test_agents_below_an_agent_become_its_tools() -> None:
 def test_junk_in_a_graph_is_no_traceback() -> None:
     for graph in (3, [], {"nodes": 3}, {"nodes": [1, {}, {"id": "a", "data": 3}], "edges": [1, {"source": {}}]}):
         assert check_canvas({"graph": graph}, CATALOG)[0] is None
+
+
+def test_a_large_drawing_takes_linear_time() -> None:
+    nodes = [drawn("begin", "Begin"), *(drawn(f"m{i}", "Message", {"content": ["x"]}) for i in range(8000))]
+    edges = [edge("begin", "m0"), *(edge(f"m{i}", f"m{i + 1}") for i in range(7999))]
+    draft = Draft({"graph": {"nodes": nodes, "edges": edges}}, "", CATALOG)
+    began = time.perf_counter()
+    assert len(components_from_graph(draft, Reporter())) == 8001
+    assert time.perf_counter() - began < 3

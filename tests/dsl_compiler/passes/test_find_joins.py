@@ -1,4 +1,7 @@
-from tests.fakes.canvas import canvas, plan_of, switch, text
+import time
+from typing import Any
+
+from tests.fakes.canvas import canvas, found, plan_of, switch, text
 
 
 def test_a_join_watches_its_predecessors_and_the_routers_before_them() -> None:
@@ -32,3 +35,19 @@ def test_nodes_of_a_chain_run_alone_and_siblings_do_not() -> None:
     assert all(node.runs_alone for node in chain.nodes.values())
     fork = plan_of(canvas({"a": text(["j"]), "b": text(["j"]), "j": text()}, ["a", "b"]))
     assert {id_ for id_, node in fork.nodes.items() if node.runs_alone} == {"begin", "j"}
+
+
+def test_joins_that_look_back_at_too_much_are_refused() -> None:
+    components: dict[str, Any] = {"s": switch(["x0"], ["y0"])}
+    for i in range(1500):
+        to = [f"x{i + 1}", f"y{i + 1}"] if i < 1499 else []
+        components |= {f"x{i}": text(to), f"y{i}": text(to)}
+    (diagnostic,) = found(canvas(components), "document-too-large")
+    assert "branches" in diagnostic.message
+
+
+def test_a_long_cycle_takes_no_long_time() -> None:
+    components = {f"n{i}": text([f"n{(i + 1) % 4000}"]) for i in range(4000)}
+    began = time.perf_counter()
+    assert found(canvas(components), "flow-cycle")
+    assert time.perf_counter() - began < 10

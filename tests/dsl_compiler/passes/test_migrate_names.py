@@ -1,3 +1,5 @@
+import time
+
 from dsl_compiler import check_canvas
 from tests.fakes.canvas import CATALOG, canvas, found, node, text
 
@@ -18,3 +20,12 @@ def test_a_renamed_component_takes_its_id_along() -> None:
 def test_an_id_that_is_taken_is_left() -> None:
     document = canvas({"PDFGenerator:x": text(["DocGenerator:x"]), "DocGenerator:x": text()})
     assert check_canvas(document, CATALOG)[0] is not None
+
+
+def test_a_text_of_braces_takes_linear_time() -> None:
+    document = canvas(
+        {"PDFGenerator:x": text(), "a": text([], "{ " * 100_000 + "{" * 100_000)}, ["PDFGenerator:x", "a"]
+    )
+    began = time.perf_counter()
+    check_canvas(document, CATALOG)
+    assert time.perf_counter() - began < 5

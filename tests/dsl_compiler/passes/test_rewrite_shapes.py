@@ -1,3 +1,6 @@
+import time
+
+from dsl_compiler import check_canvas
 from dsl_compiler.compiler import Draft, _run_passes
 from dsl_compiler.diagnostics import Reporter
 from tests.fakes.canvas import CATALOG, canvas, found, node, plan_of, text
@@ -40,3 +43,24 @@ def test_a_simplified_loop() -> None:
     assert params.maximum_loop_count == 10
     (condition,) = params.loop_termination_condition
     assert (str(condition.variable), condition.operator, condition.value) == ("env.attempts", "≥", "3")
+
+
+def test_the_named_item_holds_inside_of_loops_too_but_not_of_another_iteration() -> None:
+    components = {
+        "it": node("Iteration", {"items": "{sys.files}", "item_var": "file"}),
+        "loop": node("Loop", {"maximum_loop_count": 1}, parent_id="it"),
+        "body": text([], "{file}", parent_id="loop"),
+        "inner": node("Iteration", {"items": "{sys.history}"}, parent_id="it"),
+        "deep": text([], "{file}", parent_id="inner"),
+    }
+    draft = _run_passes(Draft(canvas(components), "", CATALOG), Reporter())
+    assert draft.components["body"].params["script"] == "{item}"
+    assert draft.components["deep"].params["script"] == "{file}"
+
+
+def test_named_items_take_linear_time() -> None:
+    bodies = {f"b{i}": text([], "{ " * 50, parent_id=f"it{i}") for i in range(1000)}
+    owners = {f"it{i}": node("Iteration", {"items": "{sys.files}", "item_var": "f"}) for i in range(1000)}
+    began = time.perf_counter()
+    check_canvas(canvas({**owners, **bodies, "c": text([], "{ " * 200_000, parent_id="it0")}), CATALOG)
+    assert time.perf_counter() - began < 5

@@ -92,3 +92,12 @@ def test_titles_do_not_steer_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "hostile.json"
     path.write_text(json.dumps(document))
     assert invoke("check", path).stdout.replace("\n", "").isprintable()
+
+
+def test_the_excerpt_is_the_line_that_is_meant(tmp_path: Path) -> None:
+    path = tmp_path / "lines.json"
+    document = json.loads(UNKNOWN)
+    path.write_bytes(json.dumps({"note": "a\u2028b\x85c", **document}, ensure_ascii=False, indent=1).encode())
+    lines = invoke("check", path).stdout.splitlines()
+    caret = next(i for i, line in enumerate(lines) if line.endswith("^"))
+    assert lines[caret - 1][lines[caret].index("^") :].startswith('"Swtch"')
