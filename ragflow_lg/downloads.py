@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from ragflow_lg.values import JsonValue, to_text
 
-__all__ = ["as_downloads", "shown_text"]
+__all__ = ["as_downloads", "distinct", "shown_text"]
 
 _KEYS = frozenset({"doc_id", "filename", "mime_type"})
 _PRINT_FLAG = "include_download_info_in_content"
@@ -21,6 +21,14 @@ _PRINT_FLAG = "include_download_info_in_content"
 def as_downloads(value: JsonValue) -> list[dict[str, JsonValue]]:
     """Give the download infos that a value holds, without the flag; none if it is something else."""
     return [{key: part for key, part in info.items() if key != _PRINT_FLAG} for info in _infos(value)]
+
+
+def distinct(downloads: list[dict[str, JsonValue]]) -> list[dict[str, JsonValue]]:
+    """Leave out what is listed a second time."""
+    found: dict[str, dict[str, JsonValue]] = {}
+    for info in downloads:
+        found.setdefault(to_text(info), info)
+    return list(found.values())
 
 
 def shown_text(value: JsonValue) -> str:

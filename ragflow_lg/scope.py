@@ -200,10 +200,16 @@ class Scope:
     def _collect(self, seen: Mapping[str, Any], index: int) -> dict[str, Any]:
         """Gather the round's values; a node that did not run in it, or failed, gives ``""``."""
         collected = dict(seen.get("scope", {}).get("collected", {}))
-        ran, outputs = seen.get("ran", {}), self.view(seen)["outputs"]
+        ran, view = seen.get("ran", {}), self.view(seen)
+        outputs = view["outputs"]
+        if self.program.region.item is not None:
+            ran = {**ran, self.program.region.item: index}  # it begins every round
         for name, reference in self.program.collects.items():
-            is_there = ran.get(reference.node) == index and ERROR not in outputs.get(reference.node, {})
-            value = look_up(reference, {}, outputs) if is_there else ""
+            if reference.kind == "alias":
+                value = view.get("aliases", {}).get(reference.key, "")
+            else:
+                is_there = ran.get(reference.node) == index and ERROR not in outputs.get(reference.node, {})
+                value = look_up(reference, {}, outputs) if is_there else ""
             collected[name] = append_entry(collected.get(name, []), value)
         return collected
 

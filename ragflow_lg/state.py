@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from typing_extensions import TypedDict
 
 from ragflow_lg.refs import Reference
-from ragflow_lg.values import JsonValue, read_path
+from ragflow_lg.values import MAX_NAME_PARTS, JsonValue, read_path
 
 __all__ = [
     "CanvasState",
@@ -208,7 +208,7 @@ def look_up(reference: Reference, globals_: Mapping[str, JsonValue], outputs: Ma
     if key in globals_:
         return globals_[key]
     parts = key.split(".")
-    for end in range(len(parts) - 1, 1, -1):
+    for end in range(min(len(parts) - 1, MAX_NAME_PARTS), 1, -1):
         name = ".".join(parts[:end])
         if name in globals_:
             return read_path(globals_[name], parts[end:])

@@ -17,6 +17,9 @@ JsonValue: TypeAlias = Any
 MAX_DEPTH = 64
 """Deepest nesting that a stored value may have."""
 
+MAX_NAME_PARTS = 64
+"""Most dotted parts of the name of a global; further ones are a path into its value."""
+
 MAX_TEXT_CHARS = 8 * 1024 * 1024
 """Longest text that a stored value may hold, in characters."""
 

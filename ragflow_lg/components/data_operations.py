@@ -28,7 +28,7 @@ Maps: TypeAlias = list[dict[str, JsonValue]]
 MAX_LITERAL_CHARS = 100_000
 """Longest text that is read as a Python literal; JSON may be longer."""
 
-_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)")
 
 
 def _keys(value: Any) -> Any:

@@ -14,7 +14,7 @@ from ragflow_lg.html_text import html_to_text
 from ragflow_lg.refs import Reference, Template
 from ragflow_lg.services import HttpRequest
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, component
-from ragflow_lg.values import JsonValue, to_text
+from ragflow_lg.values import MAX_NAME_PARTS, JsonValue, to_text
 
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
@@ -168,22 +168,28 @@ def _request(ctx: RunContext, params: Params) -> HttpRequest:
 
 
 def _argument(ctx: RunContext, variable: Variable) -> JsonValue:
-    """Give the reference's value unless it is null, else ``value``, else the text of ``ref``."""
+    """Give the reference's value unless it is null, else ``value``, else the text of ``ref``.
+
+    ``value`` stands in for a global that nobody has declared, too.
+    """
+    given = ctx.text(variable.value) if isinstance(variable.value, Template) else variable.value
+    is_given = given not in (None, "")
     if isinstance(variable.ref, Reference):
         value = ctx.value(variable.ref)
         if value == "" and not _is_known(ctx, variable.ref):
-            raise ComponentError(f"Can't find variable: {variable.ref.text!r}", node=ctx.node.id)
+            if variable.ref.kind != "global" or not is_given:
+                raise ComponentError(f"Can't find variable: {variable.ref.text!r}", node=ctx.node.id)
+            return given
         if value is not None:
             return value
-    given = ctx.text(variable.value) if isinstance(variable.value, Template) else variable.value
-    return given if given not in (None, "") else str(variable.ref or "")
+    return given if is_given else str(variable.ref or "")
 
 
 def _is_known(ctx: RunContext, reference: Reference) -> bool:
     """Tell whether the reference names something: a component, or a global or a part of one."""
     if reference.kind != "global":
         return reference.node in ctx.plan.nodes
-    parts = reference.key.split(".")
+    parts = reference.key.split(".", MAX_NAME_PARTS)
     return any(ctx.global_value(".".join(parts[:end])) is not None for end in range(2, len(parts) + 1))
 
 

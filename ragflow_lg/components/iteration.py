@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field
 
+from ragflow_lg.diagnostics import Finding
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.refs import Reference, parse_reference
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, RegionRules, component
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["iteration"]
 
+_ALIASES = ("item", "index", "result")
 _TYPE_NAMES = {"dict": "map", "str": "text", "bool": "boolean", "int": "number", "float": "number", "NoneType": "null"}
 
 
@@ -26,6 +28,8 @@ class Params(ComponentParams):
     items_ref: Reference
     max_concurrency: Annotated[int, Field(ge=0, le=64)] = 0
     """How many items run at once; 0 and 1 mean one after the other."""
+    wraps_single: bool = False
+    """Whether a value that is no list is a list of one, as in the simplified form."""
 
 
 class Outputs(ComponentOutputs):
@@ -36,7 +40,8 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Read the simplified ``items`` as ``items_ref``."""
     if "items" not in params or "items_ref" in params:
         return params
-    return {**{k: v for k, v in params.items() if k != "items"}, "items_ref": params["items"]}
+    rest = {key: value for key, value in params.items() if key != "items"}
+    return {**rest, "items_ref": params["items"], "wraps_single": True}
 
 
 def _declared(params: Params) -> dict[str, Any]:
@@ -52,15 +57,23 @@ def _collects(params: Params) -> Mapping[str, Reference]:
     found: dict[str, Reference] = {}
     for name, declared in _declared(params).items():
         text: Any = cast("dict[str, Any]", declared).get("ref") if isinstance(declared, dict) else None
-        if isinstance(text, str) and (reference := parse_reference(text)):
+        if isinstance(text, str) and (reference := _body_reference(text)):
             found[name] = reference
     return found
+
+
+def _body_reference(text: str) -> Reference | None:
+    """Read what an output gathers: an output of a body node, or an alias of the item."""
+    alias = text.strip("{} \t\r\n").lower()
+    return Reference("alias", alias, alias) if alias in _ALIASES else parse_reference(text)
 
 
 def _items(ctx: RunContext, params: Params) -> Sequence[JsonValue]:
     items = ctx.value(params.items_ref)
     if isinstance(items, list):
         return cast("list[Any]", items)
+    if params.wraps_single and items is not None and items != "":
+        return [items]
     name = _TYPE_NAMES[type(cast("object", items)).__name__]
     raise ComponentError(f"{params.items_ref} must be an array, but its type is {name}.", node=ctx.node.id)
 
@@ -73,6 +86,17 @@ def _concurrency(params: Params) -> int:
     return max(1, params.max_concurrency)
 
 
+def _lint(params: Params) -> Iterable[Finding]:
+    for name in _declared(params).keys() - _collects(params).keys():
+        yield Finding(
+            "reference-unknown-output",
+            "warning",
+            ("outputs", name),
+            f"The output {name!r} names no output of a node inside; it stays an empty list.",
+            'Set "ref" to one, for example "node@result".',
+        )
+
+
 @component(
     "Iteration",
     kind="region",
@@ -80,6 +104,7 @@ def _concurrency(params: Params) -> int:
     params=Params,
     outputs=Outputs,
     rewrite=_rewrite,
+    lint=_lint,
     output_names=_names,
     timeout_s=None,
     shows_default=True,

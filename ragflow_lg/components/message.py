@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from ragflow_lg.diagnostics import Finding
-from ragflow_lg.downloads import as_downloads, shown_text
+from ragflow_lg.downloads import as_downloads, distinct, shown_text
 from ragflow_lg.refs import Template
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, Shown, component
 from ragflow_lg.templates import has_jinja, render, syntax_error
@@ -66,12 +66,20 @@ def _lint(params: Params) -> Iterable[Finding]:
             )
 
 
+def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Read ``messages``, as the parameter was called before, as ``content``."""
+    if not params.get("messages") or params.get("content"):
+        return params
+    return {**{key: value for key, value in params.items() if key != "messages"}, "content": params["messages"]}
+
+
 @component(
     "Message",
     kind="message",
     params=Params,
     outputs=Outputs,
     shows=_shows,
+    rewrite=_rewrite,
     lint=_lint,
     description="Show text to the user, piece by piece where it can.",
     source="agent/component/message.py",
@@ -86,6 +94,7 @@ async def message(ctx: RunContext, params: Params) -> Outputs:
         content = await _render(ctx, drawn.template, downloads)
         await ctx.piece(0, content)
         content = _spoken(content)
+    downloads = distinct(downloads)
     end: dict[str, JsonValue] = {}
     if params.status:
         end["status"] = params.status

@@ -70,8 +70,8 @@ async def string_transform(ctx: RunContext, params: Params) -> Outputs:
 
 def _split(ctx: RunContext, params: Params) -> list[str]:
     text = ctx.value(params.split_ref) if params.split_ref else ""
-    if text is None:
-        text = ""
+    if not text:
+        text = ""  # as in RAGFlow, for every empty value
     if not isinstance(text, str):
         raise ComponentError(f"The input variable is not a text: it is {to_text(text)[:60]!r}.", node=ctx.node.id)
     pattern = "|".join(re.escape(delimiter) for delimiter in params.delimiters if delimiter)

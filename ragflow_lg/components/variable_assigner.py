@@ -143,12 +143,12 @@ def _extend(current: JsonValue, items: JsonValue) -> JsonValue:
 
 def _compute(compute: Callable[[Any, Any], float]) -> Callable[[JsonValue, JsonValue], JsonValue]:
     def computed(current: JsonValue, parameter: JsonValue) -> JsonValue:
-        number = _as_number(parameter)
-        for operand in (current, number):
+        held, number = _as_number(current), _as_number(parameter)
+        for operand in (held, number):
             if isinstance(operand, bool) or not isinstance(operand, int | float):
                 raise _NotPossibleError(NOT_NUMBER)
         try:
-            result = compute(current, number)
+            result = compute(held, number)
             # Whole numbers that no checkpoint can hold go on as floating-point numbers.
             result = float(result) if abs(result) >= 2**63 else result
         except ZeroDivisionError:

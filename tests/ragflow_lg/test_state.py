@@ -42,4 +42,5 @@ def test_looking_up() -> None:
 
     assert value("n@k.a.0") == 5
     assert (value("n@none"), value("n@missing"), value("x@y"), value("n@missing.deep")) == (None, "", "", None)
+    assert value("env.b." + "a." * 200_000 + "a") == ""
     assert (value("sys.files.0"), value("env.a.b"), value("env.a.c"), value("env.nope")) == ("f", 1, 3, "")

@@ -76,6 +76,7 @@ async def test_urls(url: str, expected: str):
         (variable(ref="up@null"), "up@null"),
         (variable(ref="up@absent", value="v"), ""),
         (variable(ref="env.map.a"), ""),
+        (variable(ref="sys.missing.x", value="v"), "v"),
         (variable(ref="up@map"), '{"b": [1.0, null]}'),
         (variable(value="by-{sys.user_id}"), "by-u1"),
         (variable(value=3), "3"),

@@ -137,3 +137,30 @@ def test_rounds_at_once_are_refused_where_the_body_pauses_or_writes_what_they_sh
     }
     told = found(document({**iteration(body, {}, max_concurrency=2), **out("x")}), "region-parallel")
     assert [d.node for d in told] == ["w", "u"]
+
+
+@pytest.mark.parametrize("at_once", [0, 2])
+async def test_the_item_and_its_place_may_be_gathered(at_once: int) -> None:
+    outputs = {"o": "ii@item", "p": "ii@index", "q": "item", "r": "{index}", "s": "ii@item.k"}
+    components = {
+        **iteration({"b": text()}, outputs, max_concurrency=at_once),
+        **out("[{it@o}, {it@p}, {it@q}, {it@r}, {it@s}]"),
+    }
+    items = [{"k": 1}, {"k": 2}]
+    assert await answer_of(components, inputs=items) == [items, [0, 1], items, [0, 1], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [("x", ["<x>"]), (["x", "y"], ["<x>", "<y>"]), ({"a": 1}, ['<{"a": 1}>'])]
+)
+async def test_the_simplified_form_reads_a_single_value_as_one_item(value: Any, expected: list[str]) -> None:
+    inside = {"b": text(script="<{row}>", parent_id="it")}
+    declared = {"o": {"ref": "b@result"}}
+    region = node("Iteration", {"items": "{begin@items}", "item_var": "row", "outputs": declared}, ["out"])
+    assert await answer_of({"it": region, **inside, **out("{it@o}")}, inputs=value) == expected
+
+
+def test_an_output_that_names_nothing_is_told_of() -> None:
+    components = {**iteration({"b": text()}, {"o": "garbage", "p": "b@result"}), **out("{it@o}")}
+    (diagnostic,) = found(document(components, ["it"]), "reference-unknown-output")
+    assert "'o'" in diagnostic.message

@@ -1,5 +1,8 @@
+import pytest
+
 from ragflow_lg.components.message import message
 from ragflow_lg.events import Piece
+from tests.fakes.canvas import canvas, node, plan_of
 from tests.fakes.run import Result, run_component
 
 INFO = {"doc_id": "1", "filename": "a.pdf", "mime_type": "application/pdf"}
@@ -46,3 +49,15 @@ async def test_alternatives_are_drawn_by_seed() -> None:
         (await run_component(message, {"content": ["x", "y"]}, seed=seed)).outputs["content"] for seed in range(1, 20)
     }
     assert texts == {"x", "y"}
+
+
+@pytest.mark.parametrize("content", ["a {a@x} b {a@x}{a@y}", "{{ 1 }}{a@x}{a@y}"])
+async def test_a_file_is_listed_once(content: str) -> None:
+    other = {**INFO, "doc_id": "2"}
+    result = await run_component(message, {"content": content}, outputs={"a": {"x": INFO, "y": [INFO, other]}})
+    assert result.outputs["downloads"] == [INFO, other]
+
+
+def test_the_older_name_of_the_content() -> None:
+    plan = plan_of(canvas({"m": node("Message", {"messages": ["x"]})}))
+    assert [str(text) for text in plan.nodes["m"].params.content] == ["x"]
