@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.errors import ComponentError
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, ComponentSpec
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, ComponentSpec, Kind, Route
 
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
 
-__all__ = ["placeholder"]
+__all__ = ["is_placeholder", "placeholder"]
 
 
 class _Params(ComponentParams):
@@ -21,16 +22,26 @@ async def _refuse(ctx: RunContext, params: Any) -> ComponentOutputs:
     raise ComponentError("The canvas has errors and cannot run.", node=ctx.node.id)
 
 
-def placeholder(name: str, *, is_ready: bool, is_entry: bool = False) -> ComponentSpec[Any]:
-    """Make a spec that accepts any params and has any output; a canvas that holds one never runs."""
+def placeholder(name: str, *, is_ready: bool, kind: Kind = "plain", targets: Sequence[str] = ()) -> ComponentSpec[Any]:
+    """Make a spec that accepts any params and has any output; a canvas that holds one never runs.
+
+    Of a component whose params are wrong, ``kind`` and ``targets`` stay, so that the nodes around are not blamed.
+    """
+    routes = tuple(Route(target, (target,), ()) for target in targets)
     return ComponentSpec(
         name=name,
-        kind="entry" if is_entry else "plain",
+        kind="route" if routes and kind == "plain" else kind,
         params=_Params,
         outputs=ComponentOutputs,
         run=_refuse,
         description="",
         source="",
         output_names=lambda params: None,
+        routes=lambda params: routes,
         is_ready=is_ready,
     )
+
+
+def is_placeholder(spec: ComponentSpec[Any]) -> bool:
+    """Tell whether a spec only stands in for a component."""
+    return spec.params is _Params

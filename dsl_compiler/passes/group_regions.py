@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dsl_compiler.diagnostics import Reporter
 from dsl_compiler.draft import Draft
+from dsl_compiler.placeholder import is_placeholder
 from dsl_compiler.scopes import Children, children_of, region_flow
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import PlanNode, Region
@@ -125,6 +126,9 @@ def _splits(draft: Draft, node: PlanNode) -> bool:
 def _report_strays(draft: Draft, reporter: Reporter, owners: set[NodeId]) -> None:
     for node in draft.nodes.values():
         is_stray = node.spec.kind in ("region_item", "region_exit") and node.parent not in owners
+        parent = draft.nodes.get(node.parent) if node.parent else None
+        if parent is not None and is_placeholder(parent.spec):
+            continue  # nobody knows what it would be
         if is_stray or (node.parent and node.parent not in owners):
             reporter.report(
                 "region-invalid",

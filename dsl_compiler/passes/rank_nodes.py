@@ -25,7 +25,7 @@ def rank_nodes(draft: Draft, reporter: Reporter) -> Draft:
     order = [draft.entry] if draft.entry else []
     rank = {id_: place for place, id_ in enumerate(order)}
     for id_ in order:
-        body = [n.id for n in children.get(id_, ())] if draft.nodes[id_].spec.kind == "region" else []
+        body = [n.id for n in children.get(id_, ())]
         for target in (*draft.nodes[id_].targets, *body):
             if target not in rank:
                 rank[target] = len(order)

@@ -1,6 +1,6 @@
 import pytest
 
-from dsl_compiler.placeholder import placeholder
+from dsl_compiler.placeholder import is_placeholder, placeholder
 from ragflow_lg.errors import ComponentError
 from tests.fakes.run import run_component
 
@@ -10,7 +10,10 @@ def test_it_takes_anything_and_gives_any_output() -> None:
     params = spec.params.model_validate({"whatever": [1]})
     assert spec.output_names(params) is None
     assert (spec.name, spec.kind, spec.is_ready) == ("Warp", "plain", False)
-    assert placeholder("Begin", is_ready=True, is_entry=True).kind == "entry"
+    assert placeholder("Begin", is_ready=True, kind="entry").kind == "entry"
+    chooser = placeholder("Switch", is_ready=True, targets=["a", "b"])
+    assert (chooser.kind, [route.targets for route in chooser.routes(params)]) == ("route", [("a",), ("b",)])
+    assert is_placeholder(chooser)
 
 
 async def test_it_never_runs() -> None:

@@ -1,4 +1,9 @@
-from tests.fakes.canvas import canvas, found, node, plan_of
+from typing import Any
+
+import pytest
+
+from dsl_compiler import check_canvas
+from tests.fakes.canvas import CATALOG, canvas, found, node, plan_of, switch, text
 
 
 def test_each_wrong_parameter_is_reported_with_its_place() -> None:
@@ -44,3 +49,45 @@ def test_declared_outputs_are_those_of_model_and_document() -> None:
 def test_what_has_no_effect_yet_is_warned_about() -> None:
     params = {"content": ["x"], "auto_play": True, "output_format": "pdf", "memory_ids": ["m"]}
     assert len(found(canvas({"a": node("Message", params)}), "params-unsupported")) == 3
+
+
+def bad(component: dict[str, Any], **params: Any) -> dict[str, Any]:
+    component["obj"]["params"].update(params)
+    return component
+
+
+@pytest.mark.parametrize(
+    "components",
+    [
+        {
+            "s": bad(switch(["a"], ["b"], operator="~~")),
+            "a": text(["j"]),
+            "b": text(["j"]),
+            "j": text([], "{a@result}{b@result}"),
+        },
+        {
+            "l": node("Loop", {"maximum_loop_count": -1}, ["after"]),
+            "li": node("LoopItem", {}, ["b"], parent_id="l"),
+            "b": text(parent_id="l"),
+            "after": text([], "{l@x}{b@result}"),
+        },
+        {
+            "it": node("Iteration", {"items_ref": ""}, ["after"]),
+            "ii": node("IterationItem", {}, ["b"], parent_id="it"),
+            "b": node("Message", {"content": []}, ["c"], parent_id="it"),
+            "c": text([], "{item}{b@content}", parent_id="it"),
+            "after": text([], "{it@x}"),
+        },
+        {
+            "w": node("Warp", {}, ["after"]),
+            "wi": node("LoopItem", {}, ["b"], parent_id="w"),
+            "b": text(parent_id="w"),
+            "after": text(),
+        },
+        {"a": text(["s"]), "s": bad(switch(["a"], ["end"], operator="~~")), "end": text()},
+    ],
+)
+def test_what_follows_from_wrong_params_is_not_told(components: dict[str, Any]) -> None:
+    _, diagnostics = check_canvas(canvas(components), CATALOG)
+    told = {d.code for d in diagnostics if d.severity == "error" or d.code != "flow-cycle"}
+    assert told <= {"params-invalid", "component-unknown"}
