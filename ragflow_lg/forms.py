@@ -137,7 +137,7 @@ def _is_number(value: Any, *, whole: bool) -> bool:
             return False
     if not isinstance(value, int | float):
         return False
-    return not whole or float(value).is_integer()
+    return not whole or isinstance(value, int) or value.is_integer()
 
 
 def _as_map(value: Any) -> Mapping[str, Any]:

@@ -47,4 +47,5 @@ def session_of_thread(thread: ThreadId | str) -> SessionId:
 
 
 def _named(session: str) -> ThreadId:
-    return ThreadId(str(uuid.uuid5(_NAMESPACE, session)))
+    # A lone surrogate, as a shell makes of bytes that are no text, is not encodable.
+    return ThreadId(str(uuid.uuid5(_NAMESPACE, session.encode("utf-8", "backslashreplace").decode())))

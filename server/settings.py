@@ -190,14 +190,22 @@ def _provider(section: ProviderSection) -> ProviderSettings:
 def _find(path: Path | None) -> Path | None:
     named = path or os.environ.get(FILE_VARIABLE)
     if named:
-        file = Path(named).expanduser()
+        file = _home(Path(named))
         if not file.is_file():
             origin = "--settings" if path else FILE_VARIABLE
             raise SettingsError(f"The settings file {str(file)!r} named by {origin} does not exist.")
         return file
-    config = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser()
+    config = _home(Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config"))
     usual = (Path("ragflow-lg.toml"), config / "ragflow-lg" / "settings.toml")
     return next((file for file in usual if file.is_file()), None)
+
+
+def _home(path: Path) -> Path:
+    """Expand ``~``; a home that nobody has stays as it is written, and does not exist."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -205,8 +213,12 @@ def _read(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{file} is not TOML: {error}.") from None
+    except RecursionError:
+        raise SettingsError(f"{file} cannot be read: it is nested too deeply.") from None
     except UnicodeDecodeError as error:
         raise SettingsError(f"{file} is not TOML: it is not UTF-8 text (at byte {error.start}).") from None
+    except ValueError as error:
+        raise SettingsError(f"{file} cannot be read: {error}.") from None
     except OSError as error:
         raise SettingsError(f"{file} cannot be read: {error.strerror}.") from None
 

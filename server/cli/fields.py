@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -101,10 +102,10 @@ def read_value(field: FormField, text: str) -> Any:
     kind = field.type.lower()
     try:
         if kind in ("integer", "number"):
-            return int(text) if kind == "integer" else float(text)
+            return int(text) if kind == "integer" else _finite(float(text))
         if kind == "object":
-            return json.loads(text)
-    except ValueError:
+            return json.loads(text, parse_constant=lambda word: _finite(float(word)))
+    except (RecursionError, ValueError):
         raise _wrong(field, kind, text) from None
     if kind == "boolean":
         if text.lower() not in _BOOLEANS:
@@ -114,12 +115,18 @@ def read_value(field: FormField, text: str) -> Any:
 
 
 def _wrong(field: FormField, kind: str, text: str) -> typer.BadParameter:
-    return typer.BadParameter(f"{field.shown} should be {_KINDS[kind]}, not {text!r}.", param_hint="--input")
+    return typer.BadParameter(f"{field.shown} should be {_KINDS[kind]}, not {text!r:.80}.", param_hint="--input")
 
 
 def is_asked() -> bool:
     """Whether somebody sits at the terminal to be asked."""
     return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _finite(number: float) -> float:
+    if not math.isfinite(number):
+        raise ValueError("JSON has no such number")
+    return number
 
 
 def ask_fields(form: Iterable[FormField], given: Mapping[str, Any]) -> dict[str, Any]:

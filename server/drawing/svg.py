@@ -25,6 +25,7 @@ MARGIN = 28
 LANE = 18
 """Distance of two edges that lead back below the drawing."""
 TITLE_SIZE, KIND_SIZE, LABEL_SIZE = 13.5, 11, 10.5
+MAX_PNG_EDGES = 2_000
 MAX_PNG_PIXELS = 12_000_000
 
 BACKGROUND, INK, LINE, LABEL = "#fbfcfd", "#1d2733", "#7b8a99", "#51606e"
@@ -101,8 +102,12 @@ def to_png(plan: Plan) -> bytes:
     The extra brings a font along; titles in scripts that it lacks take one of the system's.
 
     Raises:
-        SettingsError: if the packages of the extra are not installed.
+        SettingsError: if the packages of the extra are not installed, or the canvas has more than `MAX_PNG_EDGES`.
     """
+    if (edges := sum(len(node.edges) for node in plan.nodes.values())) > MAX_PNG_EDGES:
+        raise SettingsError(
+            f"A PNG of {edges:,} edges would take minutes; at most {MAX_PNG_EDGES:,} are drawn. Use SVG."
+        )
     try:
         import font_roboto
         import resvg_py

@@ -78,3 +78,8 @@ def test_fields_and_values() -> None:
 def test_an_answer_may_be_written_in_several_ways(answer: Any, fields: dict[str, Any]) -> None:
     assert answered_fields(field("line"), answer) == fields
     assert answered_fields({**field("line"), "g": {}}, "text") == {}
+
+
+def test_a_whole_number_may_have_any_length() -> None:
+    declared = {"i": {"name": "I", "type": "integer"}}
+    assert form_problems(declared, {"i": 10**400}) == {}

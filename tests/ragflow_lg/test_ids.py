@@ -15,3 +15,7 @@ def test_other_sessions_map_to_a_stable_uuid() -> None:
         assert str(uuid.UUID(thread_of_session(name))) == thread_of_session(name)
     assert thread_of_session("anna") != thread_of_session("bert")
     assert len(session_of_thread("no uuid")) == 32
+
+
+def test_a_session_may_hold_what_is_no_text() -> None:
+    assert thread_of_session("a\udcff") == thread_of_session("a\udcff") != thread_of_session("a")

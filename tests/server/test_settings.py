@@ -173,3 +173,16 @@ def test_files_that_cannot_be_read(home: Path, monkeypatch: pytest.MonkeyPatch):
 def test_a_file_that_fails_while_it_is_read():
     with pytest.raises(SettingsError, match="cannot be read"):
         load_settings(Path("/proc/self/mem"))
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 5000 + "]" * 5000, "a = " + "9" * 5000])
+def test_a_file_that_cannot_be_taken_in_is_an_error(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load_settings(file)
+
+
+def test_a_home_that_nobody_has() -> None:
+    with pytest.raises(SettingsError, match="does not exist"):
+        load_settings(Path("~nosuchuser/settings.toml"))

@@ -82,3 +82,11 @@ def test_a_prompt_shows_what_is_taken_if_nothing_is_typed(
         monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
     ask_fields([FormField("n", "N", "line", value=value)], {})
     assert said == {"default": shown, "show_default": bool(shown)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [("number", "nan"), ("number", "inf"), ("object", '{"a": NaN}'), ("object", "[" * 100_000)]
+)
+def test_what_json_cannot_hold_is_refused(kind: str, text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="should be"):
+        read_value(FormField("x", "X", kind), text)

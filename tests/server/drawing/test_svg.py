@@ -6,6 +6,8 @@ import pytest
 
 from ragflow_lg.errors import SettingsError
 from server.drawing import to_png, to_svg
+from tests.fakes.canvas import canvas, text
+from tests.fakes.canvas import plan_of as canvas_plan
 from tests.server.drawing.plans import plan_of, plan_with_region, support_plan
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -69,3 +71,11 @@ def test_a_region_is_a_box_round_its_body() -> None:
     ]
     (box,) = rects
     assert float(box.get("width", 0)) > 3 * 216
+
+
+def test_a_png_of_very_many_edges_is_refused() -> None:
+    count = 60
+    components = {f"a{i}": text([f"b{j}" for j in range(count)]) for i in range(count)}
+    components |= {f"b{i}": text() for i in range(count)}
+    with pytest.raises(SettingsError, match="Use SVG"):
+        to_png(canvas_plan(canvas(components, [f"a{i}" for i in range(count)])))
