@@ -5,13 +5,31 @@ from __future__ import annotations
 from dsl_compiler.diagnostics import Reporter
 from dsl_compiler.draft import Draft
 from dsl_compiler.passes.rank_nodes import UNREACHED
+from dsl_compiler.scopes import children_of, flows_of
 
 __all__ = ["check_reachable"]
 
 
 def check_reachable(draft: Draft, reporter: Reporter) -> Draft:
     """Report every node to which no path leads from the entry."""
+    children, flows = children_of(draft), flows_of(draft)
+    dead = {
+        node.id: region.entry
+        for region in draft.regions.values()
+        if region.start
+        for node in children[region.owner]
+        if node.id not in flows[region.owner].position and node.spec.kind != "region_item"
+    }
     for node in draft.nodes.values() if draft.entry else ():
+        if node.id in dead and node.rank != UNREACHED:
+            reporter.report(
+                "node-unreachable",
+                "warning",
+                node.pointer,
+                f"No path leads from {dead[node.id]!r}, where a round begins, to {node.id!r}; it never runs.",
+                hint="Connect it, or remove it.",
+                component=draft.components[node.id],
+            )
         if node.rank == UNREACHED and node.spec.kind != "entry":
             reporter.report(
                 "node-unreachable",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dsl_compiler.diagnostics import Reporter, pointer_of
@@ -65,7 +65,38 @@ def check_references(draft: Draft, reporter: Reporter) -> Draft:
                 hint=hint,
                 component=draft.components[node.id],
             )
+    for owner in draft.regions:
+        _check_collected(known, draft.nodes[owner], reporter)
     return draft
+
+
+def _check_collected(known: _Known, owner: PlanNode, reporter: Reporter) -> None:
+    """Report what a region gathers from nodes that do not stand inside it, or do not have it."""
+    if owner.spec.region is None:
+        return
+    collects: Mapping[str, Reference] = owner.spec.region.collects(owner.params)
+    for name, reference in collects.items():
+        read = known.draft.nodes.get(NodeId(reference.node))
+        found = None
+        if read is None or read.parent == owner.id:
+            found = _problem(known, owner, reference)
+        elif owner.id not in _around(known.draft, read):
+            found = "reference-not-upstream", f"{read.id!r} does not stand inside {owner.id!r}.", "Name a node inside."
+        if found is not None:
+            code, message, hint = found
+            pointer = pointer_of(known.draft.components[owner.id].params_pointer, ["outputs", name])
+            text = f"The output {name!r} stays a list of empty texts: {message}"
+            component = known.draft.components[owner.id]
+            reporter.report(code, "warning", pointer, text, hint=hint, component=component)
+
+
+def _around(draft: Draft, node: PlanNode) -> Iterator[NodeId]:
+    """Give the regions around a node. The nesting is bounded and without circles by now."""
+    for _ in draft.regions:
+        if node.parent is None or node.parent not in draft.nodes:
+            return
+        yield node.parent
+        node = draft.nodes[node.parent]
 
 
 def _alternatives(node: PlanNode) -> set[str | int]:

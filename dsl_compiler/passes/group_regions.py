@@ -80,7 +80,17 @@ def _report_entered(draft: Draft, node: PlanNode, target: NodeId, reporter: Repo
 
 def _region(draft: Draft, owner: PlanNode, children: Children, reporter: Reporter) -> Region:
     inside = children.get(owner.id, ())
-    item = next((node for node in inside if node.spec.kind == "region_item"), None)
+    item, *others = [node for node in inside if node.spec.kind == "region_item"] or [None]
+    for other in others:
+        assert other is not None
+        reporter.report(
+            "region-invalid",
+            "warning",
+            other.pointer,
+            f"{owner.spec.name} {owner.id!r} has a second {other.spec.name}, which never begins.",
+            hint="Remove it, and draw its edges from the first one.",
+            component=draft.components[other.id],
+        )
     body = tuple(node.id for node in inside if node is not item)
     members = set(body)
     if not body:

@@ -28,6 +28,8 @@ class Params(ComponentParams):
     items_ref: Reference
     max_concurrency: Annotated[int, Field(ge=0, le=64)] = 0
     """How many items run at once; 0 and 1 mean one after the other."""
+    item_var: str | None = None
+    """What the simplified form calls the item inside; the compiler reads ``{name}`` as ``{item}``."""
     wraps_single: bool = False
     """Whether a value that is no list is a list of one, as in the simplified form."""
 
@@ -87,7 +89,7 @@ def _concurrency(params: Params) -> int:
 
 
 def _lint(params: Params) -> Iterable[Finding]:
-    for name in _declared(params).keys() - _collects(params).keys():
+    for name in sorted(_declared(params).keys() - _collects(params).keys()):
         yield Finding(
             "reference-unknown-output",
             "warning",

@@ -89,7 +89,16 @@ def _names(params: Params) -> Iterable[str]:
     return [str(row.variable) for row in _named(params)]
 
 
+def _is_incomplete(row: LoopVariable) -> bool:
+    """Whether the row asks for a value that it does not give."""
+    if row.input_mode not in ("constant", "variable"):
+        return False
+    is_odd = row.input_mode == "variable" and not isinstance(row.value, Reference)
+    return row.value is None or not row.type or is_odd
+
+
 def _lint(params: Params) -> Iterable[Finding]:
+    known = set(_names(params))
     for index, row in enumerate(params.loop_termination_condition):
         path = ("loop_termination_condition", index)
         if not row.variable or not row.operator:
@@ -104,7 +113,13 @@ def _lint(params: Params) -> Iterable[Finding]:
         elif row.input_mode not in (None, "", "constant", "variable"):
             message = f"The input mode {row.input_mode!r} is neither constant nor variable."
             yield Finding("params-invalid", "error", (*path, "input_mode"), message, "Use constant or variable.")
+        elif isinstance(row.variable, str) and row.variable not in known:
+            message = f"The Loop has no variable {row.variable!r}; it reads as empty."
+            yield Finding("reference-unknown-output", "warning", (*path, "variable"), message, "Declare it.")
     for index, row in enumerate(params.loop_variables):
+        if row.variable and _is_incomplete(row):
+            message = f"The loop variable {row.variable!r} has no value, reference or type, so the Loop fails."
+            yield Finding("params-invalid", "warning", ("loop_variables", index), message, "Complete it.")
         if not row.variable:
             yield Finding(
                 "params-unknown",
@@ -182,11 +197,9 @@ async def loop(ctx: RunContext, params: Params) -> Outputs:
     """Give every variable its first value: a constant, that of a reference, or the empty one of its type."""
     outputs: dict[str, JsonValue] = {}
     for row in _named(params):
-        if row.input_mode in ("constant", "variable") and (row.value is None or not row.type):
+        if _is_incomplete(row):
             raise ComponentError("Loop Variable is not complete.", node=ctx.node.id)
         if row.input_mode == "variable":
-            if not isinstance(row.value, Reference):
-                raise ComponentError("Loop Variable is not complete.", node=ctx.node.id)
             outputs[str(row.variable)] = ctx.value(row.value)
         elif row.input_mode == "constant":
             outputs[str(row.variable)] = to_json(row.value)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
+from ragflow_lg.diagnostics import Finding
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.refs import Reference, Template, parse_reference
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, OptionalReference, TemplateOrValue, component
@@ -76,12 +77,27 @@ def _writes(params: Params) -> Iterable[Reference]:
     return (change.variable for change in params.variables if change.variable is not None)
 
 
+def _lint(params: Params) -> Iterable[Finding]:
+    for index, change in enumerate(params.variables):
+        problem = ""
+        if change.variable is None or change.operator is None:
+            problem = "The change is not complete"
+        elif change.parameter is None and change.operator not in WITHOUT_PARAMETER:
+            problem = f"{change.operator} needs a parameter"
+        elif change.operator in BY_REFERENCE and not isinstance(change.parameter, Reference):
+            problem = f"{change.operator} needs a reference, not {str(change.parameter)!r:.60}"
+        if problem:
+            message = f"{problem}, so the node fails."
+            yield Finding("params-invalid", "warning", ("variables", index), message, "Complete it, or remove the row.")
+
+
 @component(
     "VariableAssigner",
     params=Params,
     outputs=Outputs,
     output_names=_names,
     writes=_writes,
+    lint=_lint,
     description="Change env.* and sys.* variables and outputs of other nodes.",
     source="agent/component/variable_assigner.py",
 )

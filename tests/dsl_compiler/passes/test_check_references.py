@@ -72,3 +72,18 @@ def test_a_hint_lists_some_outputs_only() -> None:
     }
     (diagnostic,) = found(canvas(components), "reference-unknown-output")
     assert diagnostic.hint.endswith("output11, ….")
+
+
+def test_what_an_iteration_gathers_is_checked() -> None:
+    refs = {"a": "b@result", "b": "item", "c": "ghost@x", "d": "out@result", "e": "b@typo", "f": "deep@result"}
+    outputs = {name: {"ref": ref} for name, ref in refs.items()}
+    components = {
+        "it": node("Iteration", {"items_ref": "sys.files", "outputs": outputs}, ["out"]),
+        "b": text(["l"], parent_id="it"),
+        "l": node("Loop", {"maximum_loop_count": 1}, parent_id="it"),
+        "deep": text(parent_id="l"),
+        "out": text(),
+    }
+    codes = ("reference-unknown-node", "reference-not-upstream", "reference-unknown-output")
+    told = [d.pointer.rpartition("/")[2] for code in codes for d in found(canvas(components), code)]
+    assert told == ["c", "d", "e"]

@@ -108,3 +108,15 @@ async def test_the_way_back_to_the_region_ends_the_round_and_further_out_is_refu
     loop["li"]["downstream"] = ["in"]
     (diagnostic,) = found(canvas({**loop, **inner, **out("x")}), "region-invalid")
     assert (diagnostic.node, "leads back to 'lp'" in diagnostic.message) == ("b", True)
+
+
+def test_a_second_item_node_and_what_it_leads_to_are_told_of() -> None:
+    components = {
+        "it": node("Iteration", {"items_ref": "sys.files"}),
+        "i1": node("IterationItem", {}, ["b"], parent_id="it"),
+        "i2": node("IterationItem", {}, ["c"], parent_id="it"),
+        "b": text(parent_id="it"),
+        "c": text(parent_id="it"),
+    }
+    assert [(d.node, d.severity) for d in found(canvas(components), "region-invalid")] == [("i2", "warning")]
+    assert [d.node for d in found(canvas(components), "node-unreachable")] == ["c"]

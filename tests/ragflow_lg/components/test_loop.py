@@ -138,3 +138,19 @@ async def test_a_pause_in_a_loop_in_an_iteration_keeps_every_counter() -> None:
     assert tips == ["x", "xa", "y", "yc"]
     assert answer == '["ab", "cd"]'
     assert events[0] == "+ask"
+
+
+@pytest.mark.parametrize(
+    ("params", "code"),
+    [
+        ({"loop_termination_condition": [{"variable": "n", "operator": "is", "value": 1}]}, "reference-unknown-output"),
+        (
+            {"loop_variables": [{"variable": "n", "input_mode": "variable", "type": "number", "value": "x"}]},
+            "params-invalid",
+        ),
+        ({"loop_variables": [{"variable": "n", "input_mode": "constant", "value": 1}]}, "params-invalid"),
+    ],
+)
+def test_what_surely_fails_is_told(params: dict[str, Any], code: str) -> None:
+    components = {"l": node("Loop", {"maximum_loop_count": 1, **params}), "b": text(parent_id="l")}
+    assert [d.severity for d in found(canvas(components), code)] == ["warning"]

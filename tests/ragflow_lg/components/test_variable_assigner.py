@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from ragflow_lg.components.variable_assigner import OPERATIONS, Operator, variable_assigner
+from tests.fakes.canvas import canvas, found, node
 from tests.fakes.run import Result, bind, run_component
 
 NOT_LIST = "ERROR:VARIABLE_NOT_LIST"
@@ -146,3 +147,16 @@ def test_an_unknown_operator_is_refused_by_its_place() -> None:
 def test_a_bare_reference_is_known_before_a_run() -> None:
     params = bind(variable_assigner, {"variables": [{"variable": "env.v", "operator": "append", "parameter": "a@x"}]})
     assert params.variables[0].parameter.node == "a"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"variable": "env.v", "operator": "overwrite", "parameter": "literal"},
+        {"variable": "env.v", "operator": "set"},
+        {"operator": "set", "parameter": "x"},
+    ],
+)
+def test_what_surely_fails_is_told(change: dict[str, Any]) -> None:
+    document = canvas({"a": node("VariableAssigner", {"variables": [change]})})
+    assert [d.severity for d in found(document, "params-invalid")] == ["warning"]
