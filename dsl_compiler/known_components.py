@@ -6,7 +6,6 @@ __all__ = ["LEGACY", "NOT_YET", "PIPELINE"]
 
 NOT_YET: frozenset[str] = frozenset(
     [
-        "Agent",
         "Retrieval",
         "CodeExec",
         "Browser",
@@ -32,11 +31,9 @@ NOT_YET: frozenset[str] = frozenset(
         "QueritContents",
         "QWeather",
         "SearXNG",
-        "TavilySearch",
         "TavilyExtract",
         "TuShare",
         "WenCai",
-        "Wikipedia",
         "YahooFinance",
         "SearchMyDataset",
         "search_my_dataset",

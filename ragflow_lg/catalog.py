@@ -1,7 +1,8 @@
 """The catalog: every component there is, built in or installed.
 
-Built-in ones are the modules of `ragflow_lg.components`, named after their component in snake case. Others come
-from installed distributions that name a `ComponentSpec` under the entry point group ``ragflow_lg.components``.
+Built-in ones are the modules of `ragflow_lg.components` and `ragflow_lg.tools`, named after their component in snake
+case. Others come from installed distributions that name a `ComponentSpec` under the entry point group
+``ragflow_lg.components``.
 Each is imported when it is first asked for. An error while loading is never swallowed: a component
 that is missing silently is worse than a loud failure.
 """
@@ -16,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import ragflow_lg.components
+import ragflow_lg.tools
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.registry import Registry
 from ragflow_lg.spec import ComponentSpec
@@ -30,11 +32,12 @@ ENTRY_POINT_GROUP = "ragflow_lg.components"
 
 def load_catalog() -> Registry:
     """Make a registry of all built-in and installed components."""
-    folder = Path(ragflow_lg.components.__path__[0])
-    modules = sorted(file.stem for file in folder.glob("[!_]*.py"))
-    return Registry(
-        {name.replace("_", ""): partial(_built_in, name) for name in modules} | {ENTRY_POINT_GROUP: _installed}
-    )
+    sources = {
+        file.stem.replace("_", ""): partial(_built_in, f"{package.__name__}.{file.stem}")
+        for package in (ragflow_lg.components, ragflow_lg.tools)
+        for file in sorted(Path(package.__path__[0]).glob("[!_]*.py"))
+    }
+    return Registry(sources | {ENTRY_POINT_GROUP: _installed})
 
 
 def specs_of(module: ModuleType) -> list[ComponentSpec[Any]]:
@@ -43,7 +46,7 @@ def specs_of(module: ModuleType) -> list[ComponentSpec[Any]]:
 
 
 def _built_in(module: str) -> Iterable[ComponentSpec[Any]]:
-    return specs_of(importlib.import_module(f"{ragflow_lg.components.__name__}.{module}"))
+    return specs_of(importlib.import_module(module))
 
 
 def _installed() -> Iterable[ComponentSpec[Any]]:

@@ -20,6 +20,7 @@ from ragflow_lg.events import Delta, EngineEvent, Piece
 from ragflow_lg.forms import is_file, read_value, submitted_value
 from ragflow_lg.ids import NodeId
 from ragflow_lg.limits import Limit, Limits
+from ragflow_lg.references import Chunk, References, add_chunks, merge_references
 from ragflow_lg.refs import Reference, Template
 from ragflow_lg.services import Usage
 from ragflow_lg.spec import Shown
@@ -155,6 +156,7 @@ class RunContext:
         "deltas",
         "end",
         "feedback",
+        "found",
         "global_updates",
         "inputs",
         "limit",
@@ -206,6 +208,8 @@ class RunContext:
         self.partial: dict[str, JsonValue] = {}
         """Outputs to keep should the node be stopped before it returns."""
         self.visits: dict[str, int] = {}
+        self.found: References = {}
+        """What this visit has found that answers may cite."""
         self.deltas = 0
         """How many deltas this visit has shown; an answer that was shown is not asked for again."""
         self.usage = Usage()
@@ -294,6 +298,21 @@ class RunContext:
     def ran(self, node: str) -> bool:
         """Tell whether a node has run in this turn."""
         return node in self._state.get("outputs", {})
+
+    @property
+    def references(self) -> References:
+        """What answers of this turn may cite."""
+        return merge_references(self._state.get("turn", {}).get("references", {}), self.found)
+
+    def cite(self, chunks: Sequence[Chunk]) -> None:
+        """Let answers cite what was found."""
+        if chunks:
+            self.found = add_chunks(self.found, chunks)
+
+    def child(self, node: PlanNode, position: str) -> RunContext:
+        """Give the context of a tool that this node calls. ``position`` tells its steps from those of other calls."""
+        task = f"{self.task}/{position}" if self.task else ""
+        return RunContext(self.plan, node, self._turn, self._state, task=task, write=self.write)
 
     @property
     def history(self) -> list[list[Any]]:

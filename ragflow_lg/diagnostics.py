@@ -26,6 +26,7 @@ CODES: dict[str, str] = {
     # Components and their parameters
     "component-unknown": "No component of this name exists.",
     "component-not-yet": "The component is known, but this version cannot run it yet.",
+    "tool-unknown": "No tool of this name exists; the agent runs without it.",
     "component-dropped": "A part of the document has no meaning here and was left out.",
     "global-undeclared": "A global has a value, but there is no variable of its name; the value is dropped.",
     "params-invalid": "A parameter has a value that the component does not accept.",

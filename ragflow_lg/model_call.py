@@ -20,7 +20,7 @@ from ragflow_lg.prompts import (
 )
 from ragflow_lg.services import ChatAnswer, ChatModel, ChatRequest, ToolCall
 from ragflow_lg.structured_answer import correction, problems_of, read_answer, with_schema
-from ragflow_lg.thinking import Part, ThinkingSplitter, without_thinking
+from ragflow_lg.thinking import Part, ThinkingSplitter, split_thinking, without_thinking
 from ragflow_lg.values import MAX_TEXT_CHARS, JsonValue
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class Show:
         self._said: list[str] = []
         self._chars = 0
         self._is_thinking = False
+        self._model_thinks = False
 
     @property
     def text(self) -> str:
@@ -93,6 +94,26 @@ class Show:
                 self._is_thinking = part.mark == "start"
             self._said.append(part.source)
             await self._ctx.delta(part.text, part.mark)
+
+    async def answer(self, parts: Iterable[Part]) -> None:
+        """Show parts of one answer of the model; a thought of its own goes on with one of the engine before it."""
+        for part in parts:
+            if part.mark:
+                self._model_thinks = part.mark == "start"
+                if self._model_thinks == self._is_thinking:
+                    continue
+            elif not self._model_thinks:
+                await self.end_thought()
+            await self.parts([part])
+
+    async def again(self, text: str) -> None:
+        """Show an answer, with tags, that was shown before a crash."""
+        self.begin()
+        await self.answer(split_thinking(text))
+
+    def begin(self) -> None:
+        """Take up another answer of the model, which begins with text until it says otherwise."""
+        self._model_thinks = False
 
     async def thought(self, text: str) -> None:
         """Show a thought of the engine's own; one behind another in the same section."""
@@ -116,6 +137,7 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Sho
         answer = await model.complete(request)
         ctx.count(answer.usage)
         return answer
+    show.begin()
     said: list[str] = []
     calls: tuple[ToolCall, ...] = ()
     splitter = ThinkingSplitter()
@@ -123,7 +145,7 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Sho
     async def pass_on(parts: Iterable[Part]) -> None:
         shown = list(parts)
         said.extend(part.source for part in shown)
-        await show.parts(shown)
+        await show.answer(shown)
 
     stream = model.stream(request)
     try:

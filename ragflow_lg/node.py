@@ -292,6 +292,8 @@ def update_of(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: int
         record["last"] = [step, node.rank, node.id]
     if ctx.visits:
         record["visits"] = ctx.visits
+    if ctx.found:
+        record["references"] = to_json(ctx.found)
     if record:
         update["turn"] = record
     if not outcome.is_halting:

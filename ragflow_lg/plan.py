@@ -100,6 +100,8 @@ class PlanNode:
     """Messages that show this model's answer live."""
     reports_to: tuple[NodeId, ...] = ()
     """Joins whose gate must hear what this node chose."""
+    tools: tuple[PlanNode, ...] = ()
+    """What its model may call, in order; each a node of its own that is in no graph."""
     runs_alone: bool = False
     """Whether no other node can ever run at the same time."""
 
@@ -225,4 +227,5 @@ def _node_json(node: PlanNode) -> dict[str, JsonValue]:
         "parent": node.parent,
         "streams_to": list(node.streams_to),
         "reports_to": list(node.reports_to),
+        **({"tools": [_node_json(tool) for tool in node.tools]} if node.tools else {}),
     }

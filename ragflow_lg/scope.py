@@ -20,7 +20,7 @@ from ragflow_lg.plan import ERROR, Region
 from ragflow_lg.refs import Reference
 from ragflow_lg.sealed import SealedList
 from ragflow_lg.spec import RegionRules
-from ragflow_lg.state import join_outputs, look_up, merge, merge_outputs, output_patch
+from ragflow_lg.state import join_outputs, look_up, merge, merge_outputs, merge_turn, output_patch
 from ragflow_lg.values import JsonValue
 
 __all__ = ["RegionProgram", "Scope", "Step", "visit_region"]
@@ -103,7 +103,7 @@ class Scope:
             **self.outer,
             "outputs": outputs,
             "globals": {**self.outer.get("globals", {}), **state.get("globals", {})},
-            "turn": {**self.outer.get("turn", {}), **state.get("turn", {})},
+            "turn": merge_turn(self.outer.get("turn", {}), state.get("turn", {})),
             "scope": record,
             "ran": state.get("ran", {}),
         }
@@ -145,7 +145,7 @@ class Scope:
         update: dict[str, Any] = {"rounds": {str(index): {name: v[0] for name, v in values.items() if v}}}
         if index == len(self.items or ()) - 1:
             update["outputs"] = {n: e for n, e in left.get("outputs", {}).items() if n in self.program.inside}
-        if record := {k: v for k, v in left.get("turn", {}).items() if k in ("error", "visits")}:
+        if record := {k: v for k, v in left.get("turn", {}).items() if k in ("error", "visits", "references")}:
             update["turn"] = record
         if leaving := left.get("scope", {}).get("leave"):
             update["scope"] = {"leave": leaving}
@@ -239,8 +239,9 @@ class Scope:
         update: dict[str, Any] = {"outputs": output_patch(set=inside, patch=around)}
         if assigned := state.get("globals"):
             update["globals"] = dict(assigned)
-        if visits := state.get("turn", {}).get("visits"):
-            update["turn"] = {"visits": visits}
+        record = state.get("turn", {})
+        if kept := {name: record[name] for name in ("visits", "references") if name in record}:
+            update["turn"] = kept
         return outputs, update
 
     def _lists(self, state: Mapping[str, Any]) -> dict[str, SealedList]:

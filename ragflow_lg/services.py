@@ -30,6 +30,7 @@ __all__ = [
     "Services",
     "ToolCall",
     "ToolSchema",
+    "ToolSettings",
     "Usage",
 ]
 
@@ -243,6 +244,18 @@ class SupportsClose(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ToolSettings:
+    """What tools need beside a canvas: other addresses of their services, and keys, by the name of the service."""
+
+    endpoints: Mapping[str, str] = field(default_factory=dict[str, str])
+    keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    def endpoint(self, service: str, default: str) -> str:
+        """Give the address of a service."""
+        return self.endpoints.get(service) or default
+
+
+@dataclass(frozen=True, slots=True)
 class Services:
     """All services of a run."""
 
@@ -251,3 +264,4 @@ class Services:
     files: Files
     clock: Clock
     ids: Ids
+    tools: ToolSettings = field(default_factory=ToolSettings)

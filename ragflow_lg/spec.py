@@ -18,8 +18,8 @@ The decorator takes the models as arguments, so that a type checker holds them a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo
 
@@ -43,6 +43,9 @@ __all__ = [
     "Route",
     "Shown",
     "TemplateOrValue",
+    "ToolEntry",
+    "ToolResult",
+    "ToolRules",
     "component",
 ]
 
@@ -191,8 +194,42 @@ def _no_limit(params: Any) -> int | None:
     return None
 
 
+def _no_tools(params: Any) -> Sequence[ToolEntry]:
+    return ()
+
+
 def _one(params: Any) -> int:
     return 1
+
+
+class ToolEntry(NamedTuple):
+    """A tool that a component declares in its params."""
+
+    component: str
+    name: str
+    params: Mapping[str, Any]
+    path: tuple[str | int, ...]
+    """Where it stands, from the component's params, for diagnostics."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool gives: ``value`` to the model that called it, ``outputs`` to the canvas, ``chunks`` to cite."""
+
+    value: JsonValue
+    outputs: Mapping[str, JsonValue] = field(default_factory=dict[str, Any])
+    chunks: Sequence[Mapping[str, JsonValue]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRules(Generic[P]):
+    """How a component is called by a model."""
+
+    function: str
+    """Name of the function; ``""`` for the name that the canvas gives the tool."""
+    arguments: type[BaseModel]
+    """What the model gives; its JSON schema is what the model is shown."""
+    call: Callable[[RunContext, P, Any], Awaitable[ToolResult]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +291,10 @@ class ComponentSpec(Generic[P]):
     """Whether the node may never be begun twice: should a run go on where it was interrupted, the user is asked."""
     region: RegionRules[P] | None = None
     """For kind ``region``: how it repeats its body."""
+    tool: ToolRules[P] | None = None
+    """How a model calls it, if it can."""
+    tools: Callable[[P], Sequence[ToolEntry]] = _no_tools
+    """The tools that its own model may call."""
     asks: Callable[[RunContext, P], Form | None] = _asks_nothing
     """For kind ``interrupt``: what to ask the user before ``run``; None to go on without asking. Pure."""
     is_ready: bool = True

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from typing_extensions import TypedDict
 
+from ragflow_lg.references import merge_references
 from ragflow_lg.refs import Reference
 from ragflow_lg.values import MAX_NAME_PARTS, JsonValue, read_path
 
@@ -75,6 +76,8 @@ class TurnRecord(TypedDict, total=False):
     """How often each Message with alternatives has run."""
     settled: int
     """How many gates behind cycles have been told that nothing else can run."""
+    references: dict[str, dict[str, Any]]
+    """What this turn's answers may cite, see `ragflow_lg.references`."""
     answers: dict[str, Any]
     """Answers to forms by pause id. A run that goes on behind a crash gives them again."""
 
@@ -140,6 +143,8 @@ def merge_turn(current: TurnRecord | None, update: TurnRecord) -> TurnRecord:
         merged["error"] = max(current["error"], update["error"])
     if "visits" in update:
         merged["visits"] = {**current.get("visits", {}), **update["visits"]}
+    if "references" in update:
+        merged["references"] = merge_references(current.get("references", {}), update["references"])
     if "answers" in update:
         merged["answers"] = {**current.get("answers", {}), **update["answers"]}
     return merged

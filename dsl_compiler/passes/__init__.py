@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dsl_compiler.passes.bind_components import bind_components
 from dsl_compiler.passes.bind_globals import bind_globals
 from dsl_compiler.passes.bind_params import bind_params
+from dsl_compiler.passes.bind_tools import bind_tools
 from dsl_compiler.passes.check_parallel import check_parallel
 from dsl_compiler.passes.check_reachable import check_reachable
 from dsl_compiler.passes.check_ready import check_ready
@@ -36,7 +37,7 @@ __all__ = ["PASSES"]
 
 PASSES: tuple[tuple[Pass, ...], ...] = (
     (classify_document, collect_components, migrate_names, rewrite_shapes),
-    (bind_components, bind_params, bind_globals),
+    (bind_components, bind_params, bind_tools, bind_globals),
     (route_edges, find_entry, rank_nodes, group_regions, find_cycles, find_joins, plan_messages),
     (check_ready, check_parallel, check_reachable, check_references, check_titles),
 )

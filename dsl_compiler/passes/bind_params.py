@@ -18,7 +18,7 @@ from ragflow_lg.plan import ExceptionPolicy, PlanNode
 from ragflow_lg.refs import Reference, ReferenceScope, Template
 from ragflow_lg.spec import ComponentParams, ComponentSpec, Kind
 
-__all__ = ["bind_params"]
+__all__ = ["bind_node", "bind_params"]
 
 EDITOR_KEYS = frozenset(
     [
@@ -74,7 +74,7 @@ def bind_params(draft: Draft, reporter: Reporter) -> Draft:
     nodes: dict[NodeId, PlanNode] = {}
     for id_, component in draft.components.items():
         scope = ReferenceScope(plain, _is_in_iteration(draft, component))
-        nodes[NodeId(id_)] = _node(component, draft.specs[id_], scope, reporter)
+        nodes[NodeId(id_)] = bind_node(component, draft.specs[id_], scope, reporter)
     return replace(draft, nodes=nodes)
 
 
@@ -89,7 +89,8 @@ def _is_in_iteration(draft: Draft, component: RawComponent) -> bool:
     return False
 
 
-def _node(component: RawComponent, spec: ComponentSpec[Any], scope: ReferenceScope, reporter: Reporter) -> PlanNode:
+def bind_node(component: RawComponent, spec: ComponentSpec[Any], scope: ReferenceScope, reporter: Reporter) -> PlanNode:
+    """Make the node of a component; a placeholder where its params are wrong."""
     given = {key: value for key, value in component.params.items() if not _is_default(key, value, spec)}
     try:
         params = spec.params.model_validate(given, context={"scope": scope})

@@ -100,6 +100,8 @@ async def message(ctx: RunContext, params: Params) -> Outputs:
         end["status"] = params.status
     if downloads:
         end["downloads"] = downloads
+    if any((references := ctx.references).values()):
+        end["reference"] = references
     ctx.end = end
     return Outputs(content=content, downloads=downloads)
 

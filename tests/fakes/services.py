@@ -132,6 +132,7 @@ class OneModel:
     chat: ScriptedModel = field(default_factory=ScriptedModel)
 
     def model(self, llm_id: str) -> ScriptedModel:
+        self.chat.has_tools = not llm_id.startswith("notools@")
         return self.chat
 
 

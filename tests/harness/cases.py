@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LATER = frozenset({"Agent", "Retrieval", "CodeExec"})
+LATER = frozenset({"ArXiv", "CodeExec", "DuckDuckGo", "GitHub", "Google", "Retrieval"})
 """Components that this version cannot run; a case with one of them is skipped by its name."""
 
 
@@ -33,7 +33,9 @@ class Case:
     @property
     def later(self) -> list[str]:
         """Names of components that keep the case from being played."""
-        return sorted(set(self.components.values()) & LATER)
+        text = json.dumps(self.data["dsl"])
+        names = {name for name in LATER if f'"component_name": "{name}"' in text}
+        return sorted(names | ({"MCP"} if '"mcp_id"' in text else set()))
 
     @property
     def is_quirk(self) -> bool:

@@ -24,6 +24,7 @@ from ragflow_lg.errors import RagflowLgError
 from ragflow_lg.forms import FormField, form_fields
 from ragflow_lg.plan import Plan
 from ragflow_lg.runner import Runner
+from ragflow_lg.services import HttpRequest, HttpResponse
 from tests.fakes.services import fake_services
 
 MOST_ANSWERS = 10
@@ -48,6 +49,17 @@ class Verdict:
     text: str
 
 
+FAILING = {"agent/iteration@dc976aa8.json": "structured_content must be an array"}
+"""Canvases that end with an error in RAGFlow too: this one reads an output that an Agent no longer has."""
+
+
+class EmptyServices:
+    """Finds nothing, whatever a tool asks."""
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, {}, "{}", request.url)
+
+
 class DemoModels:
     """The demo model, whatever a canvas names."""
 
@@ -69,6 +81,8 @@ def judge(path: Path) -> Verdict:
         status, error = asyncio.run(asyncio.wait_for(_run(plan), LIMIT_S))
     except RagflowLgError as failure:
         status, error = "failed", str(failure)
+    if name in FAILING:
+        return Verdict(name, status == "failed" and FAILING[name] in str(error), f"fails as it should: {error}")
     return Verdict(name, status == "succeeded", "ran" if status == "succeeded" else f"compiled, then {status}: {error}")
 
 
@@ -84,7 +98,7 @@ def _refused(name: str, era: str, errors: list[Diagnostic]) -> Verdict:
 
 
 async def _run(plan: Plan) -> tuple[str, str | None]:
-    services = fake_services(models=DemoModels())
+    services = fake_services(models=DemoModels(), http=EmptyServices())
     runner = Runner(lower_plan(plan), services)
     run = runner.start("corpus", {"query": "hello", "inputs": dict(_filled(plan.form))})
     for _ in range(MOST_ANSWERS):

@@ -36,6 +36,17 @@ _LISTS = f"{_TEXT} nodes"
 """What differs where an Iteration gives other lists."""
 
 DEVIATIONS: dict[str, Deviation] = {
+    "agent-tool-cancel": _differs("cancel-ends-cleanly", "nodes history globals outputs error", "Looking."),
+    "agent-tool-error-default": _differs("stream-failures", "outputs history", "Looking. Please try later."),
+    "agent-tool-history": _differs(
+        "question-without-tools", "llm_calls", "A country.", "Vientiane.", "About a million."
+    ),
+    "agent-tool-max-rounds-insists": _differs("last-round-without-tools", "llm_calls", "[]"),
+    "agent-tool-model-error-midway": _differs("stream-failures", _SUCCESS, "Looking. "),
+    "agent-tool-model-error-retry": _differs(
+        "retry-the-call", f"{_SUCCESS} thinking llm_calls tool_calls", "Looking. "
+    ),
+    "agent-tool-result-kinds": _differs("tool-results-as-json", "llm_calls", "<ok>"),
     "aggregator-first-truthy": _differs("aggregator-values", _TEXT, "0/false/[0]"),
     "assigner-nested-target": _differs("blanks", _TEXT, '{"k": "new q", "n": 2, "added": {"deep": "x"}}'),
     "assigner-unknown-operation": Deviation("compile-time-checks", refused="params-invalid"),

@@ -111,14 +111,24 @@ def _model(turn: Mapping[str, Any]) -> ScriptedModel:
         if failing is not None:
             error = (chunks or [entry.get("reply", "")])[failing]
             chunks = (chunks or [])[:failing]
-        replies.append(Reply(entry.get("reply", ""), chunks, entry.get("match", ""), entry.get("repeat", False), error))
+        replies.append(
+            Reply(
+                entry.get("reply", ""),
+                chunks,
+                entry.get("match", ""),
+                entry.get("repeat", False),
+                error,
+                entry.get("tool_calls", ()),
+                entry.get("reasoning", ""),
+            )
+        )
     return ScriptedModel(replies)
 
 
 def _catalog(case: Case, scripts: ToolScripts) -> Registry:
     catalog = load_catalog()
-    for name in set(case.components.values()) & {"TavilySearch", "Wikipedia"}:
-        catalog.add(scripted_tool(name, scripts))
+    for spec in [spec for spec in catalog if spec.tool is not None and spec.kind == "plain"]:
+        catalog.add(scripted_tool(spec, scripts), replace=True)
     return catalog
 
 

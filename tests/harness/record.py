@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from ragflow_lg.agents.question import QUESTION_HEAD
 from ragflow_lg.classification import CONVERSATION_HEAD, INSTRUCTIONS_HEAD
 from ragflow_lg.structured_answer import SCHEMA_HEAD
 from tests.harness.play import TurnResult
@@ -47,7 +48,7 @@ def of_recording(expect: Mapping[str, Any], components: Mapping[str, Any]) -> Re
         inside = {id_ for id_, c in components.items() if c.get("parent_id")} if is_waiting else set[str]()
         record["outputs"] = {id_: expect["final_outputs"][id_] for id_ in ran if id_ not in inside}
     if "llm_calls" in expect:
-        record["llm_calls"] = [{**call, "system": call["system"].strip()} for call in expect["llm_calls"]]
+        record["llm_calls"] = [_recorded(call) for call in expect["llm_calls"]]
     if "http_calls" in expect:
         record["http_calls"] = [_http_call(**call) for call in expect["http_calls"]]
     if "tool_calls" in expect:
@@ -109,10 +110,43 @@ def _llm_call(is_streaming: bool, request: Any) -> Record:
     if system.startswith(INSTRUCTIONS_HEAD):
         system = "<categorize-instructions>"
         messages[0]["content"] = "<categorize-data> " + messages[0]["content"].removeprefix(CONVERSATION_HEAD)
+    elif system.startswith(QUESTION_HEAD):
+        system = "<full-question-instructions>\n" + system.removeprefix(QUESTION_HEAD)
     else:
         schema = rf"\n*{re.escape(SCHEMA_HEAD)}.*"
         system = re.sub(schema, "\n<structured-output-instructions>", system, flags=re.DOTALL)
-    return {"stream": is_streaming, "system": system.strip(), "messages": messages, "gen_conf": dict(request.sampling)}
+    call: Record = {"stream": is_streaming, "system": system.strip(), "messages": [_message(m) for m in messages]}
+    call["gen_conf"] = dict(request.sampling)
+    if request.tools:
+        call["gen_conf"]["tool_choice"] = "auto"
+        call["tools"] = [tool.name for tool in request.tools]
+    return call
+
+
+def _recorded(call: Mapping[str, Any]) -> Record:
+    system = re.sub(r"\n+<", "\n<", call["system"].strip())
+    return {**call, "system": system, "messages": [_message(message) for message in call["messages"]]}
+
+
+def _message(message: Mapping[str, Any]) -> Record:
+    """Write a message in OpenAI's form, calls without their index."""
+    if not message.get("tool_calls"):
+        return dict(message)
+    calls = [
+        call
+        if "function" in call
+        else {
+            "id": call["id"],
+            "function": {"name": call["name"], "arguments": call["arguments"]},
+            "type": "function",
+        }
+        for call in message["tool_calls"]
+    ]
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{key: value for key, value in call.items() if key != "index"} for call in calls],
+    }
 
 
 def _http_call(method: str, path: str, headers: Mapping[str, str] | None = None, body: str | None = None) -> Record:

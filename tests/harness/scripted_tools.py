@@ -1,22 +1,27 @@
-"""Tools as canvas nodes, replaced by scripts: the same outputs and errors without the service behind them."""
+"""Tools replaced by scripts: the same outputs and errors without the service behind them."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
 from ragflow_lg.context import RunContext
 from ragflow_lg.errors import ServiceError
-from ragflow_lg.refs import Template
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, ComponentSpec, component
+from ragflow_lg.references import chunks_of_rows
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, ComponentSpec, ToolResult
+from ragflow_lg.tool import cited, tool
 
 
-class Params(ComponentParams):
-    """What the tools of the cases take."""
+class Arguments(BaseModel):
+    """Whatever the model or the canvas gives."""
 
-    query: Template = Template("", ())
+    model_config = ConfigDict(extra="allow")
+
+    query: Any = None
 
 
 class Outputs(ComponentOutputs):
@@ -30,7 +35,7 @@ class ToolScripts:
         self.scripts: dict[str, list[dict[str, Any]]] = {}
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
-    def play(self, function: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def play(self, function: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Take the first unused entry that fits the arguments."""
         self.calls.append((function, dict(arguments)))
         entries = self.scripts.get(function, [])
@@ -39,29 +44,42 @@ class ToolScripts:
             if entry.get("match", "") in text:
                 if not entry.get("repeat"):
                     del entries[index]
+                await asyncio.sleep(entry.get("delay_ms", 0) / 1000)
                 if "raise" in entry:
                     raise ServiceError(entry["raise"])
-                return {**entry.get("outputs", {}), **_formatted(entry)}
-        return {}
+                return _result(entry)
+        return ToolResult(None)
 
 
-def _formatted(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _result(entry: Mapping[str, Any]) -> ToolResult:
+    outputs = dict(entry.get("outputs", {}))
     if "results" in entry:
-        text = "\n".join(str(result.get("content", "")) for result in entry["results"])
-        return {"formalized_content": text, "json": entry["results"]}
-    return {"formalized_content": entry["result"]} if "result" in entry else {}
+        rows = [(r["title"], r["url"], r["content"], r.get("score", 1)) for r in entry["results"]]
+        found = cited(chunks_of_rows(rows), entry["results"])
+        return ToolResult(found.value, {**outputs, **found.outputs}, found.chunks)
+    if "result" in entry:
+        return ToolResult(entry["result"], {"formalized_content": entry["result"], **outputs})
+    return ToolResult(outputs.get("content") or outputs or None, outputs)
 
 
-def scripted_tool(name: str, scripts: ToolScripts) -> ComponentSpec[Any]:
-    """Make a component that plays the script of the tool ``name``."""
-    function = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-    function = {"wikipedia": "wikipedia_search"}.get(function, function)
+def scripted_tool(real: ComponentSpec[Any], scripts: ToolScripts) -> ComponentSpec[Any]:
+    """Make a tool that plays the script of a real one; parameters and outputs are the real one's."""
+    assert real.tool is not None
+    function = real.tool.function
 
-    def any_output(params: Params) -> Iterable[str] | None:
+    def any_output(params: ComponentParams) -> Iterable[str] | None:
         return None
 
-    @component(name, params=Params, outputs=Outputs, output_names=any_output, description="Scripted.")
-    async def run(ctx: RunContext, params: Params) -> Outputs:
-        return Outputs(**scripts.play(function, {"query": ctx.text(params.query)}))
+    @tool(
+        real.name,
+        function=function,
+        params=real.params,
+        arguments=Arguments,
+        outputs=Outputs,
+        output_names=any_output,
+        description="Scripted.",
+    )
+    async def run(ctx: RunContext, params: ComponentParams, arguments: Arguments) -> ToolResult:
+        return await scripts.play(function, arguments.model_dump(exclude_none=True))
 
     return run

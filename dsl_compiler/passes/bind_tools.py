@@ -1,0 +1,94 @@
+"""Bind the tools that a node's model may call: each becomes a node of its own, in no graph."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dsl_compiler.diagnostics import Reporter, pointer_of
+from dsl_compiler.draft import Draft, RawComponent
+from dsl_compiler.known_components import NOT_YET
+from dsl_compiler.passes.bind_params import bind_node
+from ragflow_lg.ids import NodeId
+from ragflow_lg.plan import PlanNode
+from ragflow_lg.refs import ReferenceScope
+from ragflow_lg.spec import ToolEntry
+
+__all__ = ["bind_tools"]
+
+MAX_DEPTH = 16
+
+
+def bind_tools(draft: Draft, reporter: Reporter) -> Draft:
+    """Bind the tools of every node, and those of agents among them."""
+    scope = ReferenceScope(frozenset(draft.components))
+    nodes: dict[NodeId, PlanNode] = {}
+    for id_, node in draft.nodes.items():
+        tools = _tools(draft, draft.components[id_], node, scope, reporter, 0)
+        inside = tuple(reference for tool in tools for reference in tool.references)
+        nodes[id_] = replace(node, tools=tools, references=(*node.references, *inside)) if tools else node
+    return replace(draft, nodes=nodes)
+
+
+def _tools(
+    draft: Draft, component: RawComponent, node: PlanNode, scope: ReferenceScope, reporter: Reporter, depth: int
+) -> tuple[PlanNode, ...]:
+    if depth >= MAX_DEPTH:
+        message = f"Agents are nested as tools deeper than {MAX_DEPTH} levels."
+        reporter.report("params-invalid", "error", component.params_pointer, message, component=component)
+        return ()
+    bound: list[PlanNode] = []
+    for entry in node.spec.tools(node.params):
+        tool = _tool(draft, component, entry, scope, reporter, depth)
+        if tool is not None:
+            bound.append(tool)
+    return tuple(bound)
+
+
+def _tool(
+    draft: Draft, owner: RawComponent, entry: ToolEntry, scope: ReferenceScope, reporter: Reporter, depth: int
+) -> PlanNode | None:
+    spec = draft.catalog.get(entry.component)
+    pointer = pointer_of(owner.params_pointer, list(entry.path))
+    if spec is None or spec.tool is None:
+        _report_missing(draft, owner, entry, pointer, reporter)
+        return None
+    id_ = f"{owner.id}-->{entry.name.replace(' ', '_')}"
+    params: Any = spec.rewrite(entry.params) if spec.rewrite else entry.params
+    component = replace(
+        owner,
+        id=id_,
+        name=spec.name,
+        params=params,
+        downstream=(),
+        pointer=pointer,
+        params_pointer=pointer_of(pointer, ["params"]),
+        title=entry.name,
+    )
+    node = bind_node(component, spec, scope, reporter)
+    tools = _tools(draft, component, node, scope, reporter, depth + 1)
+    inside = tuple(reference for tool in tools for reference in tool.references)
+    return replace(node, tools=tools, references=(*node.references, *inside))
+
+
+def _report_missing(draft: Draft, owner: RawComponent, entry: ToolEntry, pointer: str, reporter: Reporter) -> None:
+    """Refuse a tool that is yet to come; leave out one that nobody knows, as old canvases have some."""
+    if entry.component.lower() in {name.lower() for name in NOT_YET}:
+        reporter.report(
+            "component-not-yet",
+            "error",
+            pointer,
+            f"{entry.component} is a RAGFlow tool that this version cannot run yet.",
+            hint="Take it out of the tools of the agent.",
+            component=owner,
+        )
+        return
+    near = draft.catalog.near(entry.component)
+    reporter.report(
+        "tool-unknown",
+        "warning",
+        pointer,
+        f"There is no tool {entry.component!r}; the agent runs without it.",
+        hint=f"Did you mean {' or '.join(near)}?" if near else "",
+        component=owner,
+    )

@@ -1,0 +1,1 @@
+"""Tools: components that a model may call. One file each; see `ragflow_lg.tool`."""

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from typing import Any
+
+from dsl_compiler import check_canvas
+from tests.fakes.agents import TAVILY, WIKI
+from tests.fakes.canvas import CATALOG, canvas, node
+
+
+def checked(*tools: Any, **params: Any) -> tuple[Any, dict[str, str]]:
+    agent = node("Agent", {"llm_id": "m@T", "tools": list(tools), **params}, ["out"])
+    plan, found = check_canvas(canvas({"a": agent, "out": node("Message", {"content": ["{a@content}"]})}), CATALOG)
+    return plan, {d.code: d.pointer for d in found}
+
+
+def test_tools_are_nodes_below_their_agent() -> None:
+    inner = {"component_name": "agent", "name": "Fact Finder", "params": {"llm_id": "m@T", "tools": [WIKI]}}
+    plan, found = checked(inner, TAVILY)
+    assert found == {}
+    finder, search = plan.nodes["a"].tools
+    assert (finder.id, finder.tools[0].id) == ("a-->Fact_Finder", "a-->Fact_Finder-->Wiki")
+    assert (search.spec.name, search.params.api_key) == ("TavilySearch", "k")
+    assert set(plan.nodes) == {"begin", "a", "out"}
+
+
+def test_what_a_tool_reads_is_read_by_its_agent() -> None:
+    finder = {"component_name": "Agent", "name": "F", "params": {"llm_id": "m@T", "sys_prompt": "{ghost@x}"}}
+    plan, found = checked(finder)
+    assert "reference-unknown-node" in found
+    assert plan is None or plan
+
+
+def test_wrong_params_of_a_tool_are_told_where_they_stand() -> None:
+    _, found = checked({**TAVILY, "params": {"topic": "gossip"}})
+    assert found["params-invalid"].endswith("/tools/0/params/topic")
+
+
+def test_an_unknown_tool_is_left_out_one_that_is_to_come_refused() -> None:
+    plan, found = checked({"component_name": "Bing", "name": "B", "params": {}}, WIKI)
+    assert [tool.spec.name for tool in plan.nodes["a"].tools] == ["Wikipedia"]
+    assert "tool-unknown" in found
+    assert "component-not-yet" in checked({"component_name": "Retrieval", "name": "R", "params": {}})[1]
+    assert "component-not-yet" in checked(mcp=[{"mcp_id": "x", "tools": {}}])[1]
+
+
+def test_agents_within_agents_end_somewhere() -> None:
+    tool: Any = WIKI
+    for _ in range(30):
+        tool = {"component_name": "Agent", "name": "A", "params": {"llm_id": "m@T", "tools": [tool]}}
+    _, found = checked(tool)
+    assert "params-invalid" in found

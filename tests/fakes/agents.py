@@ -1,0 +1,76 @@
+"""Agents with scripted models and tools over a scripted HTTP client."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ragflow_lg.runner import Run, Runner
+from ragflow_lg.services import HttpResponse, ToolSettings
+from tests.fakes.canvas import node
+from tests.fakes.regions import runner_of
+from tests.fakes.services import OneModel, Reply, ScriptedHttp, ScriptedModel, fake_services
+
+WIKI = {"component_name": "Wikipedia", "name": "Wiki", "params": {}}
+TAVILY = {"component_name": "TavilySearch", "name": "Web Search", "params": {"api_key": "k"}}
+
+
+def page(title: str, text: str) -> HttpResponse:
+    """Give what Wikipedia answers: one page."""
+    found = {"index": 1, "title": title, "fullurl": f"http://wiki.test/{title}", "extract": text}
+    return HttpResponse(200, {}, json.dumps({"query": {"pages": {"1": found}}}), "")
+
+
+@dataclass
+class Played:
+    """What an agent's turn gave."""
+
+    run: Run
+    model: ScriptedModel
+    http: ScriptedHttp
+    state: dict[str, Any]
+    runner: Runner
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        return self.state["outputs"]["a"]
+
+    @property
+    def told(self) -> list[str]:
+        """What the model was told by its tools, in the last request."""
+        return [m["content"] for m in self.model.requests[-1][1].messages if m["role"] == "tool"]
+
+
+async def play_agent(
+    replies: list[Reply],
+    params: Mapping[str, Any] | None = None,
+    *,
+    answers: Mapping[str, Any] | None = None,
+    is_shown: bool = True,
+    query: str = "q",
+    **more: Any,
+) -> Played:
+    """Play one turn of an agent ``a``, shown by a Message or read by another node."""
+    model = ScriptedModel(replies)
+    http = ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane is the capital."), **(answers or {})})
+    services = fake_services(
+        models=OneModel(model), http=http, tools=ToolSettings({"wikipedia": "http://wiki.test", "tavily": "http://t"})
+    )
+    asked = {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI], **(params or {})}
+    reader = node("Message", {"content": ["{a@content}"]}) if is_shown else node("VariableAssigner", {})
+    if "store" not in more:
+        more.setdefault("saver", InMemorySaver())
+    runner = runner_of({"a": node("Agent", asked, ["out"]), "out": reader}, services=services, **more)
+    run = runner.start("s", {"query": query})
+    async for _ in run:
+        pass
+    return Played(run, model, http, await runner.state("s"), runner)
+
+
+def calling(*calls: tuple[str, Any], text: str = "") -> Reply:
+    """Give a reply that asks for calls."""
+    return Reply(text, calls=[{"name": name, "arguments": arguments} for name, arguments in calls])

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from checkpoints import open_store
+from ragflow_lg.adapters.system import SystemClock
+from ragflow_lg.errors import ServiceError
+from tests.fakes.agents import TAVILY, WIKI, calling, play_agent
+from tests.fakes.services import Reply
+
+LOOK = calling(("wikipedia_search_0", {"query": "Laos"}))
+
+
+async def test_results_come_back_in_the_order_of_the_calls() -> None:
+    calls = calling(("tavily_search_1", {"query": "b"}), ("wikipedia_search_0", {"query": "a"}))
+    found = {"http://t/search": ServiceError("Tavily is down")}
+    played = await play_agent([calls, Reply("ok")], {"tools": [WIKI, TAVILY]}, answers=found)
+    assert played.told[0] == "Tavily is down"
+    assert played.told[1].endswith("Vientiane is the capital.")
+    assistant: Any = played.model.requests[-1][1].messages[1]
+    assert [call["name"] for call in assistant["tool_calls"]] == ["tavily_search_1", "wikipedia_search_0"]
+
+
+async def test_behind_the_last_round_the_model_has_to_answer() -> None:
+    played = await play_agent([LOOK, LOOK, LOOK, Reply("enough")], {"max_rounds": 1})
+    last = played.model.requests[-1][1]
+    assert len(played.model.requests) == 3
+    assert (last.tools, last.messages[-1]["content"]) == ((), "Exceed max rounds: 1")
+
+
+async def test_an_empty_streamed_answer_is_asked_for_again() -> None:
+    played = await play_agent([Reply(""), Reply("there")])
+    assert (played.run.answer, len(played.model.requests)) == ("there", 2)
+
+
+async def test_what_has_ended_is_not_repeated_when_the_turn_goes_on(tmp_path: Path) -> None:
+    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+        replies = [calling(("wikipedia_search_0", {"query": "Laos"}), text="Looking. "), Reply(error="killed")]
+        played = await play_agent(replies, store=store)
+        assert played.run.status == "failed"
+        steps = [len(played.http.requests), len(played.model.requests)]
+        await played.runner.rerun("s", "again", "a")  # a rerun has steps of its own
+        assert steps == [1, 2]
+
+
+async def test_reasoning_and_calls_are_one_thought() -> None:
+    first = calling(("wikipedia_search_0", {"query": "Laos"}))
+    first.reasoning = "I need to look."
+    played = await play_agent([first, Reply("Vientiane.", reasoning="Now I know it.")])
+    thought = "I need to look.Running the wikipedia_search_0 tool...Now I know it."
+    assert played.outputs["content"] == f"<think>{thought}</think>Vientiane."

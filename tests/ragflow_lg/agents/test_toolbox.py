@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ragflow_lg.services import HttpResponse
+from tests.fakes.agents import TAVILY, WIKI, calling, play_agent
+from tests.fakes.services import Reply
+
+
+async def told(name: str, arguments: Any, tools: Any = (WIKI,), **more: Any) -> str:
+    played = await play_agent([calling((name, arguments)), Reply("ok")], {"tools": list(tools)}, **more)
+    assert played.run.status == "succeeded"
+    return played.told[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "says"),
+    [
+        ("wikipedia_search", {"query": "x"}, "LLM tool wikipedia_search does not exist"),
+        ("wikipedia_search_0", "no json at all", "must be a JSON object, got str"),
+        ("wikipedia_search_0", "[1]", "must be a JSON object, got list"),
+        ("wikipedia_search_0", {"query": {"a": 1}}, "The arguments do not fit: query:"),
+        ("wikipedia_search_0", '{"query": "Laos", "more": 1,}', "Vientiane is the capital."),
+        ("wikipedia_search_0", {}, ""),
+    ],
+)
+async def test_whatever_a_model_asks_for_it_is_told(name: str, arguments: Any, says: str) -> None:
+    assert says in await told(name, arguments)
+
+
+async def test_names_are_numbered_and_such_as_every_provider_takes() -> None:
+    agents = [{"component_name": "Agent", "name": "客服 ✓" * 30, "params": {"llm_id": "m@T"}}, WIKI, WIKI]
+    played = await play_agent([Reply("hi")], {"tools": agents})
+    names = [tool.name for tool in played.model.requests[0][1].tools]
+    assert names[1:] == ["wikipedia_search_1", "wikipedia_search_2"]
+    assert len(names[0]) == 64
+    assert names[0].endswith("_0")
+    assert names[0].isascii()
+
+
+async def test_a_tool_that_takes_too_long_is_told() -> None:
+    class Slow:
+        async def send(self, request: Any) -> HttpResponse:
+            import asyncio
+
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    import ragflow_lg.tools.tavily_search as module
+
+    object.__setattr__(module.tavily_search, "timeout_s", 0.05)
+    try:
+        from tests.fakes import agents
+
+        real = agents.ScriptedHttp.send
+        agents.ScriptedHttp.send = Slow.send  # type: ignore[method-assign, assignment]
+        try:
+            assert "within 0.05 s" in await told("tavily_search_0", {"query": "x"}, (TAVILY,))
+        finally:
+            agents.ScriptedHttp.send = real  # type: ignore[method-assign]
+    finally:
+        object.__setattr__(module.tavily_search, "timeout_s", 12.0)
+
+
+async def test_a_model_sees_arrays_with_their_items() -> None:
+    played = await play_agent([Reply("hi")], {"tools": [TAVILY]})
+    schema = played.model.requests[0][1].tools[0].parameters
+    assert schema["properties"]["include_domains"]["items"] == {"type": "string"}
+    assert json.dumps(schema)

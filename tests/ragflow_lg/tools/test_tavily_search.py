@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.services import HttpResponse, ToolSettings
+from ragflow_lg.tools.tavily_search import tavily_search
+from tests.fakes.run import Result, bind, run_component
+from tests.fakes.services import ScriptedHttp, fake_services
+
+ROWS = [{"title": "Laos", "url": "http://e/laos", "content": "short", "raw_content": "long", "score": 0.9}]
+FOUND = HttpResponse(200, {}, json.dumps({"results": ROWS}), "")
+
+
+async def search(params: dict[str, Any], answer: HttpResponse = FOUND, keys: Any = None) -> tuple[Result, ScriptedHttp]:
+    http = ScriptedHttp({"http://t/search": answer})
+    services = fake_services(http=http, tools=ToolSettings({"tavily": "http://t"}, keys or {}))
+    return await run_component(tavily_search, params, services=services, globals={"sys.query": "Laos"}), http
+
+
+async def test_results_are_rows_and_text_under_numbers() -> None:
+    result, http = await search({"api_key": "k", "topic": "news", "include_domains": ["a.test"]})
+    assert result.outputs["json"] == ROWS
+    assert result.outputs["formalized_content"].endswith("long")
+    body = http.requests[0].json
+    assert (body["query"], body["topic"], body["include_domains"]) == ("Laos", "news", ["a.test"])
+    assert http.requests[0].headers["Authorization"] == "Bearer k"
+
+
+async def test_the_key_may_be_a_setting_and_is_missed_by_name() -> None:
+    _, http = await search({}, keys={"tavily": "secret"})
+    assert http.requests[0].headers["Authorization"] == "Bearer secret"
+    result, http = await search({})
+    assert "tavily in ToolSettings" in str(result.error)
+    assert http.requests == []
+
+
+async def test_a_refusal_names_the_service() -> None:
+    result, _ = await search({"api_key": "k"}, HttpResponse(401, {}, '{"detail": "bad key"}', ""))
+    assert "Tavily answered 401" in str(result.error)
+
+
+@pytest.mark.parametrize("params", [{"topic": "gossip"}, {"max_results": 0}, {"max_results": "6"}])
+def test_wrong_parameters_are_refused(params: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        bind(tavily_search, params)
