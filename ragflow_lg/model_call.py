@@ -18,7 +18,7 @@ from ragflow_lg.prompts import (
     join_prompts,
     shorten,
 )
-from ragflow_lg.services import ChatAnswer, ChatModel, ChatRequest, ToolCall
+from ragflow_lg.services import ONE_CALL, ChatAnswer, ChatModel, ChatRequest, ToolCall
 from ragflow_lg.structured_answer import correction, problems_of, read_answer, with_schema
 from ragflow_lg.thinking import Part, ThinkingSplitter, split_thinking, without_thinking
 from ragflow_lg.values import MAX_TEXT_CHARS, JsonValue
@@ -140,6 +140,7 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Sho
     show.begin()
     said: list[str] = []
     calls: tuple[ToolCall, ...] = ()
+    usage = ONE_CALL
     splitter = ThinkingSplitter()
 
     async def pass_on(parts: Iterable[Part]) -> None:
@@ -153,14 +154,14 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Sho
             if delta.text:
                 await pass_on(splitter.feed(delta.text, is_reasoning=delta.is_thinking))
             calls = delta.calls or calls
-            if delta.usage is not None:
-                ctx.count(delta.usage)
+            usage = delta.usage or usage
         await pass_on(splitter.finish())
     finally:
+        ctx.count(usage)
         ctx.partial["content"] = show.text
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
-    return ChatAnswer("".join(said), calls)
+    return ChatAnswer("".join(said), calls, usage)
 
 
 async def ask_structured(

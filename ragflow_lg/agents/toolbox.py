@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
+from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.errors import RagflowLgError, RunCancelled
-from ragflow_lg.plan import PlanNode
 from ragflow_lg.services import ToolCall, ToolSchema, Usage
-from ragflow_lg.spec import ToolResult
 from ragflow_lg.tool import problem_of
 from ragflow_lg.values import JsonValue, to_json
 
@@ -31,78 +30,58 @@ _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
 class Toolbox:
     """The tools of one visit. Their names are numbered, so that two of a kind stay apart."""
 
-    def __init__(self, ctx: RunContext) -> None:
+    def __init__(self, ctx: RunContext, tools: Iterable[AgentTool]) -> None:
         self._ctx = ctx
-        self._tools = {_visible(tool, index): tool for index, tool in enumerate(ctx.node.tools)}
+        self._tools = {_visible(tool.name, index): tool for index, tool in enumerate(tools)}
 
     @property
     def schemas(self) -> tuple[ToolSchema, ...]:
         """The tools as a model is shown them."""
-        return tuple(_schema(name, tool) for name, tool in self._tools.items())
+        return tuple(ToolSchema(name, tool.description, tool.parameters) for name, tool in self._tools.items())
 
-    async def call(self, call: ToolCall, position: str) -> str:
-        """Call a tool once and give what the model is told. ``position`` tells the call from others of the visit.
+    async def call(self, call: ToolCall, position: str) -> Outcome:
+        """Call a tool once. ``position`` tells the call from others of the visit.
 
         Whatever goes wrong is told the model. Should the visit be run again after a crash, a call that has ended is
         not repeated.
         """
         tool = self._tools.get(call.name)
         if tool is None:
-            return f"LLM tool {call.name} does not exist"
+            return Outcome(f"LLM tool {call.name} does not exist", is_error=True)
         arguments = _arguments(call.arguments)
         if not isinstance(arguments, dict):
-            return f"Tool arguments for {call.name} must be a JSON object, got {type(arguments).__name__}"
+            kind = type(arguments).__name__
+            return Outcome(f"Tool arguments for {call.name} must be a JSON object, got {kind}", is_error=True)
         given = cast("dict[str, Any]", arguments)
 
         async def run() -> JsonValue:
-            return await self._run(tool, given, position)
+            return to_json((await _outcome(tool, given, position))._asdict())
 
-        result = cast("dict[str, Any]", await self._ctx.step(call.name, given, run, position=position))
-        self._ctx.cite(result["chunks"])
-        self._ctx.count(Usage(*result["usage"]))
-        return _told(result["value"])
-
-    async def _run(self, tool: PlanNode, given: Mapping[str, Any], position: str) -> dict[str, JsonValue]:
-        rules = tool.spec.tool
-        assert rules is not None
-        child = self._ctx.child(tool, position)
-        result = ToolResult(None)
-        try:
-            asked = rules.arguments.model_validate(given)
-            async with asyncio.timeout(tool.timeout_s):
-                result = await rules.call(child, tool.params, asked)
-            value = _value_of(result)
-        except RunCancelled:
-            raise
-        except ValidationError as error:
-            value = f"The arguments do not fit: {problem_of(error)}"
-        except TimeoutError:
-            value = f"{tool.title or tool.spec.name} gave no result within {tool.timeout_s:g} s."
-        except RagflowLgError as error:
-            value = str(error)
-        chunks = [*child.found.get("chunks", {}).values(), *result.chunks]
-        return {"value": to_json(value), "chunks": to_json(chunks), "usage": list(child.usage)}
+        stored: Any = await self._ctx.step(call.name, given, run, position=position)
+        outcome = Outcome(stored["value"], stored["is_error"], stored["chunks"], Usage(*stored["usage"]))
+        self._ctx.cite(outcome.chunks)
+        self._ctx.count(outcome.usage)
+        return outcome
 
 
-def _value_of(result: ToolResult) -> JsonValue:
-    """Give what the model is told: where a tool gives nothing, its outputs stand in."""
-    if result.value is not None:
-        return result.value
-    return result.outputs.get("content") or dict(result.outputs) or None
+async def _outcome(tool: AgentTool, given: Mapping[str, Any], position: str) -> Outcome:
+    try:
+        async with asyncio.timeout(tool.timeout_s):
+            return await tool.call(given, position)
+    except RunCancelled:
+        raise
+    except ValidationError as error:
+        said = f"The arguments do not fit: {problem_of(error)}"
+    except TimeoutError:
+        said = f"{tool.title} gave no result within {tool.timeout_s:g} s."
+    except RagflowLgError as error:
+        said = str(error)
+    return Outcome(said, is_error=True)
 
 
-def _visible(tool: PlanNode, index: int) -> str:
-    rules = tool.spec.tool
-    name = (rules.function if rules else "") or tool.id.rpartition("-->")[2]
+def _visible(name: str, index: int) -> str:
     suffix = f"_{index}"
     return _FOREIGN.sub("_", name)[: MAX_NAME_CHARS - len(suffix)] + suffix
-
-
-def _schema(name: str, tool: PlanNode) -> ToolSchema:
-    rules = tool.spec.tool
-    assert rules is not None
-    schema = rules.arguments.model_json_schema()
-    return ToolSchema(name, tool.params.description or tool.spec.description, schema)
 
 
 def _arguments(text: str) -> JsonValue:
@@ -115,15 +94,3 @@ def _arguments(text: str) -> JsonValue:
         with suppress(ValueError, RecursionError):
             return cast("JsonValue", loads(text))
     return text
-
-
-def _told(value: JsonValue) -> str:
-    """Write a result for the model: a text as it is, everything else as JSON."""
-    if isinstance(value, str):
-        return value
-    return "" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def calls_as_messages(calls: Sequence[ToolCall]) -> list[dict[str, str]]:
-    """Write calls as an assistant message has them."""
-    return [call._asdict() for call in calls]

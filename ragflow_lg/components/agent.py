@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, Field
 
-from ragflow_lg.agents.function_calling import call_functions
+from ragflow_lg.agents.agent_run import AgentRun
+from ragflow_lg.agents.component_tools import component_tools
 from ragflow_lg.agents.question import with_whole_question
+from ragflow_lg.agents.strategies import STRATEGIES
 from ragflow_lg.agents.toolbox import Toolbox
 from ragflow_lg.chat_params import (
     GO_NAMES,
@@ -103,7 +105,7 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
     schema = params.json_schema
     request = request_of(ctx, params, model, schema=schema, prompts=prompts)
     show = Show(ctx) if ctx.is_streaming and schema is None else None
-    toolbox = Toolbox(ctx)
+    toolbox = Toolbox(ctx, component_tools(ctx))
     if not toolbox.schemas or not model.has_tools:
         if schema is not None:
             return Outputs.model_validate({"structured": await ask_structured(ctx, model, request, schema)})
@@ -112,7 +114,8 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
         if show is not None:
             request = await with_whole_question(ctx, model, request)
         try:
-            text = await call_functions(ctx, model, request, toolbox, params.max_rounds, show)
+            run = AgentRun(ctx, model, request, toolbox, params.max_rounds, show)
+            text = await STRATEGIES["function_calling"](run)
         finally:
             if show is not None:
                 await show.end_thought()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ async def play_agent(
     query: str = "q",
     **more: Any,
 ) -> Played:
-    """Play one turn of an agent ``a``, shown by a Message or read by another node."""
+    """Play one turn of an agent ``a``, shown by a Message or read by another node. One that hangs is cancelled."""
     model = ScriptedModel(replies)
     http = ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane is the capital."), **(answers or {})})
     services = fake_services(
@@ -66,8 +67,16 @@ async def play_agent(
         more.setdefault("saver", InMemorySaver())
     runner = runner_of({"a": node("Agent", asked, ["out"]), "out": reader}, services=services, **more)
     run = runner.start("s", {"query": query})
+
+    async def until_it_hangs() -> None:
+        while not model.is_hanging:
+            await asyncio.sleep(0.001)
+        run.cancel()
+
+    watching = asyncio.create_task(until_it_hangs())
     async for _ in run:
         pass
+    watching.cancel()
     return Played(run, model, http, await runner.state("s"), runner)
 
 

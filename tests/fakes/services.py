@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -56,7 +57,7 @@ class CountedIds:
 class Reply:
     """One scripted answer. ``match`` must occur in the system prompt or the last message.
 
-    With an ``error`` the call fails, behind the pieces if it streams.
+    With an ``error`` the call fails, behind the pieces if it streams; one that ``hangs`` never ends.
     """
 
     text: str = ""
@@ -67,6 +68,7 @@ class Reply:
     calls: Sequence[Mapping[str, Any]] = ()
     """Tool calls: ``name``, ``arguments`` (a map, or a text that is sent as it is), ``id``."""
     reasoning: str = ""
+    hangs: bool = False
 
 
 @dataclass
@@ -81,9 +83,12 @@ class ScriptedModel:
     has_schemas: bool = False
     piece_chars: int = 8
     call_count: int = 0
+    is_hanging: bool = False
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         reply = self._next(request, is_streaming=False)
+        if reply.hangs:
+            await self._hang()
         if reply.error:
             raise ServiceError(reply.error)
         text = "".join(reply.chunks) if reply.chunks is not None else reply.text
@@ -101,9 +106,15 @@ class ScriptedModel:
             yield ChatDelta(reply.reasoning, is_thinking=True)
         for piece in pieces:
             yield ChatDelta(piece)
+        if reply.hangs:
+            await self._hang()
         if reply.error:
             raise ServiceError(reply.error)
         yield ChatDelta("", calls=self._calls(reply), usage=Usage(calls=1))
+
+    async def _hang(self) -> None:
+        self.is_hanging = True
+        await asyncio.Event().wait()
 
     def _calls(self, reply: Reply) -> tuple[ToolCall, ...]:
         calls: list[ToolCall] = []

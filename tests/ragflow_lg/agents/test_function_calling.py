@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from checkpoints import open_store
-from ragflow_lg.adapters.system import SystemClock
 from ragflow_lg.errors import ServiceError
 from tests.fakes.agents import TAVILY, WIKI, calling, play_agent
 from tests.fakes.services import Reply
@@ -32,16 +29,6 @@ async def test_behind_the_last_round_the_model_has_to_answer() -> None:
 async def test_an_empty_streamed_answer_is_asked_for_again() -> None:
     played = await play_agent([Reply(""), Reply("there")])
     assert (played.run.answer, len(played.model.requests)) == ("there", 2)
-
-
-async def test_what_has_ended_is_not_repeated_when_the_turn_goes_on(tmp_path: Path) -> None:
-    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
-        replies = [calling(("wikipedia_search_0", {"query": "Laos"}), text="Looking. "), Reply(error="killed")]
-        played = await play_agent(replies, store=store)
-        assert played.run.status == "failed"
-        steps = [len(played.http.requests), len(played.model.requests)]
-        await played.runner.rerun("s", "again", "a")  # a rerun has steps of its own
-        assert steps == [1, 2]
 
 
 async def test_reasoning_and_calls_are_one_thought() -> None:

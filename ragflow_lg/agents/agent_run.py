@@ -1,0 +1,85 @@
+"""One visit of an agent: what its strategies share.
+
+A strategy is a function of an `AgentRun`: it asks the model and calls tools through it, and gives the answer. Each
+round of the model and each call of a tool is a step there, so a strategy needs no thought of crashes: run again, it
+takes the same way through the stored results up to where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ragflow_lg.agents.agent_tool import Outcome
+from ragflow_lg.agents.toolbox import Toolbox
+from ragflow_lg.model_call import Show, ask
+from ragflow_lg.services import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage
+from ragflow_lg.values import JsonValue
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
+
+__all__ = ["AgentRun", "told"]
+
+MAX_AT_ONCE = 16
+"""How many calls of one round run at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRun:
+    """What a strategy has: the request to start from, the model, the tools, and whom to show the answer.
+
+    After ``max_rounds`` + 1 rounds with tools the model has to answer without.
+    """
+
+    ctx: RunContext
+    model: ChatModel
+    request: ChatRequest
+    toolbox: Toolbox
+    max_rounds: int
+    show: Show | None = None
+    """Shows the answer as it comes; None to give it whole."""
+
+    async def ask(self, request: ChatRequest, position: str, *, is_shown: bool = True) -> ChatAnswer:
+        """Ask the model once. ``position`` tells the round from others of the visit; a stored answer is shown again."""
+        show = self.show if is_shown else None
+        is_fresh = False
+
+        async def call() -> JsonValue:
+            nonlocal is_fresh
+            is_fresh = True
+            answer = await ask(self.ctx, self.model, request, show)
+            return {"text": answer.text, "calls": [list(c) for c in answer.calls], "usage": list(answer.usage)}
+
+        stored: Any = await self.ctx.step("model", len(request.messages), call, position=position)
+        answer = ChatAnswer(stored["text"], tuple(ToolCall(*c) for c in stored["calls"]), Usage(*stored["usage"]))
+        if not is_fresh:
+            self.ctx.count(answer.usage)
+            if show is not None:
+                await show.again(answer.text)
+        return answer
+
+    async def call(self, calls: Sequence[ToolCall], position: str) -> list[Outcome]:
+        """Call all tools of a round, some at the same time; give what came in the order of the calls."""
+        if self.show is not None:
+            for call in calls:
+                await self.show.thought(f"Running the {call.name} tool...")
+        permits = asyncio.Semaphore(MAX_AT_ONCE)
+
+        async def one(index: int, call: ToolCall) -> Outcome:
+            async with permits:
+                return await self.toolbox.call(call, f"{position}.{index}")
+
+        async with asyncio.TaskGroup() as running:
+            tasks = [running.create_task(one(index, call)) for index, call in enumerate(calls)]
+        return [task.result() for task in tasks]
+
+
+def told(value: JsonValue) -> str:
+    """Write a tool's result for the model: a text as it is, everything else as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,52 @@
+"""The components among the tools of an agent; an agent is one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ragflow_lg.agents.agent_tool import AgentTool, Outcome
+from ragflow_lg.plan import PlanNode
+from ragflow_lg.spec import ToolResult, ToolRules
+from ragflow_lg.values import JsonValue
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
+
+__all__ = ["component_tools"]
+
+
+def component_tools(ctx: RunContext) -> list[AgentTool]:
+    """Give the components that the node's model may call, in the canvas's order."""
+    return [_tool(ctx, node) for node in ctx.node.tools]
+
+
+def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
+    rules = node.spec.tool
+    assert rules is not None
+    return AgentTool(
+        name=rules.function or node.id.rpartition("-->")[2],
+        title=node.title or node.spec.name,
+        description=node.params.description or node.spec.description,
+        parameters=rules.arguments.model_json_schema(),
+        call=partial(_call, ctx, node, rules),
+        timeout_s=node.timeout_s,
+    )
+
+
+async def _call(
+    ctx: RunContext, node: PlanNode, rules: ToolRules[Any], given: Mapping[str, Any], position: str
+) -> Outcome:
+    arguments = rules.arguments.model_validate(given)
+    child = ctx.child(node, position)
+    result = await rules.call(child, node.params, arguments)
+    chunks = [*child.found.get("chunks", {}).values(), *result.chunks]
+    return Outcome(_value_of(result), chunks=chunks, usage=child.usage)
+
+
+def _value_of(result: ToolResult) -> JsonValue:
+    """Give what the model is told: where a tool gives nothing, its outputs stand in."""
+    if result.value is not None:
+        return result.value
+    return result.outputs.get("content") or dict(result.outputs) or None

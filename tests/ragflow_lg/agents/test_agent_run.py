@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from ragflow_lg.agents.agent_run import told
+from ragflow_lg.values import JsonValue
+from tests.fakes.agents import calling, play_agent
+from tests.fakes.regions import played
+from tests.fakes.services import Reply
+from tests.stores import OpenStore
+
+LOOK = calling(("wikipedia_search_0", {"query": "Laos"}), text="Looking. ")
+
+
+async def test_what_has_ended_is_not_repeated_when_the_turn_goes_on(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        first = await play_agent([LOOK, Reply("Vien", hangs=True)], store=store)
+        assert (first.run.status, len(first.model.requests), len(first.http.requests)) == ("cancelled", 2, 1)
+        first.model.replies.append(Reply("Vientiane."))
+        run = first.runner.go_on("s")
+        answer, _ = await played(run)
+    assert run.status == "succeeded"
+    assert (len(first.model.requests), len(first.http.requests)) == (3, 1)
+    assert answer == "Looking. Vientiane."
+    assert [m["role"] for m in first.model.requests[2][1].messages] == ["user", "assistant", "tool"]
+
+
+async def test_what_was_used_before_a_crash_counts(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        first = await play_agent([LOOK, Reply(hangs=True)], store=store, is_shown=False)
+        first.model.replies.append(Reply("Vientiane."))
+        run = first.runner.go_on("s")
+        finished = [event async for event in run if event.event == "workflow_finished"]
+    assert finished[0].data()["usage"]["calls"] == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "says"), [("é", "é"), (None, ""), ([1, "é"], '[1, "é"]'), (0, "0"), ({"a": None}, '{"a": null}')]
+)
+def test_a_text_is_told_as_it_is_and_the_rest_as_json(value: JsonValue, says: str) -> None:
+    assert told(value) == says
