@@ -59,6 +59,7 @@ else
 	@test -z "$(FRESH)" -a -x $(BIN)/python || $(PY) -m venv $(FRESH) $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 endif
+	@$(BIN)/python -m compileall -q ragflow_lg dsl_compiler checkpoints server  # the first command is quick, too
 	@touch $@
 
 clean:

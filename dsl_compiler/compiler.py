@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dsl_compiler.diagnostics import Reporter
@@ -131,5 +130,5 @@ def _placed(diagnostics: tuple[Diagnostic, ...], text: str) -> tuple[Diagnostic,
     if not text or any(d.code == "json-invalid" and not d.pointer for d in diagnostics):
         return diagnostics
     positions = locate(text, [d.pointer for d in diagnostics])
-    placed = [replace(d, line=positions[d.pointer].line, column=positions[d.pointer].column) for d in diagnostics]
+    placed = [d._replace(line=positions[d.pointer].line, column=positions[d.pointer].column) for d in diagnostics]
     return tuple(sorted(placed, key=lambda d: (d.line, d.column)))

@@ -11,8 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 from dsl_compiler.diagnostics import Reporter
 
@@ -30,8 +29,7 @@ _LINE_END = re.compile(r"\r\n?|\n")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """Line and column, both counted from 1."""
 
     line: int

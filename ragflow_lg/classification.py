@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = [
     "CONVERSATION_HEAD",
@@ -36,8 +35,7 @@ Each line below is one category as JSON: its name, what belongs to it, and examp
 - Answer with the name of one category, exactly as it is written, and nothing else."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedCategory:
+class NamedCategory(NamedTuple):
     """A category as the model is told of it."""
 
     name: str

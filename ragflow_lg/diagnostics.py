@@ -5,8 +5,7 @@ A diagnostic never changes its code; ``docs/diagnostics.md`` explains each one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 __all__ = ["CODES", "Diagnostic", "Finding", "Severity"]
 
@@ -54,8 +53,7 @@ CODES: dict[str, str] = {
 """Every code and, in one sentence, what it stands for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """A remark of a component about its own parameters, without a place in the document yet.
 
     ``path`` leads from the component's params to the value, for example ``("variables", 0, "ref")``.
@@ -68,8 +66,7 @@ class Finding:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """One thing wrong with, or worth knowing about, a canvas.
 
     ``pointer`` is an RFC 6901 JSON pointer into the document as written; ``line`` and ``column`` count
@@ -88,7 +85,7 @@ class Diagnostic:
 
     def as_dict(self) -> dict[str, Any]:
         """Give the diagnostic as JSON, for ``check --output json``."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return self._asdict()
 
     def __str__(self) -> str:
         place = f"{self.line}:{self.column}: " if self.line else ""

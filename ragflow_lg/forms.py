@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ragflow_lg.values import JsonValue, to_text
 
@@ -27,8 +26,7 @@ __all__ = [
 _BOOLEANS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
 
 
-@dataclass(frozen=True, slots=True)
-class FormField:
+class FormField(NamedTuple):
     """One field, as the canvas declares it."""
 
     name: str
@@ -44,8 +42,7 @@ class FormField:
         return f"{self.label!r} ({self.name})" if self.label != self.name else repr(self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(NamedTuple):
     """What a node asks the user. ``fields`` maps each name to its declaration, as clients are sent it."""
 
     tips: str

@@ -9,8 +9,7 @@ and chose otherwise, or is dead itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ragflow_lg.ids import NodeId
 
@@ -20,8 +19,7 @@ Tokens: TypeAlias = Mapping[str, Sequence[str] | None]
 """What each finished node chose. JSON, since a checkpointer may give it back."""
 
 
-@dataclass(frozen=True, slots=True)
-class JoinRegion:
+class JoinRegion(NamedTuple):
     """The static part of one join's gate.
 
     ``nodes`` are the nodes strictly between dominator and join in topological order, each with its

@@ -12,15 +12,14 @@ from ragflow_lg.prompts import (
     Collected,
     chat_template_kwargs,
     cut_overrides,
-    estimate_tokens,
     fit,
     history_view,
     join_prompts,
-    shorten,
 )
 from ragflow_lg.services import ONE_CALL, ChatAnswer, ChatModel, ChatRequest, ToolCall
 from ragflow_lg.structured_answer import correction, problems_of, read_answer, with_schema
 from ragflow_lg.thinking import Part, ThinkingSplitter, split_thinking, without_thinking
+from ragflow_lg.tokens import estimate_tokens, shorten
 from ragflow_lg.values import MAX_TEXT_CHARS, JsonValue
 
 if TYPE_CHECKING:

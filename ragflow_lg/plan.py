@@ -12,7 +12,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from ragflow_lg.forms import FormField
 from ragflow_lg.ids import NodeId
@@ -43,8 +43,7 @@ ERROR = "_ERROR"
 """Output that holds the text of a node's error (RAGFlow's name)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExceptionPolicy:
+class ExceptionPolicy(NamedTuple):
     """What follows a node's error: ``goto`` before ``default`` before stopping; nothing without ``method``."""
 
     method: str = ""
@@ -57,8 +56,11 @@ class ExceptionPolicy:
         return bool(self.method and self.goto)
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+STOPS = ExceptionPolicy()
+"""A failure of the node fails the turn."""
+
+
+class Edge(NamedTuple):
     """An edge of the flow. ``label`` says when it is taken; ``is_conditional`` that it may not be."""
 
     source: NodeId
@@ -84,7 +86,7 @@ class PlanNode:
     """Successors of a node that does not choose."""
     routes: tuple[Route, ...] = ()
     """Ways out of a node that chooses; only targets that exist."""
-    on_error: ExceptionPolicy = ExceptionPolicy()
+    on_error: ExceptionPolicy = STOPS
     parent: NodeId | None = None
     """The region whose body the node is in."""
     exits: tuple[NodeId, ...] = ()
@@ -149,8 +151,7 @@ class Region:
         return self.item or self.owner
 
 
-@dataclass(frozen=True, slots=True)
-class MessagePlan:
+class MessagePlan(NamedTuple):
     """What a Message may show. ``ancestors`` are the nodes that can run before it; ``models`` stream into it."""
 
     node: NodeId

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.refs import Template
+from ragflow_lg.tokens import estimate_tokens, shorten
 from ragflow_lg.values import JsonValue, to_text
 
 if TYPE_CHECKING:
@@ -25,11 +26,9 @@ __all__ = [
     "Collected",
     "chat_template_kwargs",
     "cut_overrides",
-    "estimate_tokens",
     "fit",
     "history_view",
     "join_prompts",
-    "shorten",
 ]
 
 logger = logging.getLogger(__name__)
@@ -40,10 +39,6 @@ ChatMessage: TypeAlias = dict[str, str]
 CONTEXT_SHARE = 0.97
 """Part of the model's context that a request may fill, by an estimate of its tokens."""
 
-_CHARS_PER_TOKEN = 4
-_WIDE = re.compile(
-    "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
-)
 _SECTIONS = "TASK_ANALYSIS|PLAN_GENERATION|REFLECTION|CONTEXT_SUMMARY|CONTEXT_RANKING|CITATION_GUIDELINES"
 _SECTION_TAG = re.compile(rf"<(/?)({_SECTIONS})>", re.IGNORECASE)
 _FILES = "sys.files"
@@ -160,30 +155,6 @@ def cut_overrides(system: str) -> tuple[str, dict[str, str]]:
 
 
 # Length
-
-
-def estimate_tokens(text: str) -> int:
-    """Estimate the tokens of a text: one for a Chinese, Japanese or Korean character, one for four others.
-
-    >>> estimate_tokens("eight ch"), estimate_tokens("你好吗")
-    (2, 3)
-    """
-    wide = 0 if text.isascii() else sum(1 for _ in _WIDE.finditer(text))
-    return wide + -(-(len(text) - wide) // _CHARS_PER_TOKEN)
-
-
-def shorten(text: str, tokens: int) -> str:
-    """Keep as much of the beginning of a text as fits into ``tokens``."""
-    if estimate_tokens(text) <= tokens:
-        return text
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if estimate_tokens(text[:middle]) <= tokens:
-            low = middle
-        else:
-            high = middle - 1
-    return text[:low]
 
 
 def fit(system: str, messages: Sequence[ChatMessage], context_tokens: int) -> tuple[str, list[ChatMessage]]:

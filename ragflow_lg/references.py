@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
-from ragflow_lg.prompts import estimate_tokens
+from ragflow_lg.tokens import estimate_tokens
 from ragflow_lg.values import JsonValue, to_text
 
 __all__ = ["Chunk", "References", "add_chunks", "chunks_of_rows", "knowledge_text", "merge_references", "number_of"]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic_core import core_schema
 
@@ -71,8 +71,7 @@ class Reference:
         return {"type": "string", "description": "A reference: component@output, sys.name or env.name."}
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceScope:
+class ReferenceScope(NamedTuple):
     """What a text may refer to; handed to pydantic as validation context under ``"scope"``.
 
     Text that only looks like a reference stays text: an alias outside an Iteration, or an id outside

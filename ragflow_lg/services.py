@@ -65,8 +65,7 @@ class Usage(NamedTuple):
 NO_USAGE, ONE_CALL = Usage(), Usage(calls=1)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSchema:
+class ToolSchema(NamedTuple):
     """A tool as a model is shown it. ``parameters`` is the JSON schema of its arguments, an object."""
 
     name: str
@@ -109,8 +108,7 @@ class ChatDelta(NamedTuple):
     usage: Usage | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChatAnswer:
+class ChatAnswer(NamedTuple):
     """A whole answer, without a separate reasoning text."""
 
     text: str
@@ -175,8 +173,7 @@ class HttpRequest:
     timeout_s: float = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class HttpResponse:
+class HttpResponse(NamedTuple):
     """An answer of any status. ``text`` is decoded by the declared charset, else UTF-8."""
 
     status: int

@@ -140,8 +140,7 @@ P = TypeVar("P", bound=ComponentParams)
 O = TypeVar("O", bound=ComponentOutputs, covariant=True)  # noqa: E741 - the usual letter for outputs
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """One way out of a ``route`` component. ``label`` is shown at the edge of a drawing."""
 
     label: str
@@ -150,8 +149,7 @@ class Route:
     """Where the targets stand, from the component's params, for diagnostics."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """One alternative text of a ``message`` component. ``is_live``: its pieces are sent as they become known."""
 
     template: Template

@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from checkpoints.redis_server import redis_server
 from tests.stores import OpenStore, fresh_prefix, reopenable
+
+settings.register_profile("no deadlines", deadline=None)
+settings.load_profile("no deadlines")
 
 SHARED = Path(__file__).parents[2] / "shared"
 """Recorded behaviour and real canvases, beside the checkout; they are not part of it."""

@@ -28,7 +28,7 @@ def _routed(draft: Draft, node: PlanNode, reporter: Reporter) -> PlanNode:
     goto = _existing(
         draft, reporter, raw, node.on_error.goto, pointer_of(raw.params_pointer, ["exception_goto"]), is_needed=False
     )
-    on_error = replace(node.on_error, goto=goto)
+    on_error = node.on_error._replace(goto=goto)
     if node.spec.kind == "route":
         routes = tuple(_route(draft, reporter, raw, route) for route in node.spec.routes(node.params))
         return replace(node, routes=routes, on_error=on_error)
@@ -38,9 +38,8 @@ def _routed(draft: Draft, node: PlanNode, reporter: Reporter) -> PlanNode:
 
 def _route(draft: Draft, reporter: Reporter, raw: RawComponent, route: Route) -> Route:
     pointer = pointer_of(raw.params_pointer, route.path)
-    return replace(
-        route, targets=_existing(draft, reporter, raw, route.targets, pointer, what=f"route {route.label!r}")
-    )
+    targets = _existing(draft, reporter, raw, route.targets, pointer, what=f"route {route.label!r}")
+    return route._replace(targets=targets)
 
 
 def _existing(

@@ -13,11 +13,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from ragflow_lg.chat_params import ChatParams, WholeNumber
 from ragflow_lg.classification import CONVERSATION_HEAD, NamedCategory, choose, conversation_text, instructions
 from ragflow_lg.model_call import ask
-from ragflow_lg.prompts import ChatMessage, Collected, chat_template_kwargs, estimate_tokens, fit, history_view
+from ragflow_lg.prompts import ChatMessage, Collected, chat_template_kwargs, fit, history_view
 from ragflow_lg.refs import Reference, parse_reference
 from ragflow_lg.services import ChatRequest
 from ragflow_lg.spec import ComponentOutputs, OneOrMany, Route, component
 from ragflow_lg.thinking import without_thinking
+from ragflow_lg.tokens import estimate_tokens
 from ragflow_lg.values import to_text
 
 if TYPE_CHECKING:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 # Pydantic would look through every installed distribution for plugins, which nothing here needs.
@@ -12,53 +14,31 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 import typer
 
 from ragflow_lg.errors import CompileError, RagflowLgError
-from server.cli import (
-    cancel,
-    chaos,
-    check,
-    components,
-    doctor,
-    draw,
-    fork,
-    go_on,
-    history,
-    rerun,
-    resume,
-    run,
-    schema,
-    sessions,
-)
 from server.cli.terminal import printable, write_as_utf8
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "command_line", "main"]
 
 USAGE_ERROR = 2
 
-app = typer.Typer(
-    name="ragflow-lg",
-    help="Run RAGFlow canvases on LangGraph.",
-    epilog="Begin with:  ragflow-lg run examples/customer_service_router.json 'Where is my parcel?' --model demo",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
 COMMANDS = {
-    "run": run.run,
-    "resume": resume.resume,
-    "continue": go_on.go_on,
-    "cancel": cancel.cancel,
-    "sessions": sessions.sessions,
-    "history": history.history,
-    "rerun": rerun.rerun,
-    "fork": fork.fork,
-    "check": check.check,
-    "draw": draw.draw,
-    "schema": schema.schema,
-    "components": components.components,
-    "doctor": doctor.doctor,
-    "chaos": chaos.chaos,
+    "run": "run",
+    "resume": "resume",
+    "continue": "go_on",
+    "cancel": "cancel",
+    "sessions": "sessions",
+    "history": "history",
+    "rerun": "rerun",
+    "fork": "fork",
+    "check": "check",
+    "draw": "draw",
+    "schema": "schema",
+    "components": "components",
+    "doctor": "doctor",
+    "chaos": "chaos",
 }
+"""The file of each command, in this folder; its function has the same name."""
+
+_NEEDS_NOTHING = ("sessions", "schema", "components", "doctor")
 
 
 def _show_version(is_asked: bool) -> None:
@@ -69,7 +49,6 @@ def _show_version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_show_version)
@@ -78,16 +57,33 @@ def options(
     """Run RAGFlow canvases on LangGraph."""
 
 
-_NEEDS_NOTHING = ("sessions", "schema", "components", "doctor")
-for name, command in COMMANDS.items():
-    app.command(name, no_args_is_help=name not in _NEEDS_NOTHING)(command)
+def command_line(arguments: Sequence[str]) -> typer.Typer:
+    """Give the command that understands the arguments: with the one subcommand that they begin with, else with all.
+
+    Loading and reading the signatures of all of them would take longer than a check.
+    """
+    app = typer.Typer(
+        name="ragflow-lg",
+        help="Run RAGFlow canvases on LangGraph.",
+        epilog="Begin with:  ragflow-lg run examples/customer_service_router.json 'Where is my parcel?' --model demo",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(options)
+    first = arguments[0] if arguments else ""
+    for name in (first,) if first in COMMANDS else COMMANDS:
+        module = import_module(f"server.cli.{COMMANDS[name]}")
+        app.command(name, no_args_is_help=name not in _NEEDS_NOTHING)(getattr(module, COMMANDS[name]))
+    return app
 
 
 def main() -> None:
     """Run the command. What a user can mend is one message and exit code 2; a closed pipe ends quietly."""
     write_as_utf8()
     try:
-        app()
+        command_line(sys.argv[1:])()
     except CompileError as error:
         sys.stderr.write(printable(f"{error}\n"))
         sys.exit(USAGE_ERROR)

@@ -10,13 +10,12 @@ from ragflow_lg.prompts import (
     Collected,
     chat_template_kwargs,
     cut_overrides,
-    estimate_tokens,
     fit,
     history_view,
     join_prompts,
-    shorten,
 )
 from ragflow_lg.refs import parse_template
+from ragflow_lg.tokens import estimate_tokens
 from tests.fakes.services import fake_services
 
 IMAGE = "data:image/png;base64,AA=="
@@ -137,18 +136,6 @@ def test_override_sections_are_cut_out(system: str, rest: str, overrides: dict[s
 def test_cutting_takes_linear_time() -> None:
     text = "<REFLECTION>" * 100_000
     assert cut_overrides(text) == (text, {})
-
-
-@pytest.mark.parametrize(
-    ("text", "tokens"), [("", 0), ("abc", 1), ("abcde", 2), ("你好", 2), ("你好abcd", 3), ("한글", 2), ("ひ𠀀", 2)]
-)
-def test_tokens_are_estimated(text: str, tokens: int) -> None:
-    assert estimate_tokens(text) == tokens
-
-
-@pytest.mark.parametrize(("tokens", "expected"), [(0, ""), (1, "你"), (2, "你abcd"), (3, "你abcd好"), (9, "你abcd好")])
-def test_a_text_is_shortened_from_behind(tokens: int, expected: str) -> None:
-    assert shorten("你abcd好", tokens) == expected
 
 
 def test_what_fits_stays_as_it_is() -> None:

@@ -185,7 +185,7 @@ values = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(pieces, max_size=8), values)
 def test_any_template_gives_a_bounded_text(parts: list[str], value: Any) -> None:
     text = asyncio.run(rendered("".join(parts), n_result=value))

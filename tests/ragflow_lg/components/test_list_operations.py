@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -128,7 +128,6 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(json_values, max_size=6), st.randoms(use_true_random=False), st.sampled_from(["", "a", "b,a"]))
 def test_sort_is_a_total_order(values: list[Any], random: Any, sort_by: str) -> None:
     shuffled = random.sample(values, len(values))

@@ -9,7 +9,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from server.cli.app import app
+from server.cli.app import command_line
 
 ROOT = Path(__file__).parents[3]
 SUPPORT = ROOT / "tests" / "fixtures" / "drawings" / "support.json"
@@ -17,7 +17,8 @@ SUPPORT = ROOT / "tests" / "fixtures" / "drawings" / "support.json"
 
 def invoke(*arguments: str | Path, text: str = "", environment: Mapping[str, str] | None = None) -> Result:
     """Run ``ragflow-lg ARGUMENTS``; errors that `main` would report are in ``exception``."""
-    return CliRunner().invoke(app, [str(a) for a in arguments], input=text, env=dict(environment or {}))
+    words = [str(a) for a in arguments]
+    return CliRunner().invoke(command_line(words), words, input=text, env=dict(environment or {}))
 
 
 def frames(result: Result) -> list[dict[str, Any]]:

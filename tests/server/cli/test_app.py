@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from server.cli.app import COMMANDS
 from tests.server.cli.command import ROOT, SUPPORT, invoke, write_canvas
 
 
@@ -70,8 +71,8 @@ def test_an_endless_file_is_no_canvas() -> None:
 def test_check_and_help_stay_light() -> None:
     heavy = ("asyncio", "langgraph", "langchain_core", "httpx", "openai", "pydantic_settings", "rich")
     code = (
-        "import sys\nfrom server.cli.app import app\n"
-        f"app(['check', {str(SUPPORT)!r}], standalone_mode=False)\n"
+        "import sys\nfrom server.cli.app import command_line\n"
+        f"command_line(['check'])(['check', {str(SUPPORT)!r}], standalone_mode=False)\n"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     done = subprocess.run(
@@ -115,6 +116,14 @@ def test_ctrl_c_stops_the_run_in_order(tmp_path: Path) -> None:
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 1
     assert b"Traceback" not in errors
+
+
+def test_all_commands_are_listed_and_a_mistyped_one_is_refused() -> None:
+    listed = invoke("--help").stdout
+    assert [name for name in COMMANDS if f"  {name} " not in listed] == []
+    mistyped = invoke("chekc", "x.json")
+    assert mistyped.exit_code == 2
+    assert "No such command 'chekc'" in mistyped.stderr
 
 
 def test_the_version_is_told() -> None:

@@ -1,19 +1,17 @@
 import json
 from pathlib import Path
 
-from typer.testing import CliRunner
-
 from ragflow_lg.errors import CompileError
-from server.cli.app import app
 from tests.fakes.canvas import canvas
 from tests.fakes.regions import out
+from tests.server.cli.command import invoke
 
 
 def test_it_tells_how_often_and_how_it_ended(tmp_path: Path) -> None:
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text(json.dumps(canvas(out("x"))))
     bad.write_text("{}")
-    done = CliRunner().invoke(app, ["chaos", str(good)])
+    done = invoke("chaos", good)
     assert done.exit_code == 0
     assert done.stdout.splitlines()[-1].endswith(" kills, 0 differences")
-    assert isinstance(CliRunner().invoke(app, ["chaos", str(bad)]).exception, CompileError)
+    assert isinstance(invoke("chaos", bad).exception, CompileError)

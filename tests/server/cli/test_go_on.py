@@ -1,9 +1,7 @@
-from server.cli.go_on import __all__ as names
+from tests.server.cli.command import invoke
 
 
-def test_its_command_is_a_subcommand() -> None:
-    from server.cli.app import COMMANDS
-
-    assert [command.__name__ for command in COMMANDS.values() if command.__module__ == "server.cli.go_on"] == list(
-        names
-    )
+def test_it_explains_itself() -> None:
+    result = invoke("continue", "--help")
+    assert result.exit_code == 0
+    assert "ragflow-lg continue" in result.stdout
