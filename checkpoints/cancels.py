@@ -83,9 +83,10 @@ async def polling(
     told: Callable[[], Awaitable[bool]] | None = None,
 ) -> AsyncGenerator[None]:
     """Look at a flag until it is set; clear it before and after. ``told`` waits for word of it, for a while."""
+    is_over = False
 
     async def watch() -> None:
-        while True:
+        while not is_over:
             is_told = await told() if told else False
             if interval_s:
                 await asyncio.sleep(interval_s)
@@ -100,7 +101,10 @@ async def polling(
     try:
         yield
     finally:
-        watcher.cancel()
-        await asyncio.wait([watcher])  # unlike awaiting it, this lets a cancellation of the caller through
+        is_over = True
+        while not watcher.done():  # a client may swallow a cancellation that comes while it answers
+            watcher.cancel()
+            # Unlike awaiting the task, this lets a cancellation of the caller through.
+            await asyncio.wait([watcher], timeout=SQLITE_POLL_S)
         with suppress(*errors):
             await clear()

@@ -87,7 +87,7 @@ async def _sqlite(path: Path, clock: Clock) -> AsyncGenerator[Store]:
         # Leases and flags must not wait in a transaction of the saver.
         beside = await opened.enter_async_context(open_sqlite(path, commits_itself=True))
         saver = await sqlite_saver(saving)
-        leases = StoredLeases(SqliteTable(beside, clock))
+        leases = StoredLeases(SqliteTable(beside, clock, path))
         opened.push_async_callback(leases.settle)
         yield Store(saver, leases, SqliteRuns(beside), SqliteCancels(beside))
 

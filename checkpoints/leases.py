@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import aiosqlite
@@ -211,6 +212,21 @@ class MemoryTable:
             self._owners.pop(session, None)
 
 
+_WHOLE = (
+    "typeof(owner) = 'text' AND typeof(token) = 'integer' AND token < 1 << 62"
+    " AND typeof(expires_ms) = 'integer' AND typeof(expires_uptime_ms) = 'integer'"
+)
+"""What holds of a row of ``leases`` that nobody has damaged. A damaged one is free to take."""
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
+        return None
+    return facts.st_dev, facts.st_ino
+
+
 class SqliteTable:
     """Leases in the table ``leases``.
 
@@ -220,20 +236,23 @@ class SqliteTable:
 
     errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
 
-    def __init__(self, connection: aiosqlite.Connection, clock: Clock, lease_s: float = LEASE_S) -> None:
-        """``connection`` commits every statement by itself."""
+    def __init__(self, connection: aiosqlite.Connection, clock: Clock, path: Path, lease_s: float = LEASE_S) -> None:
+        """``connection`` commits every statement by itself; ``path`` is its file."""
         self._connection = connection
         self._clock = clock
         self._lease_ms = int(lease_s * 1000)
+        self._path = path
+        self._file = _file_at(path)
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | Taken:
         """Take a session that is free, whose lease has run out, or whose owner is dead."""
         thread, (now, uptime), here = thread_of_session(session), self._times(), f"{owner.machine}|"
         taken = await self._rows(
-            "INSERT INTO leases VALUES (?, 1, ?, ?, ?) ON CONFLICT (thread_id) DO UPDATE SET token = token + 1,"
+            "INSERT INTO leases VALUES (?, 1, ?, ?, ?) ON CONFLICT (thread_id) DO UPDATE SET"
+            f" token = CASE WHEN {_WHOLE} THEN token + 1 ELSE 1 END,"
             " owner = excluded.owner, expires_ms = excluded.expires_ms,"
             " expires_uptime_ms = excluded.expires_uptime_ms"
-            " WHERE owner = '' OR token = ? OR CASE WHEN substr(owner, 1, ?) = ?"
+            f" WHERE NOT ({_WHOLE}) OR owner = '' OR token = ? OR CASE WHEN substr(owner, 1, ?) = ?"
             " THEN expires_uptime_ms < ? ELSE expires_ms < ? END RETURNING token",
             *(thread, str(owner), now + self._lease_ms, uptime + self._lease_ms),
             *(dead_token, len(here), here, uptime, now),
@@ -245,7 +264,7 @@ class SqliteTable:
 
     async def find(self, session: str) -> Taken | None:
         """Give who has the session: nobody if the lease has ended or run out."""
-        query = "SELECT token, owner, expires_ms, expires_uptime_ms FROM leases WHERE thread_id = ?"
+        query = f"SELECT token, owner, expires_ms, expires_uptime_ms FROM leases WHERE thread_id = ? AND {_WHOLE}"
         found = await self._rows(query, thread_of_session(session))
         if not found or not found[0][1]:
             return None
@@ -256,6 +275,8 @@ class SqliteTable:
 
     async def renew(self, session: str, token: int) -> bool:
         """Lengthen a lease."""
+        if _file_at(self._path) != self._file:
+            return False  # deleted, or another file by now, in which somebody else may have the session
         until = [time + self._lease_ms for time in self._times()]
         return await self._change(session, token, "expires_ms = ?, expires_uptime_ms = ?", *until)
 

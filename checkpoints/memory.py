@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
 
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 
 from checkpoints.saver import CanvasSaver
 from checkpoints.serializer import plain_serializer
 
-__all__ = ["MemoryBlobs", "memory_saver"]
+__all__ = ["ListingSaver", "MemoryBlobs", "memory_saver"]
 
 
 class MemoryBlobs:
@@ -36,6 +39,22 @@ class MemoryBlobs:
         self._threads.pop(thread, None)
 
 
+class ListingSaver(InMemorySaver):
+    """LangGraph's saver, which by itself lists namespace by namespace, and not while something is stored."""
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Go through the checkpoints, newest first. The other arguments are left to the caller."""
+        for found in sorted(self.list(config), key=lambda held: held.checkpoint["id"], reverse=True):
+            yield found
+
+
 def memory_saver() -> CanvasSaver:
     """Make a saver in memory."""
-    return CanvasSaver(InMemorySaver(serde=plain_serializer()), MemoryBlobs())
+    return CanvasSaver(ListingSaver(serde=plain_serializer()), MemoryBlobs(), lists_truly=False)

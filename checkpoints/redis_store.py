@@ -205,10 +205,17 @@ class PagedRedisSaver(AsyncRedisSaver):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Go through the checkpoints of a thread, newest first. The other arguments are left to the caller."""
+        await self._ready()
         async for places in self._places(config):
             for found in await asyncio.gather(*map(self.aget_tuple, places)):
                 if found is not None:
                     yield found
+
+    async def _ready(self) -> None:
+        """Make the indexes anew that a FLUSHALL has taken along."""
+        for index in (self.checkpoints_index, self.checkpoint_writes_index):
+            if not await index.exists():
+                await index.create(overwrite=False)
 
     async def _places(self, config: RunnableConfig | None) -> AsyncIterator[list[RunnableConfig]]:
         """Give the configs of checkpoints, some at a time."""
@@ -235,6 +242,7 @@ class PagedRedisSaver(AsyncRedisSaver):
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread."""
+        await self._ready()
         mine = _is("thread_id", to_storage_safe_id(thread_id))
         while True:
             await super().adelete_thread(thread_id)

@@ -21,6 +21,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.types import Interrupt, Send
 
+from checkpoints.checkpoint_ids import begin_after
 from checkpoints.codec import Codec
 from ragflow_lg.errors import CheckpointError, ConflictError
 from ragflow_lg.sessions import LEASE_TOKEN
@@ -190,7 +191,10 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
             raise self._failed("read", error) from error
         except _DAMAGE as error:
             raise _damaged(error) from error
-        return await self._opened(found) if found else None
+        if found is None:
+            return None
+        begin_after(str(found.checkpoint["id"]))
+        return await self._opened(found)
 
     async def alist(
         self,
@@ -297,6 +301,8 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
             (value,) = await self._decode("", found[key].decode(), thread)
         except self._errors as error:
             raise self._failed("read", error) from error
+        except _DAMAGE as error:
+            raise _damaged(error) from error
         return True, value
 
     # Writing

@@ -46,4 +46,4 @@ def store_kind(url: str) -> str:
 
 def sqlite_path(url: str) -> Path:
     """Give the file that a URL of SQLite names."""
-    return Path(url.partition("://")[2][1:])
+    return Path(url.partition("://")[2][1:]).expanduser()

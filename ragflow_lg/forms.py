@@ -108,14 +108,25 @@ def form_problems(declared: Any, answer: Mapping[str, Any]) -> dict[str, str]:
 def _type_problem(field: FormField, value: Any) -> str:
     kind = field.type.lower()
     if kind in ("integer", "number") and not _is_number(value, whole=kind == "integer"):
-        return f"{field.shown} should be {'a whole number' if kind == 'integer' else 'a number'}, not {value!r:.80}."
-    if kind == "boolean" and not isinstance(value, bool) and to_text(value).lower() not in _BOOLEANS:
-        return f"{field.shown} should be true or false, not {value!r:.80}."
+        return f"{field.shown} should be {'a whole number' if kind == 'integer' else 'a number'}, not {_shown(value)}."
+    if kind == "boolean" and not isinstance(value, bool) and _word(value).lower() not in _BOOLEANS:
+        return f"{field.shown} should be true or false, not {_shown(value)}."
     if kind == "object" and not isinstance(read_value(value, "object"), dict | list) and value != "":
-        return f"{field.shown} should be a JSON object, not {value!r:.80}."
-    if kind == "options" and field.options and to_text(value) not in set(_option_texts(field.options)):
-        return f"{field.shown} should be one of {', '.join(_option_texts(field.options))}, not {value!r:.80}."
+        return f"{field.shown} should be a JSON object, not {_shown(value)}."
+    if kind == "options" and field.options and _word(value) not in set(_option_texts(field.options)):
+        return f"{field.shown} should be one of {', '.join(_option_texts(field.options))}, not {_shown(value)}."
     return ""
+
+
+def _word(value: Any) -> str:
+    return "" if isinstance(value, Mapping | list) else to_text(value)
+
+
+def _shown(value: Any) -> str:
+    """Show a value; of a map or list, however deep it is, only what it is."""
+    if isinstance(value, Mapping):
+        return "a map"
+    return "a list" if isinstance(value, list) else f"{value!r:.80}"
 
 
 def _option_texts(options: Iterable[JsonValue]) -> list[str]:

@@ -211,6 +211,17 @@ class Plan:
         }
 
     @cached_property
+    def region_shapes(self) -> Mapping[NodeId, str]:
+        """How each region repeats: a run cannot go on in one that repeats in another way."""
+        shapes: dict[NodeId, str] = {}
+        for owner in self.regions:
+            node = self.nodes[owner]
+            assert node.spec.region is not None
+            is_parallel = node.spec.region.max_concurrency(node.params) > 1
+            shapes[owner] = f"{node.spec.name} with rounds {'side by side' if is_parallel else 'in turn'}"
+        return shapes
+
+    @cached_property
     def canvas_hash(self) -> str:
         """SHA-256 of the plan as canonical JSON, in hexadecimal."""
         text = json.dumps(self.as_json(), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)

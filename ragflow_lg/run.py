@@ -26,7 +26,7 @@ from ragflow_lg.ids import SessionId, session_of_thread, thread_of_session
 from ragflow_lg.projection import Projection
 from ragflow_lg.services import Usage
 from ragflow_lg.sessions import RunRecord, RunStatus, SessionStore, Steps, leased_config
-from ragflow_lg.state import TurnRequest
+from ragflow_lg.state import TurnRecord, TurnRequest
 from ragflow_lg.turn import resume_turn
 from ragflow_lg.values import JsonValue, to_json, to_text
 from ragflow_lg.wire import Envelope, Message, UserInputs, WireEvent, WorkflowFinished
@@ -171,18 +171,21 @@ class Run:
                 if graph is None:
                     yield self._asked(projection)
                     return
+                end: TurnFinished | None = None
                 while events := await self._sink.take():
                     for event in events:
+                        if isinstance(event, TurnFinished):
+                            end = event  # told once it is stored
+                            continue
                         self._note(event)
                         for frame in projection.feed(event):
                             self._listen(frame, began)
                             yield frame
-                for frame in await self._ending(graph, projection):
+                for frame in await self._ending(graph, projection, end):
                     self._listen(frame, began)
                     yield frame
         except RagflowLgError as error:
-            if self.status == "running":
-                self.status, self.error = "failed", str(error)
+            self._fail(error)
             raise
         finally:
             self._running.discard(self)
@@ -204,11 +207,17 @@ class Run:
             await held.enter_async_context(store.cancels.watch(self.record.session, self.cancel))
             try:
                 yield
-            except BaseException:
+            except BaseException as error:
+                if isinstance(error, RagflowLgError):
+                    self._fail(error)
                 with suppress(CheckpointError):  # what has gone wrong first is what counts
                     await self._record_end(store)
                 raise
             await self._record_end(store)
+
+    def _fail(self, error: RagflowLgError) -> None:
+        if self.status == "running":
+            self.status, self.error = "failed", str(error)
 
     async def _record_end(self, store: SessionStore) -> None:
         if self._has_begun and not self._is_lost:
@@ -268,21 +277,27 @@ class Run:
                 await asyncio.gather(graph, return_exceptions=True)
             self._turn.limits.close()
 
-    async def _ending(self, graph: asyncio.Task[None], projection: Projection) -> list[WireEvent]:
-        """Give the frames that end a turn which its closing node has not ended."""
+    async def _ending(
+        self, graph: asyncio.Task[None], projection: Projection, end: TurnFinished | None
+    ) -> list[WireEvent]:
+        """Give the last frames, once everything is stored. ``end`` is the word of the closing node, if it ran."""
         from langgraph.errors import GraphDrained
 
         try:
             await graph
         except RunCancelled:
             if self._is_lost:
-                raise ConflictError("Another runner has taken this session over; this one has stopped.") from None
-            event = TurnFinished("cancelled", {}, CANCELLED_TEXT)
-            self._note(event)
-            return list(projection.feed(event))
+                raise ConflictError(
+                    "Another runner has taken this session over, or its store is gone: this one stopped."
+                ) from None
+            end = TurnFinished("cancelled", {}, CANCELLED_TEXT)
         except GraphDrained:
-            self.status = "drained"
-            return []
+            if end is None:
+                self.status = "drained"
+                return []
+        if end is not None:
+            self._end(end)
+            return list(projection.feed(end))
         if self.status == "running" and projection.waiting:
             return [self._asked(projection)]
         return []
@@ -330,28 +345,34 @@ class Run:
         return _resuming({pause: {"inputs": fields} for pause, fields in answers.items()}, update)
 
     async def _check_canvas(self, snapshot: Any) -> None:
-        """Refuse to go on where the canvas has lost the nodes that come next."""
-        if snapshot.values.get("turn", {}).get("canvas_hash") in (None, self._canvas.plan.canvas_hash):
+        """Refuse to go on where the canvas has lost the nodes that come next, or repeats an open region otherwise."""
+        began: TurnRecord = snapshot.values.get("turn", {})
+        if began.get("canvas_hash") in (None, self._canvas.plan.canvas_hash):
             return
-        if lost := await self._lost(self._canvas.graph, ""):
+        if lost := await self._lost(self._canvas.graph, "", began.get("regions", {})):
             raise CanvasChangedError(
-                f"The canvas has changed since the turn began: {', '.join(lost)} is gone. "
+                f"The canvas has changed since the turn began: {', '.join(dict.fromkeys(lost))}. "
                 "Go on with the canvas as it was, or start a new turn."
             )
 
-    async def _lost(self, graph: Any, namespace: str) -> list[str]:
-        """Give the nodes that were entered and that the graph does not have; those within open regions too."""
+    async def _lost(self, graph: Any, namespace: str, shapes: Mapping[str, str]) -> list[str]:
+        """Say what the graph does not have of all that was entered; within open regions too."""
         root: Any = self._canvas.graph
         held: Any = self._config
         place: Any = {"configurable": {**held["configurable"], "checkpoint_ns": namespace}}
         found = await root.checkpointer.aget_tuple(place)
         channels: Mapping[str, Any] = found.checkpoint["channel_values"] if found else {}
         entered = [name.removeprefix(ENTERED) for name in channels if name.startswith(ENTERED)]
-        lost = [name for name in entered if name not in graph.nodes]
+        lost = [f"{name} is gone" for name in entered if name not in graph.nodes]
+        ids = {name: id_ for id_, name in self._canvas.names.items()}
         for task in (await root.aget_state(place)).tasks:
-            if inner := graph.nodes[task.name].subgraphs:
+            owner = ids.get(task.name)
+            was, now = (shapes.get(owner), self._canvas.plan.region_shapes.get(owner)) if owner else (None, None)
+            if was and was != now:
+                lost.append(f"{owner} was {was} and is {now or 'none any more'}")
+            elif inner := graph.nodes[task.name].subgraphs:
                 below = f"{task.name}:{task.id}"
-                lost += await self._lost(inner[0], f"{namespace}|{below}" if namespace else below)
+                lost += await self._lost(inner[0], f"{namespace}|{below}" if namespace else below, shapes)
         return lost
 
     def _answers(self, pauses: list[Pause]) -> dict[str, dict[str, Any]]:
@@ -416,14 +437,15 @@ class Run:
             **extra,
         )
 
+    def _end(self, event: TurnFinished) -> None:
+        self.status, self.error = event.status, event.error
+
     def _note(self, event: object) -> None:
         if isinstance(event, NodeFinished):
             if event.usage is not None:
                 self.usage = self.usage.plus(event.usage)
             if event.is_halting:
                 self.failed_node, self.error = event.node, event.error
-        elif isinstance(event, TurnFinished):
-            self.status, self.error = event.status, event.error
 
     def _listen(self, frame: WireEvent, began: float) -> None:
         if isinstance(frame, Message):

@@ -68,6 +68,8 @@ class TurnRecord(TypedDict, total=False):
     """``running``, ``succeeded``, ``failed`` or ``cancelled``."""
     canvas_hash: str
     """Of the canvas with which the turn began."""
+    regions: dict[str, str]
+    """How each region of that canvas repeats, see `ragflow_lg.plan.Plan.region_shapes`; left out without regions."""
     last: list[Any]
     """``[superstep, rank, node id]`` of the last node that chose no successor."""
     error: list[Any]

@@ -40,6 +40,8 @@ async def open_turn(
         "status": "running",
         "canvas_hash": plan.canvas_hash,
     }
+    if plan.region_shapes:
+        record["regions"] = {**plan.region_shapes}
     if files := request.get("files"):
         try:
             held["sys.files"] = to_json(await turn.services.files.read(files, ""))

@@ -4,13 +4,14 @@ import asyncio
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkpoints import open_store
-from checkpoints.cancels import SqliteCancels
+from checkpoints.cancels import SqliteCancels, polling
 from checkpoints.sqlite import open_sqlite
 from ragflow_lg.adapters.system import SystemClock
 from ragflow_lg.errors import CheckpointError
@@ -39,6 +40,19 @@ async def test_a_flag_from_before_or_after_stops_nobody(reopen: OpenStore) -> No
         async with store.cancels.watch("anna", lambda: told.append("second")):
             await asyncio.sleep(0.3)
     assert told == []
+
+
+async def test_a_client_that_swallows_a_cancellation_keeps_nobody() -> None:
+    async def nothing() -> None:
+        pass
+
+    async def is_set() -> bool:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return False
+
+    async with asyncio.timeout(5), polling(0.0, is_set, nothing, lambda: None, errors=()):
+        await asyncio.sleep(0.01)
 
 
 REQUESTER = """

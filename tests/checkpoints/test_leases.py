@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -156,7 +157,7 @@ class Jumping:
 async def test_a_clock_that_jumps_does_not_end_the_lease_of_a_live_process(tmp_path: Path) -> None:
     clock = Jumping()
     async with open_sqlite(tmp_path / "s.db", commits_itself=True) as connection:
-        table = SqliteTable(connection, clock)
+        table = SqliteTable(connection, clock, tmp_path / "s.db")
         first = StoredLeases(table)
         lease = await first.acquire("anna", nothing)
         for jump in (86_400.0, -86_400.0):
@@ -171,7 +172,7 @@ async def test_a_clock_that_jumps_does_not_end_the_lease_of_a_live_process(tmp_p
 async def test_a_lease_from_elsewhere_runs_out(tmp_path: Path) -> None:
     clock = Jumping()
     async with open_sqlite(tmp_path / "s.db", commits_itself=True) as connection:
-        table = SqliteTable(connection, clock)
+        table = SqliteTable(connection, clock, tmp_path / "s.db")
         elsewhere = Owner("another-host", 1, "1")
         assert await table.take(_hex("anna"), elsewhere, 0) == 1
         with pytest.raises(ConflictError, match="another-host"):
@@ -187,7 +188,7 @@ async def test_a_lease_from_elsewhere_runs_out(tmp_path: Path) -> None:
 async def test_a_lease_that_cannot_be_renewed_is_lost(tmp_path: Path) -> None:
     lost: list[int] = []
     async with open_sqlite(tmp_path / "s.db", commits_itself=True) as connection:
-        leases = StoredLeases(SqliteTable(connection, SystemClock()), lease_s=0.2, renew_s=0.05)
+        leases = StoredLeases(SqliteTable(connection, SystemClock(), tmp_path / "s.db"), lease_s=0.2, renew_s=0.05)
         await leases.acquire("anna", lambda: lost.append(1))
         await connection.execute("ALTER TABLE leases RENAME TO gone")
         async with asyncio.timeout(5):
@@ -327,3 +328,35 @@ async def test_who_is_cancelled_while_it_asks_does_not_keep_the_session(reopen: 
                         await (await store.leases.acquire(f"s{ticks}", nothing)).release()
                         break
                     await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "owner = x'ff'",
+        "token = 'abc'",
+        "expires_ms = 'x', expires_uptime_ms = x'00'",
+        "token = 1 << 62",
+    ],
+)
+async def test_a_damaged_lease_is_free_to_take(tmp_path: Path, damage: str) -> None:
+    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+        await store.leases.acquire("anna", nothing)
+        with sqlite3.connect(tmp_path / "s.db") as beside:
+            beside.execute(f"UPDATE leases SET {damage}")
+        assert await store.leases.holder("anna") == ""
+        await store.delete_session("anna")
+        assert (await store.leases.acquire("anna", nothing)).token > 0
+
+
+async def test_a_deleted_file_is_a_lost_lease(tmp_path: Path) -> None:
+    lost: list[int] = []
+    async with open_sqlite(tmp_path / "s.db", commits_itself=True) as connection:
+        table = SqliteTable(connection, SystemClock(), tmp_path / "s.db")
+        await StoredLeases(table, renew_s=0.02).acquire("anna", lambda: lost.append(1))
+        await asyncio.sleep(0.1)
+        assert not lost
+        (tmp_path / "s.db").unlink()
+        async with asyncio.timeout(5):
+            while not lost:
+                await asyncio.sleep(0.01)

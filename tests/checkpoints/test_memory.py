@@ -1,4 +1,9 @@
+from __future__ import annotations
+
+from checkpoints import open_store
 from checkpoints.memory import MemoryBlobs
+from ragflow_lg.adapters.system import SystemClock
+from tests.fakes.regions import form, loop, node, out, played, runner_of, text
 
 
 async def test_blobs_belong_to_their_thread() -> None:
@@ -8,3 +13,21 @@ async def test_blobs_belong_to_their_thread() -> None:
     assert await blobs.find("b", ["1"]) == {}
     await blobs.delete("a")
     assert await blobs.find("a", ["1"]) == {}
+
+
+async def test_every_step_of_a_long_session_is_listed_and_can_be_forked() -> None:
+    first = {
+        "A": node("Loop", {"loop_variables": [], "maximum_loop_count": 70}, ["lp"]),
+        "Ai": node("LoopItem", {}, ["t"], parent_id="A"),
+        "t": {**text(script="x"), "parent_id": "A"},
+    }
+    asking = loop({"ask": form("f")}, count=2)
+    async with open_store("memory://", SystemClock()) as store:
+        play = runner_of({**first, **asking, **out("done")}, first=["A"], store=store)
+        await played(play.start("s", {"query": "q"}))
+        await played(play.resume("s", {"f": "1"}))
+        listed = [moment async for moment in play.history("s")]
+        assert {moment.region for moment in listed} == {None, "A", "lp"}
+        assert len({moment.checkpoint for moment in listed}) == len(listed) > 70
+        await play.fork("s", "twin")
+        assert (await played(play.resume("twin", {"f": "2"})))[0] == "done"

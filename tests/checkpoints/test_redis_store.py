@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import Any
 
@@ -7,11 +8,14 @@ import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 from redis.asyncio import Redis
 
+from checkpoints import open_store
 from checkpoints.redis_store import FencedRedis, lease_key, open_redis, redis_saver
 from checkpoints.saver import Claim
+from ragflow_lg.adapters.system import SystemClock
 from ragflow_lg.errors import CheckpointError, ConflictError
 from ragflow_lg.ids import session_of_thread
 from ragflow_lg.sessions import leased_config
+from tests.fakes.regions import out, played, runner_of
 from tests.stores import fresh_prefix
 
 THREAD = str(uuid.uuid4())
@@ -174,3 +178,18 @@ async def test_a_refused_write_is_told_once_and_quietly(redis_url: str, caplog: 
         with pytest.raises(ConflictError):
             await saver.aput(leased_config(PLACE, 1), empty_checkpoint(), STEP, {})
     assert "TTL" not in caplog.text
+
+
+async def test_an_open_store_goes_on_behind_a_flush(redis_url: str) -> None:
+    async with open_store(redis_url, SystemClock(), prefix=fresh_prefix()) as store:
+        inner: Any = store.saver.inner
+        for index in (inner.checkpoints_index, inner.checkpoint_writes_index):
+            await index.delete(drop=True)
+        play = runner_of(out("x"), store=store)
+        await played(play.start("s", {"query": "q"}))
+        listed: list[Any] = []
+        async with asyncio.timeout(10):  # the server reads what is there into a new index by and by
+            while not listed:
+                listed = [moment async for moment in play.history("s")]
+        await store.delete_session("s")
+        assert [moment async for moment in play.history("s")] == []

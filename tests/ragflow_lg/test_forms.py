@@ -9,6 +9,11 @@ def field(type_name: str, **more: Any) -> dict[str, Any]:
     return {"f": {"name": "Field", "type": type_name, **more}}
 
 
+DEEP: Any = 1
+for _ in range(3000):
+    DEEP = [DEEP]
+
+
 @pytest.mark.parametrize(
     ("type_name", "value"),
     [
@@ -34,6 +39,7 @@ def test_answers_that_fit(type_name: str, value: Any) -> None:
         ("integer", [], "whole number"), ("number", "x", "a number"), ("boolean", "maybe", "true or false"),
         ("object", "{", "JSON object"), ("object", 5, "JSON object"), ("options", "c", "one of a, b"),
         ("line", None, "required"),
+        ("number", DEEP, "not a list"), ("boolean", {"a": DEEP}, "not a map"),
         ("file", [], "required"), ("file", "", "required"),
     ],
 )  # fmt: skip

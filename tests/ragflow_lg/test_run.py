@@ -138,6 +138,58 @@ async def test_a_turn_does_not_go_on_with_a_canvas_that_has_lost_its_place() -> 
     assert (await played(runner_of(reworded, saver=saver).resume("s", {"w": "x"})))[0] == "now: x"
 
 
+PLACES = {"items": {"name": "items", "type": "array<string>", "value": ["a", "b", "c"]}}
+
+
+def over(side_by_side: int) -> dict[str, Any]:
+    body = {"t": text(["u"], "{ii@item}!"), "u": text(script="{t@result}?")}
+    return {**iteration(body, {"r": "u@result"}, items="env.items", max_concurrency=side_by_side), **out("{it@r}")}
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0)])
+async def test_a_turn_does_not_go_on_in_a_region_that_repeats_in_another_way(before: int, after: int) -> None:
+    async with open_store("memory://", SystemClock()) as store:
+        play = runner_of(over(before), variables=PLACES, store=store)
+        run = play.start("s", {"query": "q"})
+        async for event in run:
+            if event.event == "node_finished" and event.component_id == "t":  # type: ignore[union-attr]
+                run.drain()
+        assert run.status == "drained"
+        with pytest.raises(CanvasChangedError, match=r"it was Iteration with rounds .* and is Iteration with rounds"):
+            await played(runner_of(over(after), variables=PLACES, store=store).go_on("s"))
+        assert (await played(play.go_on("s")))[0] == '["a!?", "b!?", "c!?"]'
+
+
+async def test_the_last_event_tells_of_what_is_stored(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        play = runner_of({"t": text(["out"], "x"), **out("said")}, store=store)
+        async for event in play.start("s", {"query": "q"}):
+            if event.event == "workflow_finished":
+                break
+        state = await play.state("s")
+        assert [state["turn"]["status"], len(state["history"])] == ["succeeded", 2]
+
+
+async def test_a_store_that_fails_is_no_cancel() -> None:
+    async with open_store("memory://", SystemClock()) as store:
+        play = runner_of(out("x"), store=store)
+        writes = 0
+
+        async def fails(*arguments: Any, **more: Any) -> Any:
+            nonlocal writes
+            writes += 1
+            if writes == 2:
+                raise CheckpointError("disk full")
+            return await stores(*arguments, **more)
+
+        stores, store.saver.inner.aput = store.saver.inner.aput, fails  # type: ignore[method-assign]
+        run = play.start("s", {"query": "q"})
+        with pytest.raises(CheckpointError):
+            await played(run)
+        records = [(r.status, r.reason, r.is_cancel_requested) async for r in store.runs.of_session("s")]
+        assert (run.status, records) == ("failed", [("failed", "disk full", False)])
+
+
 async def test_without_a_store_there_is_nothing_to_resume_or_to_go_on_with() -> None:
     play = runner_of({"t": text()})
     for run in (play.resume("s", {"a": 1}), play.go_on("s")):

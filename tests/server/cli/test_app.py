@@ -121,9 +121,9 @@ def test_ctrl_c_stops_the_run_in_order(tmp_path: Path) -> None:
 def test_all_commands_are_listed_and_a_mistyped_one_is_refused() -> None:
     listed = invoke("--help").stdout
     assert [name for name in COMMANDS if f"  {name} " not in listed] == []
-    mistyped = invoke("chekc", "x.json")
+    mistyped = invoke("ru", "x.json")
     assert mistyped.exit_code == 2
-    assert "No such command 'chekc'" in mistyped.stderr
+    assert "No such command 'ru'" in mistyped.stderr
 
 
 def test_the_version_is_told() -> None:
