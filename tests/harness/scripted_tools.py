@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -70,6 +71,9 @@ def scripted_tool(real: ComponentSpec[Any], scripts: ToolScripts) -> ComponentSp
     def any_output(params: ComponentParams) -> Iterable[str] | None:
         return None
 
+    async def call(ctx: RunContext, params: ComponentParams, arguments: Arguments) -> ToolResult:
+        return await scripts.play(function, arguments.model_dump(exclude_none=True))
+
     @tool(
         real.name,
         function=function,
@@ -80,6 +84,8 @@ def scripted_tool(real: ComponentSpec[Any], scripts: ToolScripts) -> ComponentSp
         description="Scripted.",
     )
     async def run(ctx: RunContext, params: ComponentParams, arguments: Arguments) -> ToolResult:
-        return await scripts.play(function, arguments.model_dump(exclude_none=True))
+        return await call(ctx, params, arguments)
 
-    return run
+    assert run.tool is not None
+    # A recorded tool is called whatever its arguments are; a real one not without a query.
+    return replace(run, tool=replace(run.tool, call=call))
