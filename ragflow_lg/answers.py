@@ -118,7 +118,8 @@ class Service:
         return text
 
     def _said(self, response: HttpResponse) -> str:
-        return " ".join(self.redact(response.text).split())[:_MAX_SAID_CHARS] or "nothing"
+        beginning = self.redact(response.text)[: 10 * _MAX_SAID_CHARS]
+        return " ".join(beginning.split())[:_MAX_SAID_CHARS] or "nothing"
 
     def _refusal(self, response: HttpResponse) -> ServiceError:
         value = _parsed(response.text) if self.error_field else None
