@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 
-__all__ = ["Reference", "ReferenceScope", "Template", "parse_reference", "parse_template", "scope_of"]
+__all__ = ["Reference", "ReferenceScope", "Template", "parse_argument", "parse_reference", "parse_template", "scope_of"]
 
 _OUTPUT = r"[\w:\-]+@[\w.\-]+"
 _GLOBAL = r"(?i:sys|env)\.[\w.]+"
@@ -142,6 +142,20 @@ def parse_template(text: str, scope: ReferenceScope | None = None) -> Template:
     ['Hi ', 'sys.query', '!']
     """
     return Template(text, tuple(_merge(_segments(text, scope))))
+
+
+def parse_argument(text: str, scope: ReferenceScope | None = None) -> Template:
+    """Read a text as `parse_template` does; one that is a bare reference, without braces, is that reference.
+
+    Bare outputs are references only of components that the canvas has: an address of a person looks the same.
+
+    >>> parse_argument("sys.query").sole_reference.text
+    'sys.query'
+    """
+    reference = None if "{" in text or "}" in text else parse_reference(text)
+    if reference is not None and (reference.kind == "global" or (scope is not None and reference.node in scope.nodes)):
+        return Template(text, (reference,))
+    return parse_template(text, scope)
 
 
 def _segments(text: str, scope: ReferenceScope | None) -> Iterator[str | Reference]:

@@ -248,8 +248,12 @@ class ToolSettings:
     keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     def endpoint(self, service: str, default: str) -> str:
-        """Give the address of a service."""
-        return self.endpoints.get(service) or default
+        """Give the address of a service, without a slash at its end."""
+        return (self.endpoints.get(service) or default).rstrip("/")
+
+    def key(self, service: str) -> str:
+        """Give the key of a service, ``""`` if there is none."""
+        return self.keys.get(service, "").strip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from ragflow_lg.diagnostics import Finding
 from ragflow_lg.forms import Form
-from ragflow_lg.refs import Reference, Template, parse_template, scope_of
+from ragflow_lg.refs import Reference, Template, parse_argument, parse_template, scope_of
 from ragflow_lg.values import JsonValue
 
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
 
 __all__ = [
+    "ArgumentOrValue",
     "ComponentOutputs",
     "ComponentParams",
     "ComponentSpec",
@@ -99,6 +100,10 @@ def _template_if_text(value: Any, info: ValidationInfo) -> Any:
     return parse_template(value, scope_of(info)) if isinstance(value, str) else value
 
 
+def _argument_if_text(value: Any, info: ValidationInfo) -> Any:
+    return parse_argument(value, scope_of(info)) if isinstance(value, str) else value
+
+
 def _text_if_template(value: Any) -> Any:
     return str(value) if isinstance(value, Template) else value
 
@@ -107,6 +112,11 @@ TemplateOrValue: TypeAlias = Annotated[
     Any, BeforeValidator(_template_if_text), PlainSerializer(_text_if_template, when_used="json")
 ]
 """Text that may hold references, or any other value as it is; `ragflow_lg.context.RunContext.resolve` reads both."""
+
+ArgumentOrValue: TypeAlias = Annotated[
+    Any, BeforeValidator(_argument_if_text), PlainSerializer(_text_if_template, when_used="json")
+]
+"""As `TemplateOrValue`, but a bare reference (``sys.query``) is one too: what a canvas sets of a tool's arguments."""
 
 OptionalReference: TypeAlias = Annotated[Reference | None, BeforeValidator(_blank_as_none)]
 """A reference, or None where the canvas leaves it blank."""
@@ -228,6 +238,12 @@ class ToolRules(Generic[P]):
     arguments: type[BaseModel]
     """What the model gives; its JSON schema is what the model is shown."""
     call: Callable[[RunContext, P, Any], Awaitable[ToolResult]]
+    needs: str = ""
+    """The argument without which nothing is done; the model is told that it is required."""
+    configured: tuple[str, ...] = ()
+    """Arguments that the canvas sets where the model leaves them out."""
+    label: str = ""
+    """What goes before an error that the model is told; ``""`` for nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,36 +4,49 @@ A tool is one file with a params model (what the canvas sets), an arguments mode
 by parameters of the same names), and one function::
 
     class Arguments(BaseModel):
-        query: str = Field("", description="What to look for.")
+        query: QueryText = Field("", description="What to look for.")
 
     @tool("Wikipedia", function="wikipedia_search", params=Params, arguments=Arguments, description="Search Wikipedia.")
     async def wikipedia(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
         ...
+
+The function is not called without a query. What its service answers is read by `ragflow_lg.answers`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast
 
-from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_model
 
-from ragflow_lg.errors import ComponentError, ServiceError
+from ragflow_lg.errors import ComponentError, SettingsError
 from ragflow_lg.references import Chunk, knowledge_text
 from ragflow_lg.refs import parse_template
-from ragflow_lg.services import HttpResponse
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, ComponentSpec, TemplateOrValue, ToolResult, ToolRules
+from ragflow_lg.spec import ArgumentOrValue, ComponentOutputs, ComponentParams, ComponentSpec, ToolResult, ToolRules
 from ragflow_lg.values import JsonValue
 
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
 
-__all__ = ["SearchOutputs", "cited", "json_of", "problem_of", "tool"]
+__all__ = ["NOTHING_FOUND", "QueryText", "SearchOutputs", "asked_of", "cited", "key_of", "problem_of", "tool"]
 
 P = TypeVar("P", bound=ComponentParams)
 A = TypeVar("A", bound=BaseModel)
+
+NOTHING_FOUND = ToolResult("", {"formalized_content": ""})
+"""What a search gives that was not asked for anything."""
+
+
+def _number_as_text(value: Any) -> Any:
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+QueryText: TypeAlias = Annotated[str, BeforeValidator(_number_as_text)]
+"""What is looked for; a number is written as text, null is ``""``."""
 
 
 class SearchOutputs(ComponentOutputs):
@@ -52,6 +65,20 @@ def cited(chunks: Sequence[Chunk], rows: JsonValue = None) -> ToolResult:
     return ToolResult(text, {"formalized_content": text, **({} if rows is None else {"json": rows})}, chunks)
 
 
+def key_of(ctx: RunContext, given: str | None, service: str) -> str:
+    """Give the key of a service: what the canvas gives, else that of the settings.
+
+    Raises:
+        SettingsError: if there is none.
+    """
+    key = (given or "").strip() or ctx.services.tools.key(service)
+    if not key:
+        raise SettingsError(
+            f"{ctx.node.spec.name} has no key: set api_key in the canvas, or [tools.{service}] api_key in the settings."
+        )
+    return key
+
+
 def tool(
     name: str,
     *,
@@ -61,34 +88,37 @@ def tool(
     description: str,
     outputs: type[ComponentOutputs] = SearchOutputs,
     defaults: Mapping[str, JsonValue] | None = None,
+    needs: str = "query",
+    blank: ToolResult = NOTHING_FOUND,
+    label: str = "",
+    source: str = "",
     **more: Any,
 ) -> Callable[[Callable[[RunContext, P, A], Awaitable[ToolResult]]], ComponentSpec[P]]:
     """Make a tool. As a node its arguments are parameters; ``defaults`` are theirs where the canvas sets none.
 
-    ``more`` are further fields of `ragflow_lg.spec.ComponentSpec`.
+    Without the argument ``needs``, or with a blank one, the function is not called and ``blank`` is the result.
+    ``label`` goes before errors that a model is told. ``more`` are further fields of
+    `ragflow_lg.spec.ComponentSpec`.
     """
-    given = {"query": "{sys.query}"} if defaults is None else defaults
     if outputs is SearchOutputs:
         more.setdefault("output_names", _json_too)
-    names = tuple(field for field in arguments.model_fields if field not in params.model_fields)
-
-    def default_of(field: str) -> Any:
-        value = given.get(field)
-        return parse_template(value) if isinstance(value, str) else value
-
-    fields: dict[str, Any] = {
-        field: (TemplateOrValue, Field(default_factory=partial(default_of, field))) for field in names
-    }
-    node_params: Any = create_model(f"{name}Params", __base__=params, __doc__=params.__doc__, **fields)
+    needed = needs if needs in arguments.model_fields else ""
+    configured = tuple(field for field in arguments.model_fields if field != needed)
+    node_params = _with_arguments(name, params, arguments, {"query": "{sys.query}"} if defaults is None else defaults)
 
     def decorate(call: Callable[[RunContext, P, A], Awaitable[ToolResult]]) -> ComponentSpec[P]:
+        async def called(ctx: RunContext, given: P, asked: A) -> ToolResult:
+            return blank if needed and _is_blank(getattr(asked, needed)) else await call(ctx, given, asked)
+
+        rules: ToolRules[P] = ToolRules(function, arguments, called, needed, configured, label)
+
         async def run(ctx: RunContext, given: P) -> ComponentOutputs:
-            values = {field: ctx.resolve(getattr(given, field, None)) for field in arguments.model_fields}
             try:
-                asked = arguments.model_validate({field: v for field, v in values.items() if v is not None})
+                wanted = {needed: ctx.resolve(getattr(given, needed))} if needed else {}
+                asked = asked_of(ctx, rules, given, wanted)
             except ValidationError as error:
                 raise ComponentError(problem_of(error), node=ctx.node.id) from None
-            result = await call(ctx, given, asked)
+            result = await called(ctx, given, cast("A", asked))
             ctx.cite(result.chunks)
             return outputs.model_validate(dict(result.outputs))
 
@@ -100,29 +130,49 @@ def tool(
             outputs=outputs,
             run=run,
             description=description,
-            source=more.pop("source", ""),
+            source=source,
             retries=True,
-            tool=ToolRules(function, arguments, call),
+            tool=rules,
             **more,
         )
 
     return decorate
 
 
-def json_of(response: HttpResponse, service: str) -> dict[str, Any]:
-    """Read the JSON object that a service answered.
+def asked_of(ctx: RunContext, rules: ToolRules[P], params: P, given: Mapping[str, JsonValue]) -> BaseModel:
+    """Make the arguments of a call: what is given, and what the canvas sets where nothing is.
 
     Raises:
-        ServiceError: if it refused, or answered something else.
+        ValidationError: if they do not fit.
     """
-    try:
-        value: Any = json.loads(response.text)
-    except (ValueError, RecursionError):
-        value = None
-    if response.status >= 400 or not isinstance(value, dict):
-        said = " ".join(response.text.split())[:200]
-        raise ServiceError(f"{service} answered {response.status}: {said}", is_retryable=response.status >= 500)
-    return cast("dict[str, Any]", value)
+    told = {name: value for name, value in given.items() if value is not None}
+    values = {name: ctx.resolve(getattr(params, name, None)) for name in rules.configured if name not in told}
+    known = {name: value for name, value in values.items() if value is not None}
+    return rules.arguments.model_validate({**known, **told})
+
+
+def _with_arguments(
+    name: str, params: type[P], arguments: type[BaseModel], defaults: Mapping[str, JsonValue]
+) -> type[P]:
+    """Give the params of a node: the tool's own, and its arguments, which may be references."""
+
+    def default_of(field: str) -> Any:
+        value = defaults.get(field)
+        return parse_template(value) if isinstance(value, str) else value
+
+    fields: dict[str, Any] = {
+        field: (ArgumentOrValue, Field(default_factory=partial(default_of, field)))
+        for field in arguments.model_fields
+        if field not in params.model_fields
+    }
+    made: Any = create_model(f"{name}Params", __base__=params, __doc__=params.__doc__, **fields)
+    return made
+
+
+def _is_blank(value: JsonValue) -> bool:
+    if isinstance(value, list | tuple):
+        return all(_is_blank(item) for item in cast("Sequence[Any]", value))
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def problem_of(error: ValidationError) -> str:

@@ -90,7 +90,7 @@ async def open_services(settings: Settings, *, model: str = "") -> AsyncGenerato
     models = ConfiguredModels(settings.chat_settings(override_model=model))
     http = GuardedHttpClient(settings.http_settings)
     try:
-        yield Services(models, http, InlineFiles(), SystemClock(), RandomIds())
+        yield Services(models, http, InlineFiles(), SystemClock(), RandomIds(), settings.tool_settings)
     finally:
         await models.aclose()
         await http.aclose()

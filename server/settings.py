@@ -14,6 +14,9 @@ The file is the first there is of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, ``./
     context_tokens = 1000000
     has_vision = true
 
+    [tools.tavily]
+    api_key_env = "TAVILY_API_KEY"
+
     [http]
     allow = ["wiki.example.com", "10.20.0.0/16:8080"]
 """
@@ -28,14 +31,15 @@ from typing import Annotated, Any, cast
 
 import pydantic
 import pydantic_settings
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from ragflow_lg.adapters.chat_models import ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http_client import HttpSettings
 from ragflow_lg.errors import SettingsError
+from ragflow_lg.services import ToolSettings
 
-__all__ = ["HttpSection", "ModelSection", "ProviderSection", "RunSection", "Settings", "load_settings"]
+__all__ = ["HttpSection", "ModelSection", "ProviderSection", "RunSection", "Settings", "ToolSection", "load_settings"]
 
 PREFIX = "RAGFLOW_LG_"
 FILE_VARIABLE = "RAGFLOW_LG_SETTINGS"
@@ -45,14 +49,24 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class ProviderSection(_Section):
+class _KeySection(_Section):
+    api_key: SecretStr | None = None
+    api_key_env: str = ""
+    """Environment variable that holds the key, in place of ``api_key``."""
+
+    def key(self) -> SecretStr | None:
+        """Give the key, or None if there is none."""
+        if self.api_key is not None:
+            return self.api_key
+        value = os.environ.get(self.api_key_env, "") if self.api_key_env else ""
+        return SecretStr(value) if value else None
+
+
+class ProviderSection(_KeySection):
     """``[providers.NAME]``: an OpenAI-compatible endpoint. NAME is the part after ``@`` in an ``llm_id``."""
 
     base_url: str = ""
     """Needed unless NAME is a provider whose own is known."""
-    api_key: SecretStr | None = None
-    api_key_env: str = ""
-    """Environment variable that holds the key, in place of ``api_key``."""
     models: tuple[str, ...] = ()
     """Models that are found here when a canvas names them without a provider."""
     timeout_s: Annotated[float, Field(gt=0)] = 600.0
@@ -64,13 +78,6 @@ class ProviderSection(_Section):
     """How many calls may run at the same time."""
     counts_streams: bool = True
     """Whether streamed answers are asked for their usage; false for servers that refuse ``stream_options``."""
-
-    def key(self) -> SecretStr | None:
-        """Give the key, or None if there is none."""
-        if self.api_key is not None:
-            return self.api_key
-        value = os.environ.get(self.api_key_env, "") if self.api_key_env else ""
-        return SecretStr(value) if value else None
 
 
 class ModelSection(_Section):
@@ -85,6 +92,21 @@ class ModelSection(_Section):
     input_price: Annotated[float, Field(ge=0)] = 0.0
     """Of a million tokens, in any currency."""
     output_price: Annotated[float, Field(ge=0)] = 0.0
+
+
+class ToolSection(_KeySection):
+    """``[tools.NAME]``: a service that tools ask, ``tavily`` for example, in any case."""
+
+    endpoint: str = ""
+    """Its address, if it is not the usual one."""
+
+    @field_validator("endpoint")
+    @classmethod
+    def _is_address(cls, value: str) -> str:
+        text = value.strip()
+        if text and not text.lower().startswith(("http://", "https://")):
+            raise ValueError("should be a web address that begins with http:// or https://")
+        return text
 
 
 class HttpSection(_Section):
@@ -121,6 +143,7 @@ class Settings(BaseSettings):
     """How long Redis keeps a session that nobody touches; longer than the longest wait for an answer."""
     providers: dict[str, ProviderSection] = Field(default_factory=dict[str, ProviderSection])
     models: dict[str, ModelSection] = Field(default_factory=dict[str, ModelSection])
+    tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection])
     http: HttpSection = HttpSection()
     run: RunSection = RunSection()
 
@@ -141,6 +164,15 @@ class Settings(BaseSettings):
         """The settings of the HTTP client."""
         http = self.http
         return HttpSettings(http.allow, http.timeout_s, http.max_response_bytes, http.concurrency)
+
+    @property
+    def tool_settings(self) -> ToolSettings:
+        """The settings of the tools."""
+        keys = {name.lower(): section.key() for name, section in self.tools.items()}
+        return ToolSettings(
+            {name.lower(): section.endpoint for name, section in self.tools.items() if section.endpoint},
+            {name: key.get_secret_value() for name, key in keys.items() if key is not None},
+        )
 
     def chat_settings(self, *, override_model: str = "") -> ChatModelSettings:
         """Give the settings of the chat models; ``override_model`` takes the place of every model of a canvas."""
@@ -236,6 +268,7 @@ def _known(place: tuple[int | str, ...]) -> list[str]:
     sections: dict[int | str, type[BaseModel]] = {
         "providers": ProviderSection,
         "models": ModelSection,
+        "tools": ToolSection,
         "http": HttpSection,
         "run": RunSection,
     }

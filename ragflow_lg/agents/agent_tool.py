@@ -44,3 +44,9 @@ class AgentTool:
     """The JSON schema of its arguments, an object."""
     call: Call
     timeout_s: float | None = None
+    """Longest time of one attempt."""
+    label: str = ""
+    """What goes before an error that the model is told; ``""`` for nothing."""
+    extra_attempts: int = 0
+    """How often the call is tried again after an error."""
+    retry_delay_s: float = 0.0

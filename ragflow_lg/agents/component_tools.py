@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.plan import PlanNode
 from ragflow_lg.spec import ToolResult, ToolRules
+from ragflow_lg.tool import asked_of
 from ragflow_lg.values import JsonValue
 
 if TYPE_CHECKING:
@@ -29,17 +30,29 @@ def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
         name=rules.function or node.id.rpartition("-->")[2],
         title=node.title or node.spec.name,
         description=node.params.description or node.spec.description,
-        parameters=rules.arguments.model_json_schema(),
+        parameters=_parameters(rules),
         call=partial(_call, ctx, node, rules),
         timeout_s=node.timeout_s,
+        label=rules.label,
+        # An agent sees to its own retries.
+        extra_attempts=node.extra_attempts if node.spec.kind == "plain" else 0,
+        retry_delay_s=node.retry_delay_s,
     )
+
+
+def _parameters(rules: ToolRules[Any]) -> Mapping[str, Any]:
+    schema = rules.arguments.model_json_schema()
+    if rules.needs:
+        schema["properties"][rules.needs].pop("default", None)
+        schema["required"] = sorted({*schema.get("required", ()), rules.needs})
+    return schema
 
 
 async def _call(
     ctx: RunContext, node: PlanNode, rules: ToolRules[Any], given: Mapping[str, Any], position: str
 ) -> Outcome:
-    arguments = rules.arguments.model_validate(given)
     child = ctx.child(node, position)
+    arguments = asked_of(child, rules, node.params, given)
     result = await rules.call(child, node.params, arguments)
     chunks = [*child.found.get("chunks", {}).values(), *result.chunks]
     return Outcome(_value_of(result), chunks=chunks, usage=child.usage)

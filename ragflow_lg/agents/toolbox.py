@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import ValidationError
 
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
-from ragflow_lg.errors import RagflowLgError, RunCancelled
+from ragflow_lg.errors import RagflowLgError, RunCancelled, SettingsError
 from ragflow_lg.services import ToolCall, ToolSchema, Usage
 from ragflow_lg.tool import problem_of
 from ragflow_lg.values import JsonValue, to_json
@@ -66,8 +66,8 @@ class Toolbox:
 
 async def _outcome(tool: AgentTool, given: Mapping[str, Any], position: str) -> Outcome:
     try:
-        async with asyncio.timeout(tool.timeout_s):
-            return await tool.call(given, position)
+        outcome = await _attempts(tool, given, position)
+        return outcome._replace(value=to_json(outcome.value), chunks=to_json(list(outcome.chunks)))
     except RunCancelled:
         raise
     except ValidationError as error:
@@ -75,8 +75,22 @@ async def _outcome(tool: AgentTool, given: Mapping[str, Any], position: str) -> 
     except TimeoutError:
         said = f"{tool.title} gave no result within {tool.timeout_s:g} s."
     except RagflowLgError as error:
-        said = str(error)
+        said = f"{tool.label} error: {error}" if tool.label else str(error)
     return Outcome(said, is_error=True)
+
+
+async def _attempts(tool: AgentTool, given: Mapping[str, Any], position: str) -> Outcome:
+    """Call a tool, again after an error as often as it allows; a setting that is missing stays missing."""
+    left = tool.extra_attempts
+    while True:
+        try:
+            async with asyncio.timeout(tool.timeout_s):
+                return await tool.call(given, position)
+        except (RagflowLgError, TimeoutError) as error:
+            if not left or isinstance(error, RunCancelled | SettingsError):
+                raise
+        left -= 1
+        await asyncio.sleep(tool.retry_delay_s)
 
 
 def _visible(name: str, index: int) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from ragflow_lg.errors import SettingsError
+from ragflow_lg.answers import Service, label_of, number_of, text_of
 from ragflow_lg.references import chunks_of_rows
 from ragflow_lg.services import HttpRequest
 from ragflow_lg.spec import ComponentParams, OneOrMany, ToolResult
-from ragflow_lg.tool import cited, json_of, tool
+from ragflow_lg.tool import QueryText, cited, key_of, tool
 
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
@@ -24,7 +24,7 @@ class Params(ComponentParams):
     """Parameters of TavilySearch."""
 
     api_key: str | None = ""
-    """Else the key ``tavily`` of the settings."""
+    """Else the one of ``[tools.tavily]`` in the settings."""
     topic: Topic = "general"
     search_depth: Literal["basic", "advanced"] = "basic"
     max_results: int = Field(6, gt=0, strict=True)
@@ -36,8 +36,8 @@ class Params(ComponentParams):
 class Arguments(BaseModel):
     """What to look for, and where."""
 
-    query: str = Field("", description="Key words of what to look for on the web, the most important first.")
-    topic: Topic | None = Field(None, description="news for recent events, else general.")
+    query: QueryText = Field("", description="Key words of what to look for on the web, the most important first.")
+    topic: Topic = Field("general", description="news for recent events, else general.")
     include_domains: OneOrMany[str] = Field(default_factory=list[str], description="Only results from these domains.")
     exclude_domains: OneOrMany[str] = Field(default_factory=list[str], description="No results from these domains.")
 
@@ -47,20 +47,17 @@ class Arguments(BaseModel):
     function="tavily_search",
     params=Params,
     arguments=Arguments,
+    label="Tavily",
     timeout_s=12.0,
     description="Search the web. Give key words; results come with title, address and content.",
     source="agent/tools/tavily.py",
 )
 async def tavily_search(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
-    """Search once; nothing is asked without a query."""
-    if not arguments.query.strip():
-        return ToolResult("", {"formalized_content": ""})
-    key = params.api_key or ctx.services.tools.keys.get("tavily", "")
-    if not key:
-        raise SettingsError("TavilySearch has no key: set api_key in the canvas, or tavily in ToolSettings.keys.")
+    """Search once."""
+    tavily = Service("Tavily", key_of(ctx, params.api_key, "tavily"))
     body = {
         "query": arguments.query,
-        "topic": arguments.topic or params.topic,
+        "topic": arguments.topic,
         "search_depth": params.search_depth,
         "max_results": params.max_results,
         "days": params.days,
@@ -72,12 +69,12 @@ async def tavily_search(ctx: RunContext, params: Params, arguments: Arguments) -
         "exclude_domains": arguments.exclude_domains,
     }
     url = ctx.services.tools.endpoint("tavily", "https://api.tavily.com") + "/search"
-    request = HttpRequest("POST", url, {"Authorization": f"Bearer {key}"}, json=body, timeout_s=12.0)
-    answer = json_of(await ctx.services.http.send(request), "Tavily")
-    rows = cast("list[dict[str, Any]]", answer.get("results") or [])
+    headers = {"Authorization": f"Bearer {tavily.secret}"}
+    answer = await tavily.ask_json(ctx, HttpRequest("POST", url, headers, json=body, timeout_s=12.0))
+    rows = tavily.rows(answer, "results", params.max_results)
     return cited(chunks_of_rows(map(_row, rows)), rows)
 
 
 def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:
-    content = row.get("raw_content") or row.get("content") or ""
-    return str(row.get("title") or ""), str(row.get("url") or ""), str(content), float(row.get("score") or 1)
+    content = text_of(row, "raw_content") or text_of(row, "content")
+    return label_of(row, "title"), label_of(row, "url"), content, number_of(row.get("score"), 1.0)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, Field, field_validator
 
+from ragflow_lg.answers import Service, label_of, number_of, text_of
+from ragflow_lg.errors import ServiceError
 from ragflow_lg.references import chunks_of_rows
 from ragflow_lg.services import HttpRequest
 from ragflow_lg.spec import ComponentParams, ToolResult
-from ragflow_lg.tool import cited, json_of, tool
+from ragflow_lg.tool import QueryText, cited, tool
 
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
 
 __all__ = ["wikipedia"]
+
+WIKIPEDIA = Service("Wikipedia")
 
 _EDITION = re.compile(r"[a-z]{2,3}(-[a-z]{2,10})*")
 
@@ -38,7 +43,7 @@ class Params(ComponentParams):
 class Arguments(BaseModel):
     """What to look for."""
 
-    query: str = Field("", description="A title, or words of one: of a person, a place, a thing, an event.")
+    query: QueryText = Field("", description="A title, or words of one: of a person, a place, a thing, an event.")
 
 
 @tool(
@@ -46,14 +51,13 @@ class Arguments(BaseModel):
     function="wikipedia_search",
     params=Params,
     arguments=Arguments,
+    label="Wikipedia",
     timeout_s=60.0,
     description="Search Wikipedia. Give a title or words of one; the beginnings of the articles come back.",
     source="agent/tools/wikipedia.py",
 )
 async def wikipedia(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Search and read the introductions in one request."""
-    if not arguments.query.strip():
-        return ToolResult("", {"formalized_content": ""})
     url = ctx.services.tools.endpoint("wikipedia", "https://{lang}.wikipedia.org/w/api.php")
     query = {
         "action": "query",
@@ -69,8 +73,22 @@ async def wikipedia(ctx: RunContext, params: Params, arguments: Arguments) -> To
     }
     headers = {"User-Agent": "ragflow-lg (https://github.com/ragflow-lg)"}
     request = HttpRequest("GET", url.replace("{lang}", params.language), headers, query, timeout_s=60.0)
-    answer = json_of(await ctx.services.http.send(request), "Wikipedia")
-    held = cast("dict[str, dict[str, Any]]", cast("dict[str, Any]", answer.get("query") or {}).get("pages") or {})
-    pages = sorted(held.values(), key=lambda page: int(page.get("index") or 0))
-    rows = ((str(p.get("title") or ""), str(p.get("fullurl") or ""), str(p.get("extract") or ""), 1.0) for p in pages)
-    return cited(chunks_of_rows(rows), pages)
+    rows = _pages(await WIKIPEDIA.ask_json(ctx, request))[: params.top_n]
+    return cited(chunks_of_rows(map(_row, rows)), rows)
+
+
+def _pages(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Give the pages in the order of the search."""
+    if said := text_of(answer, "error", "info"):
+        raise ServiceError(f"Wikipedia refuses the search: {said[:200]}")
+    found: Any = answer.get("query") or {}
+    if not isinstance(found, dict):
+        raise ServiceError("Wikipedia answered with 'query' that is no object.")
+    pages = cast("dict[str, Any]", found).get("pages")
+    listed = list(cast("dict[str, Any]", pages).values()) if isinstance(pages, dict) else pages
+    rows = WIKIPEDIA.rows({"pages": listed}, "pages")
+    return sorted(rows, key=lambda row: number_of(row.get("index"), 0.0))
+
+
+def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:
+    return label_of(row, "title"), label_of(row, "fullurl"), text_of(row, "extract"), 1.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LATER = frozenset({"ArXiv", "CodeExec", "DuckDuckGo", "GitHub", "Google", "Retrieval"})
+LATER = frozenset({"CodeExec", "Retrieval"})
 """Components that this version cannot run; a case with one of them is skipped by its name."""
 
 

@@ -52,7 +52,7 @@ def of_recording(expect: Mapping[str, Any], components: Mapping[str, Any]) -> Re
     if "http_calls" in expect:
         record["http_calls"] = [_http_call(**call) for call in expect["http_calls"]]
     if "tool_calls" in expect:
-        record["tool_calls"] = [[call["tool"], call["arguments"].get("query")] for call in expect["tool_calls"]]
+        record["tool_calls"] = [[call["tool"], _looked_for(call["arguments"])] for call in expect["tool_calls"]]
     errors = [frame.get("error") or "" for frame in frames] + [str(expect.get("canvas_error") or "")]
     return _presentable(record, errors)
 
@@ -69,8 +69,13 @@ def of_result(result: TurnResult) -> Record:
         _http_call(call.method, call.path, dict(call.headers), call.body.decode("utf-8", "replace"))
         for call in result.received
     ]
-    record["tool_calls"] = [[function, arguments.get("query")] for function, arguments in result.tool_calls]
+    record["tool_calls"] = [[function, _looked_for(arguments)] for function, arguments in result.tool_calls]
     return _presentable(record, [frame.get("error") or "" for frame in result.frames] + [result.error or ""])
+
+
+def _looked_for(arguments: Mapping[str, Any]) -> Any:
+    """Give what a tool was asked for: of its arguments the one that it needs."""
+    return next((arguments[name] for name in ("query", "q", "urls") if name in arguments), None)
 
 
 def _of_frames(frames: Iterable[Mapping[str, Any]]) -> Record:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, create_model
 
 from ragflow_lg.context import RunContext
 from ragflow_lg.errors import ServiceError
@@ -17,11 +18,9 @@ from ragflow_lg.tool import cited, tool
 
 
 class Arguments(BaseModel):
-    """Whatever the model or the canvas gives."""
+    """Whatever the model or the canvas gives; what is looked for is a field of its own."""
 
     model_config = ConfigDict(extra="allow")
-
-    query: Any = None
 
 
 class Outputs(ComponentOutputs):
@@ -65,21 +64,30 @@ def _result(entry: Mapping[str, Any]) -> ToolResult:
 def scripted_tool(real: ComponentSpec[Any], scripts: ToolScripts) -> ComponentSpec[Any]:
     """Make a tool that plays the script of a real one; parameters and outputs are the real one's."""
     assert real.tool is not None
-    function = real.tool.function
+    function, needs = real.tool.function, real.tool.needs
+    fields: dict[str, Any] = {needs: (Any, None)} if needs else {}
+    arguments_of_real: Any = create_model("Arguments", __base__=Arguments, **fields)
 
     def any_output(params: ComponentParams) -> Iterable[str] | None:
         return None
+
+    async def call(ctx: RunContext, params: ComponentParams, arguments: Arguments) -> ToolResult:
+        return await scripts.play(function, arguments.model_dump(exclude_none=True))
 
     @tool(
         real.name,
         function=function,
         params=real.params,
-        arguments=Arguments,
+        arguments=arguments_of_real,
         outputs=Outputs,
+        defaults={} if needs == "urls" else {needs: "{sys.query}"},
+        needs=needs,
         output_names=any_output,
         description="Scripted.",
     )
     async def run(ctx: RunContext, params: ComponentParams, arguments: Arguments) -> ToolResult:
-        return await scripts.play(function, arguments.model_dump(exclude_none=True))
+        return await call(ctx, params, arguments)
 
-    return run
+    assert run.tool is not None
+    # A recorded tool is called whatever its arguments are; a real one not without a query.
+    return replace(run, tool=replace(run.tool, call=call))

@@ -3,7 +3,7 @@ import time
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from ragflow_lg.refs import Reference, ReferenceScope, Template, parse_reference, parse_template
+from ragflow_lg.refs import Reference, ReferenceScope, Template, parse_argument, parse_reference, parse_template
 
 
 def pieces(text: str, scope: ReferenceScope | None = None) -> list[str]:
@@ -74,3 +74,26 @@ def test_hostile_texts_take_linear_time(text: str) -> None:
     began = time.perf_counter()
     parse_template(text)
     assert time.perf_counter() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sys.query", "sys.query"),
+        (" a:0@x.y ", "a:0@x.y"),
+        ("{a:0@x}", "a:0@x"),
+        ("b@x", None),
+        ("item", None),
+        ("sys.query!", None),
+        ("sys.query}", None),
+    ],
+)
+def test_a_bare_reference_as_an_argument(text: str, expected: str | None) -> None:
+    found = parse_argument(text, ReferenceScope(frozenset({"a:0"})))
+    assert (found.sole_reference and found.sole_reference.text) == expected
+    assert str(found) == text
+
+
+def test_without_a_scope_only_globals_are_bare() -> None:
+    assert parse_argument("a@x").references == ()
+    assert len(parse_argument("env.x").references) == 1

@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from dsl_compiler.source import MAX_BYTES
 from ragflow_lg.errors import CompileError, SettingsError
 from ragflow_lg.runner import Runner
 from server.library import catalog, check_file, load_canvas, open_services, read_canvas
-from server.settings import Settings
+from server.settings import HttpSection, Settings, ToolSection
+from tests.fakes.http_server import HttpServer, Route
 
 SUPPORT = Path(__file__).parents[1] / "fixtures" / "drawings" / "support.json"
 
@@ -51,3 +53,21 @@ async def test_services_that_need_nothing_play_a_canvas() -> None:
         assert [frame async for frame in run]
     assert run.status == "succeeded"
     assert run.answer
+
+
+async def test_tools_ask_the_services_of_the_settings() -> None:
+    tool = {"component_name": "GitHub", "params": {"query": "{sys.query}"}}
+    text = {"component_name": "Message", "params": {"content": ["{GitHub:0@formalized_content}"]}}
+    begin = {"component_name": "Begin", "params": {}}
+    parts = {"begin": (begin, ["GitHub:0"]), "GitHub:0": (tool, ["Message:0"]), "Message:0": (text, [])}
+    canvas = {"components": {id_: {"obj": obj, "downstream": down} for id_, (obj, down) in parts.items()}}
+    found = '{"items": [{"name": "graph", "html_url": "http://g", "description": "Graphs.", "watchers": 1}]}'
+    async with HttpServer([Route("/search/repositories", body=found)]).running() as server:
+        address = f"127.0.0.1:{server.port}"
+        section = ToolSection(endpoint=f"http://{address}/", api_key=SecretStr("t0ken"))
+        settings = Settings(tools={"github": section}, http=HttpSection(allow=(address,)))
+        async with open_services(settings, model="demo") as services:
+            run = Runner(load_canvas(canvas), services).start("s", {"query": "graphs"})
+            assert [frame async for frame in run]
+    assert (run.status, "Graphs." in run.answer) == ("succeeded", True)
+    assert server.received[0].header("Authorization") == "Bearer t0ken"

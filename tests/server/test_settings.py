@@ -9,6 +9,7 @@ import pytest
 from ragflow_lg.adapters.chat_models import ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http_client import HttpSettings
 from ragflow_lg.errors import SettingsError
+from ragflow_lg.services import ToolSettings
 from server.settings import ProviderSection, Settings, load_settings
 
 FULL = """
@@ -87,6 +88,40 @@ def test_a_whole_file(home: Path, monkeypatch: pytest.MonkeyPatch):
     assert "geheim" not in repr(settings) + str(settings) + settings.model_dump_json()
 
 
+TOOLS = """
+[tools.tavily]
+api_key = "geheim-1"
+
+[tools.SerpApi]
+api_key_env = "OTHER_KEY"
+
+[tools.wikipedia]
+endpoint = " https://wiki.example/w/api.php"
+
+[tools.github]
+"""
+
+
+def test_tools(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OTHER_KEY", "geheim-2")
+    settings = load_settings(write(home / "s.toml", TOOLS))
+    assert settings.tool_settings == ToolSettings(
+        {"wikipedia": "https://wiki.example/w/api.php"}, {"tavily": "geheim-1", "serpapi": "geheim-2"}
+    )
+    shown = repr(settings) + str(settings) + settings.model_dump_json() + repr(settings.tool_settings)
+    assert "geheim" not in shown
+    assert Settings().tool_settings == ToolSettings()
+
+
+def test_tools_of_the_environment(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("OTHER_KEY", raising=False)
+    monkeypatch.setenv("RAGFLOW_LG_TOOLS__TAVILY__API_KEY", "12345")
+    monkeypatch.setenv("RAGFLOW_LG_TOOLS__ARXIV__ENDPOINT", "http://127.0.0.1:80")
+    found = load_settings(write(home / "s.toml", TOOLS)).tool_settings
+    assert (found.key("tavily"), found.key("serpapi"), found.key("github")) == ("12345", "", "")
+    assert set(found.endpoints) == {"wikipedia", "arxiv"}
+
+
 def test_keys_that_are_missing():
     settings = Settings(providers={"A": ProviderSection(), "B": ProviderSection(api_key_env="OTHER_KEY")})
     assert [provider.api_key for provider in settings.chat_settings().providers.values()] == ["", ""]
@@ -127,6 +162,10 @@ def test_the_environment_goes_first(home: Path, monkeypatch: pytest.MonkeyPatch)
         ("[http]\ntimeout = 1", "http.timeout: there is no such setting. Did you mean 'timeout_s'?"),
         ("[providers.A]\napikey = 'geheim'", "providers.A.apikey: there is no such setting. Did you mean 'api_key'?"),
         ("[models.m]\nvision = true", "models.m.vision: there is no such setting. Did you mean 'has_vision'?"),
+        ("[tools.tavily]\napikey = 'geheim'", "tools.tavily.apikey: there is no such setting. Did you mean 'api_key'?"),
+        ("[tools.tavily]\napi_key = ['geheim']", "tools.tavily.api_key: "),
+        ("[tools.tavily]\nendpoint = 'geheim.example'", "tools.tavily.endpoint: "),
+        ("[tools]\ntavily = 'geheim'", "tools.tavily: "),
         ("[http]\nconcurrency = 0", "http.concurrency: "),
         ("[providers.A]\napi_key = ['geheim']", "providers.A.api_key: "),
         ("http = 'geheim'", "http: "),

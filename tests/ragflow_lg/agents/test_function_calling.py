@@ -13,7 +13,7 @@ async def test_results_come_back_in_the_order_of_the_calls() -> None:
     calls = calling(("tavily_search_1", {"query": "b"}), ("wikipedia_search_0", {"query": "a"}))
     found = {"http://t/search": ServiceError("Tavily is down")}
     played = await play_agent([calls, Reply("ok")], {"tools": [WIKI, TAVILY]}, answers=found)
-    assert played.told[0] == "Tavily is down"
+    assert played.told[0] == "Tavily error: Tavily is down"
     assert played.told[1].endswith("Vientiane is the capital.")
     assistant: Any = played.model.requests[-1][1].messages[1]
     assert [call["name"] for call in assistant["tool_calls"]] == ["tavily_search_1", "wikipedia_search_0"]

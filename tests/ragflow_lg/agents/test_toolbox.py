@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.errors import ServiceError
 from ragflow_lg.services import HttpResponse
 from tests.fakes.agents import TAVILY, WIKI, calling, play_agent
 from tests.fakes.services import Reply
@@ -70,3 +71,33 @@ async def test_a_model_sees_arrays_with_their_items() -> None:
     schema = played.model.requests[0][1].tools[0].parameters
     assert schema["properties"]["include_domains"]["items"] == {"type": "string"}
     assert json.dumps(schema)
+
+
+async def test_an_error_is_tried_again_and_then_told_with_the_name_of_the_service() -> None:
+    tool = {**WIKI, "params": {"max_retries": 2, "delay_after_error": 0}}
+    answers = {"http://wiki.test": ServiceError("down")}
+    played = await play_agent(
+        [calling(("wikipedia_search_0", {"query": "x"})), Reply("ok")], {"tools": [tool]}, answers=answers
+    )
+    assert played.told == ["Wikipedia error: down"]
+    assert len(played.http.requests) == 3
+
+
+async def test_a_setting_that_is_missing_is_not_asked_for_again() -> None:
+    tool = {**TAVILY, "params": {"max_retries": 2, "delay_after_error": 60}}
+    assert "Tavily error: TavilySearch has no key" in await told("tavily_search_0", {"query": "x"}, (tool,))
+
+
+async def test_a_result_that_cannot_be_stored_is_told() -> None:
+    pages = [{"url": "http://e", "raw_content": "x" * (8 * 1024 * 1024 + 1)}]
+    body = HttpResponse(200, {}, json.dumps({"results": pages}), "")
+    tool = {"component_name": "TavilyExtract", "name": "Reader", "params": {"api_key": "k"}}
+    answers = {"http://t/extract": body}
+    assert "over the limit" in await told("tavily_extract_0", {"urls": ["http://e"]}, (tool,), answers=answers)
+
+
+async def test_a_model_is_told_which_argument_is_needed() -> None:
+    played = await play_agent([Reply("hi")], {"tools": [WIKI]})
+    schema = played.model.requests[0][1].tools[0].parameters
+    assert schema["required"] == ["query"]
+    assert "default" not in schema["properties"]["query"]

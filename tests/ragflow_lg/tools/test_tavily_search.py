@@ -8,8 +8,11 @@ from pydantic import ValidationError
 
 from ragflow_lg.services import HttpResponse, ToolSettings
 from ragflow_lg.tools.tavily_search import tavily_search
+from tests.fakes.agents import TAVILY, calling, play_agent
+from tests.fakes.http_server import Route
 from tests.fakes.run import Result, bind, run_component
-from tests.fakes.services import ScriptedHttp, fake_services
+from tests.fakes.services import Reply, ScriptedHttp, fake_services
+from tests.fakes.tools import asked, served
 
 ROWS = [{"title": "Laos", "url": "http://e/laos", "content": "short", "raw_content": "long", "score": 0.9}]
 FOUND = HttpResponse(200, {}, json.dumps({"results": ROWS}), "")
@@ -19,6 +22,38 @@ async def search(params: dict[str, Any], answer: HttpResponse = FOUND, keys: Any
     http = ScriptedHttp({"http://t/search": answer})
     services = fake_services(http=http, tools=ToolSettings({"tavily": "http://t"}, keys or {}))
     return await run_component(tavily_search, params, services=services, globals={"sys.query": "Laos"}), http
+
+
+async def test_the_request_on_the_wire() -> None:
+    body = json.dumps({"results": ROWS})
+    async with served(Route("/search", body=body), service="tavily", key="s3cret") as (server, services):
+        params = {"query": "tea", "days": 3, "search_depth": "advanced", "exclude_domains": "b.test"}
+        result = await run_component(tavily_search, params, services=services)
+    assert (result.error, result.outputs["json"]) == (None, ROWS)
+    assert asked(server.received[0]) == ("POST", "/search", {})
+    assert server.received[0].header("Authorization") == "Bearer s3cret"
+    assert json.loads(server.received[0].body) == {
+        "query": "tea",
+        "topic": "general",
+        "search_depth": "advanced",
+        "max_results": 6,
+        "days": 3,
+        "include_answer": False,
+        "include_raw_content": False,
+        "include_images": False,
+        "include_image_descriptions": False,
+        "include_domains": [],
+        "exclude_domains": ["b.test"],
+    }
+
+
+async def test_the_canvas_sets_what_a_model_leaves_out() -> None:
+    tool = {**TAVILY, "params": {"api_key": "k", "topic": "news", "include_domains": ["a.test"]}}
+    calls = calling(*[("tavily_search_0", {"query": "x", "topic": topic}) for topic in (None, "general")])
+    played = await play_agent([calls, Reply("ok")], {"tools": [tool]}, answers={"http://t/search": FOUND})
+    sent: list[Any] = [request.json for request in played.http.requests]
+    assert [body["topic"] for body in sent] == ["news", "general"]
+    assert [body["include_domains"] for body in sent] == [["a.test"], ["a.test"]]
 
 
 async def test_results_are_rows_and_text_under_numbers() -> None:
@@ -34,7 +69,7 @@ async def test_the_key_may_be_a_setting_and_is_missed_by_name() -> None:
     _, http = await search({}, keys={"tavily": "secret"})
     assert http.requests[0].headers["Authorization"] == "Bearer secret"
     result, http = await search({})
-    assert "tavily in ToolSettings" in str(result.error)
+    assert "set api_key in the canvas, or [tools.tavily] api_key in the settings" in str(result.error)
     assert http.requests == []
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -8,8 +9,10 @@ from pydantic import ValidationError
 from ragflow_lg.services import HttpResponse, ToolSettings
 from ragflow_lg.tools.wikipedia import wikipedia
 from tests.fakes.agents import page
+from tests.fakes.http_server import Route
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import ScriptedHttp, fake_services
+from tests.fakes.tools import asked, served
 
 
 async def search(params: dict[str, Any], answer: HttpResponse) -> tuple[Result, ScriptedHttp]:
@@ -19,6 +22,51 @@ async def search(params: dict[str, Any], answer: HttpResponse) -> tuple[Result, 
         wikipedia, {"language": "de", **params}, services=services, globals={"sys.query": "Laos"}
     )
     return result, http
+
+
+async def test_the_request_on_the_wire() -> None:
+    body = page("Laos", "A land.").text
+    async with served(Route("", body=body), Route("/", body=body), service="wikipedia") as (server, services):
+        result = await run_component(wikipedia, {"query": "a b", "top_n": 3}, services=services)
+    assert (result.error, result.outputs["json"][0]["title"]) == (None, "Laos")
+    assert asked(server.received[0]) == (
+        "GET",
+        "/",
+        {
+            "action": "query",
+            "generator": "search",
+            "format": "json",
+            "gsrlimit": "3",
+            "gsrsearch": "a b",
+            "prop": "extracts|info",
+            "exintro": "1",
+            "explaintext": "1",
+            "exlimit": "max",
+            "inprop": "url",
+        },
+    )
+
+
+async def test_pages_come_in_the_order_of_the_search_and_no_more_than_wanted() -> None:
+    pages = {str(n): {"index": n, "title": f"T{n}", "extract": "x" * n} for n in (3, 1, 2)}
+    pages["4"] = {"index": "4th", "title": "T4", "extract": "y"}
+    answer = HttpResponse(200, {}, json.dumps({"query": {"pages": pages}}), "")
+    result, _ = await search({}, answer)
+    assert [row["title"] for row in result.outputs["json"]] == ["T4", "T1", "T2", "T3"]
+    result, _ = await search({"top_n": 2}, answer)
+    assert [row["title"] for row in result.outputs["json"]] == ["T4", "T1"]
+
+
+@pytest.mark.parametrize(("text", "found"), [("{}", []), ('{"batchcomplete": ""}', []), ('{"query": {}}', [])])
+async def test_nothing_found(text: str, found: list[Any]) -> None:
+    result, _ = await search({}, HttpResponse(200, {}, text, ""))
+    assert (result.error, result.outputs["formalized_content"], result.outputs["json"]) == (None, "", found)
+
+
+async def test_an_error_that_is_answered_with_200_is_one() -> None:
+    text = '{"error": {"code": "x", "info": "The search is too long."}}'
+    result, _ = await search({}, HttpResponse(200, {}, text, ""))
+    assert result.error == "Wikipedia refuses the search: The search is too long."
 
 
 async def test_the_query_of_the_turn_is_searched_for() -> None:

@@ -1,0 +1,114 @@
+"""ArXiv: searches scientific papers."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from ragflow_lg.answers import MAX_ROWS, Service, label_of, text_of
+from ragflow_lg.errors import ServiceError
+from ragflow_lg.references import chunks_of_rows
+from ragflow_lg.services import HttpRequest
+from ragflow_lg.spec import ComponentParams, ToolResult
+from ragflow_lg.tool import QueryText, cited, tool
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
+
+__all__ = ["arxiv"]
+
+ARXIV = Service("arXiv")
+
+MAX_FEED_CHARS = 8 * 1024 * 1024
+MAX_AUTHORS = 200
+"""Most authors of one paper that are told; some have thousands."""
+
+_ATOM = "{http://www.w3.org/2005/Atom}"
+
+
+class Params(ComponentParams):
+    """Parameters of ArXiv."""
+
+    top_n: int = Field(12, gt=0, strict=True)
+    """How many papers, up to 1000."""
+    sort_by: Literal["submittedDate", "lastUpdatedDate", "relevance"] = "submittedDate"
+
+
+class Arguments(BaseModel):
+    """What to look for."""
+
+    query: QueryText = Field("", description="Key words of the papers; arXiv's prefixes such as ti: and au: work.")
+
+
+@tool(
+    "ArXiv",
+    function="arxiv_search",
+    params=Params,
+    arguments=Arguments,
+    label="ArXiv",
+    timeout_s=12.0,
+    description="Search scientific papers on arXiv. Give key words; titles, addresses and abstracts come back.",
+    source="agent/tools/arxiv.py",
+)
+async def arxiv(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+    """Ask once for as many papers as are wanted."""
+    count = min(params.top_n, MAX_ROWS)
+    query = {
+        "search_query": arguments.query,
+        "id_list": "",
+        "sortBy": params.sort_by,
+        "sortOrder": "descending",
+        "start": "0",
+        "max_results": str(count),
+    }
+    url = ctx.services.tools.endpoint("arxiv", "https://export.arxiv.org") + "/api/query"
+    response = await ARXIV.ask(ctx, HttpRequest("GET", url, query=query, timeout_s=12.0))
+    papers = ARXIV.rows({"papers": await ctx.in_thread(_papers, response.text, count)}, "papers")
+    return cited(chunks_of_rows(map(_row, papers)), papers)
+
+
+def _row(paper: dict[str, Any]) -> tuple[str, str, str, float]:
+    return label_of(paper, "title"), label_of(paper, "pdf_url"), text_of(paper, "summary"), 1.0
+
+
+def _papers(feed: str, count: int) -> list[dict[str, Any]]:
+    """Read an Atom feed. No entity of its own is expanded, nothing is loaded, and its depth is bounded.
+
+    Raises:
+        ServiceError: if it is no such feed, or tells of an error.
+    """
+    if len(feed) > MAX_FEED_CHARS:
+        raise ServiceError(f"arXiv answered with {len(feed):,} characters; at most {MAX_FEED_CHARS:,} are read.")
+    etree: Any = importlib.import_module("lxml.etree")  # slow to load, and without types
+    parser = etree.XMLParser(
+        encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False, remove_comments=True
+    )
+    try:
+        root = etree.fromstring(feed.encode("utf-8", "replace"), parser)
+    except etree.XMLSyntaxError as error:
+        raise ServiceError(f"arXiv answered with something that is no XML: {str(error)[:200]}") from None
+    if root.getroottree().docinfo.doctype or root.tag != f"{_ATOM}feed":
+        raise ServiceError("arXiv answered with XML that is no Atom feed.")
+    return [_paper(entry) for entry in root.findall(f"{_ATOM}entry")[:count]]
+
+
+def _paper(entry: Any) -> dict[str, Any]:
+    id_ = _text(entry, "id")
+    summary = _text(entry, "summary")
+    if "/api/errors" in id_:
+        raise ServiceError(f"arXiv refuses the search: {summary[:200]}")
+    links = [link.get("href") or "" for link in entry.findall(f"{_ATOM}link") if link.get("title") == "pdf"]
+    return {
+        "title": " ".join(_text(entry, "title").split()),
+        "authors": [_text(author, "name") for author in entry.findall(f"{_ATOM}author")[:MAX_AUTHORS]],
+        "summary": summary,
+        "pdf_url": links[0] if links else id_.replace("/abs/", "/pdf/"),
+        "entry_id": id_,
+    }
+
+
+def _text(element: Any, name: str) -> str:
+    """Give the text directly inside the first child of a name."""
+    return (element.findtext(f"{_ATOM}{name}") or "").strip()

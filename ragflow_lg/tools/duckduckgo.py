@@ -1,0 +1,209 @@
+"""DuckDuckGo: searches the web or the news."""
+
+from __future__ import annotations
+
+import html
+import importlib
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from ragflow_lg.answers import Service, label_of, number_of, text_of
+from ragflow_lg.errors import ServiceError
+from ragflow_lg.html_text import MAX_HTML_CHARS
+from ragflow_lg.references import chunks_of_rows
+from ragflow_lg.services import HttpRequest, HttpResponse
+from ragflow_lg.spec import ComponentParams, ToolResult
+from ragflow_lg.tool import QueryText, cited, tool
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
+
+__all__ = ["duckduckgo"]
+
+DUCKDUCKGO = Service("DuckDuckGo")
+HEADERS = {"User-Agent": "Mozilla/5.0 (compatible; ragflow-lg)"}
+REQUEST_S = 12.0
+
+_TOKEN = re.compile(r"vqd=[\"']?([0-9A-Za-z-]{3,200})")
+_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
+
+
+def _channel(value: Any) -> Any:
+    return "general" if value in (None, "", "text") else value
+
+
+class Params(ComponentParams):
+    """Parameters of DuckDuckGo."""
+
+    top_n: int = Field(10, gt=0, strict=True)
+    channel: Literal["text", "general", "news"] = "text"
+    """``text`` and ``general`` mean the same."""
+
+
+class Arguments(BaseModel):
+    """What to look for, and where."""
+
+    query: QueryText = Field("", description="Key words of what to look for on the web, the most important first.")
+    channel: Annotated[Literal["general", "news"], BeforeValidator(_channel)] = Field(
+        "general", description="news for recent events, else general."
+    )
+
+
+@tool(
+    "DuckDuckGo",
+    function="duckduckgo_search",
+    params=Params,
+    arguments=Arguments,
+    label="DuckDuckGo",
+    timeout_s=12.0,
+    description="Search the web with DuckDuckGo. Give key words; results come with title, address and a summary.",
+    source="agent/tools/duckduckgo.py",
+)
+async def duckduckgo(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+    """Search web pages, or news. DuckDuckGo has no service for programs: its pages for people are read."""
+    base = ctx.services.tools.endpoint("duckduckgo", "https://duckduckgo.com")
+    if arguments.channel == "news":
+        found = await _news(ctx, base, arguments.query, params.top_n)
+    else:
+        query = {"q": arguments.query, "kl": "wt-wt", "dc": ""}
+        page = await _page(ctx, f"{base}/html/", query)
+        found = await ctx.in_thread(_results, page.text)
+    rows = DUCKDUCKGO.rows({"results": found}, "results", params.top_n)
+    return cited(chunks_of_rows(map(_row, rows)), rows)
+
+
+def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:
+    return label_of(row, "title"), label_of(row, "href") or label_of(row, "url"), text_of(row, "body"), 1.0
+
+
+async def _page(ctx: RunContext, url: str, query: Mapping[str, str]) -> HttpResponse:
+    response = await DUCKDUCKGO.ask(ctx, HttpRequest("GET", url, HEADERS, query, timeout_s=REQUEST_S))
+    if response.status == 202:
+        raise ServiceError("DuckDuckGo refuses automatic searches for the moment.", is_retryable=True)
+    return response
+
+
+# Web pages
+
+
+def _results(page: str) -> list[dict[str, str]]:
+    """Give title, address and summary of each result on a page, advertisements left out.
+
+    Raises:
+        ServiceError: if the page is too long, or has neither results nor says that there are none.
+    """
+    if len(page) > MAX_HTML_CHARS:
+        raise ServiceError(f"DuckDuckGo answered with {len(page):,} characters; at most {MAX_HTML_CHARS:,} are read.")
+    etree: Any = importlib.import_module("lxml.etree")  # slow to load, and without types
+    reader = _ResultReader()
+    parser = etree.HTMLParser(target=reader, encoding="utf-8", huge_tree=True)
+    parser.feed(b"<body>" + page.encode("utf-8", "replace"))
+    parser.close()
+    if not reader.results and not reader.is_empty:
+        raise ServiceError("DuckDuckGo answered with a page on which no results can be found; it may be a riddle.")
+    return [row for row in reader.results if row["href"]]
+
+
+class _ResultReader:
+    """Collects results from the events of lxml's parser, in linear time, whatever the page is."""
+
+    def __init__(self) -> None:
+        self.results: list[dict[str, str]] = []
+        self.is_empty = False
+        """Whether the page says that there are no results."""
+        self._field = ""
+        self._depth = 0
+        self._parts: list[str] = []
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._field:
+            self._depth += 1
+            return
+        classes = attributes.get("class", "").split()
+        self.is_empty = self.is_empty or "no-results" in classes
+        if "result__a" in classes:
+            self.results.append({"title": "", "href": _target(attributes.get("href", "")), "body": ""})
+            self._field = "title"
+        elif "result__snippet" in classes and self.results:
+            self._field = "body"
+
+    def end(self, tag: str) -> None:
+        if not self._field:
+            return
+        if self._depth:
+            self._depth -= 1
+            return
+        self.results[-1][self._field] = " ".join("".join(self._parts).split())
+        self._field = ""
+        self._parts.clear()
+
+    def data(self, text: str) -> None:
+        if self._field:
+            self._parts.append(text)
+
+    def comment(self, text: str) -> None:
+        """Leave comments out."""
+
+    def close(self) -> None:
+        """Give nothing: results are read from the reader."""
+
+
+def _target(href: str) -> str:
+    """Give the address behind DuckDuckGo's own; ``""`` for an advertisement."""
+    try:
+        parts = urlsplit(href.strip())
+        inner = parse_qs(parts.query, max_num_fields=50).get("uddg", [""])[0]
+        address = urlsplit(inner) if inner else parts
+    except ValueError:
+        return ""
+    host = address.netloc.lower()
+    if address.scheme not in ("http", "https") or (host.endswith("duckduckgo.com") and address.path == "/y.js"):
+        return ""
+    return inner or href.strip()
+
+
+# News
+
+
+async def _news(ctx: RunContext, base: str, words: str, count: int) -> list[dict[str, str]]:
+    page = await _page(ctx, f"{base}/", {"q": words, "iar": "news", "ia": "news"})
+    token = _TOKEN.search(page.text)
+    if token is None:
+        raise ServiceError("DuckDuckGo answered with a page without the token (vqd) that a search for news needs.")
+    query = {"q": words, "l": "wt-wt", "o": "json", "p": "1", "s": "0", "dc": "", "vqd": token[1], "u": "bing"}
+    answer = DUCKDUCKGO.read_json(await _page(ctx, f"{base}/news.js", query))
+    return [_news_row(row) for row in DUCKDUCKGO.rows(answer, "results", count)]
+
+
+def _news_row(row: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "date": _date(row.get("date")),
+        "title": _plain(text_of(row, "title")),
+        "body": _plain(text_of(row, "excerpt")),
+        "url": label_of(row, "url"),
+        "image": label_of(row, "image"),
+        "source": label_of(row, "source"),
+    }
+
+
+def _date(value: Any) -> str:
+    """Write epoch seconds as a date; anything else as it is."""
+    from datetime import UTC, datetime
+
+    seconds = number_of(value, -1.0)
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds >= 0 else text_of({"date": value}, "date")
+    except (ValueError, OverflowError, OSError):
+        return text_of({"date": value}, "date")
+
+
+def _plain(text: str) -> str:
+    bare = _TAG.sub("", text)
+    try:
+        return html.unescape(bare)
+    except ValueError:  # a reference by a number of thousands of digits
+        return bare

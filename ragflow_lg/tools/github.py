@@ -1,0 +1,63 @@
+"""GitHub: searches repositories."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, Field
+
+from ragflow_lg.answers import Service, label_of, text_of
+from ragflow_lg.references import chunks_of_rows
+from ragflow_lg.services import HttpRequest
+from ragflow_lg.spec import ComponentParams, ToolResult
+from ragflow_lg.tool import QueryText, cited, tool
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
+
+__all__ = ["github"]
+
+MAX_PAGE = 100
+"""Most repositories that GitHub gives at once."""
+
+
+class Params(ComponentParams):
+    """Parameters of GitHub."""
+
+    top_n: int = Field(10, gt=0, strict=True)
+    """How many repositories, up to 100."""
+
+
+class Arguments(BaseModel):
+    """What to look for."""
+
+    query: QueryText = Field("", description="Words of a repository's name or description; GitHub's qualifiers work.")
+
+
+@tool(
+    "GitHub",
+    function="github_search",
+    params=Params,
+    arguments=Arguments,
+    label="GitHub",
+    timeout_s=12.0,
+    description="Search repositories on GitHub. Those with the most stars come first, with their descriptions.",
+    source="agent/tools/github.py",
+)
+async def github(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+    """Search once; with a key in the settings, as its owner, which GitHub limits less."""
+    service = Service("GitHub", ctx.services.tools.key("github"), error_field="message")
+    count = min(params.top_n, MAX_PAGE)
+    url = ctx.services.tools.endpoint("github", "https://api.github.com") + "/search/repositories"
+    headers = {"Content-Type": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+    if service.secret:
+        headers["Authorization"] = f"Bearer {service.secret}"
+    query = {"q": arguments.query, "sort": "stars", "order": "desc", "per_page": str(count)}
+    answer = await service.ask_json(ctx, HttpRequest("GET", url, headers, query, timeout_s=15.0))
+    rows = service.rows(answer, "items", count)
+    return cited(chunks_of_rows(map(_row, rows)), rows)
+
+
+def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:
+    content = f"{text_of(row, 'description')}\n stars:{text_of(row, 'watchers')}"
+    return label_of(row, "name"), label_of(row, "html_url"), content, 1.0

@@ -1,0 +1,87 @@
+"""Google: searches the web with Google, by way of SerpApi."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from ragflow_lg.answers import Service, label_of, text_of
+from ragflow_lg.references import chunks_of_rows
+from ragflow_lg.services import HttpRequest
+from ragflow_lg.spec import ArgumentOrValue, ComponentParams, ToolResult
+from ragflow_lg.tool import QueryText, cited, key_of, tool
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
+
+__all__ = ["google"]
+
+MAX_PAGE = 100
+"""Most results that are asked for at once."""
+
+DEFAULT_COUNT = 6
+
+
+def _or_default(value: Any) -> Any:
+    return DEFAULT_COUNT if value in (None, "") else value
+
+
+class Params(ComponentParams):
+    """Parameters of Google."""
+
+    api_key: str | None = ""
+    """Of SerpApi; else the one of ``[tools.serpapi]`` in the settings."""
+    country: str = Field("cn", pattern="^[A-Za-z]{2}$")
+    """Two letters, such as us."""
+    language: str = Field("en", pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})?$")
+    """A language of Google's pages, such as en or zh-CN."""
+    start: ArgumentOrValue = 0
+    num: ArgumentOrValue = DEFAULT_COUNT
+
+
+class Arguments(BaseModel):
+    """What to look for, and which part of the results to give."""
+
+    q: QueryText = Field("", description="Key words of what to look for; Google's operators work.")
+    start: Annotated[int, BeforeValidator(lambda value: value or 0)] = Field(
+        0, ge=0, le=1000, description="How many results to skip."
+    )
+    num: Annotated[int, BeforeValidator(_or_default)] = Field(DEFAULT_COUNT, gt=0, description="How many results.")
+
+
+@tool(
+    "Google",
+    function="google_search",
+    params=Params,
+    arguments=Arguments,
+    defaults={"q": "{sys.query}"},
+    needs="q",
+    label="Google",
+    timeout_s=12.0,
+    description="Search the web with Google. Give key words; results come with title, address and a summary.",
+    source="agent/tools/google.py",
+)
+async def google(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+    """Search once."""
+    serpapi = Service("SerpApi", key_of(ctx, params.api_key, "serpapi"), error_field="error")
+    count = min(arguments.num, MAX_PAGE)
+    query = {
+        "api_key": serpapi.secret,
+        "engine": "google",
+        "q": arguments.q,
+        "google_domain": "google.com",
+        "gl": params.country.lower(),
+        "hl": params.language,
+        "start": str(arguments.start),
+        "num": str(count),
+    }
+    url = ctx.services.tools.endpoint("serpapi", "https://serpapi.com") + "/search"
+    answer = await serpapi.ask_json(ctx, HttpRequest("GET", url, query=query, timeout_s=12.0))
+    rows = serpapi.rows(answer, "organic_results", count)
+    return cited(chunks_of_rows(map(_row, rows)), rows)
+
+
+def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:
+    content = text_of(row, "about_this_result", "source", "description") or text_of(row, "snippet")
+    return label_of(row, "title"), label_of(row, "link"), content, 1.0

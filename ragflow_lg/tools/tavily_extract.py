@@ -1,0 +1,93 @@
+"""TavilyExtract: reads web pages with Tavily."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from ragflow_lg.answers import Service
+from ragflow_lg.services import HttpRequest
+from ragflow_lg.spec import ComponentOutputs, ComponentParams, ToolResult
+from ragflow_lg.tool import key_of, tool
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
+
+__all__ = ["tavily_extract"]
+
+REQUEST_S = 120.0
+
+Depth = Literal["basic", "advanced"]
+Format = Literal["markdown", "text"]
+
+
+class Params(ComponentParams):
+    """Parameters of TavilyExtract."""
+
+    api_key: str | None = ""
+    """Else the one of ``[tools.tavily]`` in the settings."""
+    delay_after_error: Annotated[float, Field(ge=0, le=3600)] | None = 0.0
+    extract_depth: Depth = "basic"
+    format: Format = "markdown"
+
+
+def _addresses(value: Any) -> Any:
+    """Take a list apart that is written as one text: with commas, or as JSON."""
+    if isinstance(value, str):
+        if value.lstrip().startswith("["):
+            with suppress(ValueError, RecursionError):
+                return json.loads(value)
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+class Arguments(BaseModel):
+    """Which pages to read, and how."""
+
+    urls: Annotated[list[str], BeforeValidator(_addresses)] = Field(
+        default_factory=list[str], description="Addresses of the pages to read."
+    )
+    extract_depth: Depth = Field("basic", description="advanced also reads tables and embedded content, more slowly.")
+    format: Format = Field("markdown", description="The form in which the pages come back.")
+
+
+class Outputs(ComponentOutputs):
+    """The pages, as the output ``json``."""
+
+
+def _json(params: Params) -> tuple[str, ...]:
+    return ("json",)
+
+
+@tool(
+    "TavilyExtract",
+    function="tavily_extract",
+    params=Params,
+    arguments=Arguments,
+    outputs=Outputs,
+    output_names=_json,
+    defaults={},
+    needs="urls",
+    blank=ToolResult([], {"json": []}),
+    label="Tavily",
+    timeout_s=600.0,
+    description="Read web pages. Give their addresses; the text of each comes back.",
+    source="agent/tools/tavily.py",
+)
+async def tavily_extract(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+    """Read all pages in one request. What could not be read is not in the result."""
+    tavily = Service("Tavily", key_of(ctx, params.api_key, "tavily"))
+    body = {
+        "urls": arguments.urls,
+        "extract_depth": arguments.extract_depth,
+        "format": arguments.format,
+        "include_images": False,
+    }
+    url = ctx.services.tools.endpoint("tavily", "https://api.tavily.com") + "/extract"
+    headers = {"Authorization": f"Bearer {tavily.secret}"}
+    answer = await tavily.ask_json(ctx, HttpRequest("POST", url, headers, json=body, timeout_s=REQUEST_S))
+    pages = tavily.rows(answer, "results")
+    return ToolResult(pages, {"json": pages})

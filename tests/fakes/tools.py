@@ -1,0 +1,53 @@
+"""Tools against scripted answers, and against a server on 127.0.0.1 through the real, guarded client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.services import HttpResponse, Services, ToolSettings
+from ragflow_lg.spec import ComponentSpec
+from tests.fakes.http_server import HttpServer, Received, Route
+from tests.fakes.run import Result, run_component
+from tests.fakes.services import ScriptedHttp, fake_services
+
+
+@asynccontextmanager
+async def served(
+    *routes: Route, service: str, key: str = "", is_allowed: bool = True
+) -> AsyncGenerator[tuple[HttpServer, Services]]:
+    """Serve what a service answers; give the server, and services that know it by the settings."""
+    async with HttpServer(routes).running() as server:
+        address = f"127.0.0.1:{server.port}"
+        http = GuardedHttpClient(HttpSettings(allow=(address,) if is_allowed else ()))
+        tools = ToolSettings({service: f"http://{address}/"}, {service: key})
+        try:
+            yield server, fake_services(http=http, tools=tools)
+        finally:
+            await http.aclose()
+
+
+def asked(received: Received) -> tuple[str, str, dict[str, str]]:
+    """Give method, path and query of a request."""
+    parts = urlsplit(received.path)
+    return received.method, parts.path, dict(parse_qsl(parts.query, keep_blank_values=True))
+
+
+async def searched(
+    spec: ComponentSpec[Any],
+    params: Mapping[str, Any],
+    answers: Mapping[str, HttpResponse | Exception],
+    *,
+    service: str,
+    key: str = "",
+    query: Any = "Laos",
+    **globals: Any,
+) -> tuple[Result, ScriptedHttp]:
+    """Run a tool as a node over scripted answers; its service is ``http://t``."""
+    http = ScriptedHttp(answers)
+    services = fake_services(http=http, tools=ToolSettings({service: "http://t"}, {service: key} if key else {}))
+    given = {"delay_after_error": 0, **params}
+    return await run_component(spec, given, services=services, globals={"sys.query": query, **globals}), http

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.services import HttpResponse
+from ragflow_lg.tools.arxiv import MAX_FEED_CHARS, arxiv
+from tests.fakes.http_server import Route
+from tests.fakes.run import Result, bind, run_component
+from tests.fakes.services import ScriptedHttp
+from tests.fakes.tools import asked, searched, served
+
+ENTRY = """
+  <entry>
+    <id>http://arxiv.org/abs/2101.00001v2</id>
+    <title>Rivers
+      of Laos</title>
+    <summary>  How the Mekong &amp; its arms flow.
+</summary>
+    <author><name>A. Phet</name></author><author><name>B. Kham</name></author>
+    <link href="http://arxiv.org/abs/2101.00001v2" rel="alternate" type="text/html"/>
+    <link title="pdf" href="http://arxiv.org/pdf/2101.00001v2" rel="related" type="application/pdf"/>
+  </entry>"""
+BARE = "<entry><id>http://arxiv.org/abs/1</id><title>Bare</title><summary>Nothing else.</summary></entry>"
+EMPTY = "<entry><id>http://arxiv.org/abs/2</id><title>No abstract</title></entry>"
+
+
+def feed(*entries: str, head: str = '<?xml version="1.0" encoding="UTF-8"?>') -> str:
+    return f'{head}<feed xmlns="http://www.w3.org/2005/Atom"><title>q</title>{"".join(entries)}</feed>'
+
+
+async def search(params: dict[str, Any], body: str, status: int = 200, **more: Any) -> tuple[Result, ScriptedHttp]:
+    answers = {"http://t/api/query": HttpResponse(status, {}, body, "")}
+    return await searched(arxiv, params, answers, service="arxiv", **more)
+
+
+async def test_the_request_on_the_wire() -> None:
+    body = feed(ENTRY)
+    async with served(Route("/api/query", body=body), service="arxiv") as (server, services):
+        result = await run_component(arxiv, {"query": 'ti:"a b" AND c', "top_n": 4}, services=services)
+    assert result.error is None
+    assert asked(server.received[0]) == (
+        "GET",
+        "/api/query",
+        {
+            "search_query": 'ti:"a b" AND c',
+            "id_list": "",
+            "sortBy": "submittedDate",
+            "sortOrder": "descending",
+            "start": "0",
+            "max_results": "4",
+        },
+    )
+    assert "├── URL: http://arxiv.org/pdf/2101.00001v2" in result.outputs["formalized_content"]
+
+
+async def test_papers_as_text_and_as_rows() -> None:
+    result, http = await search({"sort_by": "relevance"}, feed(ENTRY, BARE, EMPTY))
+    text = result.outputs["formalized_content"]
+    assert "├── Title: Rivers of Laos\n" in text
+    assert "└── Content:\nHow the Mekong & its arms flow.\n" in text
+    assert "No abstract" not in text
+    assert result.outputs["json"][0] == {
+        "title": "Rivers of Laos",
+        "authors": ["A. Phet", "B. Kham"],
+        "summary": "How the Mekong & its arms flow.",
+        "pdf_url": "http://arxiv.org/pdf/2101.00001v2",
+        "entry_id": "http://arxiv.org/abs/2101.00001v2",
+    }
+    assert result.outputs["json"][1]["pdf_url"] == "http://arxiv.org/pdf/1"
+    assert (http.requests[0].query["max_results"], http.requests[0].query["sortBy"]) == ("12", "relevance")
+
+
+async def test_nothing_found() -> None:
+    result, _ = await search({}, feed())
+    assert (result.error, result.outputs["formalized_content"], result.outputs["json"]) == (None, "", [])
+
+
+async def test_no_more_papers_are_taken_than_wanted() -> None:
+    result, http = await search({"top_n": 2}, feed(*[ENTRY] * 50))
+    assert len(result.outputs["json"]) == 2
+    _, http = await search({"top_n": 10**9}, feed())
+    assert http.requests[0].query["max_results"] == "1000"
+
+
+async def test_an_error_that_is_told_as_an_entry_is_one() -> None:
+    entry = "<entry><id>http://arxiv.org/api/errors#x</id><title>Error</title><summary>bad sort</summary></entry>"
+    result, _ = await search({}, feed(entry))
+    assert result.error == "arXiv refuses the search: bad sort"
+    result, _ = await search({}, feed(entry), status=400)
+    assert "arXiv answered 400" in str(result.error)
+
+
+BOMB = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
+HOSTILE = [
+    ("", "no XML"),
+    ("{}", "no XML"),
+    ("<html><body>busy</body></html>", "no Atom feed"),
+    ("<feed/>", "no Atom feed"),
+    (feed(ENTRY)[:-20], "no XML"),
+    (feed(ENTRY).replace("Phet", "\x00"), "no XML"),
+    (feed(ENTRY, head="<!DOCTYPE feed>"), "no Atom feed"),
+    (feed(BARE.replace("Bare", "&e9;"), head=f'<!DOCTYPE feed [<!ENTITY e0 "x">{BOMB}]>'), ""),
+    (feed(BARE.replace("Bare", "&x;"), head='<!DOCTYPE feed [<!ENTITY x SYSTEM "file:///etc/passwd">]>'), ""),
+    (feed("<a>" * 5000 + "</a>" * 5000), "no XML"),
+    (feed("x" * (MAX_FEED_CHARS + 1)), "at most"),
+]
+
+
+@pytest.mark.parametrize(("body", "says"), HOSTILE, ids=range(len(HOSTILE)))
+async def test_what_is_no_feed_is_told(body: str, says: str) -> None:
+    result, _ = await search({}, body)
+    assert str(result.error).startswith("arXiv answered with ")
+    assert says in str(result.error)
+    assert "root:" not in str(result.error)
+
+
+async def test_text_that_is_no_unicode_and_other_declared_encodings() -> None:
+    result, _ = await search(
+        {}, feed(BARE.replace("Bare", "B\ud800re"), head='<?xml version="1.0" encoding="utf-16"?>')
+    )
+    assert (result.error, result.outputs["json"][0]["title"]) == (None, "B?re")
+
+
+@pytest.mark.parametrize("params", [{"top_n": 0}, {"top_n": "5"}, {"sort_by": "date"}])
+def test_wrong_parameters_are_refused(params: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        bind(arxiv, params)

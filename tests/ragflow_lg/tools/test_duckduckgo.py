@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.html_text import MAX_HTML_CHARS
+from ragflow_lg.services import HttpResponse
+from ragflow_lg.tools.duckduckgo import duckduckgo
+from tests.fakes.agents import calling, play_agent
+from tests.fakes.http_server import Route
+from tests.fakes.run import Result, bind, run_component
+from tests.fakes.services import Reply, ScriptedHttp
+from tests.fakes.tools import asked, searched, served
+
+
+def result_of(title: str, href: str, body: str, kind: str = "web-result") -> str:
+    return f"""
+    <div class="result results_links results_links_deep {kind}"><div class="links_main links_deep result__body">
+      <h2 class="result__title"><a rel="nofollow" class="result__a" href="{href}">{title}</a></h2>
+      <div class="result__extras"><a class="result__url" href="{href}">somewhere</a></div>
+      <a class="result__snippet" href="{href}">{body}</a>
+      <div class="clear"></div>
+    </div></div>"""
+
+
+LAOS = result_of(
+    "Laos &amp; <b>more</b>", "//duckduckgo.com/l/?uddg=http%3A%2F%2Fe%2Flaos%3Fa%3D1&rut=abc", "A\n <b>land</b>."
+)
+PLAIN = result_of("Plain", "https://e/plain", "Direct.")
+ADS = [
+    result_of("Buy", "https://duckduckgo.com/y.js?ad_domain=x", "Cheap.", "result--ad"),
+    result_of("Buy", "//duckduckgo.com/l/?uddg=https%3A%2F%2Fduckduckgo.com%2Fy.js%3Fad_domain%3Dx", "Cheap."),
+    result_of("Odd", "javascript:alert(1)", "Odd."),
+    result_of("Bad", "http://[x", "Bad."),
+    result_of("Many", "/l/?" + "&amp;".join(f"a{n}=1" for n in range(99)), "Many."),
+]
+FOUND = [
+    {"title": "Laos & more", "href": "http://e/laos?a=1", "body": "A land."},
+    {"title": "Plain", "href": "https://e/plain", "body": "Direct."},
+]
+NEWS = {
+    "results": [
+        {
+            "date": 1700000000,
+            "title": "Flood &amp; rain",
+            "url": "http://n/1",
+            "excerpt": "The <b>Mekong</b> rises.",
+            "image": "http://n/1.png",
+            "source": "Times",
+        }
+    ]
+}
+NEWS_ROW = {
+    "date": "2023-11-14T22:13:20+00:00",
+    "title": "Flood & rain",
+    "body": "The Mekong rises.",
+    "url": "http://n/1",
+    "image": "http://n/1.png",
+    "source": "Times",
+}
+HOME = '<script>DDG.x();vqd="4-12345678";</script>'
+
+
+def page(*results: str) -> str:
+    return f"<!DOCTYPE html><html><head><title>x</title></head><body>{''.join(results)}</body></html>"
+
+
+async def search(params: dict[str, Any], body: str, status: int = 200) -> tuple[Result, ScriptedHttp]:
+    answers = {"http://t/html/": HttpResponse(status, {}, body, "")}
+    return await searched(duckduckgo, params, answers, service="duckduckgo")
+
+
+async def search_news(body: str, home: str = HOME) -> tuple[Result, ScriptedHttp]:
+    answers = {"http://t/": HttpResponse(200, {}, home, ""), "http://t/news.js": HttpResponse(200, {}, body, "")}
+    return await searched(duckduckgo, {"channel": "news"}, answers, service="duckduckgo")
+
+
+async def test_the_request_on_the_wire() -> None:
+    async with served(Route("/html/", body=page(LAOS)), service="duckduckgo") as (server, services):
+        result = await run_component(duckduckgo, {"query": "tea & rice"}, services=services)
+    assert (result.error, result.outputs["json"]) == (None, FOUND[:1])
+    assert asked(server.received[0]) == ("GET", "/html/", {"q": "tea & rice", "kl": "wt-wt", "dc": ""})
+    assert "ragflow-lg" in (server.received[0].header("User-Agent") or "")
+
+
+async def test_a_redirect_is_followed() -> None:
+    moved = Route("/html/", status=302, headers={"Location": "/other/?q=x"})
+    async with served(moved, Route("/other/", body=page(LAOS)), service="duckduckgo") as (server, services):
+        result = await run_component(duckduckgo, {"query": "x"}, services=services)
+    assert (result.error, result.outputs["json"]) == (None, FOUND[:1])
+    assert asked(server.received[1]) == ("GET", "/other/", {"q": "x"})
+
+
+async def test_a_redirect_into_the_own_network_is_refused() -> None:
+    moved = Route("/html/", status=302, headers={"Location": "http://127.0.0.1:1/"})
+    async with served(moved, service="duckduckgo") as (_, services):
+        result = await run_component(duckduckgo, {"query": "x"}, services=services)
+    assert "is refused" in str(result.error)
+
+
+async def test_results_without_advertisements() -> None:
+    result, _ = await search({}, page(ADS[0], LAOS, *ADS[1:], PLAIN))
+    assert result.outputs["json"] == FOUND
+    assert (
+        "├── Title: Laos & more\n├── URL: http://e/laos?a=1\n└── Content:\nA land."
+        in (result.outputs["formalized_content"])
+    )
+    result, _ = await search({"top_n": 1}, page(ADS[0], LAOS, PLAIN))
+    assert result.outputs["json"] == FOUND[:1]
+
+
+async def test_nothing_found() -> None:
+    result, _ = await search({}, page('<div class="no-results">No results.</div>'))
+    assert (result.error, result.outputs["formalized_content"], result.outputs["json"]) == (None, "", [])
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        (page("<form>Prove that you are human.</form>"), 200, "no results can be found"),
+        (page("riddle"), 202, "refuses automatic searches"),
+        ("", 200, "no results can be found"),
+        ("{}", 200, "no results can be found"),
+        ("gone", 404, "DuckDuckGo answered 404: gone"),
+        ("x" * (MAX_HTML_CHARS + 1), 200, "at most"),
+    ],
+)
+async def test_a_page_without_results_is_told(body: str, status: int, says: str) -> None:
+    result, _ = await search({}, body, status)
+    assert says in str(result.error)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        page(PLAIN)[:-150],
+        page(LAOS * 3)[:-180],
+        page("<a class=result__a>" * 20_000),
+        page("<div>" * 50_000 + LAOS),
+        page('<a class="result__snippet">lost</a>', PLAIN),
+        page(PLAIN.replace("Plain", "<b>" * 5000)),
+    ],
+    ids=range(6),
+)
+async def test_a_broken_page_gives_what_can_be_read(body: str) -> None:
+    result, _ = await search({}, body)
+    assert result.error is None
+    assert all(row["href"].startswith("http") for row in result.outputs["json"])
+
+
+async def test_news_on_the_wire() -> None:
+    routes = (Route("/", body=HOME), Route("/news.js", body=json.dumps(NEWS)))
+    async with served(*routes, service="duckduckgo") as (server, services):
+        result = await run_component(duckduckgo, {"query": "flood", "channel": "news"}, services=services)
+    assert (result.error, result.outputs["json"]) == (None, [NEWS_ROW])
+    assert "├── URL: http://n/1\n└── Content:\nThe Mekong rises." in result.outputs["formalized_content"]
+    first, second = map(asked, server.received)
+    assert first == ("GET", "/", {"q": "flood", "iar": "news", "ia": "news"})
+    query = {"q": "flood", "l": "wt-wt", "o": "json", "p": "1", "s": "0", "dc": "", "vqd": "4-12345678", "u": "bing"}
+    assert second == ("GET", "/news.js", query)
+
+
+async def test_news_that_cannot_be_had_are_told() -> None:
+    result, http = await search_news("{}", home="<html>no token</html>")
+    assert "without the token" in str(result.error)
+    assert len(http.requests) == 1
+    for body in ("If this error persists", "[]", '{"results": 1}', '{"results": [1]}'):
+        result, _ = await search_news(body)
+        assert str(result.error).startswith("DuckDuckGo answered ")
+
+
+@pytest.mark.parametrize("date", [10**30, -5, "yesterday", None, {"a": 1}, float("nan"), True])
+async def test_odd_news(date: Any) -> None:
+    odd = {"date": date, "title": "&#" + "9" * 5000 + ";", "excerpt": ["<b>"], "url": 7}
+    result, _ = await search_news(json.dumps({"results": [odd]}))
+    assert result.error is None
+    assert result.outputs["json"][0]["url"] == "7"
+
+
+async def test_the_channel_of_a_call_goes_before_that_of_the_canvas() -> None:
+    tool = {"component_name": "DuckDuckGo", "name": "D", "params": {"channel": "news"}}
+    base = "https://duckduckgo.com"
+    answers = {
+        f"{base}/html/": HttpResponse(200, {}, page(LAOS), ""),
+        f"{base}/": HttpResponse(200, {}, HOME, ""),
+        f"{base}/news.js": HttpResponse(200, {}, json.dumps(NEWS), ""),
+    }
+    calls = [
+        calling(("duckduckgo_search_0", {"query": "x"}), ("duckduckgo_search_0", {"query": "x", "channel": "general"}))
+    ]
+    played = await play_agent([*calls, Reply("ok")], {"tools": [tool]}, answers=answers)
+    assert "Mekong" in played.told[0]
+    assert "A land." in played.told[1]
+
+
+@pytest.mark.parametrize("params", [{"channel": "images"}, {"top_n": 0}, {"top_n": "5"}])
+def test_wrong_parameters_are_refused(params: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        bind(duckduckgo, params)

@@ -1,0 +1,321 @@
+"""What holds for every tool that asks a service, whatever the service answers."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from ragflow_lg.catalog import load_catalog
+from ragflow_lg.errors import ServiceError
+from ragflow_lg.services import HttpRequest, HttpResponse, ToolSettings
+from ragflow_lg.spec import ComponentSpec
+from tests.architecture.sources import ROOT
+from tests.fakes.agents import calling, play_agent
+from tests.fakes.http_server import Route
+from tests.fakes.run import Result, run_component
+from tests.fakes.services import Reply, fake_services
+from tests.fakes.tools import served
+from tests.ragflow_lg.tools.test_arxiv import ENTRY, feed
+from tests.ragflow_lg.tools.test_duckduckgo import HOME, LAOS, NEWS, page
+
+KEY = "s3cret/key+1"
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool, and what its service answers to a search that finds something."""
+
+    name: str
+    service: str
+    path: str
+    body: str
+    of_rows: Callable[[Any], Any] | None = None
+    """Makes an answer of what stands in place of the list; None where it is no JSON."""
+    params: dict[str, Any] = field(default_factory=lambda: {"query": "laos"})
+    needs_key: bool = False
+    other: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def spec(self) -> ComponentSpec[Any]:
+        spec = load_catalog().get(self.name)
+        assert spec is not None
+        return spec
+
+    @property
+    def key(self) -> str:
+        """What a service can repeat of a key: only one that it was sent."""
+        return KEY if self.needs_key or self.service == "github" else "key"
+
+    @property
+    def needs(self) -> str:
+        assert self.spec.tool is not None
+        return self.spec.tool.needs
+
+
+def _at(name: str) -> Callable[[Any], Any]:
+    return lambda rows: {name: rows}
+
+
+ROW = {"title": "Laos", "url": "http://e", "content": "x", "score": 0.5, "raw_content": "y"}
+WIKI_ROW = {"index": 1, "title": "Laos", "fullurl": "http://e", "extract": "x"}
+GIT_ROW = {"name": "laos", "html_url": "http://e", "description": "x", "watchers": 1}
+GOOGLE_ROW = {"title": "L", "link": "http://e", "snippet": "x", "about_this_result": {"source": {"description": "d"}}}
+
+
+def _json(name: str, row: dict[str, Any]) -> str:
+    return json.dumps({name: [row]})
+
+
+TOOLS = [
+    Tool("TavilySearch", "tavily", "/search", _json("results", ROW), _at("results"), needs_key=True),
+    Tool(
+        "TavilyExtract",
+        "tavily",
+        "/extract",
+        _json("results", ROW),
+        _at("results"),
+        {"urls": ["http://e"]},
+        needs_key=True,
+    ),
+    Tool(
+        "Wikipedia",
+        "wikipedia",
+        "/",
+        json.dumps({"query": {"pages": {"1": WIKI_ROW}}}),
+        lambda rows: {"query": {"pages": rows}},
+    ),
+    Tool("GitHub", "github", "/search/repositories", _json("items", GIT_ROW), _at("items")),
+    Tool(
+        "Google",
+        "serpapi",
+        "/search",
+        _json("organic_results", GOOGLE_ROW),
+        _at("organic_results"),
+        {"q": "laos"},
+        needs_key=True,
+    ),
+    Tool("ArXiv", "arxiv", "/api/query", feed(ENTRY)),
+    Tool("DuckDuckGo", "duckduckgo", "/html/", page(LAOS)),
+    Tool(
+        "DuckDuckGo",
+        "duckduckgo",
+        "/news.js",
+        json.dumps(NEWS),
+        _at("results"),
+        {"query": "laos", "channel": "news"},
+        other={"/": HOME},
+    ),
+]
+
+every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name + tool.path)
+
+
+class AnyAnswer:
+    """Answers every request alike, but for the pages that a tool reads first."""
+
+    def __init__(self, answer: HttpResponse | Exception, tool: Tool) -> None:
+        self.answer = answer
+        self.tool = tool
+        self.requests: list[HttpRequest] = []
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        self.requests.append(request)
+        first = self.tool.other.get(request.url.removeprefix("http://t"))
+        if first is not None:
+            return HttpResponse(200, {}, first, request.url)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+async def run(tool: Tool, answer: HttpResponse | Exception | str, **params: Any) -> tuple[Result, AnyAnswer]:
+    if isinstance(answer, str):
+        answer = HttpResponse(200, {}, answer, "")
+    http = AnyAnswer(answer, tool)
+    settings = ToolSettings({tool.service: "http://t"}, {tool.service: KEY})
+    services = fake_services(http=http, tools=settings)
+    given = {**tool.params, "delay_after_error": 0, **params}
+    return await run_component(tool.spec, given, services=services), http
+
+
+HOSTILE: list[Any] = [
+    *(None, True, 0, -1, 1.5, "", "text", "x" * 100_000, [], {}),
+    *([None], [1], ["x"], [[]], [{}], [{}] * 5000, {"a": {}}, {"1": None}, {"1": "x"}, {"1": {}}),
+]
+
+ODD_VALUES: list[Any] = [
+    *(None, True, 10**30, float("nan"), float("inf"), "NaN", "\ud800", "x" * 300_000, [], ["x"]),
+    *({}, {"source": 1}, {"source": {"description": {}}}, [[[]]], {"a": [1, {"b": None}]}, "[" * 5000, '{"a":' * 5000),
+]
+
+
+DAMAGE = ['"', "{", "]", "<", ">", "&#9;", "\x00", "1e999", "null", ""]
+
+
+def no_crash(result: Result, caplog: pytest.LogCaptureFixture) -> None:
+    """Hold that whatever failed was an error of ours, not one of Python's."""
+    crashes = [record for record in caplog.records if record.exc_info]
+    assert not crashes, result.error
+    assert KEY not in str(result.error)
+    assert json.dumps(result.outputs, allow_nan=False)
+
+
+@pytest.fixture(autouse=True)
+def _log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ragflow_lg.node")
+
+
+def test_every_tool_is_among_them() -> None:
+    files = {file.stem.replace("_", "") for file in (ROOT / "ragflow_lg/tools").glob("[!_]*.py")}
+    assert files == {tool.name.lower() for tool in TOOLS}
+
+
+@every_tool
+async def test_something_is_found(tool: Tool) -> None:
+    result, http = await run(tool, tool.body)
+    assert result.error is None
+    assert len(result.outputs["json"]) == 1
+    assert "formalized_content" not in result.outputs or result.outputs["formalized_content"].strip()
+    assert all(request.url.startswith("http://t/") or request.url == "http://t" for request in http.requests)
+
+
+@every_tool
+async def test_without_its_argument_nothing_is_asked(tool: Tool) -> None:
+    result, http = await run(tool, tool.body, **{tool.needs: ""})
+    assert (result.error, http.requests) == (None, [])
+    assert not result.outputs.get("formalized_content")
+
+
+@every_tool
+@pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 429, 500, 503])
+async def test_a_refusal_names_who_refuses(tool: Tool, status: int) -> None:
+    result, _ = await run(tool, HttpResponse(status, {}, f"<p>no {tool.key}</p>", ""))
+    assert f" answered {status}: <p>no " in str(result.error)
+    assert KEY not in str(result.error)
+
+
+@every_tool
+async def test_a_service_that_cannot_be_reached_is_told(tool: Tool) -> None:
+    result, _ = await run(tool, ServiceError("'t' did not answer within 12 s.", is_retryable=True))
+    assert result.error == "'t' did not answer within 12 s."
+
+
+@every_tool
+@pytest.mark.parametrize("text", ["", "null", "[]", "1", '"x"', "{", "[" * 100_000, "\x00", "9" * 5000, "NaN", "<a>"])
+async def test_what_is_no_answer_is_told(tool: Tool, text: str, caplog: pytest.LogCaptureFixture) -> None:
+    result, _ = await run(tool, text)
+    assert " answered " in str(result.error)
+    no_crash(result, caplog)
+
+
+@every_tool
+async def test_hostile_lists(tool: Tool, caplog: pytest.LogCaptureFixture) -> None:
+    for held in HOSTILE if tool.of_rows else ():
+        assert tool.of_rows is not None
+        result, _ = await run(tool, json.dumps(tool.of_rows(held)))
+        no_crash(result, caplog)
+        assert result.error is None or " answered " in result.error
+
+
+@every_tool
+async def test_hostile_fields(tool: Tool, caplog: pytest.LogCaptureFixture) -> None:
+    row: dict[str, Any] = {} if tool.of_rows is None else _first_row(json.loads(tool.body))
+    for name in row:
+        for value in ODD_VALUES:
+            assert tool.of_rows is not None
+            result, _ = await run(tool, json.dumps(tool.of_rows([{**row, name: value}])))
+            no_crash(result, caplog)
+            assert result.error is None
+
+
+def _first_row(answer: Any) -> dict[str, Any]:
+    while "title" not in answer and "name" not in answer:
+        answer = answer[0] if isinstance(answer, list) else next(iter(answer.values()))
+    return answer
+
+
+@every_tool
+async def test_damaged_answers(tool: Tool, caplog: pytest.LogCaptureFixture) -> None:
+    draw = random.Random(7)
+    for _ in range(60):
+        text = list(tool.body)
+        for _ in range(draw.randint(1, 6)):
+            place = draw.randrange(len(text))
+            text[place : place + draw.randint(0, 9)] = draw.choice(
+                ['"', "{", "]", "<", ">", "&#9;", "\x00", "1e999", ""]
+            )
+        result, _ = await run(tool, "".join(text))
+        no_crash(result, caplog)
+
+
+@every_tool
+async def test_what_is_nested_too_deeply_is_told(tool: Tool, caplog: pytest.LogCaptureFixture) -> None:
+    if tool.of_rows is None:
+        return
+    deep = '{"title":' * 200 + "1" + "}" * 200
+    result, _ = await run(tool, json.dumps(tool.of_rows(["@"])).replace('"@"', deep))
+    no_crash(result, caplog)
+    assert (result.error is None) == (tool.path == "/news.js") or "nested" in str(result.error)
+
+
+@every_tool
+async def test_an_error_is_tried_again_as_often_as_the_canvas_wants(tool: Tool) -> None:
+    _, http = await run(tool, ServiceError("down"), max_retries=2)
+    assert len([r for r in http.requests if r.url.rstrip("/").endswith(tool.path.rstrip("/"))]) >= 3
+    result, http = await run(tool, tool.body, max_retries=2)
+    assert (result.error, len(http.requests)) == (None, 1 + len(tool.other))
+
+
+@every_tool
+async def test_a_key_that_is_missing_is_asked_for_by_the_name_of_its_setting(tool: Tool) -> None:
+    http = AnyAnswer(HttpResponse(200, {}, tool.body, ""), tool)
+    services = fake_services(http=http, tools=ToolSettings({tool.service: "http://t"}))
+    result = await run_component(tool.spec, {**tool.params, "max_retries": 3}, services=services)
+    if not tool.needs_key:
+        assert result.error is None
+        return
+    assert f"set api_key in the canvas, or [tools.{tool.service}] api_key in the settings" in str(result.error)
+    assert http.requests == []
+
+
+@every_tool
+async def test_on_the_wire_only_where_the_settings_allow_it(tool: Tool) -> None:
+    routes = [Route(path, body=body) for path, body in {**tool.other, tool.path: tool.body}.items()]
+    async with served(*routes, service=tool.service, key=KEY, is_allowed=False) as (server, services):
+        result = await run_component(tool.spec, tool.params, services=services)
+        assert "[http] allow" in str(result.error)
+        assert server.received == []
+    async with served(*routes, service=tool.service, key=KEY) as (server, services):
+        result = await run_component(tool.spec, tool.params, services=services)
+        assert result.error is None
+        assert len(server.received) == len(routes)
+
+
+@every_tool
+async def test_on_the_wire_a_server_that_fails_is_asked_again(tool: Tool) -> None:
+    broken = Route(tool.path, status=503, body=f"busy {tool.key}")
+    others = [Route(path, body=body) for path, body in tool.other.items()]
+    async with served(broken, *others, service=tool.service, key=KEY) as (server, services):
+        given = {**tool.params, "max_retries": 1, "delay_after_error": 0}
+        result = await run_component(tool.spec, given, services=services)
+    assert f" answered 503: busy {'key' if tool.key == 'key' else '***'}" in str(result.error)
+    assert len([r for r in server.received if r.path.partition("?")[0] == tool.path]) == 2
+
+
+@every_tool
+async def test_a_model_is_told_who_failed(tool: Tool) -> None:
+    entry = {"component_name": tool.name, "name": "T", "params": {"api_key": KEY, **tool.params}}
+    assert tool.spec.tool is not None
+    calls = calling((f"{tool.spec.tool.function}_0", tool.params))
+    played = await play_agent(
+        [calls, Reply("ok")], {"tools": [entry]}, answers={"http://wiki.test": ServiceError("down")}
+    )
+    assert played.run.status == "succeeded"
+    assert played.told[0].startswith(f"{tool.spec.tool.label} error: ")
+    assert KEY not in played.told[0]

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.services import HttpResponse
+from ragflow_lg.tools.google import google
+from tests.fakes.agents import calling, play_agent
+from tests.fakes.http_server import Route
+from tests.fakes.run import Result, bind, run_component
+from tests.fakes.services import Reply, ScriptedHttp
+from tests.fakes.tools import asked, searched, served
+
+RESULTS = [
+    {
+        "title": "Laos",
+        "link": "http://e/laos",
+        "snippet": "short",
+        "about_this_result": {"source": {"description": "A country."}},
+    },
+    {"title": "Mekong", "link": "http://e/mekong", "snippet": "A river.", "about_this_result": {"source": None}},
+]
+BODY = json.dumps({"search_metadata": {}, "organic_results": RESULTS})
+
+
+async def search(
+    params: dict[str, Any], status: int = 200, body: str = BODY, key: str = "s3", **more: Any
+) -> tuple[Result, ScriptedHttp]:
+    answers = {"http://t/search": HttpResponse(status, {}, body, "")}
+    return await searched(google, params, answers, service="serpapi", key=key, **more)
+
+
+async def test_the_request_on_the_wire() -> None:
+    async with served(Route("/search", body=BODY), service="serpapi", key="s3cret") as (server, services):
+        params = {"q": "tea & rice", "country": "US", "language": "zh-CN", "start": 10, "num": 4}
+        result = await run_component(google, params, services=services)
+    assert (result.error, result.outputs["json"]) == (None, RESULTS)
+    assert asked(server.received[0]) == (
+        "GET",
+        "/search",
+        {
+            "api_key": "s3cret",
+            "engine": "google",
+            "q": "tea & rice",
+            "google_domain": "google.com",
+            "gl": "us",
+            "hl": "zh-CN",
+            "start": "10",
+            "num": "4",
+        },
+    )
+    assert server.received[0].body == b""
+
+
+async def test_the_description_of_the_source_goes_before_the_snippet() -> None:
+    result, http = await search({})
+    text = result.outputs["formalized_content"]
+    assert "A country." in text
+    assert "short" not in text
+    assert text.endswith("A river.")
+    assert (http.requests[0].query["q"], http.requests[0].query["num"]) == ("Laos", "6")
+
+
+async def test_a_part_of_the_results_may_be_a_reference() -> None:
+    params = {"q": "x", "start": "{env.from}", "num": "env.count"}
+    for given, sent in (
+        ({"env.from": 5, "env.count": "7"}, ("5", "7")),
+        ({"env.from": "", "env.count": ""}, ("0", "6")),
+    ):
+        _, http = await search(params, **given)
+        assert (http.requests[0].query["start"], http.requests[0].query["num"]) == sent
+
+
+async def test_the_canvas_sets_what_a_model_leaves_out() -> None:
+    tool = {"component_name": "Google", "name": "G", "params": {"api_key": "k", "num": 3, "start": 2}}
+    calls = [calling(("google_search_0", {"q": "x", "num": 9})), calling(("google_search_0", {"q": "x"})), Reply("ok")]
+    answers = {"https://serpapi.com/search": HttpResponse(200, {}, BODY, "")}
+    played = await play_agent(calls, {"tools": [tool]}, answers=answers)
+    assert [(r.query["num"], r.query["start"]) for r in played.http.requests] == [("9", "2"), ("3", "2")]
+    assert played.model.requests[0][1].tools[0].parameters["required"] == ["q"]
+
+
+async def test_without_a_query_nothing_is_asked_not_even_for_a_key() -> None:
+    result, http = await search({"q": " "}, key="")
+    assert (result.error, result.outputs["formalized_content"], http.requests) == (None, "", [])
+
+
+@pytest.mark.parametrize("status", [200, 401])
+async def test_the_text_of_an_error_is_serpapis_own_without_the_key(status: int) -> None:
+    result, _ = await search({"api_key": "s/3"}, status, '{"error": "Invalid API key s/3 (s%2F3)."}')
+    assert result.error == "Invalid API key *** (***)."
+
+
+async def test_the_key_is_missed_by_the_name_of_its_setting() -> None:
+    result, http = await search({}, key="")
+    assert "Google has no key" in str(result.error)
+    assert "[tools.serpapi] api_key" in str(result.error)
+    assert http.requests == []
+
+
+@pytest.mark.parametrize("params", [{"num": 0}, {"num": "many"}, {"start": -1}, {"num": [1]}])
+async def test_a_part_that_there_cannot_be_is_told(params: dict[str, Any]) -> None:
+    result, http = await search(params)
+    assert str(result.error).startswith(next(iter(params)))
+    assert http.requests == []
+
+
+@pytest.mark.parametrize("params", [{"country": "usa"}, {"country": ""}, {"language": "english!"}, {"language": None}])
+def test_what_is_no_country_or_language_is_refused(params: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        bind(google, params)

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.services import HttpResponse
+from ragflow_lg.tools.tavily_extract import tavily_extract
+from tests.fakes.agents import calling, play_agent
+from tests.fakes.http_server import Route
+from tests.fakes.run import Result, bind, run_component
+from tests.fakes.services import Reply, ScriptedHttp
+from tests.fakes.tools import asked, searched, served
+
+PAGES = [{"url": "http://e/1", "raw_content": "# Laos", "images": []}]
+BODY = json.dumps({"results": PAGES, "failed_results": [{"url": "http://e/2", "error": "gone"}]})
+TOOL = {"component_name": "TavilyExtract", "name": "Reader", "params": {"api_key": "k", "format": "text"}}
+
+
+async def extract(params: dict[str, Any], body: str = BODY, key: str = "k") -> tuple[Result, ScriptedHttp]:
+    answers = {"http://t/extract": HttpResponse(200, {}, body, "")}
+    return await searched(tavily_extract, params, answers, service="tavily", key=key)
+
+
+async def test_the_request_on_the_wire() -> None:
+    async with served(Route("/extract", body=BODY), service="tavily", key="s3cret") as (server, services):
+        result = await run_component(tavily_extract, {"urls": "http://e/1, http://e/2"}, services=services)
+    assert (result.error, result.outputs["json"]) == (None, PAGES)
+    assert asked(server.received[0]) == ("POST", "/extract", {})
+    assert server.received[0].header("Authorization") == "Bearer s3cret"
+    assert json.loads(server.received[0].body) == {
+        "urls": ["http://e/1", "http://e/2"],
+        "extract_depth": "basic",
+        "format": "markdown",
+        "include_images": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("urls", "sent"),
+    [
+        ("http://e/1", ["http://e/1"]),
+        (" http://e/1 ,, http://e/2", ["http://e/1", "http://e/2"]),
+        ('["http://e/1", "http://e/2"]', ["http://e/1", "http://e/2"]),
+        (["http://e/1"], ["http://e/1"]),
+    ],
+)
+async def test_addresses_come_in_many_forms(urls: Any, sent: list[str]) -> None:
+    _, http = await extract({"urls": urls})
+    assert isinstance(http.requests[0].json, dict)
+    assert http.requests[0].json["urls"] == sent
+
+
+@pytest.mark.parametrize("urls", ["", " , ", [], None, "[]"])
+async def test_without_addresses_nothing_is_asked(urls: Any) -> None:
+    result, http = await extract({"urls": urls}, key="")
+    assert (result.error, result.outputs["json"], http.requests) == (None, [], [])
+
+
+@pytest.mark.parametrize("urls", [7, [1], [["http://e"]], '[{"a": 1}]', {"a": 1}])
+async def test_what_is_no_address_is_told(urls: Any) -> None:
+    result, http = await extract({"urls": urls})
+    assert "urls" in str(result.error)
+    assert http.requests == []
+
+
+async def test_the_key_is_missed_by_the_name_of_its_setting() -> None:
+    result, _ = await extract({"urls": "http://e"}, key="")
+    assert "TavilyExtract has no key" in str(result.error)
+    assert "[tools.tavily] api_key" in str(result.error)
+
+
+async def test_a_model_reads_the_pages_as_json_and_the_canvas_sets_what_it_leaves_out() -> None:
+    played = await play_agent(
+        [calling(("tavily_extract_0", {"urls": ["http://e/1"], "extract_depth": "advanced"})), Reply("ok")],
+        {"tools": [TOOL]},
+        answers={"http://t/extract": HttpResponse(200, {}, BODY, "")},
+    )
+    assert json.loads(played.told[0]) == PAGES
+    sent: Any = played.http.requests[0].json
+    assert (sent["extract_depth"], sent["format"]) == ("advanced", "text")
+    schema = played.model.requests[0][1].tools[0].parameters
+    assert schema["required"] == ["urls"]
+    assert schema["properties"]["urls"]["items"] == {"type": "string"}
+
+
+def test_wrong_parameters_are_refused_and_a_retry_does_not_wait() -> None:
+    for params in ({"extract_depth": "deep"}, {"format": "html"}):
+        with pytest.raises(ValidationError):
+            bind(tavily_extract, params)
+    assert bind(tavily_extract, {}).delay_after_error == 0
