@@ -132,6 +132,8 @@ class _Branching:
             place: Any = {"configurable": {"thread_id": self._target["thread_id"], "checkpoint_ns": ""}}
             if await self._saver.aget_tuple(place) is not None:
                 raise ConflictError(f"There is a session {session!r} already; choose another name.")
+            # Somebody may have died while making it.
+            await self._saver.adelete_thread(self._target["thread_id"])
             yield
 
     async def copy(
@@ -156,14 +158,16 @@ class _Branching:
         versions = found.checkpoint["channel_versions"]
         versions = {**dict.fromkeys(changes or (), max(versions.values(), default=None)), **versions}
         checkpoint: Any = {**found.checkpoint, "channel_values": values, "channel_versions": versions}
-        config: Any = {"configurable": {**self._target, "checkpoint_ns": place.get("checkpoint_ns", "")}}
-        metadata: Any = {**found.metadata, "source": "fork"}
-        stored = await self._saver.aput(config, checkpoint, metadata, checkpoint["channel_versions"])
+        namespace: Any = {**self._target, "checkpoint_ns": place.get("checkpoint_ns", "")}
+        coming: Any = {**namespace, "checkpoint_id": checkpoint["id"]}
         by_task: dict[str, list[tuple[str, Any]]] = {}
         for task, channel, value in writes:
             by_task.setdefault(task, []).append((channel, value))
         for task, written in by_task.items():
-            await self._saver.aput_writes(_at(config, stored), written, task)
+            await self._saver.aput_writes({"configurable": coming}, written, task)
+        # Last, since it makes the rest count: whoever dies before has made no session.
+        metadata: Any = {**found.metadata, "source": "fork"}
+        await self._saver.aput({"configurable": namespace}, checkpoint, metadata, checkpoint["channel_versions"])
 
     async def tuple(self, namespace: str, checkpoint: str = "") -> CheckpointTuple:
         """Give a stored checkpoint, or the newest.
@@ -313,7 +317,7 @@ async def _copy_present(branching: _Branching, canvas: CompiledCanvas) -> None:
     for namespace in await branching.namespaces():
         if namespace.partition("|")[0] in open_tasks:
             await branching.copy(await branching.tuple(namespace))
-    # The canvas itself comes last: whoever dies before has made no session.
+    # The canvas itself comes last, as within `copy`.
     await branching.copy(found)
 
 
@@ -350,11 +354,6 @@ async def rerun(
             values = found.checkpoint["channel_values"]
             changed = changed_channels(values, read, is_root=not level.namespace)
             await branching.copy(found, without=level.again, changes=changed)
-
-
-def _at(config: Any, stored: Any) -> Any:
-    """Give the config of a stored checkpoint, with the rights of the one it was stored by."""
-    return {"configurable": {**config["configurable"], **stored["configurable"]}}
 
 
 def _id_of(snapshot: Any) -> str:

@@ -59,6 +59,29 @@ async def test_a_fork_waits_where_the_original_waits(reopen: OpenStore) -> None:
         assert (await played(play.resume("s", {"w": "first"})))[0] == "q:first"
 
 
+async def test_a_fork_that_dies_has_made_no_session_at_all(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        play = runner_of({**loop({"ask": form("w")}, count=1), **out("{sys.query}")}, store=store)
+        await played(play.start("s", {"query": "q"}))
+        puts, stores = 0, store.saver.aput
+
+        async def dies(config: Any, *arguments: Any) -> Any:
+            nonlocal puts
+            puts += 1
+            if config["configurable"]["checkpoint_ns"] == "":
+                raise KeyboardInterrupt
+            return await stores(config, *arguments)
+
+        store.saver.aput = dies  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            await play.fork("s", "twin")
+        assert puts == 2
+        store.saver.aput = stores  # type: ignore[method-assign]
+        assert await play.pauses("twin") == []
+        await play.fork("s", "twin")
+        assert (await played(play.resume("twin", {"w": "x"})))[0] == "q"
+
+
 async def test_two_forks_do_not_write_into_the_same_session(reopen_shared: OpenStore) -> None:
     async with reopen_shared() as store, reopen_shared() as other:
         play = runner_of(ASK, store=store)
