@@ -65,9 +65,10 @@ def tool(
 ) -> Callable[[Callable[[RunContext, P, A], Awaitable[ToolResult]]], ComponentSpec[P]]:
     """Make a tool. As a node its arguments are parameters; ``defaults`` are theirs where the canvas sets none.
 
-    ``more`` are further fields of `ragflow_lg.spec.ComponentSpec`.
+    ``more`` are further fields of `ragflow_lg.spec.ComponentSpec`; with ``runs_once`` no call is ever begun twice.
     """
     given = {"query": "{sys.query}"} if defaults is None else defaults
+    more.setdefault("retries", not more.get("runs_once"))
     if outputs is SearchOutputs:
         more.setdefault("output_names", _json_too)
     names = tuple(field for field in arguments.model_fields if field not in params.model_fields)
@@ -101,7 +102,6 @@ def tool(
             run=run,
             description=description,
             source=more.pop("source", ""),
-            retries=True,
             tool=ToolRules(function, arguments, call),
             **more,
         )

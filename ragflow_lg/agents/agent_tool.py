@@ -44,3 +44,9 @@ class AgentTool:
     """The JSON schema of its arguments, an object."""
     call: Call
     timeout_s: float | None = None
+    names: tuple[str, ...] = ()
+    """What policies know it by, the main name first: a component's name, ``mcp:ID/TOOL``. See `ToolPermits`."""
+    runs_once: bool = False
+    """Whether a call may never be begun twice."""
+    configuration: Callable[[], JsonValue] | None = None
+    """Gives all that a result depends on beside the arguments; None for a tool whose results are not remembered."""

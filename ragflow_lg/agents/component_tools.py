@@ -1,4 +1,4 @@
-"""The components among the tools of an agent; an agent is one of them."""
+"""The components among the tools of an agent; agents and whole canvases are some of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
+from ragflow_lg.canvas_call import parameters_of
 from ragflow_lg.plan import PlanNode
 from ragflow_lg.spec import ToolResult, ToolRules
 from ragflow_lg.values import JsonValue
@@ -29,10 +30,24 @@ def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
         name=rules.function or node.id.rpartition("-->")[2],
         title=node.title or node.spec.name,
         description=node.params.description or node.spec.description,
-        parameters=rules.arguments.model_json_schema(),
+        parameters=parameters_of(node.canvas.plan) if node.canvas else rules.arguments.model_json_schema(),
         call=partial(_call, ctx, node, rules),
         timeout_s=node.timeout_s,
+        names=node.known_as,
+        runs_once=node.spec.runs_once,
+        configuration=partial(_configuration, ctx, node) if _depends_on_nothing_else(node) else None,
     )
+
+
+def _depends_on_nothing_else(node: PlanNode) -> bool:
+    """Whether a result follows from params and arguments; agents and canvases see the conversation too."""
+    return node.spec.kind == "plain" and node.canvas is None and not node.spec.runs_once
+
+
+def _configuration(ctx: RunContext, node: PlanNode) -> JsonValue:
+    child = ctx.child(node, "")
+    values = [[reference.text, child.value(reference)] for reference, _ in node.references]
+    return [node.params.model_dump(mode="json", exclude={"inputs", "outputs", "debug_inputs"}), values]
 
 
 async def _call(

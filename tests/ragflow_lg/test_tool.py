@@ -47,3 +47,14 @@ def test_an_answer_that_is_no_object_is_a_service_error(status: int, text: str) 
     with pytest.raises(ServiceError, match=f"Echo answered {status}") as caught:
         json_of(HttpResponse(status, {}, text, ""), "Echo")
     assert caught.value.is_retryable is (status >= 500)
+
+
+def test_a_once_only_tool_is_not_retried_by_its_node() -> None:
+    made = tool("Pay", function="pay", params=Params, arguments=Arguments, description="Pay.", runs_once=True)(
+        echo_call
+    )
+    assert (made.runs_once, made.retries, echo.retries) == (True, False, True)
+
+
+async def echo_call(ctx: Any, params: Params, arguments: Arguments) -> ToolResult:
+    return ToolResult(arguments.query)
