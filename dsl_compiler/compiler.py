@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dsl_compiler.deployment import Deployment, FoundCanvas, NoDeployment
 from dsl_compiler.diagnostics import Reporter
-from dsl_compiler.draft import Draft
+from dsl_compiler.draft import Draft, Nesting
 from dsl_compiler.passes import PASSES
 from dsl_compiler.shapes import as_map, as_text
 from dsl_compiler.source import locate, read_source
@@ -24,40 +26,55 @@ Source = str | bytes | Mapping[str, Any]
 """A canvas: the text or bytes of a file, or the JSON object itself."""
 
 
-def compile_canvas(source: Source, catalog: Registry) -> CompiledCanvas:
-    """Compile a canvas to a LangGraph graph.
+def compile_canvas(source: Source, catalog: Registry, deployment: Deployment | None = None) -> CompiledCanvas:
+    """Compile a canvas to a LangGraph graph. Without a ``deployment`` there are no rules and no other canvases.
 
     Raises:
         CompileError: with everything that was found, if anything of it is an error.
     """
     from dsl_compiler.lower import lower_plan  # LangGraph is needed only from here on
 
-    plan, diagnostics = check_canvas(source, catalog)
+    plan, diagnostics = check_canvas(source, catalog, deployment)
     if plan is None:
         raise CompileError(diagnostics)
     return lower_plan(plan)
 
 
-def check_canvas(source: Source, catalog: Registry) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
+def check_canvas(
+    source: Source, catalog: Registry, deployment: Deployment | None = None
+) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
     """Give the plan, or None if the canvas cannot run, and all diagnostics in the order of the document."""
-    draft, diagnostics = _examine(source, catalog)
-    has_errors = any(d.severity == "error" for d in diagnostics)
-    return (None if draft is None or has_errors else _finish(draft)), diagnostics
+    return _checked(*_examine(source, catalog, deployment))
 
 
-def sketch_canvas(source: Source, catalog: Registry) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
+def sketch_canvas(
+    source: Source, catalog: Registry, deployment: Deployment | None = None
+) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
     """Give a plan to look at, of a canvas that may hold components that cannot run yet, and all diagnostics."""
-    draft, diagnostics = _examine(source, catalog)
+    draft, diagnostics = _examine(source, catalog, deployment)
     refused = any(d.severity == "error" and d.code != "component-not-yet" for d in diagnostics)
     return (None if draft is None or refused else _finish(draft)), diagnostics
 
 
-def _examine(source: Source, catalog: Registry) -> tuple[Draft | None, tuple[Diagnostic, ...]]:
+def _checked(draft: Draft | None, diagnostics: tuple[Diagnostic, ...]) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
+    has_errors = any(d.severity == "error" for d in diagnostics)
+    return (None if draft is None or has_errors else _finish(draft)), diagnostics
+
+
+def _examine(
+    source: Source, catalog: Registry, deployment: Deployment | None, nesting: Nesting | None = None
+) -> tuple[Draft | None, tuple[Diagnostic, ...]]:
+    deployment = deployment or NoDeployment()
+
+    def check(found: FoundCanvas, nesting: Nesting) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
+        return _checked(*_examine(found.content, catalog, found.deployment, nesting))
+
     reporter = Reporter()
     value, text = read_source(source, reporter)
+    nesting = nesting or Nesting(check, ((deployment.key, "this canvas"),))
     draft = _parse(value, catalog, reporter)
     if draft is not None:
-        draft = _run_passes(draft, reporter)
+        draft = _run_passes(replace(draft, deployment=deployment, nesting=nesting), reporter)
     return draft, _placed(reporter.diagnostics, text)
 
 

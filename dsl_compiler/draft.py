@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from dsl_compiler.deployment import Deployment, FoundCanvas, NoDeployment
 from dsl_compiler.diagnostics import Reporter
+from ragflow_lg.diagnostics import Diagnostic
 from ragflow_lg.ids import NodeId
 from ragflow_lg.joins import JoinRegion
-from ragflow_lg.plan import FormField, MessagePlan, PlanNode, Region
+from ragflow_lg.plan import FormField, MessagePlan, Plan, PlanNode, Region
 from ragflow_lg.registry import Registry
 from ragflow_lg.spec import ComponentSpec
 from ragflow_lg.values import JsonValue
@@ -17,7 +19,7 @@ from ragflow_lg.values import JsonValue
 NO_ENTRY = NodeId("")
 """Where a draft begins before an entry is found."""
 
-__all__ = ["Draft", "Pass", "RawComponent"]
+__all__ = ["Draft", "Nesting", "Pass", "RawComponent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,18 @@ class RawComponent:
     """JSON pointer of the component in the document as written."""
     params_pointer: str
     title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Nesting:
+    """How a canvas came to be compiled, and how those that it plays are."""
+
+    check: Callable[[FoundCanvas, Nesting], tuple[Plan | None, tuple[Diagnostic, ...]]]
+    """Gives the plan of another canvas, or None, and what there is to say of it."""
+    trail: tuple[tuple[str, str], ...] = ()
+    """Key and label of the outermost canvas, of the one that it plays, and so on down to this one."""
+    spent: list[str] = field(default_factory=list[str])
+    """The canvases compiled so far, shared by all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +76,8 @@ class Draft:
     cyclic: frozenset[NodeId] = frozenset()
     joins: Mapping[NodeId, JoinRegion] = field(default_factory=dict[NodeId, JoinRegion])
     messages: Mapping[NodeId, MessagePlan] = field(default_factory=dict[NodeId, MessagePlan])
+    deployment: Deployment = field(default_factory=NoDeployment)
+    nesting: Nesting = field(default_factory=lambda: Nesting(lambda found, nesting: (None, ())))
 
 
 Pass: TypeAlias = Callable[[Draft, Reporter], Draft]

@@ -36,8 +36,8 @@ def canvas_schema(catalog: Registry) -> dict[str, Any]:
         "$id": SCHEMA_ID,
         "title": "RAGFlow canvas (DSL v1)",
         "anyOf": [
-            {"$ref": "#/$defs/Canvas"},
-            {"type": "object", "properties": {"dsl": {"$ref": "#/$defs/Canvas"}}, "required": ["dsl"]},
+            {"$ref": "#/$defs/Document"},
+            {"type": "object", "properties": {"dsl": {"$ref": "#/$defs/Document"}}, "required": ["dsl"]},
         ],
         "$defs": {**_document_definitions(choices), **dict(sorted(definitions.items()))},
     }
@@ -46,7 +46,7 @@ def canvas_schema(catalog: Registry) -> dict[str, Any]:
 def _document_definitions(choices: list[dict[str, Any]]) -> dict[str, Any]:
     any_object = {"type": "object"}
     return {
-        "Canvas": {
+        "Document": {
             "type": "object",
             "anyOf": [{"required": ["components"]}, {"required": ["graph"]}],
             "properties": {

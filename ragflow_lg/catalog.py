@@ -2,7 +2,7 @@
 
 Built-in ones are the modules of `ragflow_lg.components` and `ragflow_lg.tools`, named after their component in snake
 case. Others come from installed distributions that name a `ComponentSpec` under the entry point group
-``ragflow_lg.components``.
+``ragflow_lg.components``, or a plain function under ``ragflow_lg.tools``.
 Each is imported when it is first asked for. An error while loading is never swallowed: a component
 that is missing silently is worse than a loud failure.
 """
@@ -25,9 +25,10 @@ from ragflow_lg.spec import ComponentSpec
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["ENTRY_POINT_GROUP", "load_catalog"]
+__all__ = ["ENTRY_POINT_GROUP", "FUNCTION_GROUP", "load_catalog", "load_entry_point"]
 
 ENTRY_POINT_GROUP = "ragflow_lg.components"
+FUNCTION_GROUP = "ragflow_lg.tools"
 
 
 def load_catalog() -> Registry:
@@ -37,7 +38,7 @@ def load_catalog() -> Registry:
         for package in (ragflow_lg.components, ragflow_lg.tools)
         for file in sorted(Path(package.__path__[0]).glob("[!_]*.py"))
     }
-    return Registry(sources | {ENTRY_POINT_GROUP: _installed})
+    return Registry(sources | {ENTRY_POINT_GROUP: _installed, FUNCTION_GROUP: _functions})
 
 
 def specs_of(module: ModuleType) -> list[ComponentSpec[Any]]:
@@ -54,19 +55,43 @@ def _installed() -> Iterable[ComponentSpec[Any]]:
     from importlib.metadata import entry_points
 
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):
-        try:
-            spec: Any = entry_point.load()
-        except Exception as error:  # whatever foreign code does when it is imported
-            raise SettingsError(
-                f"The component {entry_point.name!r} of the installed package {_package(entry_point)!r} cannot be "
-                f"loaded ({entry_point.value}): {type(error).__name__}: {error}. Repair or uninstall the package."
-            ) from error
+        spec = load_entry_point(entry_point, "component")
         if not isinstance(spec, ComponentSpec):
             raise SettingsError(
                 f"The entry point {entry_point.value!r} of group {ENTRY_POINT_GROUP!r} is not a component; "
                 "point it at a function decorated with @component."
             )
         yield cast("ComponentSpec[Any]", spec)
+
+
+def _functions() -> Iterable[ComponentSpec[Any]]:
+    from importlib.metadata import entry_points
+
+    for entry_point in entry_points(group=FUNCTION_GROUP):
+        function = load_entry_point(entry_point, "tool")
+        if isinstance(function, ComponentSpec):
+            raise SettingsError(
+                f"The entry point {entry_point.value!r} of group {FUNCTION_GROUP!r} is a component; "
+                f"name it under {ENTRY_POINT_GROUP!r}."
+            )
+        from ragflow_lg.function_tool import spec_of_function
+
+        yield spec_of_function(entry_point.name, function)
+
+
+def load_entry_point(entry_point: EntryPoint, what: str) -> Any:
+    """Load what an installed package brings; ``what`` it is, for people.
+
+    Raises:
+        SettingsError: if it cannot be loaded.
+    """
+    try:
+        return entry_point.load()
+    except Exception as error:  # whatever foreign code does when it is imported
+        raise SettingsError(
+            f"The {what} {entry_point.name!r} of the installed package {_package(entry_point)!r} cannot be "
+            f"loaded ({entry_point.value}): {type(error).__name__}: {error}. Repair or uninstall the package."
+        ) from error
 
 
 def _package(entry_point: EntryPoint) -> str:

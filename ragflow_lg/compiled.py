@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ragflow_lg.errors import RunError
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import Plan
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.graph.state import CompiledStateGraph
+
+    from ragflow_lg.context import TurnContext
+    from ragflow_lg.state import TurnRequest
 
 __all__ = ["CYCLE_STEPS", "CompiledCanvas"]
 
@@ -39,3 +45,25 @@ class CompiledCanvas:
     def with_saver(self, saver: BaseCheckpointSaver[Any] | None) -> CompiledCanvas:
         """Give the same canvas with a checkpointer; the compiled graph is shared."""
         return replace(self, graph=self.graph.copy(update={"checkpointer": saver})) if saver else self
+
+    async def play_inside(self, request: TurnRequest, turn: TurnContext) -> dict[str, Any]:
+        """Play a turn of its own within a node of another canvas; give the state that it leaves.
+
+        Nothing of the graph around is seen: LangGraph would take this one for a part of it, checkpoints included.
+
+        Raises:
+            RunError: if the flow goes round a cycle too often.
+        """
+        from langchain_core.runnables.config import var_child_runnable_config
+        from langgraph.errors import GraphRecursionError
+
+        context = copy_context()
+        context.run(var_child_runnable_config.set, None)
+        graph: Any = self.graph
+        playing = graph.ainvoke({"query": "", **request}, {"recursion_limit": self.recursion_limit}, context=turn)
+        try:
+            return await asyncio.create_task(playing, context=context)
+        except GraphRecursionError:
+            raise RunError("The flow went round a cycle too often and was stopped.") from None
+        finally:
+            turn.limits.close()

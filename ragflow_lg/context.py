@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from ragflow_lg.errors import ComponentError, RunCancelled
 from ragflow_lg.events import Delta, EngineEvent, Piece
 from ragflow_lg.forms import is_file, read_value, submitted_value
+from ragflow_lg.held_steps import HeldSteps
 from ragflow_lg.ids import NodeId
+from ragflow_lg.inner_turn import InnerTurn
 from ragflow_lg.limits import Limit, Limits
 from ragflow_lg.references import Chunk, References, add_chunks, merge_references
 from ragflow_lg.refs import Reference, Template
@@ -109,6 +111,8 @@ class TurnContext:
     """Where results of steps are kept, if the session is."""
     is_cancelled: bool = False
     limits: Limits = field(default_factory=Limits)
+    inner: InnerTurn | None = None
+    """For the turn of a canvas that is played within a node of another."""
 
     def cancel(self) -> None:
         """Stop all running nodes at once; those that would start next do not."""
@@ -151,6 +155,8 @@ class RunContext:
     """
 
     __slots__ = (
+        "_held",
+        "_place",
         "_state",
         "_turn",
         "deltas",
@@ -166,6 +172,7 @@ class RunContext:
         "plan",
         "request",
         "round",
+        "said",
         "steps",
         "task",
         "usage",
@@ -184,11 +191,15 @@ class RunContext:
         round: Round | None = None,
         task: str = "",
         write: Callable[[EngineEvent], None] | None = None,
+        held: HeldSteps | None = None,
+        place: str = "",
     ) -> None:
         self.plan = plan
         self.node = node
         self._turn = turn
         self._state = state
+        self._held = held or HeldSteps()
+        self._place = place
         self.request: TurnRequest = request or {}
         """What the turn was started with, or the answer to a form; for nodes that take one."""
         self.round = round or Round(0)
@@ -210,6 +221,8 @@ class RunContext:
         self.visits: dict[str, int] = {}
         self.found: References = {}
         """What this visit has found that answers may cite."""
+        self.said = ""
+        """What a Message has shown, with tags, in a canvas that is played within a node of another."""
         self.deltas = 0
         """How many deltas this visit has shown; an answer that was shown is not asked for again."""
         self.usage = Usage()
@@ -223,23 +236,51 @@ class RunContext:
         return self._turn.services
 
     async def step(
-        self, name: str, arguments: JsonValue, call: Callable[[], Awaitable[JsonValue]], *, position: str = ""
+        self,
+        name: str,
+        arguments: JsonValue,
+        call: Callable[[], Awaitable[JsonValue]],
+        *,
+        position: str = "",
+        is_held: bool = False,
     ) -> JsonValue:
         """Do something costly, once: should the node run again after a crash, it gets the stored result.
 
         Returns when the result is stored. ``position`` tells steps apart that run at the same time; by default they
         are counted. ``name`` and ``arguments`` (JSON) are part of the key, so that a result never answers another call.
+        ``is_held``: where the session is not stored, the result is held in memory, for further attempts of this visit.
         """
         self.steps += 1
-        steps = self._turn.steps
-        if steps is None or not self.task:
+        steps, task = self._steps()
+        if steps is self._held and not is_held:
             return to_json(await call())
-        key = step_key(self.task, position or str(self.steps), name, arguments)
+        key = step_key(task, position or str(self.steps), name, arguments)
         is_there, result = await steps.find(key)
         if not is_there:
             result = to_json(await call())
             await steps.put(key, result)
         return result
+
+    async def has_begun(self, name: str, arguments: JsonValue, position: str) -> bool:
+        """Tell whether `begin` was called for this in this visit, be it before a crash."""
+        steps, task = self._steps()
+        has_begun, _ = await steps.find(step_key(task, f"{position} begun", name, arguments))
+        return has_begun
+
+    async def begin(self, name: str, arguments: JsonValue, position: str) -> None:
+        """Mark that something begins which may not be begun twice. The mark is stored when this returns."""
+        steps, task = self._steps()
+        await steps.put(step_key(task, f"{position} begun", name, arguments), True)
+
+    def _steps(self) -> tuple[Steps, str]:
+        """Give where this visit's steps are kept, and what names the visit there."""
+        steps = self._turn.steps
+        return (self._held, self._place) if steps is None or not self.task else (steps, self.task)
+
+    def inner_turn(self) -> TurnContext:
+        """Give what a canvas needs to be played within this visit. Its steps are those of this visit."""
+        steps, place = self._steps()
+        return TurnContext(self.services, steps=steps, inner=InnerTurn(place))
 
     def count(self, usage: Usage) -> None:
         """Add what a model call has used."""
@@ -312,7 +353,10 @@ class RunContext:
     def child(self, node: PlanNode, position: str) -> RunContext:
         """Give the context of a tool that this node calls. ``position`` tells its steps from those of other calls."""
         task = f"{self.task}/{position}" if self.task else ""
-        return RunContext(self.plan, node, self._turn, self._state, task=task, write=self.write)
+        place = f"{self._place}/{position}"
+        return RunContext(
+            self.plan, node, self._turn, self._state, task=task, write=self.write, held=self._held, place=place
+        )
 
     @property
     def history(self) -> list[list[Any]]:
@@ -373,6 +417,8 @@ class RunContext:
 
     async def piece(self, segment: int, text: str) -> None:
         """Show a piece of this Message: (part of) the text of segment ``segment``."""
+        if self._turn.inner is not None:
+            self.said += text
         await self.emit(Piece(self.node.id, segment, text))
 
     def alternative(self) -> Shown:

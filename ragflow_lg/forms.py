@@ -19,6 +19,7 @@ __all__ = [
     "form_fields",
     "form_problems",
     "is_file",
+    "option_texts",
     "read_value",
     "submitted_value",
 ]
@@ -113,8 +114,8 @@ def _type_problem(field: FormField, value: Any) -> str:
         return f"{field.shown} should be true or false, not {_shown(value)}."
     if kind == "object" and not isinstance(read_value(value, "object"), dict | list) and value != "":
         return f"{field.shown} should be a JSON object, not {_shown(value)}."
-    if kind == "options" and field.options and _word(value) not in set(_option_texts(field.options)):
-        return f"{field.shown} should be one of {', '.join(_option_texts(field.options))}, not {_shown(value)}."
+    if kind == "options" and field.options and _word(value) not in set(option_texts(field.options)):
+        return f"{field.shown} should be one of {', '.join(option_texts(field.options))}, not {_shown(value)}."
     return ""
 
 
@@ -129,7 +130,8 @@ def _shown(value: Any) -> str:
     return "a list" if isinstance(value, list) else f"{value!r:.80}"
 
 
-def _option_texts(options: Iterable[JsonValue]) -> list[str]:
+def option_texts(options: Iterable[JsonValue]) -> list[str]:
+    """Give the texts by which options are chosen."""
     return [to_text(_as_map(o).get("value", _as_map(o).get("label")) if isinstance(o, Mapping) else o) for o in options]
 
 

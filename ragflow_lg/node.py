@@ -23,9 +23,12 @@ from ragflow_lg.errors import (
 from ragflow_lg.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.forms import Form, submitted_value
 from ragflow_lg.ids import NodeId
+from ragflow_lg.inner_turn import InnerTurn
 from ragflow_lg.plan import ERROR, NEXT, STREAMED_OUTPUT, Plan, PlanNode
+from ragflow_lg.services import Usage
 from ragflow_lg.spec import ComponentOutputs
 from ragflow_lg.state import TurnRequest, output_patch
+from ragflow_lg.thinking import without_thinking
 from ragflow_lg.values import JsonValue, to_json, to_text
 
 __all__ = ["Ask", "NodeProgram", "Outcome", "attempt", "failed", "may_start", "next_of", "tell", "update_of", "visit"]
@@ -93,6 +96,8 @@ async def visit(
     node = program.node
     if not may_start(node, state, turn):
         return {}, []
+    if turn.inner is not None and (made := await _made_before(turn, turn.inner, task)) is not None:
+        return made
     ctx = RunContext(program.plan, node, turn, state, request=request, round=round, task=task, write=write)
     if node.spec.kind == "interrupt" and ask is not None:
         ctx.request = {"inputs": await _answer(node, ctx, ask)}
@@ -108,7 +113,27 @@ async def visit(
     await tell(program, ctx, outcome, created_at, clock.monotonic() - began)
     if outcome.is_halting and turn.is_cancelled:
         raise RunCancelled(node.id)
-    return update_of(program, ctx, outcome, step), next_of(program, outcome)
+    update, goto = update_of(program, ctx, outcome, step), next_of(program, outcome)
+    if turn.inner is not None:
+        await _keep(turn, turn.inner, task, update, goto, ctx.usage, outcome.fallback or without_thinking(ctx.said))
+    return update, goto
+
+
+async def _made_before(turn: TurnContext, inner: InnerTurn, task: str) -> tuple[dict[str, Any], list[str]] | None:
+    """Give what a visit left that was made before a crash, in a canvas that is played within a node of another."""
+    if turn.steps is None or not task:
+        return None
+    is_there, stored = await turn.steps.find(step_key(task, "visit", "", None))
+    return inner.recall(stored) if is_there else None
+
+
+async def _keep(
+    turn: TurnContext, inner: InnerTurn, task: str, update: Mapping[str, Any], goto: list[str], usage: Usage, said: str
+) -> None:
+    if turn.steps is not None and task:
+        made: dict[str, Any] = {"update": update, "goto": goto, "usage": list(usage), "said": said}
+        await turn.steps.put(step_key(task, "visit", "", None), to_json(made))
+    inner.note(usage, said)
 
 
 async def _may_begin(node: PlanNode, ctx: RunContext, turn: TurnContext, ask: Ask | None) -> bool:

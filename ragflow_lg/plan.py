@@ -12,7 +12,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragflow_lg.forms import FormField
 from ragflow_lg.ids import NodeId
@@ -21,12 +21,16 @@ from ragflow_lg.refs import Reference
 from ragflow_lg.spec import ComponentParams, ComponentSpec, Route, Shown
 from ragflow_lg.values import JsonValue
 
+if TYPE_CHECKING:
+    from ragflow_lg.compiled import CompiledCanvas
+
 __all__ = [
     "ERROR",
     "NEXT",
     "STREAMED_OUTPUT",
     "Edge",
     "ExceptionPolicy",
+    "InnerCanvas",
     "MessagePlan",
     "Plan",
     "PlanNode",
@@ -70,6 +74,17 @@ class Edge(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class InnerCanvas:
+    """A canvas that a node plays within itself."""
+
+    name: str
+    """As the canvas around names it."""
+    plan: Plan
+    compiled: CompiledCanvas | None = None
+    """Its graph, once the canvas around has been lowered."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanNode:
     """One component of the canvas, bound and checked."""
 
@@ -104,6 +119,8 @@ class PlanNode:
     """Joins whose gate must hear what this node chose."""
     tools: tuple[PlanNode, ...] = ()
     """What its model may call, in order; each a node of its own that is in no graph."""
+    canvas: InnerCanvas | None = None
+    """What it plays, if its component plays another canvas."""
     runs_alone: bool = False
     """Whether no other node can ever run at the same time."""
 
@@ -113,6 +130,12 @@ class PlanNode:
         routed = (NodeId(t) for route in self.routes for t in route.targets)
         jumps = self.on_error.goto if self.on_error.jumps else ()
         return tuple(dict.fromkeys((*self.downstream, *routed, *jumps, *self.exits)))
+
+    @property
+    def known_as(self) -> tuple[str, ...]:
+        """The names of a tool for `ragflow_lg.tool_policies.ToolPermits`."""
+        names = (self.spec.name, *self.spec.aliases)
+        return (*names, f"canvas:{self.spec.plays(self.params)}") if self.spec.plays else names
 
     @property
     def edges(self) -> tuple[Edge, ...]:
@@ -239,5 +262,6 @@ def _node_json(node: PlanNode) -> dict[str, JsonValue]:
         "parent": node.parent,
         "streams_to": list(node.streams_to),
         "reports_to": list(node.reports_to),
+        **({"canvas": node.canvas.plan.canvas_hash} if node.canvas else {}),
         **({"tools": [_node_json(tool) for tool in node.tools]} if node.tools else {}),
     }

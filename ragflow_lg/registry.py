@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from ragflow_lg.errors import SettingsError
 from ragflow_lg.spec import ComponentSpec
 
 __all__ = ["Registry"]
@@ -57,7 +58,12 @@ class Registry:
     def _load(self, *keys: str) -> None:
         for key in keys:
             for spec in self._sources.pop(key)():
-                self._put(spec)
+                try:
+                    self._put(spec)
+                except ValueError as error:
+                    raise SettingsError(
+                        f"{error} Two installed packages bring it, or one takes a built-in name."
+                    ) from None
 
     def _put(self, spec: ComponentSpec[Any], *, replace: bool = False) -> None:
         for name in (spec.name, *spec.aliases):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from ragflow_lg.ids import RunId
+from ragflow_lg.tool_policies import ToolPolicies
 from ragflow_lg.values import JsonValue
 
 __all__ = [
@@ -266,3 +267,4 @@ class Services:
     clock: Clock
     ids: Ids
     tools: ToolSettings = field(default_factory=ToolSettings)
+    policies: ToolPolicies = field(default_factory=ToolPolicies)

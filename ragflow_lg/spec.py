@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from posixpath import normpath
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArgumentOrValue",
+    "CanvasName",
     "ComponentOutputs",
     "ComponentParams",
     "ComponentSpec",
@@ -206,8 +208,22 @@ def _no_tools(params: Any) -> Sequence[ToolEntry]:
     return ()
 
 
+def _no_rule(params: Any) -> Sequence[str] | None:
+    return None
+
+
 def _one(params: Any) -> int:
     return 1
+
+
+class CanvasName(NamedTuple):
+    """A canvas as another one names it: by its ``name`` in the settings, or by its ``path`` from there."""
+
+    name: str = ""
+    path: str = ""
+
+    def __str__(self) -> str:
+        return self.name or f"./{normpath(self.path)}"
 
 
 class ToolEntry(NamedTuple):
@@ -309,6 +325,10 @@ class ComponentSpec(Generic[P]):
     """How a model calls it, if it can."""
     tools: Callable[[P], Sequence[ToolEntry]] = _no_tools
     """The tools that its own model may call."""
+    allowed_tools: Callable[[P], Sequence[str] | None] = _no_rule
+    """Names and patterns of the tools that its own model may call at most; None for all."""
+    plays: Callable[[P], CanvasName] | None = None
+    """The canvas that it plays within itself, if it plays one."""
     asks: Callable[[RunContext, P], Form | None] = _asks_nothing
     """For kind ``interrupt``: what to ask the user before ``run``; None to go on without asking. Pure."""
     is_ready: bool = True

@@ -98,8 +98,9 @@ def tool(
 
     Without the argument ``needs``, or with a blank one, the function is not called and ``blank`` is the result.
     ``label`` goes before errors that a model is told. ``more`` are further fields of
-    `ragflow_lg.spec.ComponentSpec`.
+    `ragflow_lg.spec.ComponentSpec`; with ``runs_once`` no call is ever begun twice.
     """
+    more.setdefault("retries", not more.get("runs_once"))
     if outputs is SearchOutputs:
         more.setdefault("output_names", _json_too)
     needed = needs if needs in arguments.model_fields else ""
@@ -131,7 +132,6 @@ def tool(
             run=run,
             description=description,
             source=source,
-            retries=True,
             tool=rules,
             **more,
         )

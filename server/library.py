@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dsl_compiler import check_canvas, compile_canvas
-from dsl_compiler.source import MAX_BYTES
+from dsl_compiler import check_canvas, compile_canvas, sketch_canvas
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.errors import SettingsError
+from server.canvases import CanvasFiles, read_canvas
 
 if TYPE_CHECKING:
     from ragflow_lg.compiled import CompiledCanvas
@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from ragflow_lg.registry import Registry
     from ragflow_lg.runner import Runner
     from ragflow_lg.services import Services
+    from ragflow_lg.tool_policies import ToolPermits
     from server.settings import Settings
 
-__all__ = ["catalog", "check_file", "load_canvas", "open_runner", "open_services", "read_canvas"]
+__all__ = ["catalog", "check_file", "load_canvas", "open_runner", "open_services", "sketch_file"]
+
+MAX_KEPT = 64
+"""How many compiled canvases are kept."""
 
 
 @lru_cache(maxsize=1)
@@ -31,51 +35,67 @@ def catalog() -> Registry:
     return load_catalog()
 
 
-def load_canvas(source: Path | str | bytes | Mapping[str, Any]) -> CompiledCanvas:
+def load_canvas(source: Path | str | bytes | Mapping[str, Any], settings: Settings | None = None) -> CompiledCanvas:
     """Compile a canvas: a file by its path, the text or bytes of one, or the JSON object itself.
 
-    A text that begins with ``{`` is a document, every other one a path. Compiled canvases are kept, by content.
+    A text that begins with ``{`` is a document, every other one a path. Compiled canvases are kept, by content, but
+    for those that play others. Without ``settings`` the usual ones are read as soon as the canvas asks for a rule.
 
     Raises:
         CompileError: if the canvas has errors.
-        SettingsError: if the file cannot be read.
+        SettingsError: if the file, or the settings, cannot be read.
     """
+    read = _usual if settings is None else lambda: settings
     if isinstance(source, Mapping):
-        return compile_canvas(source, catalog())
+        return compile_canvas(source, catalog(), CanvasFiles(read))
     is_document = isinstance(source, bytes) or (
         isinstance(source, str) and source.lstrip("\ufeff \r\n\t").startswith("{")
     )
     if is_document:
-        return _compiled(source if isinstance(source, bytes) else str(source).encode("utf-8", "replace"))
-    return _compiled(read_canvas(Path(source)))  # pyright: ignore[reportArgumentType] - no bytes are left
+        content = source if isinstance(source, bytes) else str(source).encode("utf-8", "replace")
+        return _compiled(content, CanvasFiles(read))
+    path = Path(source)  # pyright: ignore[reportArgumentType] - no bytes are left
+    return _compiled(read_canvas(path), CanvasFiles(read, path))
 
 
-def check_file(path: Path) -> tuple[Plan | None, tuple[Diagnostic, ...], str]:
-    """Check a file; give the plan if it can run, all diagnostics, and the text they point into."""
+def check_file(
+    path: Path, settings: Callable[[], Settings] | None = None
+) -> tuple[Plan | None, tuple[Diagnostic, ...], str]:
+    """Check a file; give the plan if it can run, all diagnostics, and the text they point into.
+
+    ``settings`` are read as soon as the canvas asks for a rule.
+    """
     content = read_canvas(path)
-    plan, diagnostics = check_canvas(content, catalog())
+    plan, diagnostics = check_canvas(content, catalog(), CanvasFiles(settings or _usual, path))
     return plan, diagnostics, content.decode("utf-8", "replace")
 
 
-def read_canvas(path: Path) -> bytes:
-    """Read a file, of a too large one no more than is needed to say so.
-
-    Raises:
-        SettingsError: if it cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-    except ValueError as error:  # a path that no system has
-        reason = str(error)
-    raise SettingsError(f"{str(path)!r} cannot be read: {reason}.")
+def sketch_file(path: Path) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
+    """Give a plan of a file to look at, if there is one, and all diagnostics."""
+    return sketch_canvas(read_canvas(path), catalog(), CanvasFiles(_usual, path))
 
 
-@lru_cache(maxsize=64)
-def _compiled(content: bytes) -> CompiledCanvas:
-    return compile_canvas(content, catalog())
+_kept: OrderedDict[bytes, tuple[CompiledCanvas, ToolPermits | None]] = OrderedDict()
+"""Compiled canvases by content, with the rule that they were compiled by, if they asked for it."""
+
+
+def _compiled(content: bytes, files: CanvasFiles) -> CompiledCanvas:
+    kept = _kept.get(content)
+    if kept is not None and (kept[1] is None or kept[1] == files.permits):
+        _kept.move_to_end(content)
+        return kept[0]
+    compiled = compile_canvas(content, catalog(), files)
+    if not files.has_given:  # what it plays may change at any time
+        _kept[content] = compiled, files.asked_permits
+        if len(_kept) > MAX_KEPT:
+            _kept.popitem(last=False)
+    return compiled
+
+
+def _usual() -> Settings:
+    from server.settings import load_settings
+
+    return load_settings(None)
 
 
 @asynccontextmanager
@@ -86,11 +106,14 @@ async def open_services(settings: Settings, *, model: str = "") -> AsyncGenerato
     from ragflow_lg.adapters.http_client import GuardedHttpClient
     from ragflow_lg.adapters.system import RandomIds, SystemClock
     from ragflow_lg.services import Services
+    from server.policies import tool_policies
 
+    clock = SystemClock()
+    policies = tool_policies(settings, clock)
     models = ConfiguredModels(settings.chat_settings(override_model=model))
     http = GuardedHttpClient(settings.http_settings)
     try:
-        yield Services(models, http, InlineFiles(), SystemClock(), RandomIds(), settings.tool_settings)
+        yield Services(models, http, InlineFiles(), clock, RandomIds(), settings.tool_settings, policies=policies)
     finally:
         await models.aclose()
         await http.aclose()
@@ -116,7 +139,7 @@ async def open_runner(
     from server.settings import load_settings
 
     settings = load_settings(None)
-    canvas = load_canvas(source)
+    canvas = load_canvas(source, settings)
     store = open_store(checkpoint, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
     async with store as opened, open_services(settings, model=model) as services:
         yield Runner(canvas, services, store=opened, event_limit=settings.run.event_limit)

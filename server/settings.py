@@ -19,6 +19,12 @@ The file is the first there is of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, ``./
 
     [http]
     allow = ["wiki.example.com", "10.20.0.0/16:8080"]
+
+    [agents]
+    allow_tools = ["Wikipedia", "canvas:*"]
+
+    [canvases]
+    report = "canvases/report.json"
 """
 
 from __future__ import annotations
@@ -38,8 +44,18 @@ from ragflow_lg.adapters.chat_models import ChatModelSettings, ModelSettings, Pr
 from ragflow_lg.adapters.http_client import HttpSettings
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.services import ToolSettings
+from ragflow_lg.tool_policies import ToolPermits
 
-__all__ = ["HttpSection", "ModelSection", "ProviderSection", "RunSection", "Settings", "ToolSection", "load_settings"]
+__all__ = [
+    "AgentsSection",
+    "HttpSection",
+    "ModelSection",
+    "ProviderSection",
+    "RunSection",
+    "Settings",
+    "ToolSection",
+    "load_settings",
+]
 
 PREFIX = "RAGFLOW_LG_"
 FILE_VARIABLE = "RAGFLOW_LG_SETTINGS"
@@ -126,6 +142,21 @@ class RunSection(_Section):
     """How many events may wait for the reader before the nodes wait for it."""
 
 
+class AgentsSection(_Section):
+    """``[agents]``: what agents may do with tools. Names of tools are those of `ragflow_lg.tool_policies`."""
+
+    allow_tools: tuple[str, ...] | None = None
+    """Names and patterns of the tools that may be called; none for all."""
+    deny_tools: tuple[str, ...] = ()
+    """Names and patterns of those that may not, whatever is allowed."""
+    cache_tools: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict[str, float])
+    """How long results are remembered, in seconds, by name or pattern of the tool. Only results that follow from
+    parameters and arguments alone should be."""
+    cache_max_bytes: Annotated[int, Field(gt=0)] = 32 * 1024 * 1024
+    guards: tuple[str, ...] = ()
+    """Entry points of the group ``ragflow_lg.tool_guards`` that look at every call, in order."""
+
+
 class Settings(BaseSettings):
     """All settings. Keys are `SecretStr`: neither ``repr`` nor an error shows them."""
 
@@ -146,6 +177,9 @@ class Settings(BaseSettings):
     tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection])
     http: HttpSection = HttpSection()
     run: RunSection = RunSection()
+    agents: AgentsSection = AgentsSection()
+    canvases: dict[str, Path] = Field(default_factory=dict[str, Path])
+    """Canvases that others may play, by name. A path in a file begins at the file's folder."""
 
     @classmethod
     def settings_customise_sources(
@@ -174,6 +208,11 @@ class Settings(BaseSettings):
             {name: key.get_secret_value() for name, key in keys.items() if key is not None},
         )
 
+    @property
+    def permits(self) -> ToolPermits:
+        """Which tools agents may call."""
+        return ToolPermits(self.agents.allow_tools, self.agents.deny_tools)
+
     def chat_settings(self, *, override_model: str = "") -> ChatModelSettings:
         """Give the settings of the chat models; ``override_model`` takes the place of every model of a canvas."""
         return ChatModelSettings(
@@ -193,6 +232,8 @@ def load_settings(path: Path | None = None) -> Settings:
     """
     file = _find(path)
     given = _read(file) if file is not None else {}
+    if file is not None:
+        given = {**given, **_from_folder(given, file.parent)}
     try:
         return Settings(**given)
     except pydantic.ValidationError as error:
@@ -203,6 +244,17 @@ def load_settings(path: Path | None = None) -> Settings:
         problems = [f"  environment: {error}"]
     source = f"of {file} or the environment" if file is not None else "of the environment"
     raise SettingsError("\n".join([f"The settings {source} are wrong:", *problems]))
+
+
+def _from_folder(given: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Let the paths of canvases begin at the folder of the file that names them."""
+    canvases = given.get("canvases")
+    if not isinstance(canvases, dict):
+        return {}
+    paths = cast("dict[str, Any]", canvases)
+    return {
+        "canvases": {name: folder.absolute() / _home(Path(p)) if isinstance(p, str) else p for name, p in paths.items()}
+    }
 
 
 def _provider(section: ProviderSection) -> ProviderSettings:
@@ -271,6 +323,7 @@ def _known(place: tuple[int | str, ...]) -> list[str]:
         "tools": ToolSection,
         "http": HttpSection,
         "run": RunSection,
+        "agents": AgentsSection,
     }
     model = sections.get(place[0], Settings) if place else Settings
     return list(cast("dict[str, Any]", model.model_fields))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 from langgraph.channels.ephemeral_value import EphemeralValue
@@ -47,9 +48,19 @@ class _EntryState(CanvasState, _Request, total=False):  # pyright: ignore[report
 
 def lower_plan(plan: Plan) -> CompiledCanvas:
     """Lower a plan that has no errors. The graph has no checkpointer; attach one with ``with_saver``."""
+    plan = replace(plan, nodes={id_: _with_graphs(node) for id_, node in plan.nodes.items()})
     names = {id_: graph_name(id_) for id_, node in plan.nodes.items() if node.rank >= 0}
     graph = _Lowering(plan, names).canvas()
     return CompiledCanvas(plan, with_own_drawing(graph, plan, names), names)
+
+
+def _with_graphs(node: PlanNode) -> PlanNode:
+    """Lower the canvases that a node and its tools play."""
+    if node.tools:
+        node = replace(node, tools=tuple(_with_graphs(tool) for tool in node.tools))
+    if node.canvas is None:
+        return node
+    return replace(node, canvas=replace(node.canvas, compiled=lower_plan(node.canvas.plan)))
 
 
 class _Lowering:

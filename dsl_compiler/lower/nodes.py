@@ -100,8 +100,15 @@ class Node(_Shell):
         async def ask(node: PlanNode, form: Form) -> dict[str, Any]:
             return await _ask(turn, runtime, node, form)
 
+        task, inner = _task(config), turn.inner
         visited = visit(
-            self._program, state, turn, _step(config), ask=ask, task=_task(config), write=runtime.stream_writer
+            self._program,
+            state,
+            turn,
+            _step(config),
+            ask=ask if inner is None else None,  # nobody could be asked
+            task=task if inner is None else inner.task_of(task),
+            write=runtime.stream_writer,
         )
         return Step(*await visited)
 
@@ -185,6 +192,8 @@ class ParallelRound(_Shell):
         self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
         only = replace(scope, only=state["round"])
+        if scope.turn.inner is not None:
+            scope.turn.inner.number_round(_task(config), state["round"])
         inner: Any = {**config, "recursion_limit": 2 * self._steps + 10}
         return Step(only.gathered(await self._graph.ainvoke({"scope": {}}, inner, context=cast("Any", only))))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsl_compiler.passes.bind_canvases import bind_canvases
 from dsl_compiler.passes.bind_components import bind_components
 from dsl_compiler.passes.bind_globals import bind_globals
 from dsl_compiler.passes.bind_params import bind_params
@@ -37,7 +38,7 @@ __all__ = ["PASSES"]
 
 PASSES: tuple[tuple[Pass, ...], ...] = (
     (classify_document, collect_components, migrate_names, rewrite_shapes),
-    (bind_components, bind_params, bind_tools, bind_globals),
+    (bind_components, bind_params, bind_tools, bind_canvases, bind_globals),
     (route_edges, find_entry, rank_nodes, group_regions, find_cycles, find_joins, plan_messages),
     (check_ready, check_parallel, check_reachable, check_references, check_titles),
 )

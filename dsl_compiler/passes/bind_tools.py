@@ -13,6 +13,7 @@ from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import PlanNode
 from ragflow_lg.refs import ReferenceScope
 from ragflow_lg.spec import ToolEntry
+from ragflow_lg.tool_policies import ToolPermits
 
 __all__ = ["bind_tools"]
 
@@ -41,6 +42,7 @@ def _tools(
     for entry in node.spec.tools(node.params):
         tool = _tool(draft, component, entry, scope, reporter, depth)
         if tool is not None:
+            _check_permits(draft, node, tool, component, reporter)
             bound.append(tool)
     return tuple(bound)
 
@@ -69,6 +71,20 @@ def _tool(
     tools = _tools(draft, component, node, scope, reporter, depth + 1)
     inside = tuple(reference for tool in tools for reference in tool.references)
     return replace(node, tools=tools, references=(*node.references, *inside))
+
+
+def _check_permits(draft: Draft, agent: PlanNode, tool: PlanNode, owner: RawComponent, reporter: Reporter) -> None:
+    """Refuse a tool that the deployment, or the agent's own list, does not let be called."""
+    allowed = agent.spec.allowed_tools(agent.params)
+    if allowed is not None and not ToolPermits(tuple(allowed)).permits(tool.known_as):
+        rule, hint = "the agent's allowed_tools do not name it", "Add it there, or take it out of the tools."
+    elif not draft.deployment.permits.permits(tool.known_as):
+        rule = "the settings of this deployment do not permit it"
+        hint = "Take it out, or have allow_tools and deny_tools under [agents] changed."
+    else:
+        return
+    message = f"The agent may not call {tool.known_as[-1]!r}: {rule}."
+    reporter.report("tool-forbidden", "error", tool.pointer, message, hint=hint, component=owner)
 
 
 def _report_missing(draft: Draft, owner: RawComponent, entry: ToolEntry, pointer: str, reporter: Reporter) -> None:

@@ -50,3 +50,9 @@ class AgentTool:
     extra_attempts: int = 0
     """How often the call is tried again after an error."""
     retry_delay_s: float = 0.0
+    names: tuple[str, ...] = ()
+    """What policies know it by, the main name first: a component's name, ``mcp:ID/TOOL``. See `ToolPermits`."""
+    runs_once: bool = False
+    """Whether a call may never be begun twice."""
+    configuration: Callable[[], JsonValue] | None = None
+    """Gives all that a result depends on beside the arguments; None for a tool whose results are not remembered."""

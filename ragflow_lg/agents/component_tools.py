@@ -1,4 +1,4 @@
-"""The components among the tools of an agent; an agent is one of them."""
+"""The components among the tools of an agent; agents and whole canvases are some of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
+from ragflow_lg.canvas_call import parameters_of
 from ragflow_lg.plan import PlanNode
 from ragflow_lg.spec import ToolResult, ToolRules
 from ragflow_lg.tool import asked_of
@@ -30,13 +31,16 @@ def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
         name=rules.function or node.id.rpartition("-->")[2],
         title=node.title or node.spec.name,
         description=node.params.description or node.spec.description,
-        parameters=_parameters(rules),
+        parameters=parameters_of(node.canvas.plan) if node.canvas else _parameters(rules),
         call=partial(_call, ctx, node, rules),
         timeout_s=node.timeout_s,
         label=rules.label,
         # An agent sees to its own retries.
         extra_attempts=node.extra_attempts if node.spec.kind == "plain" else 0,
         retry_delay_s=node.retry_delay_s,
+        names=node.known_as,
+        runs_once=node.spec.runs_once,
+        configuration=partial(_configuration, ctx, node) if _depends_on_nothing_else(node) else None,
     )
 
 
@@ -46,6 +50,17 @@ def _parameters(rules: ToolRules[Any]) -> Mapping[str, Any]:
         schema["properties"][rules.needs].pop("default", None)
         schema["required"] = sorted({*schema.get("required", ()), rules.needs})
     return schema
+
+
+def _depends_on_nothing_else(node: PlanNode) -> bool:
+    """Whether a result follows from params and arguments; agents and canvases see the conversation too."""
+    return node.spec.kind == "plain" and node.canvas is None and not node.spec.runs_once
+
+
+def _configuration(ctx: RunContext, node: PlanNode) -> JsonValue:
+    child = ctx.child(node, "")
+    values = [[reference.text, child.value(reference)] for reference, _ in node.references]
+    return [node.params.model_dump(mode="json", exclude={"inputs", "outputs", "debug_inputs"}), values]
 
 
 async def _call(

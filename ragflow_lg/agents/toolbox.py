@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import ValidationError
 
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
+from ragflow_lg.agents.call_policies import call_tool
 from ragflow_lg.errors import RagflowLgError, RunCancelled, SettingsError
 from ragflow_lg.services import ToolCall, ToolSchema, Usage
 from ragflow_lg.tool import problem_of
+from ragflow_lg.tool_policies import ToolPermits
 from ragflow_lg.values import JsonValue, to_json
 
 if TYPE_CHECKING:
@@ -28,11 +30,18 @@ _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class Toolbox:
-    """The tools of one visit. Their names are numbered, so that two of a kind stay apart."""
+    """The tools of one visit that may be called. Their names are numbered, so that two of a kind stay apart."""
 
     def __init__(self, ctx: RunContext, tools: Iterable[AgentTool]) -> None:
         self._ctx = ctx
-        self._tools = {_visible(tool.name, index): tool for index, tool in enumerate(tools)}
+        named = ((_visible(tool.name, index), tool) for index, tool in enumerate(tools))
+        self._tools = {name: tool for name, tool in named if self._is_permitted(tool)}
+
+    def _is_permitted(self, tool: AgentTool) -> bool:
+        node = self._ctx.node
+        allowed = node.spec.allowed_tools(node.params)
+        own = ToolPermits() if allowed is None else ToolPermits(tuple(allowed))
+        return self._ctx.services.policies.permits.permits(tool.names) and own.permits(tool.names)
 
     @property
     def schemas(self) -> tuple[ToolSchema, ...]:
@@ -55,9 +64,12 @@ class Toolbox:
         given = cast("dict[str, Any]", arguments)
 
         async def run() -> JsonValue:
-            return to_json((await _outcome(tool, given, position))._asdict())
+            async def make(arguments: Mapping[str, Any]) -> Outcome:
+                return await _outcome(tool, arguments, position)
 
-        stored: Any = await self._ctx.step(call.name, given, run, position=position)
+            return to_json((await call_tool(self._ctx, tool, given, position, make))._asdict())
+
+        stored: Any = await self._ctx.step(call.name, given, run, position=position, is_held=tool.runs_once)
         outcome = Outcome(stored["value"], stored["is_error"], stored["chunks"], Usage(*stored["usage"]))
         self._ctx.cite(outcome.chunks)
         self._ctx.count(outcome.usage)
@@ -74,6 +86,8 @@ async def _outcome(tool: AgentTool, given: Mapping[str, Any], position: str) -> 
         said = f"The arguments do not fit: {problem_of(error)}"
     except TimeoutError:
         said = f"{tool.title} gave no result within {tool.timeout_s:g} s."
+        if tool.runs_once:
+            said += " It is not known whether it was done."
     except RagflowLgError as error:
         said = f"{tool.label} error: {error}" if tool.label else str(error)
     return Outcome(said, is_error=True)

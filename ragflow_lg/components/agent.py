@@ -39,6 +39,8 @@ class Params(PromptedParams):
     tools: list[Any] = Field(default_factory=list[Any])
     """What the model may call: ``{component_name, name, params}`` each."""
     mcp: list[Any] = Field(default_factory=list[Any])
+    allowed_tools: list[str] | None = None
+    """Names and patterns of the tools that may be called at most; null for all that the deployment permits."""
     max_rounds: WholeNumber = 5
     """How many rounds of calls the model has after the first."""
     user_prompt: str | None = ""
@@ -84,6 +86,10 @@ def _tools(params: Params) -> Sequence[ToolEntry]:
             given = cast("Mapping[str, Any]", own if isinstance(own, Mapping) else {})
             entries.append(ToolEntry(name, str(held.get("name") or name), given, ("tools", index)))
     return entries
+
+
+def _allowed_tools(params: Params) -> Sequence[str] | None:
+    return params.allowed_tools
 
 
 async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
@@ -136,6 +142,7 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
     lint=_lint,
     rewrite=_rewrite,
     tools=_tools,
+    allowed_tools=_allowed_tools,
     tool=ToolRules("", Arguments, _as_tool),
     description="Ask a chat model that may call tools.",
     source="agent/component/agent_with_tools.py",

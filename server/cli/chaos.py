@@ -26,8 +26,8 @@ def chaos(
 
     Example: ragflow-lg chaos examples/*.json
     """
+    from server.canvases import read_canvas
     from server.chaos import disturb_all
-    from server.library import read_canvas
 
     total = differences = 0
     for path in files:

@@ -6,15 +6,19 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dsl_compiler.source import lines_of
 from ragflow_lg.diagnostics import Diagnostic
 from ragflow_lg.errors import SettingsError
+from server.cli.options import SettingsFile
 from server.cli.terminal import printable
 from server.library import check_file
+
+if TYPE_CHECKING:
+    from server.settings import Settings
 
 __all__ = ["check"]
 
@@ -32,6 +36,7 @@ def check(
     output: Annotated[
         Output, typer.Option("--output", "-o", help="text for people, json or sarif for programs.")
     ] = Output.TEXT,
+    settings: SettingsFile = None,
 ) -> None:
     """Check canvases and say all problems at once, with line and column.
 
@@ -41,9 +46,15 @@ def check(
     """
     found: list[tuple[Path, tuple[Diagnostic, ...], str]] = []
     unreadable = False
+
+    def read() -> Settings:
+        from server.settings import load_settings
+
+        return load_settings(settings)
+
     for path in files:
         try:
-            _, diagnostics, text = check_file(path)
+            _, diagnostics, text = check_file(path, read)
         except SettingsError as error:
             sys.stderr.write(f"ragflow-lg: {error}\n")
             unreadable = True

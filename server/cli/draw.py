@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from dsl_compiler import sketch_canvas
 from ragflow_lg.errors import CompileError
-from server.library import catalog, read_canvas
+from server.library import sketch_file
 
 __all__ = ["draw"]
 
@@ -41,7 +40,7 @@ def draw(
     from server.drawing import to_mermaid, to_png, to_svg, to_text_drawing
 
     kind = format or _kind_of(output)
-    plan, diagnostics = sketch_canvas(read_canvas(file), catalog())
+    plan, diagnostics = sketch_file(file)
     if plan is None:
         raise CompileError(diagnostics)
     if kind is Format.PNG:

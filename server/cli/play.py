@@ -87,7 +87,7 @@ def play_session(
 
     file, name = with_store(settings, checkpoint, found)
     play_canvas(
-        load_canvas(file),
+        load_canvas(file, settings),
         begin,
         session=name,
         settings=settings,

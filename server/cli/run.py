@@ -50,7 +50,7 @@ def run(
     if checkpoint and not session:
         raise typer.BadParameter("It keeps sessions; name one with --session.", param_hint="--checkpoint")
     loaded = load_settings(settings)
-    canvas = load_canvas(file)
+    canvas = load_canvas(file, loaded)
     text = sys.stdin.read().strip() if query == "-" else query
     fields = read_fields(canvas.plan.form, inputs or [])
     takes_query = bool(text) and len(canvas.plan.form) == 1

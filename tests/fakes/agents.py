@@ -12,6 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.runner import Run, Runner
 from ragflow_lg.services import HttpResponse, ToolSettings
+from ragflow_lg.tool_policies import ToolPolicies
 from tests.fakes.canvas import node
 from tests.fakes.regions import runner_of
 from tests.fakes.services import OneModel, Reply, ScriptedHttp, ScriptedModel, fake_services
@@ -53,20 +54,25 @@ async def play_agent(
     answers: Mapping[str, Any] | None = None,
     is_shown: bool = True,
     query: str = "q",
+    policies: ToolPolicies | None = None,
+    goes_on: bool = False,
     **more: Any,
 ) -> Played:
     """Play one turn of an agent ``a``, shown by a Message or read by another node. One that hangs is cancelled."""
     model = ScriptedModel(replies)
     http = ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane is the capital."), **(answers or {})})
     services = fake_services(
-        models=OneModel(model), http=http, tools=ToolSettings({"wikipedia": "http://wiki.test", "tavily": "http://t"})
+        models=OneModel(model),
+        http=http,
+        tools=ToolSettings({"wikipedia": "http://wiki.test", "tavily": "http://t"}),
+        policies=policies or ToolPolicies(),
     )
     asked = {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI], **(params or {})}
     reader = node("Message", {"content": ["{a@content}"]}) if is_shown else node("VariableAssigner", {})
     if "store" not in more:
         more.setdefault("saver", InMemorySaver())
     runner = runner_of({"a": node("Agent", asked, ["out"]), "out": reader}, services=services, **more)
-    run = runner.start("s", {"query": query})
+    run = runner.go_on("s") if goes_on else runner.start("s", {"query": query})
 
     async def until_it_hangs() -> None:
         while not model.is_hanging:

@@ -61,9 +61,10 @@ def out(content: str) -> dict[str, Any]:
 def runner_of(
     components: dict[str, Any], *, services: Services | None = None, first: Any = None, **more: Any
 ) -> Runner:
-    """Compile a canvas; ``more`` goes to the runner, ``variables`` into the document."""
+    """Compile a canvas; ``more`` goes to the runner or the compiler, ``variables`` into the document."""
     document = canvas(components, first, **{k: more.pop(k) for k in ("variables",) if k in more})
-    return Runner(compile_canvas(document, CATALOG), services or fake_services(), **more)
+    catalog, deployment = more.pop("catalog", CATALOG), more.pop("deployment", None)
+    return Runner(compile_canvas(document, catalog, deployment), services or fake_services(), **more)
 
 
 async def played(run: Run) -> tuple[str, list[str]]:

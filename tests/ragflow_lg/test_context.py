@@ -98,3 +98,29 @@ def test_a_pure_reference_keeps_its_type() -> None:
     assert ctx.resolve(parse_template("{a@x}")) == [1]
     assert ctx.resolve(parse_template("n={a@x}")) == "n=[1]"
     assert ctx.resolve(3) == 3
+
+
+async def test_a_mark_tells_what_has_begun_in_this_visit_and_below() -> None:
+    ctx = context()
+    await ctx.begin("pay", {"to": 1}, "0.1")
+    assert await ctx.has_begun("pay", {"to": 1}, "0.1")
+    for other in (("send", {"to": 1}, "0.1"), ("pay", {"to": 2}, "0.1"), ("pay", {"to": 1}, "0.2")):
+        assert not await ctx.has_begun(*other)
+    one, again, other_child = (ctx.child(ctx.node, position) for position in ("1.0", "1.0", "1.1"))
+    await one.begin("pay", {}, "0")
+    assert await again.has_begun("pay", {}, "0")
+    assert not await other_child.has_begun("pay", {}, "0")
+    assert not await context().has_begun("pay", {"to": 1}, "0.1")
+
+
+async def test_without_a_store_only_what_is_held_is_not_done_again() -> None:
+    ctx, calls = context(), list[str]()
+
+    async def call() -> str:
+        calls.append("x")
+        return "y"
+
+    for is_held in (False, True):
+        for _ in range(2):
+            assert await ctx.step("a", {}, call, position="0", is_held=is_held) == "y"
+    assert len(calls) == 3

@@ -1,6 +1,7 @@
 import pytest
 
 from dsl_compiler.placeholder import placeholder
+from ragflow_lg.errors import SettingsError
 from ragflow_lg.registry import Registry
 
 
@@ -15,3 +16,10 @@ def test_names_ignore_case_and_may_not_clash() -> None:
     registry.add(replacement, replace=True)
     assert list(registry) == [replacement]
     assert registry.near("Ecko") == ["echo"]
+
+
+def test_two_packages_that_bring_the_same_name_are_a_problem_of_the_installation() -> None:
+    both = [placeholder("Echo", is_ready=True), placeholder("echo", is_ready=True)]
+    registry = Registry({"installed": lambda: both})
+    with pytest.raises(SettingsError, match=r"'echo' is taken by 'Echo'.* Two installed packages"):
+        registry.get("Other")

@@ -102,3 +102,14 @@ def test_the_key_of_a_canvas_goes_before_that_of_the_settings() -> None:
     assert [key_of(context, given, "acme") for given in (" own ", "", None)] == ["own", "set", "set"]
     with pytest.raises(SettingsError, match=r"^Echo has no key: .* \[tools.other\] api_key in the settings"):
         key_of(context, "", "other")
+
+
+def test_a_once_only_tool_is_not_retried_by_its_node() -> None:
+    made = tool("Pay", function="pay", params=Params, arguments=Arguments, description="Pay.", runs_once=True)(
+        echo_call
+    )
+    assert (made.runs_once, made.retries, echo.retries) == (True, False, True)
+
+
+async def echo_call(ctx: Any, params: Params, arguments: Arguments) -> ToolResult:
+    return ToolResult(arguments.query)

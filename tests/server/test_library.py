@@ -9,7 +9,8 @@ from pydantic import SecretStr
 from dsl_compiler.source import MAX_BYTES
 from ragflow_lg.errors import CompileError, SettingsError
 from ragflow_lg.runner import Runner
-from server.library import catalog, check_file, load_canvas, open_services, read_canvas
+from server.canvases import read_canvas
+from server.library import catalog, check_file, load_canvas, open_services
 from server.settings import HttpSection, Settings, ToolSection
 from tests.fakes.http_server import HttpServer, Route
 

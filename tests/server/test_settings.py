@@ -225,3 +225,20 @@ def test_a_file_that_cannot_be_taken_in_is_an_error(tmp_path: Path, text: str) -
 def test_a_home_that_nobody_has() -> None:
     with pytest.raises(SettingsError, match="does not exist"):
         load_settings(Path("~nosuchuser/settings.toml"))
+
+
+def test_rules_for_tools_and_paths_that_begin_at_the_file(home: Path) -> None:
+    file = home / "deep" / "s.toml"
+    file.parent.mkdir()
+    file.write_text(
+        '[agents]\nallow_tools = ["Wiki*"]\ncache_tools = {Wikipedia = 60}\n'
+        '[canvases]\nreport = "c/report.json"\nfar = "/far/a.json"\n'
+    )
+    settings = load_settings(file)
+    assert settings.canvases == {"report": file.parent / "c" / "report.json", "far": Path("/far/a.json")}
+    assert settings.permits.permits(["Wikipedia"])
+    assert not settings.permits.permits(["TavilySearch"])
+    assert settings.agents.cache_tools == {"Wikipedia": 60}
+    file.write_text("[agents]\nallow_tool = []\n[canvases]\nreport = 3\n")
+    with pytest.raises(SettingsError, match=r"(?s)Did you mean 'allow_tools'.*canvases.report"):
+        load_settings(file)

@@ -2,9 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from dsl_compiler import check_canvas
+from ragflow_lg.tool_policies import ToolPermits
 from tests.fakes.agents import TAVILY, WIKI
 from tests.fakes.canvas import CATALOG, canvas, node
+from tests.fakes.policies import Canvases
 
 
 def checked(*tools: Any, **params: Any) -> tuple[Any, dict[str, str]]:
@@ -49,3 +53,26 @@ def test_agents_within_agents_end_somewhere() -> None:
         tool = {"component_name": "Agent", "name": "A", "params": {"llm_id": "m@T", "tools": [tool]}}
     _, found = checked(tool)
     assert "params-invalid" in found
+
+
+@pytest.mark.parametrize(
+    ("permits", "allowed", "says"),
+    [
+        (ToolPermits(), None, ""),
+        (ToolPermits(deny=("WIKI*",)), None, "the settings of this deployment"),
+        (ToolPermits(("TavilySearch",)), None, "the settings of this deployment"),
+        (ToolPermits(), [], "the agent's allowed_tools"),
+        (ToolPermits(), ["TavilySearch"], "the agent's allowed_tools"),
+        (ToolPermits(), ["wiki*"], ""),
+    ],
+)
+def test_a_forbidden_tool_is_refused(permits: ToolPermits, allowed: Any, says: str) -> None:
+    agent = node("Agent", {"llm_id": "m@T", "tools": [WIKI], "allowed_tools": allowed}, ["out"])
+    document = canvas({"a": agent, "out": node("Message", {"content": ["{a@content}"]})})
+    plan, found = check_canvas(document, CATALOG, Canvases(permits=permits))
+    told = [(d.pointer, d.message) for d in found if d.code == "tool-forbidden"]
+    assert (plan is None, [pointer for pointer, _ in told]) == (
+        bool(says),
+        ["/components/a/obj/params/tools/0"] if says else [],
+    )
+    assert not says or says in told[0][1]

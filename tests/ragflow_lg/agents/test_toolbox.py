@@ -7,6 +7,7 @@ import pytest
 
 from ragflow_lg.errors import ServiceError
 from ragflow_lg.services import HttpResponse
+from ragflow_lg.tool_policies import ToolPermits, ToolPolicies
 from tests.fakes.agents import TAVILY, WIKI, calling, play_agent
 from tests.fakes.services import Reply
 
@@ -101,3 +102,10 @@ async def test_a_model_is_told_which_argument_is_needed() -> None:
     schema = played.model.requests[0][1].tools[0].parameters
     assert schema["required"] == ["query"]
     assert "default" not in schema["properties"]["query"]
+
+
+async def test_names_keep_their_numbers_where_a_tool_is_left_out() -> None:
+    params = {"tools": [WIKI, TAVILY], "allowed_tools": None}
+    policies = ToolPolicies(ToolPermits(("TavilySearch",)))
+    played = await play_agent([Reply("hi")], params, policies=policies)
+    assert [tool.name for tool in played.model.requests[0][1].tools] == ["tavily_search_1"]

@@ -1,0 +1,67 @@
+"""What the compiler may ask of the deployment it compiles for: which tools are permitted, and other canvases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ragflow_lg.errors import SettingsError
+from ragflow_lg.tool_policies import ToolPermits
+
+__all__ = ["Deployment", "FoundCanvas", "NoDeployment"]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCanvas:
+    """Another canvas. ``key`` is the same for the same canvas, however it is named; ``label`` is for people."""
+
+    key: str
+    label: str
+    content: bytes
+    deployment: Deployment
+    """The deployment as that canvas sees it: paths begin at its own folder."""
+
+
+class Deployment(Protocol):
+    """Where a canvas is going to run, as seen from where it stands."""
+
+    @property
+    def key(self) -> str:
+        """The `FoundCanvas.key` of the canvas itself, ``""`` if it came from nowhere."""
+        ...
+
+    @property
+    def permits(self) -> ToolPermits:
+        """Which tools agents may call."""
+        ...
+
+    def named(self, name: str) -> FoundCanvas:
+        """Give the canvas of a name.
+
+        Raises:
+            SettingsError: if there is none, or it cannot be read.
+        """
+        ...
+
+    def beside(self, path: str) -> FoundCanvas:
+        """Give the canvas of a path that begins where this canvas stands.
+
+        Raises:
+            SettingsError: if it is not to be read from here, or cannot be.
+        """
+        ...
+
+
+class NoDeployment:
+    """Permits all tools and has no other canvases."""
+
+    key = ""
+    permits = ToolPermits()
+
+    def named(self, name: str) -> FoundCanvas:
+        """Refuse."""
+        raise SettingsError(f"There is no canvas {name!r}: this canvas is compiled without settings.")
+
+    def beside(self, path: str) -> FoundCanvas:
+        """Refuse."""
+        raise SettingsError(f"{path!r} cannot be found: this canvas was not read from a file.")

@@ -1,0 +1,90 @@
+"""Results of tools, remembered for a while in this process: a `ragflow_lg.tool_policies.ResultCache`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ragflow_lg.services import Clock
+from ragflow_lg.tool_policies import ToolPermits
+from ragflow_lg.values import JsonValue
+
+__all__ = ["MemoryResultCache"]
+
+OVERHEAD_BYTES = 200
+"""What an entry takes beside its text."""
+
+
+class _Entry(NamedTuple):
+    text: str
+    size: int
+    due: float
+
+
+class MemoryResultCache:
+    """The results used last, up to a size. Nothing leaves the process.
+
+    Keys are hashes of tool, configuration and arguments, made with a secret of the process: those with different
+    credentials never share a result, and no credential can be read out of a key.
+    """
+
+    def __init__(self, seconds: Mapping[str, float], clock: Clock, *, max_bytes: int = 32 * 1024 * 1024) -> None:
+        """``seconds`` is how long results are kept, by name or pattern of the tool; the first that fits counts."""
+        self._seconds = {ToolPermits((pattern,)): lasting for pattern, lasting in seconds.items()}
+        self._clock = clock
+        self._max_bytes = max_bytes
+        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._secret = secrets.token_bytes(32)
+        self.size = 0
+        """What all entries take, in bytes."""
+
+    def remembers(self, names: Sequence[str]) -> bool:
+        """Tell whether results of the tool of these names are remembered at all."""
+        return self._lasting(names) > 0
+
+    async def find(
+        self, names: Sequence[str], configuration: JsonValue, arguments: JsonValue
+    ) -> tuple[bool, JsonValue]:
+        """Give whether there is a result of the tool of these names, and the result, the caller's to keep."""
+        key = self._key(names, configuration, arguments)
+        entry = self._entries.get(key)
+        if entry is None:
+            return False, None
+        if entry.due <= self._clock.monotonic():
+            self._drop(key)
+            return False, None
+        self._entries.move_to_end(key)
+        return True, json.loads(entry.text)
+
+    async def keep(
+        self, names: Sequence[str], configuration: JsonValue, arguments: JsonValue, result: JsonValue
+    ) -> None:
+        """Remember a result (JSON) for a while, if the tool is one whose results are."""
+        lasting = self._lasting(names)
+        if lasting <= 0:
+            return
+        key, text = self._key(names, configuration, arguments), json.dumps(result, ensure_ascii=False)
+        size = len(text.encode("utf-8", "replace")) + OVERHEAD_BYTES
+        self._drop(key)
+        if size > self._max_bytes:
+            return
+        self._entries[key] = _Entry(text, size, self._clock.monotonic() + lasting)
+        self.size += size
+        while self.size > self._max_bytes:
+            self._drop(next(iter(self._entries)))
+
+    def _drop(self, key: bytes) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self.size -= entry.size
+
+    def _lasting(self, names: Sequence[str]) -> float:
+        return next((seconds for permits, seconds in self._seconds.items() if permits.permits(names)), 0.0)
+
+    def _key(self, names: Sequence[str], configuration: JsonValue, arguments: JsonValue) -> bytes:
+        text = json.dumps([list(names), configuration, arguments], sort_keys=True, default=str)
+        return hashlib.blake2b(text.encode("utf-8", "replace"), key=self._secret, digest_size=16).digest()

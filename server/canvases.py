@@ -1,0 +1,105 @@
+"""Canvas files, and the other canvases that they may play."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dsl_compiler.deployment import FoundCanvas
+from dsl_compiler.source import MAX_BYTES
+from ragflow_lg.errors import SettingsError
+
+if TYPE_CHECKING:
+    from ragflow_lg.tool_policies import ToolPermits
+    from server.settings import Settings
+
+__all__ = ["CanvasFiles", "read_canvas"]
+
+
+class CanvasFiles:
+    """The `dsl_compiler.deployment.Deployment` of the settings, as a canvas file sees it.
+
+    A canvas plays those that the settings name, and the ``.json`` files in its own folder and below: whoever writes
+    a canvas decides neither where it is put nor what else is read on the machine.
+    """
+
+    def __init__(self, settings: Callable[[], Settings], path: Path | None = None) -> None:
+        """``settings`` are read when something is asked of them. ``path`` is that of the canvas, if it has one."""
+        self._settings = cache(settings)
+        self._path = None if path is None else path.absolute()
+        self.asked_permits: ToolPermits | None = None
+        """The rule, if it was asked for."""
+        self.has_given = False
+        """Whether another canvas was asked for."""
+
+    @property
+    def key(self) -> str:
+        """The canvas's own path, links followed."""
+        return "" if self._path is None else str(self._path.resolve())
+
+    @property
+    def permits(self) -> ToolPermits:
+        """Which tools agents may call."""
+        if self.asked_permits is None:
+            self.asked_permits = self._settings().permits
+        return self.asked_permits
+
+    def named(self, name: str) -> FoundCanvas:
+        """Give a canvas of the settings.
+
+        Raises:
+            SettingsError: if there is none of this name, or it cannot be read.
+        """
+        self.has_given = True
+        canvases = self._settings().canvases
+        path = canvases.get(name)
+        if path is None:
+            near = get_close_matches(name, canvases, n=1)
+            meant = f" Did you mean {near[0]!r}?" if near else ""
+            raise SettingsError(f"The settings name no canvas {name!r} under [canvases].{meant}")
+        return self._found(path.absolute().resolve(), name)
+
+    def beside(self, path: str) -> FoundCanvas:
+        """Give a canvas of this one's folder.
+
+        Raises:
+            SettingsError: if it is not there, or not to be read from here.
+        """
+        self.has_given = True
+        if self._path is None:
+            raise SettingsError(f"{path!r} cannot be found: this canvas was not read from a file.")
+        folder = self._path.parent.resolve()
+        try:
+            file = (folder / path).resolve()
+            file.is_file()
+        except (ValueError, OSError, RuntimeError):
+            raise SettingsError(f"{path!r} is no path of a file.") from None
+        if Path(path).is_absolute() or not file.is_relative_to(folder):
+            raise SettingsError(f"{path!r} leads out of the folder of the canvas, which no canvas may.")
+        if file.suffix.lower() != ".json":
+            raise SettingsError(f"{path!r} is no canvas: the name of its file has to end in .json.")
+        return self._found(file, str(file.relative_to(folder)))
+
+    def _found(self, file: Path, label: str) -> FoundCanvas:
+        if not file.is_file():
+            raise SettingsError(f"The canvas {label!r} cannot be read: there is no such file.")
+        return FoundCanvas(str(file), label, read_canvas(file), CanvasFiles(self._settings, file))
+
+
+def read_canvas(path: Path) -> bytes:
+    """Read a file, of a too large one no more than is needed to say so.
+
+    Raises:
+        SettingsError: if it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+    except ValueError as error:  # a path that no system has
+        reason = str(error)
+    raise SettingsError(f"{str(path)!r} cannot be read: {reason}.")

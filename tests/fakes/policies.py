@@ -1,0 +1,70 @@
+"""Tools made in a test: functions in a catalog of its own, canvases of a deployment of its own, guards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsl_compiler.deployment import FoundCanvas
+from ragflow_lg.catalog import load_catalog
+from ragflow_lg.errors import SettingsError
+from ragflow_lg.function_tool import spec_of_function
+from ragflow_lg.registry import Registry
+from ragflow_lg.tool_policies import Allow, ToolPermits, ToolUse, Verdict
+from ragflow_lg.values import JsonValue
+
+
+def catalog_with(**functions: Callable[..., Any]) -> Registry:
+    """Give all components, and functions by name."""
+    catalog = load_catalog()
+    for name, function in functions.items():
+        catalog.add(spec_of_function(name, function))
+    return catalog
+
+
+def entry(name: str, **params: Any) -> dict[str, Any]:
+    """Give an entry of an agent's tools."""
+    return {"component_name": name, "name": name, "params": params}
+
+
+@dataclass
+class Canvases:
+    """A deployment whose canvases are documents, by name and by path."""
+
+    documents: Mapping[str, Any] = field(default_factory=dict)
+    permits: ToolPermits = field(default_factory=ToolPermits)
+    key: str = ""
+
+    def named(self, name: str) -> FoundCanvas:
+        if name not in self.documents:
+            raise SettingsError(f"There is no canvas {name!r}.")
+        document = self.documents[name]
+        content = document if isinstance(document, bytes) else json.dumps(document).encode()
+        return FoundCanvas(name, name, content, Canvases(self.documents, self.permits, name))
+
+    def beside(self, path: str) -> FoundCanvas:
+        return self.named(path)
+
+
+@dataclass
+class Guard:
+    """A guard that says what it is made to say, and remembers what it was asked."""
+
+    says_before: Any = field(default_factory=Allow)
+    says_after: Any = field(default_factory=Allow)
+    asked: list[Any] = field(default_factory=list)
+
+    async def before(self, use: ToolUse) -> Verdict:
+        self.asked.append(("before", use.tool, dict(use.arguments)))
+        return self._said(self.says_before)
+
+    async def after(self, use: ToolUse, result: JsonValue) -> Verdict:
+        self.asked.append(("after", use.tool, result))
+        return self._said(self.says_after)
+
+    def _said(self, what: Any) -> Any:
+        if isinstance(what, Exception):
+            raise what
+        return what

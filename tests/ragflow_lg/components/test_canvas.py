@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from ragflow_lg.components.canvas import canvas as component
+from tests.fakes.canvas import canvas, node
+from tests.fakes.policies import Canvases
+from tests.fakes.regions import answer_of, runner_of
+from tests.fakes.run import run_component
+
+SHOUT = canvas({"m": node("Message", {"content": "{sys.query}!"})})
+
+
+async def test_as_a_node_it_plays_with_arguments_of_the_canvas() -> None:
+    components = {
+        "c": node("Canvas", {"canvas": "shout", "arguments": {"query": "so {sys.query}"}}, ["m"]),
+        "m": node("Message", {"content": ["{c@content} {c@result}"]}),
+    }
+    answer = await answer_of(components, deployment=Canvases({"shout": SHOUT}))
+    assert answer == 'so q! {"content": "so q!", "downloads": []}'
+
+
+async def test_in_every_round_of_a_loop_it_is_played_anew() -> None:
+    from tests.fakes.regions import iteration, out
+
+    body = {"c": node("Canvas", {"canvas": "shout", "arguments": {"query": "{item}"}})}
+    components = {**iteration(body, {"all": "c@content"}, max_concurrency=2), **out("{it@all}")}
+    answer = await answer_of(components, inputs=["a", "b"], deployment=Canvases({"shout": SHOUT}))
+    assert answer == ["a!", "b!"]
+
+
+async def test_its_failure_is_the_nodes() -> None:
+    components = {"c": node("Canvas", {"canvas": "shout"})}
+    run = runner_of(components, deployment=Canvases({"shout": SHOUT})).start("s", {"query": "q"})
+    async for _ in run:
+        pass
+    assert run.error == "The arguments do not fit: 'query' is required: a text."
+
+
+@pytest.mark.parametrize("params", [{}, {"canvas": "a", "path": "b.json"}])
+def test_one_of_name_and_path_is_needed(params: dict[str, str]) -> None:
+    found = list(component.lint(component.params.model_validate(params)))
+    assert [finding.code for finding in found] == ["params-invalid"]
+
+
+async def test_without_a_compiler_there_is_nothing_to_play() -> None:
+    assert (await run_component(component, {"canvas": "a"})).error == "The canvas was not compiled."
