@@ -22,7 +22,7 @@ from ragflow_lg.ids import NodeId
 from ragflow_lg.limits import Limit, Limits
 from ragflow_lg.references import Chunk, References, add_chunks, merge_references
 from ragflow_lg.refs import Reference, Template
-from ragflow_lg.services import Usage
+from ragflow_lg.services import Caller, Usage
 from ragflow_lg.spec import Shown
 from ragflow_lg.state import TurnRequest, look_up, merge_outputs, output_patch
 from ragflow_lg.values import JsonValue, join_texts, to_json, to_text, write_path
@@ -163,6 +163,7 @@ class RunContext:
         "node",
         "output_updates",
         "partial",
+        "place",
         "plan",
         "request",
         "round",
@@ -183,6 +184,7 @@ class RunContext:
         request: TurnRequest | None = None,
         round: Round | None = None,
         task: str = "",
+        place: str | None = None,
         write: Callable[[EngineEvent], None] | None = None,
     ) -> None:
         self.plan = plan
@@ -195,6 +197,8 @@ class RunContext:
         """The round that begins; for the two components of a region only."""
         self.task = task
         """Names this visit among all of the session; the same when a run goes on behind a crash."""
+        self.place = ".".join(map(str, state.get("place", ()))) if place is None else place
+        """The position of `ragflow_lg.services.Caller`; the same in every run that does the same."""
         self.steps = 0
         """How many steps this visit has taken."""
         self.write = write
@@ -220,7 +224,8 @@ class RunContext:
     @property
     def services(self) -> Services:
         """The services of the run."""
-        return self._turn.services
+        services = self._turn.services
+        return services if services.for_caller is None else services.for_caller(Caller(self.node.id, self.place))
 
     async def step(
         self, name: str, arguments: JsonValue, call: Callable[[], Awaitable[JsonValue]], *, position: str = ""
@@ -312,7 +317,8 @@ class RunContext:
     def child(self, node: PlanNode, position: str) -> RunContext:
         """Give the context of a tool that this node calls. ``position`` tells its steps from those of other calls."""
         task = f"{self.task}/{position}" if self.task else ""
-        return RunContext(self.plan, node, self._turn, self._state, task=task, write=self.write)
+        place = f"{self.place}/{position}"
+        return RunContext(self.plan, node, self._turn, self._state, task=task, place=place, write=self.write)
 
     @property
     def history(self) -> list[list[Any]]:

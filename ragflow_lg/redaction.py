@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeAlias, cast
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote_plus
 
 from ragflow_lg.values import JsonValue
 
@@ -24,6 +24,9 @@ REDACTED = "***"
 MAX_NAME_CHARS = 80
 MIN_SECRET_CHARS = 8
 """Shorter values are taken out of fields that are named for them only: elsewhere that would maim texts."""
+
+MAX_FORMS = 4000
+"""Ways to write known secrets; an answer full of tokens teaches no more of them."""
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _ALWAYS = frozenset(
@@ -132,7 +135,12 @@ class Redactor:
         scheme, _, rest = secret.partition(" ")
         if rest and scheme.lower() in ("bearer", "basic", "token"):
             self.learn(rest)
-        if len(secret) < MIN_SECRET_CHARS or ("{" in secret and "}" in secret) or REDACTED in secret:
+        if (
+            len(self._forms) >= MAX_FORMS
+            or len(secret) < MIN_SECRET_CHARS
+            or ("{" in secret and "}" in secret)
+            or REDACTED in secret
+        ):
             return
         forms = (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
         with suppress(UnicodeEncodeError):  # half of a surrogate pair
@@ -140,7 +148,7 @@ class Redactor:
         self._forms.update(dict.fromkeys(forms))
 
     def learn_from(self, value: JsonValue) -> None:
-        """Learn the values of all fields that are named like secrets, and the passwords in URLs."""
+        """Learn the values of all fields and query parameters that are named like secrets, and passwords in URLs."""
         if isinstance(value, Mapping):
             for name, entry in cast("Mapping[str, Any]", value).items():
                 if isinstance(entry, str) and _may_be_learned(str(name)):
@@ -152,6 +160,8 @@ class Redactor:
         elif isinstance(value, str):
             for match in _URL_PASSWORD.finditer(value):
                 self.learn(match["text"])
+            for start, end, _ in _assigned(value):
+                self.learn(unquote_plus(value[start:end]))
             if '"' in value:
                 for match in _JSON_PAIR.finditer(value):
                     if match["text"] and _may_be_learned(match["name"]):

@@ -174,6 +174,12 @@ class Settings(BaseSettings):
             {name: key.get_secret_value() for name, key in keys.items() if key is not None},
         )
 
+    @property
+    def secrets(self) -> list[str]:
+        """All keys and passwords, to be kept out of what is written down."""
+        keys = (section.key() for section in (*self.providers.values(), *self.tools.values()))
+        return [key.get_secret_value() for key in keys if key is not None]
+
     def chat_settings(self, *, override_model: str = "") -> ChatModelSettings:
         """Give the settings of the chat models; ``override_model`` takes the place of every model of a canvas."""
         return ChatModelSettings(
