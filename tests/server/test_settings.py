@@ -225,3 +225,14 @@ def test_a_file_that_cannot_be_taken_in_is_an_error(tmp_path: Path, text: str) -
 def test_a_home_that_nobody_has() -> None:
     with pytest.raises(SettingsError, match="does not exist"):
         load_settings(Path("~nosuchuser/settings.toml"))
+
+
+def test_all_keys_are_known_as_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "key-of-the-environment")
+    settings = Settings.model_validate(
+        {
+            "providers": {"A": {"api_key": "key-of-a-provider"}, "B": {"api_key_env": "SOME_KEY"}, "C": {}},
+            "tools": {"tavily": {"api_key": "key-of-a-tool"}},
+        }
+    )
+    assert settings.secrets == ["key-of-a-provider", "key-of-the-environment", "key-of-a-tool"]
