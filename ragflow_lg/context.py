@@ -24,7 +24,7 @@ from ragflow_lg.inner_turn import InnerTurn
 from ragflow_lg.limits import Limit, Limits
 from ragflow_lg.references import Chunk, References, add_chunks, merge_references
 from ragflow_lg.refs import Reference, Template
-from ragflow_lg.services import Usage
+from ragflow_lg.services import Caller, Usage
 from ragflow_lg.spec import Shown
 from ragflow_lg.state import TurnRequest, look_up, merge_outputs, output_patch
 from ragflow_lg.values import JsonValue, join_texts, to_json, to_text, write_path
@@ -156,7 +156,6 @@ class RunContext:
 
     __slots__ = (
         "_held",
-        "_place",
         "_state",
         "_turn",
         "deltas",
@@ -169,6 +168,7 @@ class RunContext:
         "node",
         "output_updates",
         "partial",
+        "place",
         "plan",
         "request",
         "round",
@@ -190,22 +190,23 @@ class RunContext:
         request: TurnRequest | None = None,
         round: Round | None = None,
         task: str = "",
+        place: str | None = None,
         write: Callable[[EngineEvent], None] | None = None,
         held: HeldSteps | None = None,
-        place: str = "",
     ) -> None:
         self.plan = plan
         self.node = node
         self._turn = turn
         self._state = state
         self._held = held or HeldSteps()
-        self._place = place
         self.request: TurnRequest = request or {}
         """What the turn was started with, or the answer to a form; for nodes that take one."""
         self.round = round or Round(0)
         """The round that begins; for the two components of a region only."""
         self.task = task
         """Names this visit among all of the session; the same when a run goes on behind a crash."""
+        self.place = ".".join(map(str, state.get("place", ()))) if place is None else place
+        """The position of `ragflow_lg.services.Caller`; the same in every run that does the same."""
         self.steps = 0
         """How many steps this visit has taken."""
         self.write = write
@@ -233,7 +234,8 @@ class RunContext:
     @property
     def services(self) -> Services:
         """The services of the run."""
-        return self._turn.services
+        services = self._turn.services
+        return services if services.for_caller is None else services.for_caller(Caller(self.node.id, self.place))
 
     async def step(
         self,
@@ -275,7 +277,7 @@ class RunContext:
     def _steps(self) -> tuple[Steps, str]:
         """Give where this visit's steps are kept, and what names the visit there."""
         steps = self._turn.steps
-        return (self._held, self._place) if steps is None or not self.task else (steps, self.task)
+        return (self._held, self.place) if steps is None or not self.task else (steps, self.task)
 
     def inner_turn(self) -> TurnContext:
         """Give what a canvas needs to be played within this visit. Its steps are those of this visit."""
@@ -353,9 +355,9 @@ class RunContext:
     def child(self, node: PlanNode, position: str) -> RunContext:
         """Give the context of a tool that this node calls. ``position`` tells its steps from those of other calls."""
         task = f"{self.task}/{position}" if self.task else ""
-        place = f"{self._place}/{position}"
+        place = f"{self.place}/{position}"
         return RunContext(
-            self.plan, node, self._turn, self._state, task=task, write=self.write, held=self._held, place=place
+            self.plan, node, self._turn, self._state, task=task, place=place, write=self.write, held=self._held
         )
 
     @property

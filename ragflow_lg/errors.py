@@ -12,6 +12,7 @@
     │   ├── RunCancelled           somebody cancelled the run
     │   └── UndeclaredTargetError  a node chose a successor that the plan does not allow
     ├── ServiceError               a model, an HTTP server or a file store failed
+    │   └── CassetteError          a recording cannot be read or written, or has no answer to what is asked
     ├── SettingsError              a setting is missing or wrong
     └── CheckpointError            a session cannot be read or written
         └── ConflictError          somebody else runs the session, or nothing waits for what was sent
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AnswerError",
     "CanvasChangedError",
+    "CassetteError",
     "CheckpointError",
     "CompileError",
     "ComponentError",
@@ -151,6 +153,12 @@ class ServiceError(RagflowLgError):
         self.is_retryable = is_retryable
         self.retry_after_s = retry_after_s
         super().__init__(message)
+
+
+class CassetteError(ServiceError):
+    """A recording of a run's traffic cannot be read or written, or has no answer to what is asked."""
+
+    code = "cassette"
 
 
 class SettingsError(RagflowLgError):

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from ragflow_lg.context import Round, RunContext, TurnContext, step_key
 from ragflow_lg.errors import (
+    CassetteError,
     NodeTimeoutError,
     RagflowLgError,
     RunCancelled,
@@ -204,8 +205,8 @@ async def attempt(program: NodeProgram, ctx: RunContext, turn: TurnContext) -> O
         except Exception as error:
             logger.info("Node %s failed: %s", node.id, error, exc_info=not isinstance(error, RagflowLgError))
             text = str(error) or type(error).__name__
-            if ctx.deltas or isinstance(error, SettingsError):
-                break  # what was shown stands; and a missing setting stays missing
+            if ctx.deltas or isinstance(error, SettingsError | CassetteError):
+                break  # what was shown stands; a missing setting stays missing, and a missing recording too
     return failed(program, ctx, text)
 
 

@@ -106,6 +106,7 @@ class Scope:
             "turn": merge_turn(self.outer.get("turn", {}), state.get("turn", {})),
             "scope": record,
             "ran": state.get("ran", {}),
+            "place": (*self.outer.get("place", ()), record.get("round", 0)),
         }
         items = self._items(record)
         if items is not None:

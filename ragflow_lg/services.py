@@ -6,7 +6,7 @@ The real ones are in ``adapters``; tests bring their own. A component reaches th
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -17,6 +17,7 @@ from ragflow_lg.values import JsonValue
 __all__ = [
     "NO_USAGE",
     "ONE_CALL",
+    "Caller",
     "ChatAnswer",
     "ChatDelta",
     "ChatModel",
@@ -257,9 +258,19 @@ class ToolSettings:
         return self.keys.get(service, "").strip()
 
 
+class Caller(NamedTuple):
+    """Who asks a service: a node, or a tool that it calls. ``position`` tells apart what may ask at the same time.
+
+    It names the rounds of the regions around, from outside, and a tool's call: ``"2.0/1.1"``.
+    """
+
+    node: str = ""
+    position: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
-    """All services of a run."""
+    """All services of a run. ``for_caller`` gives them to one caller, where calls are told apart by who makes them."""
 
     models: ChatModels
     http: HttpClient
@@ -268,3 +279,4 @@ class Services:
     ids: Ids
     tools: ToolSettings = field(default_factory=ToolSettings)
     policies: ToolPolicies = field(default_factory=ToolPolicies)
+    for_caller: Callable[[Caller], Services] | None = None

@@ -14,6 +14,8 @@ from ragflow_lg.catalog import load_catalog
 from server.canvases import CanvasFiles, read_canvas
 
 if TYPE_CHECKING:
+    from ragflow_lg.adapters.recording import Recorder
+    from ragflow_lg.adapters.replaying import Replay
     from ragflow_lg.compiled import CompiledCanvas
     from ragflow_lg.diagnostics import Diagnostic
     from ragflow_lg.plan import Plan
@@ -46,16 +48,23 @@ def load_canvas(source: Path | str | bytes | Mapping[str, Any], settings: Settin
         SettingsError: if the file, or the settings, cannot be read.
     """
     read = _usual if settings is None else lambda: settings
-    if isinstance(source, Mapping):
-        return compile_canvas(source, catalog(), CanvasFiles(read))
-    is_document = isinstance(source, bytes) or (
-        isinstance(source, str) and source.lstrip("\ufeff \r\n\t").startswith("{")
-    )
-    if is_document:
-        content = source if isinstance(source, bytes) else str(source).encode("utf-8", "replace")
-        return _compiled(content, CanvasFiles(read))
-    path = Path(source)  # pyright: ignore[reportArgumentType] - no bytes are left
-    return _compiled(read_canvas(path), CanvasFiles(read, path))
+    content = _content(source)
+    if isinstance(content, Mapping):
+        return compile_canvas(content, catalog(), CanvasFiles(read))
+    path = Path(source) if isinstance(source, Path | str) and not _is_document(source) else None
+    return _compiled(content, CanvasFiles(read) if path is None else CanvasFiles(read, path))
+
+
+def _content(source: Path | str | bytes | Mapping[str, Any]) -> bytes | Mapping[str, Any]:
+    if isinstance(source, bytes | Mapping):
+        return source
+    if isinstance(source, str) and _is_document(source):
+        return source.encode("utf-8", "replace")
+    return read_canvas(Path(source))
+
+
+def _is_document(source: Path | str) -> bool:
+    return isinstance(source, str) and source.lstrip("\ufeff \r\n\t").startswith("{")
 
 
 def check_file(
@@ -99,21 +108,31 @@ def _usual() -> Settings:
 
 
 @asynccontextmanager
-async def open_services(settings: Settings, *, model: str = "") -> AsyncGenerator[Services]:
-    """Make the services that the settings describe, and close them again. ``model`` answers for every other."""
+async def open_services(
+    settings: Settings, *, model: str = "", tape: Recorder | Replay | None = None
+) -> AsyncGenerator[Services]:
+    """Make the services that the settings describe, and close them again. ``model`` answers for every other.
+
+    A tape records them, or takes their place.
+    """
     from ragflow_lg.adapters.chat_models import ConfiguredModels
     from ragflow_lg.adapters.files import InlineFiles
     from ragflow_lg.adapters.http_client import GuardedHttpClient
+    from ragflow_lg.adapters.replaying import Replay
     from ragflow_lg.adapters.system import RandomIds, SystemClock
     from ragflow_lg.services import Services
     from server.policies import tool_policies
 
     clock = SystemClock()
     policies = tool_policies(settings, clock)
+    if isinstance(tape, Replay):
+        yield tape.services(InlineFiles(), clock, RandomIds(), policies)
+        return
     models = ConfiguredModels(settings.chat_settings(override_model=model))
     http = GuardedHttpClient(settings.http_settings)
     try:
-        yield Services(models, http, InlineFiles(), clock, RandomIds(), settings.tool_settings, policies=policies)
+        services = Services(models, http, InlineFiles(), clock, RandomIds(), settings.tool_settings, policies=policies)
+        yield tape.wrap(services) if tape is not None else services
     finally:
         await models.aclose()
         await http.aclose()
@@ -121,25 +140,33 @@ async def open_services(settings: Settings, *, model: str = "") -> AsyncGenerato
 
 @asynccontextmanager
 async def open_runner(
-    source: Path | str | bytes | Mapping[str, Any], *, model: str = "", checkpoint: str = "memory://"
+    source: Path | str | bytes | Mapping[str, Any],
+    *,
+    model: str = "",
+    checkpoint: str = "memory://",
+    record: Path | str = "",
+    replay: Path | str = "",
 ) -> AsyncGenerator[Runner]:
     """Open a runner of a canvas with the models and services of the settings, and close them again.
 
     ``model`` answers for every model of the canvas (``demo`` needs no key); ``checkpoint`` is the URL of the store of
-    sessions.
+    sessions; ``record`` and ``replay`` name a file that takes down, or gives, what models and servers answer.
 
     Raises:
         CompileError: if the canvas has errors.
         SettingsError: if a file or a setting is wrong.
         CheckpointError: if the store cannot be opened.
+        CassetteError: if the recording cannot be read or written.
     """
     from checkpoints import open_store
     from ragflow_lg.adapters.system import SystemClock
     from ragflow_lg.runner import Runner
     from server.settings import load_settings
+    from server.tapes import open_tape
 
     settings = load_settings(None)
     canvas = load_canvas(source, settings)
     store = open_store(checkpoint, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
-    async with store as opened, open_services(settings, model=model) as services:
-        yield Runner(canvas, services, store=opened, event_limit=settings.run.event_limit)
+    with open_tape(record, replay, secrets=settings.secrets, sources=[_content(source)]) as tape:
+        async with store as opened, open_services(settings, model=model, tape=tape) as services:
+            yield Runner(canvas, services, store=opened, event_limit=settings.run.event_limit)

@@ -213,6 +213,12 @@ class Settings(BaseSettings):
         """Which tools agents may call."""
         return ToolPermits(self.agents.allow_tools, self.agents.deny_tools)
 
+    @property
+    def secrets(self) -> list[str]:
+        """All keys and passwords, to be kept out of what is written down."""
+        keys = (section.key() for section in (*self.providers.values(), *self.tools.values()))
+        return [key.get_secret_value() for key in keys if key is not None]
+
     def chat_settings(self, *, override_model: str = "") -> ChatModelSettings:
         """Give the settings of the chat models; ``override_model`` takes the place of every model of a canvas."""
         return ChatModelSettings(

@@ -165,6 +165,7 @@ class OpenAIChat:
         chunks = chat.astream(_messages(request), **self._options(request))
         calls = _CallPieces()
         usage: Usage | None = None
+        is_ended = False
         loop = asyncio.get_running_loop()
         left_s = limit_s = self._endpoint.timeout_s
         try:
@@ -177,6 +178,7 @@ class OpenAIChat:
                     break
                 calls.add(chunk.tool_call_chunks)
                 usage = self._usage(chunk) if chunk.usage_metadata else usage
+                is_ended = is_ended or bool(chunk.response_metadata.get("finish_reason"))
                 left_s -= loop.time() - began
                 limit_s = self._endpoint.idle_timeout_s
                 if reasoning := chunk.additional_kwargs.get("reasoning_content"):
@@ -185,6 +187,9 @@ class OpenAIChat:
                     yield ChatDelta(text)
         finally:
             await chunks.aclose()
+        if not is_ended:
+            # A proxy that gives up ends the body in order; only the missing reason tells that there was more to come.
+            raise self._failure("broke off: its answer ends without a finish_reason", is_retryable=True)
         yield ChatDelta("", calls=calls.whole(), usage=usage or Usage(calls=1))
 
     def _usage(self, message: Any) -> Usage:

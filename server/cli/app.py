@@ -35,6 +35,7 @@ COMMANDS = {
     "components": "components",
     "doctor": "doctor",
     "chaos": "chaos",
+    "mock-llm": "mock_llm",
 }
 """The file of each command, in this folder; its function has the same name."""
 

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from server.cli.options import CanvasFile, Checkpoint, EventsOption, Model, Session, SettingsFile
+from server.cli.options import (
+    CanvasFile,
+    Checkpoint,
+    EventsOption,
+    Model,
+    Record,
+    Replay,
+    ReplayMode,
+    ReplayModeOption,
+    Session,
+    SettingsFile,
+)
 
 __all__ = ["go_on"]
 
@@ -11,6 +22,9 @@ def go_on(
     session: Session,
     canvas: CanvasFile = None,
     model: Model = "",
+    record: Record = None,
+    replay: Replay = None,
+    replay_mode: ReplayModeOption = ReplayMode.STRICT,
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
     events: EventsOption = None,
@@ -21,7 +35,7 @@ def go_on(
 
     Example: ragflow-lg continue anna
     """
-    from server.cli.play import play_session
+    from server.cli.play import TapeOptions, play_session
 
     play_session(
         session,
@@ -30,5 +44,6 @@ def go_on(
         settings_file=settings,
         checkpoint=checkpoint,
         model=model,
+        tapes=TapeOptions(record, replay, replay_mode),
         events=events,
     )

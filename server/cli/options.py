@@ -16,6 +16,10 @@ __all__ = [
     "Inputs",
     "Model",
     "NewSession",
+    "Record",
+    "Replay",
+    "ReplayMode",
+    "ReplayModeOption",
     "Session",
     "SettingsFile",
     "named",
@@ -40,6 +44,13 @@ class Events(StrEnum):
     PRETTY = "pretty"
 
 
+class ReplayMode(StrEnum):
+    """How a request finds its recorded answer."""
+
+    STRICT = "strict"
+    LOOSE = "loose"
+
+
 Session: TypeAlias = Annotated[str, typer.Argument(help="Name of the session.", metavar="SESSION", callback=named)]
 NewSession: TypeAlias = Annotated[
     str | None,
@@ -59,6 +70,23 @@ Checkpoint: TypeAlias = Annotated[
 SettingsFile: TypeAlias = Annotated[Path | None, typer.Option("--settings", help="Settings file (TOML).")]
 Model: TypeAlias = Annotated[
     str, typer.Option("--model", "-m", help="Ask this model in place of every other; demo needs no key.")
+]
+Record: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--record", help="Write what models and HTTP servers answer to this file, without secrets.", metavar="FILE"
+    ),
+]
+Replay: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--replay", help="Take all answers from such a file: no network, no key, no model.", metavar="FILE"),
+]
+ReplayModeOption: TypeAlias = Annotated[
+    ReplayMode,
+    typer.Option(
+        "--replay-mode",
+        help="strict: what was not recorded is an error. loose: a request that differs gets its node's next answer.",
+    ),
 ]
 Inputs: TypeAlias = Annotated[
     list[str] | None, typer.Option("--input", "-i", help="A field of the form.", metavar="NAME=VALUE")

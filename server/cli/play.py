@@ -7,27 +7,39 @@ import json
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from ragflow_lg.adapters.replaying import Replay
 from ragflow_lg.errors import AnswerError, CanvasChangedError, CheckpointError, ConflictError, RagflowLgError
 from ragflow_lg.ids import thread_of_session
 from ragflow_lg.runner import Run, Runner
 from server.cli.console import show, show_forms
-from server.cli.options import Events
+from server.cli.options import Events, ReplayMode
 from server.cli.terminal import printable, shown_command
-from server.library import load_canvas, open_services
+from server.library import load_canvas, open_services, read_canvas
 from server.settings import Settings, load_settings
+from server.tapes import open_tape
 
 if TYPE_CHECKING:
     from checkpoints import Store
     from ragflow_lg.compiled import CompiledCanvas
 
-__all__ = ["canvas_of", "free_name", "has_session", "no_session", "play_canvas", "play_session", "with_store"]
+__all__ = [
+    "TapeOptions",
+    "canvas_of",
+    "free_name",
+    "has_session",
+    "no_session",
+    "play_canvas",
+    "play_session",
+    "with_store",
+]
 
 T = TypeVar("T")
 EXIT_CODES = {"succeeded": 0, "waiting": 0, "refused": 2}
@@ -35,6 +47,28 @@ EXIT_CODES = {"succeeded": 0, "waiting": 0, "refused": 2}
 
 Begin = Callable[[Runner, str], Run | Awaitable[Run]]
 """Gives the run to play, from a runner and the session's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class TapeOptions:
+    """Whether a run is recorded or replayed."""
+
+    record: Path | None = None
+    replay: Path | None = None
+    mode: ReplayMode = ReplayMode.STRICT
+
+    def check(self, model: str) -> None:
+        """Refuse what cannot be together.
+
+        Raises:
+            typer.BadParameter: if it is.
+        """
+        if self.replay and self.record:
+            raise typer.BadParameter("A run is either recorded or replayed.", param_hint="--replay")
+        if self.replay and model:
+            raise typer.BadParameter("A replay asks no model; leave --model out.", param_hint="--replay")
+        if self.mode is ReplayMode.LOOSE and not self.replay:
+            raise typer.BadParameter("It says how to replay; name a file with --replay.", param_hint="--replay-mode")
 
 
 def play_canvas(
@@ -47,21 +81,38 @@ def play_canvas(
     model: str,
     canvas_id: str,
     events: Events | None,
+    tapes: TapeOptions = TapeOptions(),
+    inputs: Mapping[str, Any] | None = None,
 ) -> None:
-    """Play a run and end the program: 0 if it ran or waits, 1 if it failed or was stopped, 2 if it could not begin."""
+    """Play a run and end the program: 0 if it ran or waits, 1 if it failed or was stopped, 2 if it could not begin.
+
+    ``inputs`` may hold secrets that a recording has to leave out.
+    """
+    tapes.check(model)
     is_pretty = events is Events.PRETTY or (events is None and sys.stdout.isatty())
     name = session or uuid.uuid4().hex  # noqa: TID251 - a session nobody comes back to
 
     async def play() -> str:
         async with AsyncExitStack() as opened:
-            services = await opened.enter_async_context(open_services(settings, model=model))
+            sources = [read_canvas(Path(canvas_id)), dict(inputs or {})] if tapes.record or tapes.replay else []
+            tape = opened.enter_context(
+                open_tape(
+                    tapes.record or "",
+                    tapes.replay or "",
+                    is_loose=tapes.mode is ReplayMode.LOOSE,
+                    secrets=settings.secrets,
+                    sources=sources,
+                )
+            )
+            services = await opened.enter_async_context(open_services(settings, model=model, tape=tape))
             url = checkpoint or (settings.checkpoints if session else "memory://")
             store = await opened.enter_async_context(_open(url, settings))
             limit = settings.run.event_limit
             runner = Runner(canvas, services, store=store, canvas_id=canvas_id, event_limit=limit)
             begun = begin(runner, name)
             run = begun if isinstance(begun, Run) else await begun
-            return await _show(canvas, runner, run, name, is_kept=bool(session), is_pretty=is_pretty)
+            status = await _show(canvas, runner, run, name, is_kept=bool(session), is_pretty=is_pretty)
+            return _replayed(tape, run) if isinstance(tape, Replay) else status
 
     status = asyncio.run(play())
     raise typer.Exit(EXIT_CODES.get(status, 1))
@@ -76,9 +127,12 @@ def play_session(
     checkpoint: str,
     model: str,
     events: Events | None,
+    tapes: TapeOptions = TapeOptions(),
+    inputs: Mapping[str, Any] | None = None,
     target: Callable[[Store], Awaitable[str]] | None = None,
 ) -> None:
     """Play a run of a session that there is, with its own canvas. ``target`` names the session that comes of it."""
+    tapes.check(model)
     settings = load_settings(settings_file)
 
     async def found(store: Store) -> tuple[Path, str]:
@@ -95,6 +149,8 @@ def play_session(
         model=model,
         canvas_id=str(file.resolve()),
         events=events,
+        tapes=tapes,
+        inputs=inputs,
     )
 
 
@@ -172,6 +228,16 @@ async def _show(canvas: CompiledCanvas, runner: Runner, run: Run, name: str, *, 
     if run.status in ("drained", "cancelled") and is_kept:
         _say(f"The turn was stopped; go on with: {shown_command('continue', name)}")
     return run.status
+
+
+def _replayed(replay: Replay, run: Run) -> str:
+    """Tell of what was asked in vain, also where the canvas has gone on; and of what was not asked any more."""
+    for problem in replay.problems:
+        if problem != run.error:
+            _say(f"ragflow-lg: {problem}")
+    if not replay.problems and replay.unused and run.status != "failed":
+        _say(f"{replay.unused} recorded answer{' was' if replay.unused == 1 else 's were'} not asked for.")
+    return "failed" if replay.problems else run.status
 
 
 async def _how_to_answer(runner: Runner, session: str, error: AnswerError) -> str:

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.cli.options import CanvasFile, Checkpoint, EventsOption, Model, NewSession, Session, SettingsFile
+from server.cli.options import (
+    CanvasFile,
+    Checkpoint,
+    EventsOption,
+    Model,
+    NewSession,
+    Record,
+    Replay,
+    ReplayMode,
+    ReplayModeOption,
+    Session,
+    SettingsFile,
+)
 from server.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -31,6 +43,9 @@ def rerun(
     new: NewSession = None,
     canvas: CanvasFile = None,
     model: Model = "",
+    record: Record = None,
+    replay: Replay = None,
+    replay_mode: ReplayModeOption = ReplayMode.STRICT,
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
     events: EventsOption = None,
@@ -41,7 +56,7 @@ def rerun(
 
     Example: ragflow-lg rerun anna --from Message:Answer --set env.tone=friendly --as anna-2
     """
-    from server.cli.play import free_name, play_session
+    from server.cli.play import TapeOptions, free_name, play_session
 
     changes = dict(_change(entry) for entry in set_ or [])
 
@@ -60,8 +75,10 @@ def rerun(
         settings_file=settings,
         checkpoint=checkpoint,
         model=model,
+        tapes=TapeOptions(record, replay, replay_mode),
         events=events,
         target=target,
+        inputs=changes,
     )
 
 

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from server.cli.options import CanvasFile, Checkpoint, EventsOption, Inputs, Model, Session, SettingsFile
+from server.cli.options import (
+    CanvasFile,
+    Checkpoint,
+    EventsOption,
+    Inputs,
+    Model,
+    Record,
+    Replay,
+    ReplayMode,
+    ReplayModeOption,
+    Session,
+    SettingsFile,
+)
 from server.cli.terminal import shown_command
 
 if TYPE_CHECKING:
@@ -21,6 +33,9 @@ def resume(
     inputs: Inputs = None,
     canvas: CanvasFile = None,
     model: Model = "",
+    record: Record = None,
+    replay: Replay = None,
+    replay_mode: ReplayModeOption = ReplayMode.STRICT,
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
     events: EventsOption = None,
@@ -35,7 +50,7 @@ def resume(
 
     ragflow-lg resume anna --input UserFillUp:Size@size=42
     """
-    from server.cli.play import play_session
+    from server.cli.play import TapeOptions, play_session
 
     def begin(runner: Runner, name: str) -> Awaitable[Run]:
         return _answered(runner, name, inputs or [])
@@ -47,6 +62,7 @@ def resume(
         settings_file=settings,
         checkpoint=checkpoint,
         model=model,
+        tapes=TapeOptions(record, replay, replay_mode),
         events=events,
     )
 

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from server.cli.options import Checkpoint, EventsOption, Model, SettingsFile, named
+from server.cli.options import (
+    Checkpoint,
+    EventsOption,
+    Model,
+    Record,
+    Replay,
+    ReplayMode,
+    ReplayModeOption,
+    SettingsFile,
+    named,
+)
 
 if TYPE_CHECKING:
     from ragflow_lg.state import TurnRequest
@@ -27,6 +37,9 @@ def run(
         typer.Option("--session", "-s", help="Continue (or begin) the conversation of this name.", callback=named),
     ] = None,
     model: Model = "",
+    record: Record = None,
+    replay: Replay = None,
+    replay_mode: ReplayModeOption = ReplayMode.STRICT,
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
     events: EventsOption = None,
@@ -41,9 +54,11 @@ def run(
     ragflow-lg run form.json --input city=Rome --input days=3
 
     ragflow-lg run chat.json "And then?" --session anna
+
+    ragflow-lg run chat.json "Hello" --record hello.jsonl, and from then on without a model: --replay hello.jsonl
     """
     from server.cli.fields import ask_fields, check_fields, read_fields
-    from server.cli.play import play_canvas
+    from server.cli.play import TapeOptions, play_canvas
     from server.library import load_canvas
     from server.settings import load_settings
 
@@ -62,9 +77,11 @@ def run(
         canvas,
         lambda runner, name: runner.start(name, request),
         session=session or "",
+        inputs=fields,
         settings=loaded,
         checkpoint=checkpoint,
         model=model,
+        tapes=TapeOptions(record, replay, replay_mode),
         canvas_id=str(file.resolve()),
         events=events,
     )

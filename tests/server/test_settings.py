@@ -242,3 +242,14 @@ def test_rules_for_tools_and_paths_that_begin_at_the_file(home: Path) -> None:
     file.write_text("[agents]\nallow_tool = []\n[canvases]\nreport = 3\n")
     with pytest.raises(SettingsError, match=r"(?s)Did you mean 'allow_tools'.*canvases.report"):
         load_settings(file)
+
+
+def test_all_keys_are_known_as_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "key-of-the-environment")
+    settings = Settings.model_validate(
+        {
+            "providers": {"A": {"api_key": "key-of-a-provider"}, "B": {"api_key_env": "SOME_KEY"}, "C": {}},
+            "tools": {"tavily": {"api_key": "key-of-a-tool"}},
+        }
+    )
+    assert settings.secrets == ["key-of-a-provider", "key-of-the-environment", "key-of-a-tool"]

@@ -16,7 +16,7 @@ from ragflow_lg.adapters.demo_chat import DemoChat, ScriptLine
 from ragflow_lg.adapters.openai_chat import OpenAIChat
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.services import ChatRequest
-from tests.fakes.openai_server import OpenAIServer
+from tests.fakes.mock_llm import MockLLM
 
 HELLO = ChatRequest("", ({"role": "user", "content": "hello"},))
 LOCAL = ProviderSettings("http://127.0.0.1:9/v1")
@@ -123,7 +123,7 @@ def test_settings_do_not_show_keys() -> None:
 
 
 async def test_a_found_model_answers_and_is_closed() -> None:
-    async with OpenAIServer() as server:
+    async with MockLLM() as server:
         found = models(providers={"Local": ProviderSettings(server.base_url)})
         assert (await found.model("m@Local").complete(HELLO)).text == "ok"
         await found.aclose()

@@ -10,15 +10,16 @@ import pytest
 from ragflow_lg.adapters.openai_chat import Capabilities, Endpoint, OpenAIChat
 from ragflow_lg.errors import ServiceError
 from ragflow_lg.services import ChatDelta, ChatRequest, ToolCall, ToolSchema, Usage
-from tests.fakes.openai_server import Answer, OpenAIServer
+from server.mock_llm.rules import Reply
+from tests.fakes.mock_llm import MockLLM, reply
 
 KEY = "sk-0123456789abcdef"
 HELLO = ChatRequest("Be kind.", ({"role": "user", "content": "hello"},))
 
 
 @asynccontextmanager
-async def served(*answers: Answer, model: str = "m", **limits: Any) -> AsyncGenerator[tuple[OpenAIServer, OpenAIChat]]:
-    async with OpenAIServer(list(answers) or [Answer()]) as server:
+async def served(*replies: Reply, model: str = "m", **limits: Any) -> AsyncGenerator[tuple[MockLLM, OpenAIChat]]:
+    async with MockLLM(replies or [reply("ok", usage=False)]) as server:
         endpoint = Endpoint("Test", server.base_url, KEY, **{"max_retries": 0, **limits})
         try:
             yield server, OpenAIChat(model, endpoint, Capabilities(100, input_price=1.0, output_price=2.0))
@@ -36,7 +37,7 @@ async def collect_text(chat: OpenAIChat, got: list[str]) -> None:
 
 
 async def test_complete_sends_the_request_and_gives_the_answer() -> None:
-    async with served(Answer(["good ", "day"], reasoning=["hm"])) as (server, chat):
+    async with served(reply("good ", "day", reasoning=["hm"])) as (server, chat):
         assert (await chat.complete(HELLO)).text == "good day"
         (received,) = server.requests
         assert received.path == "/v1/chat/completions"
@@ -50,13 +51,13 @@ async def test_complete_sends_the_request_and_gives_the_answer() -> None:
 
 
 async def test_an_empty_answer_is_an_answer() -> None:
-    async with served(Answer([])) as (_, chat):
+    async with served(reply()) as (_, chat):
         assert (await chat.complete(HELLO)).text == ""
         assert await collect(chat) == []
 
 
 async def test_stream_gives_pieces_as_they_are_and_marks_reasoning() -> None:
-    async with served(Answer(["ha", "ha", "!"], reasoning=["let ", "me"])) as (server, chat):
+    async with served(reply("ha", "ha", "!", reasoning=["let ", "me"])) as (server, chat):
         assert await collect(chat) == [
             ChatDelta("let ", is_thinking=True),
             ChatDelta("me", is_thinking=True),
@@ -117,8 +118,7 @@ async def test_images_without_a_user_message_are_left_out() -> None:
     ("status", "is_retryable"), [(400, False), (401, False), (307, False), (429, True), (500, True)]
 )
 async def test_a_refusal_names_status_and_reason_but_never_the_key(status: int, is_retryable: bool) -> None:
-    body = {"error": {"message": f"no luck with {KEY}", "type": "x"}}
-    async with served(Answer(status=status, body=body)) as (server, chat):
+    async with served(reply(status=status, error=f"no luck with {KEY}")) as (server, chat):
         for call in (chat.complete(HELLO), collect(chat)):
             with pytest.raises(ServiceError) as caught:
                 await call
@@ -131,25 +131,28 @@ async def test_a_refusal_names_status_and_reason_but_never_the_key(status: int, 
 
 
 async def test_a_long_refusal_is_shortened() -> None:
-    async with served(Answer(status=400, body="<html>" + "x" * 5000)) as (_, chat):
+    async with served(reply(status=400, garbage="<html>" + "x" * 5000)) as (_, chat):
         with pytest.raises(ServiceError) as caught:
             await chat.complete(HELLO)
     assert len(str(caught.value)) <= 400
 
 
 @pytest.mark.parametrize(
-    "body", ["surprise", {"choices": None}, {"choices": []}, {"error": {"message": "odd"}}, [1], "{"]
+    "body", ["surprise", '{"choices": null}', '{"choices": []}', '{"error": {"message": "odd"}}', "[1]", "{"]
 )
-async def test_an_answer_in_another_form_is_a_service_error(body: Any) -> None:
-    async with served(Answer(body=body)) as (_, chat):
+async def test_an_answer_in_another_form_is_a_service_error(body: str) -> None:
+    async with served(reply(garbage=body)) as (_, chat):
         with pytest.raises(ServiceError, match="'m' of Test"):
             await chat.complete(HELLO)
 
 
-@pytest.mark.parametrize("answer", [Answer(["a", "b"], break_after=1), Answer(["a", "b"], error_after=1)])
-async def test_a_stream_that_breaks_gives_its_pieces_then_an_error(answer: Answer) -> None:
+@pytest.mark.parametrize(
+    "given",
+    [reply("a", "b", **how) for how in ({"cut_after": 1}, {"cut_after": 1, "cut": "quiet"}, {"error_after": 1})],
+)
+async def test_a_stream_that_breaks_gives_its_pieces_then_an_error(given: Reply) -> None:
     got: list[str] = []
-    async with served(answer) as (_, chat):
+    async with served(given) as (_, chat):
         with pytest.raises(ServiceError) as caught:
             await collect_text(chat, got)
     assert got == ["a"]
@@ -157,7 +160,7 @@ async def test_a_stream_that_breaks_gives_its_pieces_then_an_error(answer: Answe
 
 
 async def test_an_endpoint_that_is_not_there_is_a_retryable_error() -> None:
-    async with OpenAIServer() as server:
+    async with MockLLM() as server:
         gone = server.base_url
     endpoint = Endpoint("Test", gone, KEY, max_retries=0)
     chat = OpenAIChat("m", endpoint, Capabilities(1))
@@ -168,7 +171,7 @@ async def test_an_endpoint_that_is_not_there_is_a_retryable_error() -> None:
 
 
 async def test_a_slow_endpoint_is_given_up() -> None:
-    async with served(Answer(delay_s=5), timeout_s=0.1) as (_, chat):
+    async with served(reply("ok", delay_s=5), timeout_s=0.1) as (_, chat):
         for call in (chat.complete(HELLO), collect(chat)):
             with pytest.raises(ServiceError, match="in time"):
                 await call
@@ -176,20 +179,20 @@ async def test_a_slow_endpoint_is_given_up() -> None:
 
 async def test_a_stream_that_stalls_is_given_up() -> None:
     got: list[str] = []
-    async with served(Answer(["a", "b"], piece_delay_s=5), idle_timeout_s=0.1) as (_, chat):
+    async with served(reply("a", "b", piece_delay_s=5), idle_timeout_s=0.1) as (_, chat):
         with pytest.raises(ServiceError, match="in time"):
             await collect_text(chat, got)
     assert got == ["a"]
 
 
 async def test_a_stream_without_end_is_given_up() -> None:
-    async with served(Answer(["a"] * 100, piece_delay_s=0.02), timeout_s=0.3) as (_, chat):
+    async with served(reply(*"a" * 100, piece_delay_s=0.02), timeout_s=0.3) as (_, chat):
         with pytest.raises(ServiceError, match="in time"):
             await collect(chat)
 
 
 async def test_waiting_for_the_reader_does_not_count() -> None:
-    async with served(Answer(["a", "b", "c"]), timeout_s=0.5) as (_, chat):
+    async with served(reply("a", "b", "c"), timeout_s=0.5) as (_, chat):
         got: list[str] = []
         async for delta in chat.stream(HELLO):
             got += [delta.text] if delta.text else []
@@ -198,14 +201,14 @@ async def test_waiting_for_the_reader_does_not_count() -> None:
 
 
 async def test_a_reader_that_leaves_ends_the_request() -> None:
-    async with served(Answer(["a"] * 1000, piece_delay_s=0.01)) as (server, chat):
+    async with served(reply(*"a" * 1000, piece_delay_s=0.01)) as (server, chat):
         async with aclosing(cast("Any", chat.stream(HELLO))) as stream:
             await anext(stream)
-        await asyncio.wait_for(server.was_cut.wait(), 5)
+        await asyncio.wait_for(server.was_left.wait(), 5)
 
 
 async def test_a_cancelled_call_is_cancelled_not_failed() -> None:
-    async with served(Answer(delay_s=5)) as (server, chat):
+    async with served(reply("ok", delay_s=5)) as (server, chat):
         task = asyncio.create_task(chat.complete(HELLO))
         await asyncio.wait_for(server.was_asked.wait(), 5)
         task.cancel()
@@ -225,8 +228,8 @@ async def test_many_models_share_the_connections_of_an_endpoint() -> None:
 
 
 CALLS = [
-    {"id": "call_1", "function": {"name": "look", "arguments": '{"q": "a long one"}'}},
-    {"id": "call_2", "function": {"name": "look", "arguments": "no json"}},
+    {"id": "call_1", "name": "look", "arguments": {"q": "a long one"}},
+    {"id": "call_2", "name": "look", "arguments": "no json"},
 ]
 TOOL = ToolSchema("look", "Look it up.", {"type": "object", "properties": {"q": {"type": "string"}}})
 
@@ -243,7 +246,7 @@ async def test_tools_are_offered_and_calls_come_back_whole_or_in_fragments() -> 
         stop=("Observation",),
         schema={"type": "object"},
     )
-    async with served(Answer(["so "], calls=CALLS)) as (server, chat):
+    async with served(reply("so ", calls=CALLS, cut_names=2, cut_arguments=5)) as (server, chat):
         whole = await chat.complete(asked)
         pieces = [delta async for delta in chat.stream(asked)]
     expected = [ToolCall("call_1", "look", '{"q": "a long one"}'), ToolCall("call_2", "look", "no json")]
@@ -264,15 +267,15 @@ async def test_tools_are_offered_and_calls_come_back_whole_or_in_fragments() -> 
 
 
 async def test_whole_calls_without_an_index_stay_apart() -> None:
-    calls = [{**call, "index": None} for call in CALLS]
-    async with served(Answer([], calls=calls, fragment_chars=1000)) as (_, chat):
+    calls = [{**call, "has_index": False} for call in CALLS]
+    async with served(reply(calls=calls)) as (_, chat):
         last = [delta async for delta in chat.stream(HELLO)][-1]
     assert [call.id for call in last.calls] == ["call_1", "call_2"]
 
 
 async def test_usage_is_counted_with_its_price() -> None:
-    usage = {"prompt_tokens": 1000, "completion_tokens": 500, "total_tokens": 1500}
-    async with served(Answer(["a"], usage=usage)) as (server, chat):
+    usage = {"prompt_tokens": 1000, "completion_tokens": 500}
+    async with served(reply("a", usage=usage)) as (server, chat):
         whole = (await chat.complete(HELLO)).usage
         streamed = [delta async for delta in chat.stream(HELLO)][-1].usage
     assert whole == streamed == Usage(1000, 500, 1, 0.002)
@@ -286,10 +289,10 @@ async def test_a_server_that_counts_nothing_is_one_call() -> None:
 
 
 async def test_what_fails_for_a_while_is_tried_again_as_late_as_the_endpoint_asks() -> None:
-    busy = Answer(status=429, body={"error": {"message": "slow down"}}, headers={"Retry-After": "0.3"})
+    busy = reply(status=429, error="slow down", retry_after=0.3)
     loop = asyncio.get_running_loop()
     for call in ("complete", "stream"):
-        async with served(busy, Answer(status=503), Answer(["fine"]), max_retries=2) as (server, chat):
+        async with served(busy, reply(status=503), reply("fine"), max_retries=2) as (server, chat):
             began = loop.time()
             said = (await chat.complete(HELLO)).text if call == "complete" else (await collect(chat))[0].text
             assert said == "fine"
@@ -298,7 +301,7 @@ async def test_what_fails_for_a_while_is_tried_again_as_late_as_the_endpoint_ask
 
 
 async def test_an_endpoint_that_asks_for_hours_is_given_up() -> None:
-    busy = Answer(status=429, body={"error": {"message": "tomorrow"}}, headers={"Retry-After": "36000"})
+    busy = reply(status=429, error="tomorrow", retry_after=36000)
     async with served(busy, max_retries=3) as (server, chat):
         with pytest.raises(ServiceError, match="tomorrow"):
             await chat.complete(HELLO)
@@ -307,14 +310,14 @@ async def test_an_endpoint_that_asks_for_hours_is_given_up() -> None:
 
 async def test_a_stream_that_was_shown_is_not_tried_again() -> None:
     got: list[str] = []
-    async with served(Answer(["a", "b"], break_after=1), max_retries=3) as (server, chat):
+    async with served(reply("a", "b", cut_after=1), max_retries=3) as (server, chat):
         with pytest.raises(ServiceError):
             await collect_text(chat, got)
     assert (got, len(server.requests)) == (["a"], 1)
 
 
 async def test_no_more_calls_than_allowed_run_at_a_time() -> None:
-    async with served(Answer(delay_s=0.05), concurrency=2) as (server, chat):
+    async with served(reply("ok", delay_s=0.05), concurrency=2) as (server, chat):
         running = [asyncio.create_task(chat.complete(HELLO)) for _ in range(6)]
         await asyncio.sleep(0.04)
         assert len(server.requests) <= 2

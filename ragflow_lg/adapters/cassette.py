@@ -1,0 +1,249 @@
+"""The file of a recording: what a run asked of models and HTTP servers, and what they answered, a line each.
+
+The first line is the head. Every exchange is written when it has ended, so that a file is readable whenever its
+process died; only its last line may be incomplete.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from ragflow_lg.errors import CassetteError
+
+__all__ = [
+    "CassetteWriter",
+    "ChatLine",
+    "DateLine",
+    "ExchangeLine",
+    "FailureRecord",
+    "HttpLine",
+    "Line",
+    "ModelLine",
+    "PieceRecord",
+    "ResponseRecord",
+    "SeedLine",
+    "ToolsLine",
+    "read_cassette",
+]
+
+VERSION = 1
+MAX_LINE_CHARS = 256 * 1024 * 1024
+MAX_LINES = 1_000_000
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Head(_Record):
+    cassette: int
+
+
+class ToolsLine(_Record):
+    """Addresses of tools' services, and which of them have a key."""
+
+    kind: Literal["tools"] = "tools"
+    endpoints: dict[str, str] = Field(default_factory=dict[str, str])
+    keys: list[str] = Field(default_factory=list[str])
+
+
+class DateLine(_Record):
+    """The local time that a turn was given."""
+
+    kind: Literal["date"] = "date"
+    value: str
+
+
+class SeedLine(_Record):
+    """The seed of a turn."""
+
+    kind: Literal["seed"] = "seed"
+    value: int
+
+
+class ModelLine(_Record):
+    """What a model can do; or why there is none, a `ragflow_lg.errors.SettingsError`."""
+
+    kind: Literal["model"] = "model"
+    llm_id: str
+    context_tokens: int = 0
+    has_vision: bool = False
+    has_tools: bool = False
+    has_schemas: bool = False
+    error: str = ""
+
+
+class FailureRecord(_Record):
+    """A `ragflow_lg.errors.ServiceError`."""
+
+    text: str
+    is_retryable: bool = False
+    retry_after_s: float = 0.0
+
+
+class PieceRecord(_Record):
+    """A piece of an answer that is more than a text."""
+
+    text: str = ""
+    is_thinking: bool = False
+    calls: list[tuple[str, str, str]] = Field(default_factory=list[tuple[str, str, str]])
+    """Id, name and arguments each."""
+    usage: tuple[int, int, int, float] | None = None
+
+
+class _Exchange(_Record):
+    order: int
+    """Counts the requests of the recording from 1, as they were made."""
+    node: str
+    position: str = ""
+    request: dict[str, Any]
+    error: FailureRecord | None = None
+    is_stopped: bool = False
+    """Whether whoever asked did not wait for the end."""
+
+
+class ChatLine(_Exchange):
+    """A call of a model."""
+
+    kind: Literal["chat"] = "chat"
+    pieces: list[str | PieceRecord] = Field(default_factory=list[str | PieceRecord])
+
+
+class ResponseRecord(_Record):
+    """An answer over HTTP."""
+
+    status: int
+    headers: dict[str, str] = Field(default_factory=dict[str, str])
+    text: str = ""
+    url: str = ""
+
+
+class HttpLine(_Exchange):
+    """An HTTP request."""
+
+    kind: Literal["http"] = "http"
+    response: ResponseRecord | None = None
+
+
+ExchangeLine: TypeAlias = ChatLine | HttpLine
+Line: TypeAlias = ChatLine | HttpLine | ModelLine | DateLine | SeedLine | ToolsLine
+
+_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind")])
+
+
+class CassetteWriter:
+    """Writes a recording, one line for each thing that has happened. Use it as ``with``."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin the file anew.
+
+        Raises:
+            CassetteError: if there is another kind of file, or it cannot be written.
+        """
+        self.path = path
+        try:
+            if path.exists() and not _is_cassette(path):
+                raise CassetteError(f"{str(path)!r} is no recording and is left as it is; name another file to record.")
+            self._file: IO[str] = path.open("w", encoding="utf-8", newline="\n")
+        except (OSError, ValueError) as error:
+            raise self._failed(error) from None
+        self._write({"cassette": VERSION})
+
+    def write(self, line: Line) -> None:
+        """Add a line.
+
+        Raises:
+            CassetteError: if it cannot be written.
+        """
+        self._write({"kind": line.kind, **line.model_dump(mode="json", exclude_defaults=True)})
+
+    def _write(self, value: dict[str, Any]) -> None:
+        if self._file.closed:
+            return  # a call that ends behind its run
+        try:
+            # One write for the whole line; ASCII, so that half a surrogate pair is no trouble.
+            self._file.write(json.dumps(value) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: OSError | ValueError) -> CassetteError:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        return CassetteError(f"The recording {str(self.path)!r} cannot be written: {reason}.")
+
+    def __enter__(self) -> CassetteWriter:
+        """Give the writer."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read_cassette(path: Path) -> list[tuple[int, Line]]:
+    """Read a recording: its lines behind the head, with their numbers.
+
+    Raises:
+        CassetteError: if it cannot be read, or a line is damaged; a last line that was not written to its end is
+            left out.
+    """
+    try:
+        with path.open("rb") as file:
+            return list(_lines(path, file))
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise CassetteError(f"The recording {str(path)!r} cannot be read: {reason}.") from None
+
+
+def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[int, Line]]:
+    head = file.readline(MAX_LINE_CHARS)
+    if not head.endswith(b"\n") or not _is_head(head):
+        raise CassetteError(f"{str(path)!r} is no recording of ragflow-lg (line 1 should be its head).")
+    number = 1
+    while data := file.readline(MAX_LINE_CHARS):
+        number += 1
+        if number > MAX_LINES:
+            raise CassetteError(f"The recording {str(path)!r} has more than {MAX_LINES:,} lines.")
+        if not data.endswith(b"\n") and len(data) < MAX_LINE_CHARS:
+            return  # its process died while it wrote
+        if data.strip():
+            yield number, _parsed(path, number, data)
+
+
+def _parsed(path: Path, number: int, data: bytes) -> Line:
+    try:
+        return _LINE.validate_python(json.loads(data))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(str(part) for part in first["loc"][1:])
+        problem = f"{place}: {first['msg']}" if place else first["msg"]
+    except (ValueError, RecursionError) as error:
+        problem = str(error)
+    raise CassetteError(
+        f"The recording {str(path)!r} is damaged in line {number}: {problem}. Take the line out, or record again."
+    )
+
+
+def _is_cassette(path: Path) -> bool:
+    """Tell whether a file may be recorded over: a recording, or nothing."""
+    with path.open("rb") as file:
+        head = file.readline(1000)
+    return not head or _is_head(head)
+
+
+def _is_head(data: bytes) -> bool:
+    try:
+        head = _Head.model_validate_json(data)
+    except ValidationError:
+        return False
+    if head.cassette != VERSION:
+        raise CassetteError(f"The recording was made by another version (cassette {head.cassette}); record again.")
+    return True

@@ -1,0 +1,281 @@
+"""Recording what a run asks of models and HTTP servers, and what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ragflow_lg.adapters.cassette import (
+    CassetteWriter,
+    ChatLine,
+    DateLine,
+    FailureRecord,
+    HttpLine,
+    ModelLine,
+    PieceRecord,
+    ResponseRecord,
+    SeedLine,
+    ToolsLine,
+)
+from ragflow_lg.adapters.cassette_requests import chat_request, http_request
+from ragflow_lg.errors import ServiceError, SettingsError
+from ragflow_lg.ids import RunId
+from ragflow_lg.redaction import REDACTED, Redactor, is_secret_name
+from ragflow_lg.services import (
+    Caller,
+    ChatAnswer,
+    ChatDelta,
+    ChatModel,
+    ChatModels,
+    ChatRequest,
+    Clock,
+    HttpClient,
+    HttpRequest,
+    HttpResponse,
+    Ids,
+    Services,
+    ToolCall,
+)
+
+__all__ = ["Recorder"]
+
+
+class Recorder:
+    """Wraps services so that their traffic is written down, without the secrets that the redactor knows or finds."""
+
+    def __init__(self, writer: CassetteWriter, redactor: Redactor) -> None:
+        self._writer = writer
+        self._redactor = redactor
+        self._order = 0
+        self._models: set[str] = set()
+
+    def wrap(self, services: Services) -> Services:
+        """Give services that do the same and are recorded."""
+        tools = services.tools
+        if tools.endpoints or tools.keys:
+            for key in tools.keys.values():
+                self._redactor.learn(key)
+            endpoints = {name: self._redactor.text(url) for name, url in tools.endpoints.items()}
+            self._writer.write(ToolsLine(endpoints=endpoints, keys=sorted(tools.keys)))
+
+        def for_caller(caller: Caller) -> Services:
+            models, http = _Models(services.models, self, caller), _Http(services.http, self, caller)
+            return replace(recorded, models=models, http=http)
+
+        clock, ids = _Clock(services.clock, self._writer), _Ids(services.ids, self._writer)
+        recorded = replace(services, clock=clock, ids=ids)
+        return replace(for_caller(Caller()), for_caller=for_caller)
+
+    def begin(self) -> int:
+        """Give the number of the request that is made now."""
+        self._order += 1
+        return self._order
+
+    def model(self, llm_id: str, model: ChatModel | None, error: str = "") -> None:
+        """Write down what a model can do, once."""
+        if llm_id in self._models:
+            return
+        self._models.add(llm_id)
+        if model is None:
+            self._writer.write(ModelLine(llm_id=llm_id, error=self._redactor.text(error)))
+            return
+        line = ModelLine(
+            llm_id=llm_id,
+            context_tokens=model.context_tokens,
+            has_vision=model.has_vision,
+            has_tools=model.has_tools,
+            has_schemas=model.has_schemas,
+        )
+        self._writer.write(line)
+
+    def request(self, llm_id: str, request: ChatRequest) -> dict[str, Any]:
+        """Write a call of a model as it is recorded."""
+        return chat_request(llm_id, request, self._redactor)
+
+    def chat(
+        self,
+        order: int,
+        caller: Caller,
+        request: dict[str, Any],
+        deltas: Sequence[ChatDelta],
+        error: ServiceError | None,
+        *,
+        is_stopped: bool,
+    ) -> None:
+        """Write a call of a model down."""
+        self._writer.write(
+            ChatLine(
+                order=order,
+                node=caller.node,
+                position=caller.position,
+                request=request,
+                pieces=self._pieces(deltas),
+                error=self._failure(error),
+                is_stopped=is_stopped,
+            )
+        )
+
+    async def http(self, client: HttpClient, caller: Caller, request: HttpRequest) -> HttpResponse:
+        """Send a request and write it down."""
+        order, asked = self.begin(), http_request(request, self._redactor)
+        answers: list[HttpResponse] = []
+        failure: ServiceError | None = None
+        try:
+            answers.append(await client.send(request))
+            return answers[0]
+        except ServiceError as error:
+            failure = error
+            raise
+        finally:
+            is_stopped = not answers and failure is None
+            response = self._response(answers[0]) if answers else None
+            self._writer.write(
+                HttpLine(
+                    order=order,
+                    node=caller.node,
+                    position=caller.position,
+                    request=asked,
+                    response=response,
+                    error=self._failure(failure),
+                    is_stopped=is_stopped,
+                )
+            )
+
+    def _response(self, answer: HttpResponse) -> ResponseRecord:
+        redactor = self._redactor
+        redactor.learn_from(answer.text)
+        headers = {n: REDACTED if is_secret_name(n) else redactor.text(v) for n, v in answer.headers.items()}
+        return ResponseRecord(
+            status=answer.status, headers=headers, text=redactor.text(answer.text), url=redactor.text(answer.url)
+        )
+
+    def _failure(self, error: ServiceError | None) -> FailureRecord | None:
+        if error is None:
+            return None
+        text = self._redactor.text(str(error))
+        return FailureRecord(text=text, is_retryable=error.is_retryable, retry_after_s=error.retry_after_s)
+
+    def _pieces(self, deltas: Sequence[ChatDelta]) -> list[str | PieceRecord]:
+        """Write pieces down. A secret that lies across their borders is found too, in what was said and thought."""
+        texts = [delta.text for delta in deltas]
+        for is_thinking in (False, True):
+            chosen = [i for i, delta in enumerate(deltas) if delta.is_thinking is is_thinking]
+            for index, text in zip(chosen, self._redactor.pieces([texts[i] for i in chosen]), strict=True):
+                texts[index] = text
+        return [self._piece(delta, text) for delta, text in zip(deltas, texts, strict=True)]
+
+    def _piece(self, delta: ChatDelta, text: str) -> str | PieceRecord:
+        if not (delta.is_thinking or delta.calls or delta.usage):
+            return text
+        calls = [(call.id, call.name, self._redactor.text(call.arguments)) for call in delta.calls]
+        return PieceRecord(text=text, is_thinking=delta.is_thinking, calls=calls, usage=delta.usage)
+
+
+class _Models:
+    """`ragflow_lg.services.ChatModels` of one caller."""
+
+    def __init__(self, models: ChatModels, recorder: Recorder, caller: Caller) -> None:
+        self._models = models
+        self._recorder = recorder
+        self._caller = caller
+
+    def model(self, llm_id: str) -> ChatModel:
+        try:
+            model = self._models.model(llm_id)
+        except SettingsError as error:
+            self._recorder.model(llm_id, None, str(error))
+            raise
+        self._recorder.model(llm_id, model)
+        return _Chat(model, llm_id, self._recorder, self._caller)
+
+
+class _Chat:
+    """`ragflow_lg.services.ChatModel` of one caller."""
+
+    def __init__(self, model: ChatModel, llm_id: str, recorder: Recorder, caller: Caller) -> None:
+        self._model = model
+        self._llm_id = llm_id
+        self._recorder = recorder
+        self._caller = caller
+        self.context_tokens = model.context_tokens
+        self.has_vision = model.has_vision
+        self.has_tools = model.has_tools
+        self.has_schemas = model.has_schemas
+
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
+        order, asked = self._recorder.begin(), self._recorder.request(self._llm_id, request)
+        deltas: list[ChatDelta] = []
+        failure: ServiceError | None = None
+        try:
+            answer = await self._model.complete(request)
+            deltas.append(ChatDelta(answer.text, calls=tuple(map(ToolCall._make, answer.calls)), usage=answer.usage))
+        except ServiceError as error:
+            failure = error
+            raise
+        finally:
+            is_stopped = not deltas and failure is None
+            self._recorder.chat(order, self._caller, asked, deltas, failure, is_stopped=is_stopped)
+        return answer
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
+        order, asked = self._recorder.begin(), self._recorder.request(self._llm_id, request)
+        deltas: list[ChatDelta] = []
+        failure: ServiceError | None = None
+        is_stopped = True
+        pieces = self._model.stream(request)
+        try:
+            async for delta in pieces:
+                deltas.append(delta)
+                yield delta
+            is_stopped = False
+        except ServiceError as error:
+            failure, is_stopped = error, False
+            raise
+        finally:
+            self._recorder.chat(order, self._caller, asked, deltas, failure, is_stopped=is_stopped)
+            if isinstance(pieces, AsyncGenerator):
+                await pieces.aclose()
+
+
+class _Http:
+    """`ragflow_lg.services.HttpClient` of one caller."""
+
+    def __init__(self, client: HttpClient, recorder: Recorder, caller: Caller) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._caller = caller
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        return await self._recorder.http(self._client, self._caller, request)
+
+
+class _Clock:
+    """`ragflow_lg.services.Clock` whose dates are recorded, since prompts may hold them."""
+
+    def __init__(self, clock: Clock, writer: CassetteWriter) -> None:
+        self._clock = clock
+        self._writer = writer
+        self.now = clock.now
+        self.monotonic = clock.monotonic
+
+    def local_time(self) -> str:
+        date = self._clock.local_time()
+        self._writer.write(DateLine(value=date))
+        return date
+
+
+class _Ids:
+    """`ragflow_lg.services.Ids` whose seeds are recorded, since they choose texts."""
+
+    def __init__(self, ids: Ids, writer: CassetteWriter) -> None:
+        self._ids = ids
+        self._writer = writer
+
+    def run_id(self) -> RunId:
+        return self._ids.run_id()
+
+    def seed(self) -> int:
+        seed = self._ids.seed()
+        self._writer.write(SeedLine(value=seed))
+        return seed

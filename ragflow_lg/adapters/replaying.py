@@ -1,0 +1,285 @@
+"""Answering from a recording, without a model, a network or a key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from ragflow_lg.adapters.cassette import (
+    ChatLine,
+    DateLine,
+    ExchangeLine,
+    FailureRecord,
+    HttpLine,
+    ModelLine,
+    PieceRecord,
+    SeedLine,
+    ToolsLine,
+    read_cassette,
+)
+from ragflow_lg.adapters.cassette_requests import chat_request, differences, digest, http_request, is_same
+from ragflow_lg.errors import CassetteError, ServiceError, SettingsError
+from ragflow_lg.ids import RunId
+from ragflow_lg.redaction import REDACTED, Redactor
+from ragflow_lg.services import (
+    NO_USAGE,
+    Caller,
+    ChatAnswer,
+    ChatDelta,
+    ChatModel,
+    ChatRequest,
+    Clock,
+    Files,
+    HttpRequest,
+    HttpResponse,
+    Ids,
+    Services,
+    ToolCall,
+    ToolSettings,
+    Usage,
+)
+from ragflow_lg.tool_policies import ToolPolicies
+
+__all__ = ["Replay"]
+
+MAX_COMPARED = 500
+MAX_PROBLEMS = 100
+
+L = TypeVar("L", ChatLine, HttpLine)
+
+
+class _Tracks(Generic[L]):
+    """The exchanges of one kind, by node, and which of them have been given."""
+
+    def __init__(self, lines: Iterable[tuple[int, L]]) -> None:
+        self.lines = sorted(lines, key=lambda entry: entry[1].order)
+        self.given: set[int] = set()
+        self._by_node: dict[str, list[int]] = {}
+        self._by_request: dict[tuple[str, str], list[int]] = {}
+        for index, (_, line) in enumerate(self.lines):
+            self._by_node.setdefault(line.node, []).append(index)
+            self._by_request.setdefault((line.node, digest(line.request)), []).append(index)
+
+    def take(self, caller: Caller, request: dict[str, Any], *, is_loose: bool) -> L | None:
+        """Give the next exchange for a request, None if there is none."""
+        for found in self._candidates(caller, request, is_loose=is_loose):
+            left = [index for index in found if index not in self.given]
+            here = [index for index in left if self.lines[index][1].position == caller.position]
+            if left:
+                index = (here or left)[0]
+                self.given.add(index)
+                return self.lines[index][1]
+        return None
+
+    def _candidates(self, caller: Caller, request: dict[str, Any], *, is_loose: bool) -> Iterator[list[int]]:
+        yield self._by_request.get((caller.node, digest(request)), [])
+        of_node = self._by_node.get(caller.node, [])
+        yield [index for index in of_node if is_same(self.lines[index][1].request, request)]
+        if is_loose:
+            yield of_node
+
+    def count(self, caller: Caller, request: dict[str, Any]) -> int:
+        """Tell how often the node asked the same."""
+        return len(self._by_request.get((caller.node, digest(request)), []))
+
+    def nearest(self, caller: Caller, request: dict[str, Any]) -> tuple[int, L, str] | None:
+        """Give the recorded request that differs least, its line number, and how it differs."""
+        indexes = self._by_node.get(caller.node) or range(len(self.lines))
+        found = [
+            (*differences(self.lines[index][1].request, request), index in self.given, index)
+            for index in indexes[:MAX_COMPARED]
+        ]
+        if not found:
+            return None
+        _, told, _, index = min(found, key=lambda entry: (entry[0], entry[2], entry[3]))
+        number, line = self.lines[index]
+        return number, line, told
+
+
+class Replay:
+    """A recording that answers. ``problems`` holds what was asked in vain, also where a canvas has caught the error.
+
+    Strict, a request has to be one that the same node made; each recorded answer is given once, in the order of the
+    requests, those of the same round and call first. Loose, a request that differs gets the next answer of its node.
+    """
+
+    def __init__(self, path: Path, redactor: Redactor, *, is_loose: bool = False) -> None:
+        """Read the file.
+
+        Raises:
+            CassetteError: if it cannot be read or is damaged.
+        """
+        self.path = path
+        self.problems: list[str] = []
+        self._is_loose = is_loose
+        self._redactor = redactor
+        lines = read_cassette(path)
+        self._chats = _Tracks([(n, line) for n, line in lines if isinstance(line, ChatLine)])
+        self._https = _Tracks([(n, line) for n, line in lines if isinstance(line, HttpLine)])
+        self._models = {line.llm_id: line for _, line in lines if isinstance(line, ModelLine)}
+        self._dates = deque(line.value for _, line in lines if isinstance(line, DateLine))
+        self._seeds = deque(line.value for _, line in lines if isinstance(line, SeedLine))
+        tools = next((line for _, line in lines if isinstance(line, ToolsLine)), ToolsLine())
+        self._tools = ToolSettings(tools.endpoints, dict.fromkeys(tools.keys, REDACTED))
+
+    @property
+    def unused(self) -> int:
+        """How many recorded exchanges nobody has asked for."""
+        return sum(len(tracks.lines) - len(tracks.given) for tracks in (self._chats, self._https))
+
+    def services(self, files: Files, clock: Clock, ids: Ids, policies: ToolPolicies) -> Services:
+        """Give services that answer from the recording; dates and seeds come from it too."""
+        clock, ids = _Clock(clock, self._dates), _Ids(ids, self._seeds)
+
+        def for_caller(caller: Caller) -> Services:
+            models, http = _Models(self, caller), _Http(self, caller)
+            return Services(models, http, files, clock, ids, self._tools, policies, for_caller)
+
+        return for_caller(Caller())
+
+    def model(self, llm_id: str, caller: Caller) -> ChatModel:
+        """Give a model as it was recorded.
+
+        Raises:
+            SettingsError: if there was none.
+            CassetteError: if nobody asked for it.
+        """
+        line = self._models.get(llm_id)
+        if line is None and self._is_loose:
+            line = next((known for known in self._models.values() if not known.error), None)
+        if line is None:
+            recorded = ", ".join(map(repr, self._models)) or "none"
+            raise self._problem(f"Node {caller.node!r} asks for {_named(llm_id)}; recorded are: {recorded}.")
+        if line.error:
+            raise SettingsError(line.error)
+        return _Chat(self, caller, llm_id, line)
+
+    def chat(self, caller: Caller, llm_id: str, request: ChatRequest) -> ChatLine:
+        """Give the recorded call of a model."""
+        return self._found(self._chats, caller, chat_request(llm_id, request, self._redactor), _named(llm_id))
+
+    def http(self, caller: Caller, request: HttpRequest) -> HttpLine:
+        """Give the recorded HTTP request."""
+        asked = http_request(request, self._redactor)
+        return self._found(self._https, caller, asked, f"{asked['method']} {asked.get('url', '')}")
+
+    def _found(self, tracks: _Tracks[L], caller: Caller, request: dict[str, Any], what: str) -> L:
+        line = tracks.take(caller, request, is_loose=self._is_loose)
+        if line is not None:
+            return line
+        where = f"Node {caller.node!r}" + (f" (round or call {caller.position})" if caller.position else "")
+        if count := tracks.count(caller, request):
+            raise self._problem(f"{where} asks {what} the same once more than the {count} times that were recorded.")
+        nearest = tracks.nearest(caller, request)
+        told = "nothing of the kind was recorded"
+        if nearest is not None:
+            number, line, differing = nearest
+            whose = "" if line.node == caller.node else f" of {line.node!r}"
+            told = f"the nearest recorded request{whose} (line {number}) differs: {differing}"
+        raise self._problem(f"{where} asks {what} something that was not recorded; {told}.")
+
+    def _problem(self, text: str) -> CassetteError:
+        text = f"{text} Record again with --record {self.path}"
+        text += "." if self._is_loose else ", or match by order with --replay-mode loose."
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(text)
+        return CassetteError(text)
+
+
+def _named(llm_id: str) -> str:
+    return f"the model {llm_id!r}" if llm_id else "the default model"
+
+
+def _raise_failure(line: ExchangeLine) -> None:
+    failure: FailureRecord | None = line.error
+    if failure is not None:
+        raise ServiceError(failure.text, is_retryable=failure.is_retryable, retry_after_s=failure.retry_after_s)
+    if line.is_stopped:
+        raise ServiceError("The recording ends here: the run was stopped, or its time was up, before the answer came.")
+
+
+def _delta(piece: str | PieceRecord) -> ChatDelta:
+    if isinstance(piece, str):
+        return ChatDelta(piece)
+    usage = Usage(*piece.usage) if piece.usage is not None else None
+    return ChatDelta(piece.text, piece.is_thinking, tuple(ToolCall(*call) for call in piece.calls), usage)
+
+
+class _Models:
+    def __init__(self, replay: Replay, caller: Caller) -> None:
+        self._replay = replay
+        self._caller = caller
+
+    def model(self, llm_id: str) -> ChatModel:
+        return self._replay.model(llm_id, self._caller)
+
+
+class _Chat:
+    def __init__(self, replay: Replay, caller: Caller, llm_id: str, about: ModelLine) -> None:
+        self._replay = replay
+        self._caller = caller
+        self._llm_id = llm_id
+        self.context_tokens = about.context_tokens
+        self.has_vision = about.has_vision
+        self.has_tools = about.has_tools
+        self.has_schemas = about.has_schemas
+
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
+        line = self._replay.chat(self._caller, self._llm_id, request)
+        await asyncio.sleep(0)
+        _raise_failure(line)
+        deltas = [_delta(piece) for piece in line.pieces]
+        text = "".join(delta.text for delta in deltas if not delta.is_thinking)
+        calls = next((delta.calls for delta in reversed(deltas) if delta.calls), ())
+        usage = NO_USAGE
+        for delta in deltas:
+            usage = usage.plus(delta.usage or NO_USAGE)
+        return ChatAnswer(text, calls, usage)
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
+        line = self._replay.chat(self._caller, self._llm_id, request)
+        for piece in line.pieces:
+            await asyncio.sleep(0)
+            yield _delta(piece)
+        _raise_failure(line)
+
+
+class _Http:
+    def __init__(self, replay: Replay, caller: Caller) -> None:
+        self._replay = replay
+        self._caller = caller
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        line = self._replay.http(self._caller, request)
+        await asyncio.sleep(0)
+        _raise_failure(line)
+        response = line.response
+        if response is None:
+            raise ServiceError("The recording has no answer to this request.")
+        return HttpResponse(response.status, response.headers, response.text, response.url)
+
+
+class _Clock:
+    def __init__(self, clock: Clock, dates: deque[str]) -> None:
+        self._clock = clock
+        self._dates = dates
+        self.now = clock.now
+        self.monotonic = clock.monotonic
+
+    def local_time(self) -> str:
+        return self._dates.popleft() if self._dates else self._clock.local_time()
+
+
+class _Ids:
+    def __init__(self, ids: Ids, seeds: deque[int]) -> None:
+        self._ids = ids
+        self._seeds = seeds
+
+    def run_id(self) -> RunId:
+        return self._ids.run_id()
+
+    def seed(self) -> int:
+        return self._seeds.popleft() if self._seeds else self._ids.seed()

@@ -1,0 +1,1 @@
+"""An OpenAI-compatible server that answers by rules: canvases, clients and tests without a model."""

@@ -1,0 +1,49 @@
+"""The mock server of ``ragflow-lg mock-llm`` in this process, for tests of the real client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from server.mock_llm.app import Exchange, mock_app
+from server.mock_llm.rules import Reply, Rule, Rules
+from server.mock_llm.serving import listening, serving
+
+
+def reply(*pieces: str, **more: Any) -> Reply:
+    """Give a reply that is streamed in these pieces."""
+    return Reply(text=list(pieces), **more)
+
+
+@dataclass
+class MockLLM:
+    """Gives its replies in order, the last one for ever. Use it as ``async with``."""
+
+    replies: Sequence[Reply] = field(default_factory=lambda: [reply("ok", usage=False)])
+    requests: list[Exchange] = field(default_factory=list[Exchange])
+    was_asked: asyncio.Event = field(default_factory=asyncio.Event)
+    was_left: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the client cut the connection while an answer was on its way."""
+    base_url: str = ""
+    _serving: Any = None
+
+    async def __aenter__(self) -> MockLLM:
+        rules = Rules(rules=[Rule(replies=list(self.replies))])
+        self._serving = serving(mock_app(rules, self._listen), listening("127.0.0.1", 0))
+        self.base_url = await self._serving.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._serving.__aexit__(kind, error, trace)
+
+    def _listen(self, exchange: Exchange) -> None:
+        if not exchange.end:
+            self.requests.append(exchange)
+            self.was_asked.set()
+        elif exchange.end == "left":
+            self.was_left.set()

@@ -1,0 +1,48 @@
+"""Recording and replaying runs of small canvases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ragflow_lg.adapters.cassette import CassetteWriter
+from ragflow_lg.adapters.recording import Recorder
+from ragflow_lg.adapters.replaying import Replay
+from ragflow_lg.redaction import Redactor
+from ragflow_lg.runner import Run
+from ragflow_lg.services import Services
+from ragflow_lg.tool_policies import ToolPolicies
+from tests.fakes.regions import runner_of
+from tests.fakes.services import CountedIds, FixedClock, NamedFiles, fake_services
+
+
+def events_of(frames: Sequence[Any]) -> list[Any]:
+    """Give events without what differs from run to run."""
+    volatile = ("created_at", "elapsed_time")
+    return [(f.event, {k: v for k, v in f.data().items() if k not in volatile}) for f in frames]
+
+
+async def play(components: dict[str, Any], services: Services, request: dict[str, Any]) -> tuple[Run, list[Any]]:
+    """Play a turn; give the run and its events."""
+    run = runner_of(components, services=services).start("s", request)  # type: ignore[arg-type]
+    return run, events_of([frame async for frame in run])
+
+
+async def record(
+    path: Path, components: dict[str, Any], services: Services | None = None, query: Any = "q", **more: Any
+) -> tuple[Run, list[Any]]:
+    """Play a turn and record it."""
+    with CassetteWriter(path) as writer:
+        wrapped = Recorder(writer, Redactor()).wrap(services or fake_services())
+        return await play(components, wrapped, {"query": query, **more})
+
+
+async def replay(
+    path: Path, components: dict[str, Any], query: Any = "q", *, is_loose: bool = False, **more: Any
+) -> tuple[Run, list[Any], Replay]:
+    """Play a turn from a recording."""
+    tape = Replay(path, Redactor(), is_loose=is_loose)
+    services = tape.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
+    run, events = await play(components, services, {"query": query, **more})
+    return run, events, tape

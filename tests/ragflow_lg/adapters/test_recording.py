@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.cassette import CassetteWriter, ChatLine, HttpLine, ModelLine, PieceRecord, read_cassette
+from ragflow_lg.adapters.recording import Recorder
+from ragflow_lg.errors import ServiceError, SettingsError
+from ragflow_lg.redaction import Redactor
+from ragflow_lg.services import (
+    Caller,
+    ChatAnswer,
+    ChatDelta,
+    ChatRequest,
+    HttpRequest,
+    HttpResponse,
+    ToolSettings,
+    Usage,
+)
+from tests.fakes.agents import WIKI, calling, page
+from tests.fakes.canvas import node
+from tests.fakes.regions import iteration, out
+from tests.fakes.services import OneModel, Reply, ScriptedHttp, ScriptedModel, fake_services
+from tests.fakes.tapes import record
+
+SECRETS = {
+    "settings": "settings-key-0001",
+    "header": "header-secret-0002",
+    "query": "query-secret-0003",
+    "env": "env-secret-0004",
+    "userinfo": "userinfo-secret-0005",
+    "answer": "answer-secret-0006",
+    "cookie": "cookie-secret-0007",
+}
+
+
+def llm(prompt: str = "{sys.query}", downstream: Any = ("out",), **params: Any) -> dict[str, Any]:
+    return node("LLM", {"llm_id": "m@Test", "prompts": [{"role": "user", "content": prompt}], **params}, downstream)
+
+
+def lines(path: Path, kind: type[Any]) -> list[Any]:
+    return [line for _, line in read_cassette(path) if isinstance(line, kind)]
+
+
+SHOWN = {"a": llm(), "out": node("Message", {"content": ["{a@content}"]})}
+
+
+async def test_a_stream_is_recorded_in_its_pieces(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    model = ScriptedModel([Reply(chunks=["ha", "ha"], reasoning="hm")])
+    await record(file, SHOWN, fake_services(models=OneModel(model)))
+    (line,) = lines(file, ChatLine)
+    assert (line.node, line.position, line.order) == ("a", "", 1)
+    assert line.request["messages"] == [{"role": "user", "content": "q"}]
+    assert line.pieces == [
+        PieceRecord(text="hm", is_thinking=True),
+        "ha",
+        "ha",
+        PieceRecord(usage=(0, 0, 1, 0.0)),
+    ]
+    (about,) = lines(file, ModelLine)
+    assert (about.llm_id, about.context_tokens, about.has_tools) == ("m@Test", 8192, True)
+
+
+async def test_the_tools_of_an_agent_are_told_from_the_agent(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    agent = node("Agent", {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI]}, ["out"])
+    model = ScriptedModel([calling(("wikipedia_search_0", {"query": "Laos"})), Reply("done")])
+    http = ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane.")})
+    services = fake_services(models=OneModel(model), http=http, tools=ToolSettings({"wikipedia": "http://wiki.test"}))
+    run, _ = await record(file, {"a": agent, "out": SHOWN["out"]}, services)
+    assert run.answer == "done"
+    (http_line,) = lines(file, HttpLine)
+    assert http_line.node.startswith("a-->")
+    assert http_line.position == "/0.0"
+    assert [line.node for line in lines(file, ChatLine)] == ["a", "a"]
+
+
+async def test_rounds_are_told_apart(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    body = {"a": llm("{item}", ())}
+    begin = node("Begin", {"inputs": {"items": {"type": "object", "name": "i"}}}, ["it"])
+    components = {"begin": begin, **iteration(body, {"r": "a@content"}), **out("{it@r}")}
+    model = ScriptedModel([Reply("x", repeat=True)])
+    await record(file, components, fake_services(models=OneModel(model)), inputs={"items": {"value": [1, 2]}})
+    assert [line.position for line in lines(file, ChatLine)] == ["0", "1"]
+
+
+async def test_failures_are_recorded(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    run, _ = await record(file, SHOWN, fake_services(models=OneModel(ScriptedModel([Reply(error="it fell")]))))
+    assert run.status == "failed"
+    (line,) = lines(file, ChatLine)
+    assert line.error.text == "it fell"
+    assert not line.is_stopped
+
+
+class Slow(ScriptedModel):
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
+        yield ChatDelta("a")
+        await asyncio.sleep(60)
+
+
+async def collect(stream: AsyncIterator[ChatDelta]) -> list[str]:
+    return [delta.text async for delta in stream]
+
+
+async def test_what_is_stopped_is_marked(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    with CassetteWriter(file) as writer:
+        services = Recorder(writer, Redactor()).wrap(fake_services(models=OneModel(Slow())))
+        model = services.models.model("m")
+        for call in (model.complete(ChatRequest("", ())), collect(model.stream(ChatRequest("", ())))):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(call, 0.05)
+    assert [(line.pieces, line.is_stopped) for line in lines(file, ChatLine)] == [([], True), (["a"], True)]
+
+
+async def test_a_model_that_is_not_set_is_recorded(tmp_path: Path) -> None:
+    class None_:
+        def model(self, llm_id: str) -> Any:
+            raise SettingsError(f"There is no {llm_id}.")
+
+    file = tmp_path / "r.jsonl"
+    await record(file, SHOWN, fake_services(models=None_()))
+    assert lines(file, ModelLine) == [ModelLine(llm_id="m@Test", error="There is no m@Test.")]
+
+
+async def test_no_secret_stands_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    canvas = {
+        "globals": {"env.service_token": SECRETS["env"]},
+        "headers": json.dumps({"X-Api-Key": SECRETS["header"]}),
+    }
+    redactor = Redactor([SECRETS["settings"]])
+    redactor.learn_from(canvas)
+    said = f"settings {SECRETS['settings']}, env {SECRETS['env']}, header {SECRETS['header']}"
+    pieces = [said[i : i + 3] for i in range(0, len(said), 3)]
+    body = json.dumps({"access_token": SECRETS["answer"], "echo": SECRETS["query"]})
+    url = f"https://u:{SECRETS['userinfo']}@h/{SECRETS['env']}?token={SECRETS['query']}"
+    answer = HttpResponse(200, {"Set-Cookie": SECRETS["cookie"]}, body, url)
+    model = ScriptedModel([Reply(chunks=pieces, reasoning=said), Reply(error=said)])
+    with CassetteWriter(file) as writer:
+        services = Recorder(writer, redactor).wrap(
+            fake_services(
+                models=OneModel(model),
+                http=ScriptedHttp({url: answer, "http://down": ServiceError(said)}),
+                tools=ToolSettings({"w": f"http://x/?key={SECRETS['query']}"}, {"tavily": SECRETS["settings"]}),
+            )
+        )
+        assert services.for_caller is not None
+        mine = services.for_caller(Caller("n"))
+        headers = {"Authorization": f"Bearer {SECRETS['header']}", "Cookie": SECRETS["cookie"]}
+        await mine.http.send(HttpRequest("GET", url, headers))
+        with pytest.raises(ServiceError):
+            await mine.http.send(HttpRequest("GET", "http://down"))
+        chat = mine.models.model("m")
+        asked = ChatRequest(said, ({"role": "user", "content": f"{SECRETS['answer']} {SECRETS['userinfo']}"},))
+        assert "".join([d.text async for d in chat.stream(asked) if not d.is_thinking]) == said
+        with pytest.raises(ServiceError):
+            await chat.complete(asked)
+    written = file.read_text(encoding="utf-8")
+    assert [name for name, secret in SECRETS.items() if secret in written] == []
+    spoken = "".join(p for p in lines(file, ChatLine)[0].pieces if isinstance(p, str))
+    assert spoken == "settings ***, env ***, header ***"
+
+
+async def test_a_whole_answer_is_one_piece(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    with CassetteWriter(file) as writer:
+        services = Recorder(writer, Redactor()).wrap(
+            fake_services(models=OneModel(ScriptedModel([calling(("f", "{"))])))
+        )
+        answer = await services.models.model("m").complete(ChatRequest("", ()))
+    assert answer.usage == Usage(calls=1)
+    assert lines(file, ChatLine)[0].pieces == [PieceRecord(calls=[("call_1", "f", "{")], usage=(0, 0, 1, 0.0))]

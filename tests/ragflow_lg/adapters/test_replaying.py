@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.cassette import CassetteWriter, ChatLine, ModelLine
+from ragflow_lg.adapters.replaying import Replay
+from ragflow_lg.errors import CassetteError, ServiceError
+from ragflow_lg.redaction import Redactor
+from ragflow_lg.services import Caller, ChatAnswer, ChatDelta, ChatModel, ChatRequest, HttpResponse, ToolSettings, Usage
+from ragflow_lg.tool_policies import ToolPolicies
+from tests.fakes.agents import WIKI, calling, page
+from tests.fakes.canvas import node
+from tests.fakes.regions import iteration, out
+from tests.fakes.services import CountedIds, FixedClock, NamedFiles, OneModel, Reply, ScriptedHttp, ScriptedModel
+from tests.fakes.services import fake_services as fakes
+from tests.fakes.tapes import record, replay
+
+
+def llm(prompt: str = "{sys.query}", downstream: Any = ("out",), **params: Any) -> dict[str, Any]:
+    return node("LLM", {"llm_id": "m@Test", "prompts": [{"role": "user", "content": prompt}], **params}, downstream)
+
+
+SHOWN = {"a": llm(), **out("{a@content}")}
+
+
+def models(*replies: Reply) -> OneModel:
+    return OneModel(ScriptedModel(list(replies)))
+
+
+async def test_an_agent_with_tools_gives_the_same_events(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    agent = node("Agent", {"llm_id": "m@Test", "prompts": "{sys.query} {sys.date}", "tools": [WIKI]}, ["out"])
+    components = {"a": agent, **out("{a@content}")}
+    search = calling(("wikipedia_search_0", {"query": "Laos"}), ("wikipedia_search_0", {"query": "Laos"}))
+    services = fakes(
+        models=models(search, Reply(chunks=["It ", "is."], reasoning="hm")),
+        http=ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane.")}),
+        tools=ToolSettings({"wikipedia": "http://wiki.test"}, {"tavily": "k"}),
+        ids=CountedIds(seed=5),
+    )
+    run, events = await record(file, components, services)
+    again, replayed, tape = await replay(file, components)
+    assert run.status == "succeeded"
+    assert (again.status, again.answer, again.usage) == (run.status, run.answer, run.usage)
+    assert replayed == events
+    assert (tape.unused, tape.problems) == (0, [])
+
+
+async def test_the_same_question_gets_the_answers_in_their_order(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    begin = node("Begin", {"inputs": {"items": {"type": "object", "name": "i"}}}, ["it"])
+    components = {"begin": begin, **iteration({"a": llm("same", ())}, {"r": "a@content"}), **out("{it@r}")}
+    inputs = {"items": {"value": [1, 2, 3]}}
+    run, events = await record(file, components, fakes(models=models(*map(Reply, "xyz"))), inputs=inputs)
+    again, replayed, _ = await replay(file, components, inputs=inputs)
+    assert run.answer == again.answer == '["x", "y", "z"]'
+    assert replayed == events
+
+
+class Racing:
+    """Answers of which those that are asked for first come last."""
+
+    context_tokens, has_vision, has_tools, has_schemas = 8192, False, True, False
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def model(self, llm_id: str) -> ChatModel:
+        return self
+
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
+        self.count += 1
+        number = self.count
+        await asyncio.sleep(0.01 * (10 - number % 7))
+        return ChatAnswer(f"answer {number}")
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
+        yield ChatDelta((await self.complete(request)).text)
+        yield ChatDelta("", usage=Usage(calls=1))
+
+
+async def test_rounds_side_by_side_get_their_own_answers(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    begin = node("Begin", {"inputs": {"items": {"type": "object", "name": "i"}}}, ["it"])
+    body = {"a": llm("same", ["b"]), "b": llm("{index}: {a@content}", ())}
+    components = {
+        "begin": begin,
+        **iteration(body, {"r": "b@content"}, max_concurrency=4),
+        **out("{it@r}"),
+    }
+    inputs = {"items": {"value": [1, 2, 3, 4]}}
+    run, _ = await record(file, components, fakes(models=Racing()), inputs=inputs)
+    assert run.status == "succeeded", run.error
+    for _ in range(3):
+        again, _, tape = await replay(file, components, inputs=inputs)
+        assert (again.answer, tape.problems) == (run.answer, [])
+
+
+async def test_failures_come_again(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    run, events = await record(file, SHOWN, fakes(models=models(Reply(chunks=["ha"], error="it fell"))))
+    again, replayed, _ = await replay(file, SHOWN)
+    assert run.status == again.status == "failed"
+    assert replayed == events
+
+
+async def test_http_comes_from_the_recording(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    invoke = node("Invoke", {"url": "http://x.test/{sys.query}", "method": "get"}, ["out"])
+    components = {"a": invoke, **out("{a@result}")}
+    http = ScriptedHttp({"http://x.test/q": HttpResponse(200, {"content-type": "text/plain"}, "hello", "u")})
+    run, events = await record(file, components, fakes(http=http))
+    again, replayed, _ = await replay(file, components)
+    assert (run.answer, again.answer) == ("hello", "hello")
+    assert replayed == events
+    failed, _, tape = await replay(file, components, "other")
+    assert failed.status == "failed"
+    assert "GET http://x.test/other" in tape.problems[0]
+
+
+async def test_what_was_not_recorded_is_an_error_that_says_what_differs(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    await record(file, SHOWN, fakes(models=models(Reply("x"))))
+    run, _, tape = await replay(file, SHOWN, "another question")
+    assert run.status == "failed"
+    (problem,) = tape.problems
+    assert run.error == problem
+    assert "Node 'a' asks the model 'm@Test' something that was not recorded" in problem
+    assert "(line 5) differs: messages[0].content was 'q' and is 'another question'" in problem
+    assert f"Record again with --record {file}" in problem
+    assert "--replay-mode loose" in problem
+    assert tape.unused == 1
+
+
+async def test_an_error_that_the_canvas_catches_is_a_problem_nevertheless(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    await record(file, SHOWN, fakes(models=models(Reply("x"))))
+    catching = {"exception_method": "comment", "exception_default_value": "sorry", "max_retries": 3}
+    run, _, tape = await replay(file, {**SHOWN, "a": llm(**catching)}, "another question")
+    assert run.status == "succeeded"
+    assert len(tape.problems) == 1, "it is not tried again"
+
+
+async def test_loose_takes_the_next_answer_of_the_node(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    components = {"a": llm(downstream=["b"]), "b": llm("{a@content}"), **out("{a@content}{b@content}")}
+    await record(file, components, fakes(models=models(Reply("x"), Reply("y"))))
+    run, _, tape = await replay(file, components, "another question", is_loose=True)
+    assert (run.answer, tape.problems) == ("xy", [])
+    more = {**components, "a": llm(downstream=["c"]), "c": llm("{a@content}", ["b"])}
+    run, _, tape = await replay(file, more, is_loose=True)
+    assert run.status == "failed"
+    assert "nothing of the kind" not in tape.problems[0]
+    assert "of 'b'" in tape.problems[0] or "of 'a'" in tape.problems[0]
+
+
+def tape_of(path: Path, *lines: Any, is_loose: bool = False) -> Replay:
+    with CassetteWriter(path) as writer:
+        for line in lines:
+            writer.write(line)
+    return Replay(path, Redactor(), is_loose=is_loose)
+
+
+def model_of(tape: Replay, node: str = "a", llm_id: str = "m") -> ChatModel:
+    services = tape.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
+    assert services.for_caller is not None
+    return services.for_caller(Caller(node)).models.model(llm_id)
+
+
+async def test_one_time_too_many_is_told(tmp_path: Path) -> None:
+    line = ChatLine(order=1, node="a", request={"model": "m"}, pieces=["x"])
+    model = model_of(tape_of(tmp_path / "r", ModelLine(llm_id="m"), line))
+    assert (await model.complete(ChatRequest("", ()))).text == "x"
+    with pytest.raises(CassetteError, match="once more than the 1 times that were recorded"):
+        await model.complete(ChatRequest("", ()))
+
+
+async def test_an_answer_that_nobody_waited_for_is_an_error(tmp_path: Path) -> None:
+    line = ChatLine(order=1, node="a", request={"model": "m"}, pieces=["x"], is_stopped=True)
+    model = model_of(tape_of(tmp_path / "r", ModelLine(llm_id="m"), line))
+    stream = model.stream(ChatRequest("", ()))
+    assert (await anext(stream)).text == "x"
+    with pytest.raises(ServiceError, match="recording ends here"):
+        await anext(stream)
+
+
+def test_a_model_that_nobody_asked_for(tmp_path: Path) -> None:
+    tape = tape_of(tmp_path / "r", ModelLine(llm_id="m", context_tokens=5))
+    assert model_of(tape).context_tokens == 5
+    with pytest.raises(CassetteError, match="asks for the model 'other'; recorded are: 'm'"):
+        model_of(tape, llm_id="other")
+    loose = tape_of(tmp_path / "r", ModelLine(llm_id="m", context_tokens=5), is_loose=True)
+    assert model_of(loose, llm_id="other").context_tokens == 5
+
+
+async def test_secrets_that_only_the_recording_knew_do_not_matter(tmp_path: Path) -> None:
+    request = {"model": "m", "system": "the word is ***, keep it"}
+    model = model_of(
+        tape_of(tmp_path / "r", ModelLine(llm_id="m"), ChatLine(order=1, node="a", request=request, pieces=["x"]))
+    )
+    assert (await model.complete(ChatRequest("the word is abcdefgh, keep it", ()))).text == "x"
+
+
+async def test_many_equal_requests_are_found_quickly(tmp_path: Path) -> None:
+    lines = [ChatLine(order=n, node="a", request={"model": "m"}, pieces=[str(n)]) for n in range(1, 3001)]
+    model = model_of(tape_of(tmp_path / "r", ModelLine(llm_id="m"), *reversed(lines)))
+    began = asyncio.get_running_loop().time()
+    got = [(await model.complete(ChatRequest("", ()))).text for _ in range(3000)]
+    assert got == [str(n) for n in range(1, 3001)]
+    assert asyncio.get_running_loop().time() - began < 10
+
+
+def test_a_recording_is_read_by_people_too(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    tape_of(path, ChatLine(order=1, node="a", request={"model": "m"}, pieces=["x"]))
+    assert json.loads(path.read_text().splitlines()[1]) == {
+        "kind": "chat",
+        "order": 1,
+        "node": "a",
+        "request": {"model": "m"},
+        "pieces": ["x"],
+    }

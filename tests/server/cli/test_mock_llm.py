@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ragflow_lg.errors import SettingsError
+from tests.server.cli.command import ROOT, invoke
+
+RULES = ROOT / "examples" / "mock_rules.toml"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_tells_its_address_logs_and_ends_at_once(tmp_path: Path, number: signal.Signals) -> None:
+    rules, log = tmp_path / "rules.toml", tmp_path / "log.jsonl"
+    rules.write_text(
+        '[[rules]]\nwhen.user = "slow"\nreplies = [{ delay_s = 60 }]\n[[rules]]\nreplies = [{ text = "hi" }]'
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "server", "mock-llm", str(rules), "--log", str(log)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    assert process.stdout is not None
+    url = process.stdout.readline().strip()
+    assert url.startswith("http://127.0.0.1:")
+    body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+    headers = {"Authorization": "Bearer sk-0123456789abcdef"}
+    answer = httpx.post(f"{url}/chat/completions", json=body, headers=headers)
+    assert answer.json()["choices"][0]["message"]["content"] == "hi"
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(
+            f"{url}/chat/completions", json={**body, "messages": [{"role": "user", "content": "slow"}]}, timeout=0.3
+        )
+    began = time.monotonic()
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=10)
+    assert time.monotonic() - began < 3
+    assert (process.returncode, errors) == (0, "")
+    written = log.read_text(encoding="utf-8")
+    assert "sk-0123456789abcdef" not in written
+    assert [json.loads(line)["user"] for line in written.splitlines()] == ["hello", "slow"]
+
+
+def test_mistakes_are_told(tmp_path: Path) -> None:
+    assert isinstance(invoke("mock-llm", tmp_path / "none.toml").exception, SettingsError)
+    assert isinstance(invoke("mock-llm", RULES, "--host", "no.such.host.invalid").exception, SettingsError)
+    assert isinstance(invoke("mock-llm", RULES, "--log", tmp_path).exception, SettingsError)
+
+
+def test_the_help_teaches_by_example() -> None:
+    told = invoke("mock-llm", "--help").stdout
+    assert "ragflow-lg mock-llm examples/mock_rules.toml" in told

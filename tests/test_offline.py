@@ -1,0 +1,305 @@
+"""The command with the real client against ``mock-llm`` in a process of its own; and replayed with the server gone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragflow_lg.runner import Runner
+from server.library import load_canvas, open_services
+from server.settings import Settings
+from tests.server.cli.command import ROOT, frames, invoke, write_canvas
+
+KEY, CANVAS_KEY = "settings-key-0123456789", "canvas-key-0123456789"
+HELPER = {
+    "component_name": "Agent",
+    "name": "Helper",
+    "params": {"llm_id": "m@Mock", "sys_prompt": "You are a helper."},
+}
+TOOL_RULES = """
+[[rules]]
+name = "the helper, which is a tool"
+when.system = "You are a helper."
+replies = [{ text = "helped ${user}" }]
+
+[[rules]]
+name = "two calls side by side"
+when.last_role = "user"
+when.tools = "Helper"
+[[rules.replies]]
+calls = [
+    { name = "Helper_0", arguments = { user_prompt = "first ${user}" } },
+    { name = "Helper_0", arguments = { user_prompt = "second ${user}" } },
+]
+CUTS
+
+[[rules]]
+when.last_role = "tool"
+replies = [{ reasoning = "hm", text = "Both are done: ${last}", usage = { prompt_tokens = 7, completion_tokens = 3 } }]
+"""
+
+
+@contextmanager
+def mock_llm(folder: Path, rules: str) -> Generator[str]:
+    """Run the server; give its URL."""
+    file = folder / "rules.toml"
+    file.write_text(rules, encoding="utf-8")
+    command = [sys.executable, "-m", "server", "mock-llm", str(file), "--log", str(folder / "requests.jsonl")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stdout is not None
+    try:
+        url = process.stdout.readline().strip()
+        assert url.startswith("http://127.0.0.1:")
+        yield url
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+        process.stdout.close()
+
+
+def requests(folder: Path) -> list[dict[str, Any]]:
+    """Give what the server has logged."""
+    return [json.loads(line) for line in (folder / "requests.jsonl").read_text("utf-8").splitlines()]
+
+
+def settings_file(folder: Path, url: str, **more: Any) -> Path:
+    """Write settings with a provider ``Mock`` at a URL."""
+    lines = [f'{name} = "{v}"' if isinstance(v, str) else f"{name} = {v}" for name, v in more.items()]
+    provider = [f'base_url = "{url}"', f'api_key = "{KEY}"', *lines]
+    path = folder / "settings.toml"
+    path.write_text("\n".join(["[http]", 'allow = ["127.0.0.1"]', "[providers.Mock]", *provider]), encoding="utf-8")
+    return path
+
+
+def agent_canvas(folder: Path, url: str = "") -> Path:
+    """Write a canvas with an agent that has a helper; with a URL its models are fetched before."""
+    agent = {"llm_id": "m@Mock", "sys_prompt": "You lead.", "prompts": "{sys.query}", "tools": [HELPER]}
+    fetch = {"url": f"{url}/models", "method": "get", "headers": json.dumps({"Authorization": f"Bearer {CANVAS_KEY}"})}
+    shown = "{Agent:Lead@content}" + (" {Invoke:Models@result}" if url else "")
+    nodes: list[tuple[str, str, dict[str, Any], list[str]]] = [
+        ("begin", "Begin", {}, ["Invoke:Models" if url else "Agent:Lead"]),
+        *([("Invoke:Models", "Invoke", fetch, ["Agent:Lead"])] if url else []),
+        ("Agent:Lead", "Agent", agent, ["Message:Out"]),
+        ("Message:Out", "Message", {"content": [shown]}, []),
+    ]
+    return write_canvas(folder / "canvas.json", *nodes)
+
+
+def llm_canvas(folder: Path) -> Path:
+    """Write a canvas with one model."""
+    asked = {"llm_id": "m@Mock", "prompts": [{"role": "user", "content": "{sys.query}"}]}
+    return write_canvas(
+        folder / "llm.json",
+        ("begin", "Begin", {}, ["LLM:A"]),
+        ("LLM:A", "LLM", asked, ["Message:Out"]),
+        ("Message:Out", "Message", {"content": ["{LLM:A@content}"]}, []),
+    )
+
+
+def answer(events: list[dict[str, Any]]) -> str:
+    """Give what was said, without thoughts."""
+    said, is_thinking = "", False
+    for event in events:
+        if event["event"] == "message":
+            data = event["data"]
+            is_thinking = (is_thinking or data.get("start_to_think", False)) and not data.get("end_to_think", False)
+            said += "" if is_thinking else data["content"]
+    return said
+
+
+def steady(events: list[dict[str, Any]]) -> list[Any]:
+    """Give events without what differs from run to run: times."""
+
+    def still(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {k: still(v) for k, v in value.items() if not k.strip("_").endswith(("created_at", "_time"))}
+        return value
+
+    return [(event["event"], still(event["data"])) for event in events]
+
+
+@pytest.fixture(autouse=True)
+def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep settings and session files of this machine out of the tests."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+@pytest.mark.parametrize("cuts", ["", "cut_names = 3\ncut_arguments = 4", "cut_names = [1]\ncut_arguments = [2, 9]"])
+def test_an_agent_calls_its_tools_whole_or_in_fragments(tmp_path: Path, cuts: str) -> None:
+    with mock_llm(tmp_path, TOOL_RULES.replace("CUTS", cuts)) as url:
+        settings = settings_file(tmp_path, url)
+        result = invoke("run", agent_canvas(tmp_path), "question", "--settings", settings)
+        log = requests(tmp_path)
+    assert result.exit_code == 0, result.stderr
+    events = frames(result)
+    assert answer(events) == "Both are done: helped second question"
+    assert sorted(row["user"] for row in log if row["rule"] == 1) == ["first question", "second question"]
+    used = events[-1]["data"]["usage"]
+    assert used["completion_tokens"] >= 3
+
+
+def test_a_run_is_recorded_and_replayed_when_the_server_is_gone(tmp_path: Path) -> None:
+    tape = tmp_path / "tape.jsonl"
+    with mock_llm(tmp_path, TOOL_RULES.replace("CUTS", "cut_arguments = 4")) as url:
+        canvas = agent_canvas(tmp_path, url)
+        settings = settings_file(tmp_path, url)
+        recorded = invoke("run", canvas, "question", "--settings", settings, "--record", tape)
+    assert recorded.exit_code == 0, recorded.stderr
+    (tmp_path / "settings.toml").unlink()
+    replayed = invoke("run", canvas, "question", "--replay", tape)
+    assert replayed.exit_code == 0, replayed.stderr
+    assert steady(frames(replayed)) == steady(frames(recorded))
+    assert "Both are done: helped second question" in answer(frames(replayed))
+    written = tape.read_text("utf-8")
+    assert KEY not in written
+    assert CANVAS_KEY not in written
+    assert replayed.stderr == ""
+
+
+def test_a_replay_tells_what_has_changed(tmp_path: Path) -> None:
+    tape = tmp_path / "tape.jsonl"
+    with mock_llm(tmp_path, '[[rules]]\nreplies = [{ text = "hi" }]') as url:
+        canvas = llm_canvas(tmp_path)
+        settings = settings_file(tmp_path, url)
+        assert invoke("run", canvas, "one", "--settings", settings, "--record", tape).exit_code == 0
+    strict = invoke("run", canvas, "two", "--replay", tape)
+    assert strict.exit_code == 1
+    assert "messages[0].content was 'one' and is 'two'" in strict.stderr
+    assert "--record" in strict.stderr
+    loose = invoke("run", canvas, "two", "--replay", tape, "--replay-mode", "loose", "-e", "pretty")
+    assert (loose.exit_code, loose.stdout) == (0, "hi\n")
+
+
+def test_a_form_is_answered_from_a_recording_too(tmp_path: Path) -> None:
+    asked = {"llm_id": "m@Mock", "prompts": [{"role": "user", "content": "{UserFillUp:F@size}"}]}
+    form = {"inputs": {"size": {"name": "size", "type": "line", "optional": False}}}
+    canvas = write_canvas(
+        tmp_path / "form.json",
+        ("begin", "Begin", {}, ["UserFillUp:F"]),
+        ("UserFillUp:F", "UserFillUp", form, ["LLM:A"]),
+        ("LLM:A", "LLM", asked, ["Message:Out"]),
+        ("Message:Out", "Message", {"content": ["{LLM:A@content}"]}, []),
+    )
+    tape, store = tmp_path / "tape.jsonl", f"sqlite:///{tmp_path}/s.db"
+
+    def turn(session: str, *more: Any) -> str:
+        invoke("run", canvas, "x", "-s", session, "--checkpoint", store)
+        done = invoke("resume", session, "-i", "size=42", "--checkpoint", store, "-e", "pretty", *more)
+        assert done.exit_code == 0, done.stderr
+        return done.stdout
+
+    with mock_llm(tmp_path, '[[rules]]\nreplies = [{ text = "size ${user}" }]') as url:
+        assert turn("a", "--settings", settings_file(tmp_path, url), "--record", tape) == "size 42\n"
+    assert turn("b", "--replay", tape) == "size 42\n"
+
+
+def test_what_cannot_be_together_is_refused(tmp_path: Path) -> None:
+    canvas = llm_canvas(tmp_path)
+    for wrong in (["--record", "a", "--replay", "b"], ["--replay", "b", "-m", "demo"], ["--replay-mode", "loose"]):
+        result = invoke("run", canvas, "q", *wrong)
+        assert result.exit_code == 2
+        assert "--replay" in result.stderr
+
+
+BUSY = """
+[[rules]]
+replies = [
+    { status = 429, retry_after = 0.3, error = "slow down" },
+    { status = 500, error = "it fell" },
+    { text = "fine", usage = { prompt_tokens = 5, completion_tokens = 2 } },
+]
+"""
+
+
+def test_refusals_are_waited_for_and_tried_again(tmp_path: Path) -> None:
+    with mock_llm(tmp_path, BUSY) as url:
+        result = invoke("run", llm_canvas(tmp_path), "q", "--settings", settings_file(tmp_path, url))
+        statuses = [row["status"] for row in requests(tmp_path)]
+    assert result.exit_code == 0, result.stderr
+    assert statuses == [429, 500, 200]
+    events = frames(result)
+    assert answer(events) == "fine"
+    assert (events[-1]["data"]["usage"]["prompt_tokens"], events[-1]["data"]["usage"]["completion_tokens"]) == (5, 2)
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        ("text = ['a', 'b'], cut_after = 1", "broke off"),
+        ("text = ['a', 'b'], cut_after = 1, cut = 'quiet'", "ends without a finish_reason"),
+        ("text = ['a', 'b'], error_after = 1, error = 'it fell'", "it fell"),
+        ("garbage = '<html>busy</html>'", "not in OpenAI's form"),
+        ("status = 401, error = 'who are you?'", "answered 401: who are you"),
+        ("status = 429, retry_after = 3600, error = 'tomorrow'", "tomorrow"),
+    ],
+)
+def test_what_goes_wrong_is_an_error(tmp_path: Path, reply: str, problem: str) -> None:
+    with mock_llm(tmp_path, f"[[rules]]\nreplies = [{{ {reply} }}]") as url:
+        settings = settings_file(tmp_path, url, max_retries=0)
+        result = invoke("run", llm_canvas(tmp_path), "q", "--settings", settings)
+    assert result.exit_code == 1
+    assert problem in result.stderr
+
+
+def test_the_example_rules_play_an_example(tmp_path: Path) -> None:
+    rules = (ROOT / "examples" / "mock_rules.toml").read_text("utf-8")
+    with mock_llm(tmp_path, rules) as url:
+        settings = settings_file(tmp_path, url)
+        canvas = ROOT / "examples" / "customer_service_router.json"
+        result = invoke("run", canvas, "Where is my parcel?", "-m", "any@Mock", "--settings", settings, "-e", "pretty")
+        log = requests(tmp_path)
+    assert result.exit_code == 0, result.stderr
+    assert "Delivery" in result.stdout
+    assert "You said: Where is my parcel?" in result.stdout
+    assert [row["status"] for row in log] == [429, 200, 200]
+
+
+RUNS = 100
+
+
+def _resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+async def test_a_hundred_agents_at_the_same_time_stay_small_and_apart(tmp_path: Path) -> None:
+    with mock_llm(tmp_path, TOOL_RULES.replace("CUTS", "cut_arguments = 4")) as url:
+        canvas = load_canvas(agent_canvas(tmp_path))
+        settings = Settings.model_validate({"providers": {"Mock": {"base_url": url, "api_key": KEY}}})
+        async with open_services(settings) as services:
+            runner = Runner(canvas, services)
+
+            async def one(number: int) -> str:
+                run = runner.start(f"s{number}", {"query": f"question {number}"})
+                async for _ in run:
+                    pass
+                return run.answer
+
+            await one(0)  # imports and connections
+            before, began, cpu_began = _resident_mb(), time.monotonic(), time.process_time()
+            peak = before
+            running = [asyncio.create_task(one(number)) for number in range(RUNS)]
+            while not all(task.done() for task in running):
+                peak = max(peak, _resident_mb())
+                await asyncio.sleep(0.02)
+            elapsed_s, cpu_s = time.monotonic() - began, time.process_time() - cpu_began
+    answers = [task.result() for task in running]
+    print(
+        f"{RUNS} runs: {elapsed_s:.1f} s ({cpu_s:.1f} s of work), {before:.0f} MB, at most {peak - before:.0f} MB more"
+    )
+    assert answers == [f"Both are done: helped second question {number}" for number in range(RUNS)]
+    assert cpu_s < 30, "the clock on the wall also tells what else the machine does"
+    assert peak - before < 200
