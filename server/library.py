@@ -84,14 +84,17 @@ async def open_services(settings: Settings, *, model: str = "") -> AsyncGenerato
     from ragflow_lg.adapters.chat_models import ConfiguredModels
     from ragflow_lg.adapters.files import InlineFiles
     from ragflow_lg.adapters.http_client import GuardedHttpClient
+    from ragflow_lg.adapters.mcp_servers import McpServers
     from ragflow_lg.adapters.system import RandomIds, SystemClock
     from ragflow_lg.services import Services
 
     models = ConfiguredModels(settings.chat_settings(override_model=model))
     http = GuardedHttpClient(settings.http_settings)
+    servers = McpServers(settings.mcp_settings(), http)
     try:
-        yield Services(models, http, InlineFiles(), SystemClock(), RandomIds())
+        yield Services(models, http, InlineFiles(), SystemClock(), RandomIds(), servers=servers)
     finally:
+        await servers.aclose()
         await models.aclose()
         await http.aclose()
 
