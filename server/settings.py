@@ -105,7 +105,7 @@ class HttpSection(_Section):
 class McpSection(_Section):
     """``[mcp."ID"]``: a server of tools, by the id that canvases know it by (``mcp_id``)."""
 
-    url: str = ""
+    url: SecretStr = SecretStr("")
     """Where it is; or else ``command``."""
     command: str = ""
     """The program to start; it is given ``args`` as they are, no shell reads them."""
@@ -116,7 +116,7 @@ class McpSection(_Section):
     """``stdio`` for a command, ``streamable-http`` for a URL where it is not set."""
     headers: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
     variables: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
-    """What ``$name`` and ``${name}`` in ``headers`` and ``env`` stand for."""
+    """What ``$name`` and ``${name}`` in ``url``, ``headers`` and ``env`` stand for."""
     variables_env: dict[str, str] = Field(default_factory=dict[str, str])
     """Environment variables that hold values of variables, by the name of these."""
     allow: tuple[str, ...] | None = None
@@ -191,7 +191,7 @@ class Settings(BaseSettings):
                 command=section.command,
                 args=section.args,
                 env=_revealed(section.env),
-                url=section.url,
+                url=section.url.get_secret_value(),
                 headers=_revealed(section.headers),
                 variables={**_revealed(section.variables), **named},
                 allow=section.allow,

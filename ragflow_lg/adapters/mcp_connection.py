@@ -144,6 +144,8 @@ class McpConnection:
     async def aclose(self) -> None:
         """End the session, and the process if there is one."""
         self._lose("The session was closed.")
+        for note in self._notes:
+            note.cancel()
         if not self._owner.done() and self.loop is asyncio.get_running_loop():
             await asyncio.wait({self._owner}, timeout=CLOSE_S)
             self._owner.cancel()

@@ -37,7 +37,7 @@ class McpServerSettings:
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """What ``$name`` and ``${name}`` in ``headers`` and ``env`` stand for."""
+    """What ``$name`` and ``${name}`` in ``url``, ``headers`` and ``env`` stand for."""
     allow: tuple[str, ...] | None = None
     """The tools that canvases may call; None for all."""
     initialize_timeout_s: float = 5.0
@@ -105,6 +105,11 @@ class McpServer:
                 raise
         return await (await self._session(headers)).call(tool, arguments)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call waits for its answer."""
+        return any(session.is_busy for session in self._sessions.values())
+
     async def tools(self) -> list[str]:
         """Give the names of the tools that the server offers.
 
@@ -146,10 +151,11 @@ class McpServer:
             return McpProcessSettings(settings.command, settings.args, env, settings.max_result_bytes)
         from ragflow_lg.adapters.mcp_http import McpHttpSettings
 
-        parse_url(settings.url, f'url of [mcp."{self._id}"]')
+        url = filled(settings.url, settings.variables)
+        parse_url(url, f'url of [mcp."{self._id}"]')
         headers = server_headers(settings.headers, settings.variables, own_headers)
         seconds = (settings.initialize_timeout_s, settings.timeout_s)
-        return McpHttpSettings(settings.url, settings.kind, headers, *seconds, settings.max_result_bytes)
+        return McpHttpSettings(url, settings.kind, headers, *seconds, settings.max_result_bytes)
 
     def _make_room(self) -> None:
         for key, session in list(self._sessions.items()):

@@ -108,16 +108,15 @@ def _object_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Give a schema of an object: one without its type gets it, a map of properties is put into one."""
     if schema.get("type") == "object":
         return schema if isinstance(schema.get("properties"), Mapping) else {**schema, "properties": {}}
-    if isinstance(schema.get("properties"), Mapping) or "$ref" in schema:
+    if isinstance(schema.get("properties"), Mapping) or not all(isinstance(held, Mapping) for held in schema.values()):
         return {"properties": {}, **schema, "type": "object"}
     properties: dict[str, Any] = {}
     required: list[str] = []
     for name, declared in schema.items():
-        if isinstance(declared, Mapping):
-            held = dict(cast("Mapping[str, Any]", declared))
-            if isinstance(held.get("required"), bool):  # as RAGFlow writes parameters of its own tools
-                required += [name] if held.pop("required") else []
-            properties[name] = held
+        held = dict(declared)
+        if isinstance(held.get("required"), bool):  # as RAGFlow writes parameters of its own tools
+            required += [name] if held.pop("required") else []
+        properties[name] = held
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
 

@@ -51,6 +51,7 @@ async def play_agent(
     params: Mapping[str, Any] | None = None,
     *,
     answers: Mapping[str, Any] | None = None,
+    servers: Mapping[str, Any] | None = None,
     is_shown: bool = True,
     query: str = "q",
     **more: Any,
@@ -59,7 +60,10 @@ async def play_agent(
     model = ScriptedModel(replies)
     http = ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane is the capital."), **(answers or {})})
     services = fake_services(
-        models=OneModel(model), http=http, tools=ToolSettings({"wikipedia": "http://wiki.test", "tavily": "http://t"})
+        models=OneModel(model),
+        http=http,
+        tools=ToolSettings({"wikipedia": "http://wiki.test", "tavily": "http://t"}),
+        servers=servers or {},
     )
     asked = {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI], **(params or {})}
     reader = node("Message", {"content": ["{a@content}"]}) if is_shown else node("VariableAssigner", {})

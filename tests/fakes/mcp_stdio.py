@@ -1,7 +1,7 @@
 """A tiny MCP server over standard streams, without the SDK: it starts at once, and misbehaves as it is told.
 
-``python mcp_stdio.py HOW``: ``well``, ``hang`` (never answers), ``garbage`` (other lines between the messages), ``stay``
-(ends neither with its input nor by SIGTERM, and starts a child), ``crash`` (ends at once).
+``python mcp_stdio.py HOW``: ``well``, ``hang`` (never answers), ``garbage`` (other lines between the messages),
+``stay`` (ends neither with its input nor by SIGTERM, and starts a child), ``crash`` (ends at once).
 """
 
 from __future__ import annotations
