@@ -85,8 +85,8 @@ class McpConnection:
         self._waiting = 0
         self._notes: set[asyncio.Task[None]] = set()
         self.loop = asyncio.get_running_loop()
-        self.was_refused = False
-        """Whether the request that met the end of the session surely was not carried out."""
+        self._refused: set[int] = set()
+        """Ids of requests that surely were not carried out."""
         self._lost: asyncio.Future[str] = self.loop.create_future()
         self._ready: asyncio.Future[_Session] = self.loop.create_future()
         self._ended = asyncio.Event()
@@ -113,7 +113,7 @@ class McpConnection:
         """Call a tool.
 
         Raises:
-            ServiceError: if the session fails or the server refuses.
+            ServiceError: if the session fails or the server refuses; retryable if the server surely did nothing.
             TimeoutError: with the limit in seconds, if there is no answer in time.
         """
         asked = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(arguments)))
@@ -188,15 +188,16 @@ class McpConnection:
                 def same(*_: Any, **__: Any) -> httpx.AsyncClient:
                     return client
 
-                async with sse_client(how.url, httpx_client_factory=same) as streams:
+                async with sse_client(str(how.public_url), httpx_client_factory=same) as streams:
                     yield streams
             else:
-                async with client, streamable_http_client(how.url, http_client=client) as (read, write, _):
+                async with client, streamable_http_client(str(how.public_url), http_client=client) as (read, write, _):
                     yield read, write
 
-    def _lose(self, reason: str, was_refused: bool = False) -> None:
+    def _lose(self, reason: str, refused: int | None = None) -> None:
+        if refused is not None:
+            self._refused.add(refused)
         if not self._lost.done():
-            self.was_refused = was_refused
             self._lost.set_result(reason)
         self._ended.set()
 
@@ -231,7 +232,7 @@ class McpConnection:
     async def _opened(self) -> _Session:
         await asyncio.wait({self._ready, self._lost}, return_when=asyncio.FIRST_COMPLETED)
         if self._lost.done():
-            raise ServiceError(self._lost.result(), is_retryable=self.was_refused)
+            raise ServiceError(self._lost.result())
         return self._ready.result()
 
     async def _ask(self, request: ClientRequest, kind: type[CallToolResult]) -> CallToolResult:
@@ -252,14 +253,14 @@ class McpConnection:
                 if answering.done():
                     return answering.result()
                 if self._lost.done():
-                    raise ServiceError(self._lost.result(), is_retryable=self.was_refused)
+                    raise ServiceError(self._lost.result(), is_retryable=not self._refused.isdisjoint(sent))
                 is_late = True
                 raise TimeoutError(self._limits.call_s)
             finally:
                 if answering.cancel() and not self._lost.done():
                     self._note(session, sent, is_late=is_late)
         except _SAID as error:
-            raise ServiceError(self._reason(error), is_retryable=self.was_refused) from None
+            raise ServiceError(self._reason(error), is_retryable=not self._refused.isdisjoint(sent)) from None
         finally:
             self._waiting -= 1
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import httpcore
 import httpx
 
-from ragflow_lg.adapters.http_client import USER_AGENT, GuardedHttpClient
+from ragflow_lg.adapters.http_client import USER_AGENT, GuardedHttpClient, parse_url
 from ragflow_lg.errors import ServiceError
 
 __all__ = ["Lost", "McpHttpSettings", "McpTransport", "mcp_http_client"]
@@ -34,8 +34,8 @@ _BORDERS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _FAILURES = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError)
 _REFUSED = "Check url, headers and variables of the server in the settings."
 
-Lost = Callable[[str, bool], None]
-"""Told why a connection is of no more use, and whether the request that met it surely was not carried out."""
+Lost = Callable[[str, int | None], None]
+"""Told why a connection is of no more use, and the id of a request that surely was not carried out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,11 @@ class McpHttpSettings:
     answer_s: float
     max_bytes: int
 
+    @property
+    def public_url(self) -> httpx.URL:
+        """The URL without what may be secret: the SDK and httpx write it to logs and errors."""
+        return parse_url(self.url, "URL").copy_with(userinfo=b"", query=None, fragment=None)
+
 
 @asynccontextmanager
 async def mcp_http_client(
@@ -59,8 +64,16 @@ async def mcp_http_client(
         yield httpx.AsyncClient(
             transport=McpTransport(pool, settings, lost),
             headers={"User-Agent": USER_AGENT, **settings.headers, "Accept-Encoding": "identity"},
+            auth=_credentials(settings),
             trust_env=False,
         )
+
+
+def _credentials(settings: McpHttpSettings) -> httpx.Auth | None:
+    """Give those that stand in the URL, unless a header has others."""
+    url = parse_url(settings.url, "URL")
+    has_header = any(name.lower() == "authorization" for name in settings.headers)
+    return httpx.BasicAuth(url.username, url.password) if url.userinfo and not has_header else None
 
 
 class McpTransport(httpx.AsyncBaseTransport):
@@ -70,6 +83,8 @@ class McpTransport(httpx.AsyncBaseTransport):
         self._pool = pool
         self._settings = settings
         self._lost = lost
+        self._url = parse_url(settings.url, "URL")
+        self._public_url = settings.public_url
         self._answers_in_place = settings.kind == "streamable-http"
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -79,11 +94,11 @@ class McpTransport(httpx.AsyncBaseTransport):
         try:
             answer = await self._send(request)
         except ServiceError as refused:
-            self._lost(str(refused), True)
+            self._lost(str(refused), posted.id)
             return self._error(posted, str(refused))
         except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
             said = f"No connection to {host}: {error or 'no answer'}."
-            self._lost(said, True)
+            self._lost(said, posted.id)
             return self._error(posted, said)
         except _FAILURES:
             said = f"{host} did not answer in time, or broke off."
@@ -98,7 +113,7 @@ class McpTransport(httpx.AsyncBaseTransport):
         if said:
             await answer.aclose()
             if answer.status == 404 and posted.method != "initialize":  # the server knows the session no more
-                self._lost(said, True)
+                self._lost(said, posted.id)
             return self._error(posted, said)
         is_stream = headers.get("content-type", "").lower().startswith(_EVENTS)
         body = _Body(self, answer, posted, host, is_stream=is_stream)
@@ -117,7 +132,7 @@ class McpTransport(httpx.AsyncBaseTransport):
             "write": settings.answer_s,
             "read": answer_s,
         }
-        url = request.url
+        url = self._url if request.url == self._public_url else request.url
         return await self._pool.handle_async_request(
             httpcore.Request(
                 request.method,
@@ -139,13 +154,13 @@ class McpTransport(httpx.AsyncBaseTransport):
         if self._answers_in_place:
             return httpx.Response(200, json=posted.error(said)) if posted.id is not None else httpx.Response(202)
         if posted.method != "notifications/cancelled":
-            self._lost(said, False)
+            self._lost(said, None)
         return httpx.Response(202) if not posted.is_get else httpx.Response(502)
 
     def failed(self, posted: _Posted, said: str, *, is_stream: bool) -> bytes:
         """Give what ends a body that has failed: an error for the caller who waits for it."""
         if not self._answers_in_place:
-            self._lost(said, False)
+            self._lost(said, None)
             return b""
         if posted.id is None:
             return b""

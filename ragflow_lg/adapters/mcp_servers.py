@@ -100,8 +100,8 @@ class McpServer:
         was_open = session.is_open
         try:
             return await session.call(tool, arguments)
-        except ServiceError:
-            if not (was_open and session.was_refused):
+        except ServiceError as error:
+            if not (was_open and error.is_retryable):
                 raise
         return await (await self._session(headers)).call(tool, arguments)
 

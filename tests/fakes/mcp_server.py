@@ -80,6 +80,13 @@ def die() -> str:
 
 
 @server.tool()
+def forget() -> str:
+    """Forget every HTTP session."""
+    server.session_manager._server_instances.clear()
+    return ""
+
+
+@server.tool()
 def process() -> str:
     return str(os.getpid())
 

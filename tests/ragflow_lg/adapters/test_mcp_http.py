@@ -21,9 +21,9 @@ Kind = Literal["sse", "streamable-http"]
 @asynccontextmanager
 async def client_of(
     route: Route, kind: Kind = "streamable-http", **more: Any
-) -> AsyncGenerator[tuple[httpx.AsyncClient, list[tuple[str, bool]], HttpServer]]:
+) -> AsyncGenerator[tuple[httpx.AsyncClient, list[tuple[str, int | None]], HttpServer]]:
     """Give a client of one route at ``http://mcp.test/mcp``, and what it tells of its end."""
-    lost: list[tuple[str, bool]] = []
+    lost: list[tuple[str, int | None]] = []
     async with HttpServer([route]).running() as server:
         guarded = GuardedHttpClient(HttpSettings(allow=more.pop("allow", ("mcp.test",))), resolve=server.resolve)
         given: dict[str, Any] = {"headers": {"X-Key": "k"}, "connect_s": 1, "answer_s": 1, "max_bytes": 1000, **more}
@@ -58,18 +58,31 @@ async def test_what_is_sent_is_what_the_settings_say(monkeypatch: pytest.MonkeyP
     assert lost == []
 
 
+async def test_what_may_be_secret_in_the_url_is_only_sent() -> None:
+    settings = McpHttpSettings("http://me:geheim@mcp.test/mcp?key=geheim#x", "streamable-http", {}, 1, 1, 1000)
+    assert str(settings.public_url) == "http://mcp.test/mcp"
+    async with HttpServer([Route("/mcp", headers=JSON, body=RESULT)]).running() as server:
+        guarded = GuardedHttpClient(HttpSettings(allow=("mcp.test",)), resolve=server.resolve)
+        async with mcp_http_client(guarded, settings, lambda *_: None) as client, client:
+            await client.post(settings.public_url, json={})
+            await client.post("http://mcp.test/mcp?session=1", json={})
+    first, second = server.received
+    assert (first.path, second.path) == ("/mcp?key=geheim", "/mcp?session=1")
+    assert first.header("authorization") == "Basic bWU6Z2VoZWlt"
+
+
 async def test_an_address_inside_is_refused() -> None:
     async with client_of(Route("/mcp"), allow=()) as (client, lost, server):
         assert "is refused" in said(await asked(client))
     assert server.received == []
-    assert [was_refused for _, was_refused in lost] == [True]
+    assert [refused for _, refused in lost] == [7]
 
 
 async def test_nobody_listening_is_told() -> None:
     async with client_of(Route("/mcp")) as (client, lost, server):
         server.port = 1
         assert said(await asked(client)).startswith("No connection to 'mcp.test'")
-    assert [was_refused for _, was_refused in lost] == [True]
+    assert [refused for _, refused in lost] == [7]
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 500])
@@ -86,7 +99,7 @@ async def test_a_session_that_is_forgotten_is_begun_anew() -> None:
         assert "answered 404" in said(await asked(client, "initialize"))
         assert lost == []
         await asked(client)
-    assert [was_refused for _, was_refused in lost] == [True]
+    assert [refused for _, refused in lost] == [7]
 
 
 @pytest.mark.parametrize(

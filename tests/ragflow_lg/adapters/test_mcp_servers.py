@@ -27,7 +27,7 @@ class FakeConnection:
     def __init__(self, name: str, how: Any, limits: Any, guarded: Any) -> None:
         self.how = how
         self.loop = asyncio.get_running_loop()
-        self.is_over = self.is_open = self.is_busy = self.was_refused = False
+        self.is_over = self.is_open = self.is_busy = False
         self.is_closed = self.is_abandoned = False
         self.made.append(self)
 
@@ -37,8 +37,8 @@ class FakeConnection:
         if play == "busy":
             self.is_busy = True
         if play in ("refused", "broken"):
-            self.is_over, self.was_refused = True, play == "refused"
-            raise ServiceError(play)
+            self.is_over = True
+            raise ServiceError(play, is_retryable=play == "refused")
         return ServerAnswer((play,))
 
     async def aclose(self) -> None:
