@@ -123,16 +123,6 @@ async def test_a_server_that_dies_is_reached_again_when_it_is_back(path: str) ->
             assert await text_of(servers, "add", a=1, b=1) == "2"
 
 
-async def test_a_session_that_a_restarted_server_does_not_know_is_begun_anew() -> None:
-    number = free_port()
-    async with servers_of(s=over_http(number)) as servers:
-        with serving(number):
-            assert await text_of(servers, "add", a=1, b=1) == "2"
-            # The stream beside the answers notices the end; without it the next call does.
-        with serving(number):
-            assert await text_of(servers, "add", a=1, b=2) == "3"
-
-
 async def test_a_call_that_the_server_works_on_is_not_repeated_with_one_that_it_refuses(port: int) -> None:
     async with servers_of(s=over_http(port)) as servers:
         assert await text_of(servers, "add", a=1, b=1) == "2"
