@@ -29,9 +29,11 @@ __all__ = [
     "HttpRequest",
     "HttpResponse",
     "Ids",
+    "ServerAnswer",
     "Services",
     "ToolCall",
     "ToolSchema",
+    "ToolServer",
     "ToolSettings",
     "Usage",
 ]
@@ -233,6 +235,34 @@ class Ids(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ServerAnswer:
+    """What a tool of a server gave. ``others`` are the kinds of its contents that are no text, as ``image``."""
+
+    texts: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    structured: JsonValue = None
+    is_error: bool = False
+    """Whether the server says that the call failed; ``texts`` then tell why."""
+
+
+class ToolServer(Protocol):
+    """A server of the settings that offers tools: one that speaks the Model Context Protocol."""
+
+    def check(self, tool: str) -> None:
+        """Raise `ragflow_lg.errors.SettingsError` if a canvas may not call the tool, or no call is possible at all."""
+        ...
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str]) -> ServerAnswer:
+        """Call a tool; ``headers`` are the canvas's own, for servers that are reached over HTTP.
+
+        Raises:
+            ServiceError: if the server cannot be reached, breaks off, refuses the call or answers too much.
+            TimeoutError: if it does not answer in time; its argument is the limit in seconds.
+        """
+        ...
+
+
 @runtime_checkable
 class SupportsClose(Protocol):
     """A service that holds connections."""
@@ -280,3 +310,5 @@ class Services:
     tools: ToolSettings = field(default_factory=ToolSettings)
     policies: ToolPolicies = field(default_factory=ToolPolicies)
     for_caller: Callable[[Caller], Services] | None = None
+    servers: Mapping[str, ToolServer] = field(default_factory=dict[str, ToolServer])
+    """Servers of tools, by the id that canvases know them by."""

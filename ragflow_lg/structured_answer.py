@@ -122,8 +122,10 @@ def _children(value: JsonValue) -> Iterable[JsonValue]:
     return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
-def problems_of(value: JsonValue, schema: Mapping[str, Any]) -> list[str]:
-    """Say in what a value differs from a schema; an empty list means that it matches.
+def problems_of(
+    value: JsonValue, schema: Mapping[str, Any], where: str = "The schema in outputs.structured"
+) -> list[str]:
+    """Say in what a value differs from a schema; an empty list means that it matches. ``where`` begins errors.
 
     Against a schema that is not valid itself, only whether the value is an object is checked. Patterns are not
     checked: a regular expression may take for ever.
@@ -138,19 +140,19 @@ def problems_of(value: JsonValue, schema: Mapping[str, Any]) -> list[str]:
     if schema_problem(schema):
         return []
     try:
-        return [_described(error) for error in islice(_checker(schema).iter_errors(value), _SHOWN_PROBLEMS)]
+        return [_described(error) for error in islice(_checker(schema, where).iter_errors(value), _SHOWN_PROBLEMS)]
     except Unresolvable as error:
-        raise ComponentError(f"The schema in outputs.structured refers to what it does not hold: {error}") from None
+        raise ComponentError(f"{where} refers to what it does not hold: {error}") from None
     except (AttributeError, TypeError):
-        raise ComponentError("The schema in outputs.structured refers to a part of itself that is no schema.") from None
+        raise ComponentError(f"{where} refers to a part of itself that is no schema.") from None
 
 
-def _checker(schema: Mapping[str, Any]) -> Any:
+def _checker(schema: Mapping[str, Any], where: str) -> Any:
     """Make a validator whose work is bounded, whatever the schema says."""
     from jsonschema import Draft202012Validator, validators
     from referencing import Registry
 
-    budget = _Budget()
+    budget = _Budget(where)
     rules: dict[str, Any] = dict(Draft202012Validator.VALIDATORS)
     rules["additionalProperties"] = _without_patterns(rules["additionalProperties"])
     rules.update(dict.fromkeys(_UNCHECKED, _pass))
@@ -163,7 +165,8 @@ def _checker(schema: Mapping[str, Any]) -> Any:
 class _Budget:
     """Counts the applications of a schema's keywords, in all and inside each other."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: str) -> None:
+        self.where = where
         self.applied = 0
         self.depth = 0
 
@@ -173,7 +176,7 @@ class _Budget:
             self.depth += 1
             # Well before Python's own limit of recursion, which the native parts of jsonschema do not survive.
             if self.applied > _MAX_APPLIED or self.depth > _MAX_APPLIED_DEPTH:
-                raise ComponentError("The schema in outputs.structured is too deep, or refers to itself without end.")
+                raise ComponentError(f"{self.where} is too deep, or refers to itself without end.")
             try:
                 yield from rule(validator, target, instance, schema) or ()
             finally:

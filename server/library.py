@@ -118,6 +118,7 @@ async def open_services(
     from ragflow_lg.adapters.chat_models import ConfiguredModels
     from ragflow_lg.adapters.files import InlineFiles
     from ragflow_lg.adapters.http_client import GuardedHttpClient
+    from ragflow_lg.adapters.mcp_servers import McpServers
     from ragflow_lg.adapters.replaying import Replay
     from ragflow_lg.adapters.system import RandomIds, SystemClock
     from ragflow_lg.services import Services
@@ -130,10 +131,14 @@ async def open_services(
         return
     models = ConfiguredModels(settings.chat_settings(override_model=model))
     http = GuardedHttpClient(settings.http_settings)
+    servers = McpServers(settings.mcp_settings(), http)
     try:
-        services = Services(models, http, InlineFiles(), clock, RandomIds(), settings.tool_settings, policies=policies)
+        services = Services(
+            models, http, InlineFiles(), clock, RandomIds(), settings.tool_settings, policies, servers=servers
+        )
         yield tape.wrap(services) if tape is not None else services
     finally:
+        await servers.aclose()
         await models.aclose()
         await http.aclose()
 

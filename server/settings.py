@@ -16,6 +16,8 @@ The file is the first there is of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, ``./
 
     [tools.tavily]
     api_key_env = "TAVILY_API_KEY"
+    [mcp.tickets]
+    url = "https://tickets.example.com/mcp"
 
     [http]
     allow = ["wiki.example.com", "10.20.0.0/16:8080"]
@@ -31,17 +33,19 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import pydantic
 import pydantic_settings
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from ragflow_lg.adapters.chat_models import ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http_client import HttpSettings
+from ragflow_lg.adapters.mcp_servers import McpServerSettings
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.services import ToolSettings
 from ragflow_lg.tool_policies import ToolPermits
@@ -49,6 +53,7 @@ from ragflow_lg.tool_policies import ToolPermits
 __all__ = [
     "AgentsSection",
     "HttpSection",
+    "McpSection",
     "ModelSection",
     "ProviderSection",
     "RunSection",
@@ -135,6 +140,39 @@ class HttpSection(_Section):
     concurrency: Annotated[int, Field(gt=0)] = 32
 
 
+class McpSection(_Section):
+    """``[mcp."ID"]``: a server of tools, by the id that canvases know it by (``mcp_id``)."""
+
+    url: SecretStr = SecretStr("")
+    """Where it is; or else ``command``."""
+    command: str = ""
+    """The program to start; it is given ``args`` as they are, no shell reads them."""
+    args: tuple[str, ...] = ()
+    env: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
+    """What its environment has beside PATH, HOME and the like."""
+    type: Literal["", "stdio", "sse", "streamable-http"] = ""
+    """``stdio`` for a command, ``streamable-http`` for a URL where it is not set."""
+    headers: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
+    variables: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
+    """What ``$name`` and ``${name}`` in ``url``, ``headers`` and ``env`` stand for."""
+    variables_env: dict[str, str] = Field(default_factory=dict[str, str])
+    """Environment variables that hold values of variables, by the name of these."""
+    allow: tuple[str, ...] | None = None
+    """The tools that canvases may call; all where it is not set."""
+    initialize_timeout_s: Annotated[float, Field(gt=0)] = 5.0
+    timeout_s: Annotated[float, Field(gt=0)] = 10.0
+    """How long a call may take."""
+    max_result_bytes: Annotated[int, Field(gt=0)] = 4 * 1024 * 1024
+
+    @model_validator(mode="after")
+    def _has_one_way(self) -> McpSection:
+        if bool(self.url) == bool(self.command):
+            raise ValueError("set either url or command")
+        if self.type and (self.type == "stdio") != bool(self.command):
+            raise ValueError("type stdio goes with command, sse and streamable-http with url")
+        return self
+
+
 class RunSection(_Section):
     """``[run]``: limits of a run."""
 
@@ -175,6 +213,7 @@ class Settings(BaseSettings):
     providers: dict[str, ProviderSection] = Field(default_factory=dict[str, ProviderSection])
     models: dict[str, ModelSection] = Field(default_factory=dict[str, ModelSection])
     tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection])
+    mcp: dict[str, McpSection] = Field(default_factory=dict[str, McpSection])
     http: HttpSection = HttpSection()
     run: RunSection = RunSection()
     agents: AgentsSection = AgentsSection()
@@ -217,7 +256,30 @@ class Settings(BaseSettings):
     def secrets(self) -> list[str]:
         """All keys and passwords, to be kept out of what is written down."""
         keys = (section.key() for section in (*self.providers.values(), *self.tools.values()))
-        return [key.get_secret_value() for key in keys if key is not None]
+        known = [key.get_secret_value() for key in keys if key is not None]
+        for server in self.mcp_settings().values():
+            known += [*server.env.values(), *server.headers.values(), *server.variables.values(), server.url]
+        return [secret for secret in known if secret]
+
+    def mcp_settings(self) -> dict[str, McpServerSettings]:
+        """Give the settings of the MCP servers by id."""
+        found: dict[str, McpServerSettings] = {}
+        for id_, section in self.mcp.items():
+            named = {name: os.environ.get(variable, "") for name, variable in section.variables_env.items()}
+            found[id_] = McpServerSettings(
+                kind=section.type or ("stdio" if section.command else "streamable-http"),
+                command=section.command,
+                args=section.args,
+                env=_revealed(section.env),
+                url=section.url.get_secret_value(),
+                headers=_revealed(section.headers),
+                variables={**_revealed(section.variables), **named},
+                allow=section.allow,
+                initialize_timeout_s=section.initialize_timeout_s,
+                timeout_s=section.timeout_s,
+                max_result_bytes=section.max_result_bytes,
+            )
+        return found
 
     def chat_settings(self, *, override_model: str = "") -> ChatModelSettings:
         """Give the settings of the chat models; ``override_model`` takes the place of every model of a canvas."""
@@ -227,6 +289,10 @@ class Settings(BaseSettings):
             providers={name: _provider(section) for name, section in self.providers.items()},
             models={name: ModelSettings(**m.model_dump()) for name, m in self.models.items()},
         )
+
+
+def _revealed(secrets: Mapping[str, SecretStr]) -> dict[str, str]:
+    return {name: secret.get_secret_value() for name, secret in secrets.items()}
 
 
 def load_settings(path: Path | None = None) -> Settings:
@@ -327,6 +393,7 @@ def _known(place: tuple[int | str, ...]) -> list[str]:
         "providers": ProviderSection,
         "models": ModelSection,
         "tools": ToolSection,
+        "mcp": McpSection,
         "http": HttpSection,
         "run": RunSection,
         "agents": AgentsSection,

@@ -27,7 +27,7 @@ from ragflow_lg.adapters.pinned_network import PinnedNetwork, TunnelNetwork
 from ragflow_lg.errors import ServiceError
 from ragflow_lg.services import HttpRequest, HttpResponse
 
-__all__ = ["GuardedHttpClient", "HttpSettings"]
+__all__ = ["GuardedHttpClient", "HttpSettings", "checked_headers", "parse_url"]
 
 USER_AGENT = "ragflow-lg"
 
@@ -109,7 +109,7 @@ class GuardedHttpClient:
             ServiceError: for a refused address, a bad URL or header, a failed connection, a timeout, or an
                 answer that is too large or not decodable.
         """
-        url = _parse(request.url, "URL")
+        url = parse_url(request.url, "URL")
         built = _build(request, url)
         limit_s = min(request.timeout_s, self._settings.timeout_s)
         try:
@@ -122,6 +122,15 @@ class GuardedHttpClient:
             raise _failure(url, error) from error
         return HttpResponse(status, dict(headers), _decode(body, headers), str(built.url))
 
+    def open_pool(self, max_connections: int) -> httpcore.AsyncConnectionPool:
+        """Give connections for a conversation that goes on; every one is made to an address that was checked."""
+        return httpcore.AsyncConnectionPool(
+            ssl_context=self._tls_context(),
+            max_connections=max_connections,
+            keepalive_expiry=5.0,
+            network_backend=PinnedNetwork(self._guard),
+        )
+
     async def aclose(self) -> None:
         """Close the connections that are kept open; a later request opens new ones."""
         lane, self._lane = self._lane, None
@@ -133,13 +142,7 @@ class GuardedHttpClient:
         loop = asyncio.get_running_loop()
         if self._lane is None or self._lane.loop is not loop:
             limit = self._settings.concurrency
-            pool = httpcore.AsyncConnectionPool(
-                ssl_context=self._tls_context(),
-                max_connections=limit,
-                keepalive_expiry=5.0,
-                network_backend=PinnedNetwork(self._guard),
-            )
-            self._lane = _Lane(loop, pool, asyncio.Semaphore(limit))
+            self._lane = _Lane(loop, self.open_pool(limit), asyncio.Semaphore(limit))
         return self._lane
 
     def _tls_context(self) -> ssl.SSLContext:
@@ -162,7 +165,7 @@ class GuardedHttpClient:
         self, url: httpx.URL, proxy: str
     ) -> AsyncGenerator[tuple[httpcore.AsyncConnectionPool, bytes, int]]:
         """Give a one-time way through a proxy, and the target's address to ask it for."""
-        via = _parse(proxy, "proxy URL")
+        via = parse_url(proxy, "proxy URL")
         found = await self._guard.addresses(url.raw_host.decode("ascii"), _port(url))
         # Not every proxy reads IPv6 addresses.
         address, port = next(((a, p) for a, p in found if ":" not in a), found[0])
@@ -231,8 +234,12 @@ async def _stream(
         yield answer
 
 
-def _parse(text: str, what: str) -> httpx.URL:
-    """Read a URL; international names become their ASCII form. No error repeats it: it may hold a password."""
+def parse_url(text: str, what: str) -> httpx.URL:
+    """Read a URL; international names become their ASCII form. No error repeats it: it may hold a password.
+
+    Raises:
+        ServiceError: if it is none of http or https.
+    """
     try:
         url = httpx.URL(text)
     except (httpx.InvalidURL, UnicodeError) as error:
@@ -253,7 +260,7 @@ def _port(url: httpx.URL) -> int:
 
 
 def _build(request: HttpRequest, url: httpx.URL) -> httpx.Request:
-    headers = dict(_headers(request.headers))
+    headers = dict(checked_headers(request.headers))
     names = {name.lower() for name in headers}
     if url.userinfo and "authorization" not in names:
         credentials = f"{url.username}:{url.password}".encode()
@@ -273,7 +280,12 @@ def _build(request: HttpRequest, url: httpx.URL) -> httpx.Request:
     return httpx.Request(request.method, url, headers=pairs, content=content)
 
 
-def _headers(given: Mapping[str, str]) -> Iterable[tuple[str, bytes]]:
+def checked_headers(given: Mapping[str, str]) -> Iterable[tuple[str, bytes]]:
+    """Give the headers without those that frame a message.
+
+    Raises:
+        ServiceError: for a name or a value that no header can have.
+    """
     for name, value in given.items():
         text = value.strip()
         if not _TOKEN.fullmatch(name):

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from ragflow_lg.agents.agent_run import AgentRun
 from ragflow_lg.agents.component_tools import component_tools
+from ragflow_lg.agents.mcp_tools import mcp_findings, mcp_tools
 from ragflow_lg.agents.question import with_whole_question
 from ragflow_lg.agents.strategies import STRATEGIES
 from ragflow_lg.agents.toolbox import Toolbox
@@ -39,6 +40,9 @@ class Params(PromptedParams):
     tools: list[Any] = Field(default_factory=list[Any])
     """What the model may call: ``{component_name, name, params}`` each."""
     mcp: list[Any] = Field(default_factory=list[Any])
+    """Tools of MCP servers: ``{mcp_id, tools: {name: {description, inputSchema}}}`` each, by ids of the settings."""
+    custom_header: dict[str, Any] | None = None
+    """Further headers for MCP servers."""
     allowed_tools: list[str] | None = None
     """Names and patterns of the tools that may be called at most; null for all that the deployment permits."""
     max_rounds: WholeNumber = 5
@@ -71,9 +75,7 @@ def _streams(params: Params) -> bool:
 
 def _lint(params: Params) -> Iterable[Finding]:
     yield from schema_findings(params)
-    if params.mcp:
-        message = "Tools of MCP servers cannot be called in this version."
-        yield Finding("component-not-yet", "error", ("mcp",), message, "Take the servers out of mcp.")
+    yield from mcp_findings(params.mcp)
 
 
 def _tools(params: Params) -> Sequence[ToolEntry]:
@@ -111,7 +113,7 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
     schema = params.json_schema
     request = request_of(ctx, params, model, schema=schema, prompts=prompts)
     show = Show(ctx) if ctx.is_streaming and schema is None else None
-    toolbox = Toolbox(ctx, component_tools(ctx))
+    toolbox = Toolbox(ctx, [*component_tools(ctx), *mcp_tools(ctx, params.mcp, params.custom_header or {})])
     if not toolbox.schemas or not model.has_tools:
         if schema is not None:
             return Outputs.model_validate({"structured": await ask_structured(ctx, model, request, schema)})

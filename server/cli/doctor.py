@@ -1,4 +1,4 @@
-"""``ragflow-lg doctor``: is the store of sessions fit for use?"""
+"""``ragflow-lg doctor``: is the store of sessions fit for use, and do the MCP servers answer?"""
 
 from __future__ import annotations
 
@@ -15,18 +15,25 @@ __all__ = ["doctor"]
 def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     """Probe the store of sessions: reachable, modules, version, rights, time to live, clock. Say what to do.
 
+    MCP servers of the settings are asked for their tools.
+
     Exit code 0: all is well. 1: something has to be mended.
 
     Example: ragflow-lg doctor --checkpoint redis://localhost:6379
     """
     import asyncio
 
-    from checkpoints.probe import probe
+    from checkpoints.probe import Finding, probe
     from server.settings import load_settings
+    from server.tool_probe import probe_tools
 
     loaded = load_settings(settings)
     url = checkpoint or loaded.checkpoints
-    findings = asyncio.run(probe(url, ttl_s=loaded.checkpoint_ttl_s))
+
+    async def look() -> list[Finding]:
+        return [*await probe(url, ttl_s=loaded.checkpoint_ttl_s), *await probe_tools(loaded)]
+
+    findings = asyncio.run(look())
     for finding in findings:
         sys.stdout.write(printable(f"{'ok  ' if finding.is_well else 'FAIL'}  {finding.what}\n"))
         if finding.advice:

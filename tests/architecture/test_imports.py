@@ -23,6 +23,7 @@ HEAVY = {
     "langchain_openai",
     "langgraph",
     "langsmith",
+    "mcp",
     "openai",
     "pydantic_settings",
     "redis",

@@ -52,6 +52,7 @@ async def play_agent(
     params: Mapping[str, Any] | None = None,
     *,
     answers: Mapping[str, Any] | None = None,
+    servers: Mapping[str, Any] | None = None,
     is_shown: bool = True,
     query: str = "q",
     policies: ToolPolicies | None = None,
@@ -66,6 +67,7 @@ async def play_agent(
         http=http,
         tools=ToolSettings({"wikipedia": "http://wiki.test", "tavily": "http://t"}),
         policies=policies or ToolPolicies(),
+        servers=servers or {},
     )
     asked = {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI], **(params or {})}
     reader = node("Message", {"content": ["{a@content}"]}) if is_shown else node("VariableAssigner", {})

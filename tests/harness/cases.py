@@ -34,8 +34,15 @@ class Case:
     def later(self) -> list[str]:
         """Names of components that keep the case from being played."""
         text = json.dumps(self.data["dsl"])
-        names = {name for name in LATER if f'"component_name": "{name}"' in text}
-        return sorted(names | ({"MCP"} if '"mcp_id"' in text else set()))
+        return sorted(name for name in LATER if f'"component_name": "{name}"' in text)
+
+    @property
+    def servers(self) -> set[str]:
+        """Ids of the MCP servers that the canvas calls."""
+        objects = (
+            component["obj"].get("params") or {} for component in self.data["dsl"].get("components", {}).values()
+        )
+        return {entry["mcp_id"] for params in objects for entry in params.get("mcp") or ()}
 
     @property
     def is_quirk(self) -> bool:

@@ -18,7 +18,7 @@ from ragflow_lg.runner import Runner
 from tests.fakes.http_server import HttpServer, Received, Route
 from tests.fakes.services import NamedFiles, OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.cases import Case
-from tests.harness.scripted_tools import ToolScripts, scripted_tool
+from tests.harness.scripted_tools import ScriptedServer, ToolScripts, scripted_tool
 from tests.stores import OpenStore, reopenable
 
 STUB_HOST = "stub.test"
@@ -70,7 +70,8 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
             model = _model(turn)
             files = BeginFiles()
             files.is_opening = bool(turn.get("files"))
-            services = fake_services(models=OneModel(model), http=http, files=files)
+            servers = {id_: ScriptedServer(scripts) for id_ in case.servers}
+            services = fake_services(models=OneModel(model), http=http, files=files, servers=servers)
             limit = 1 if turn.get("cancel_after") else 256
             scripts.calls.clear()
             async with reopen() as store:

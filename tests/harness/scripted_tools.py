@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from ragflow_lg.context import RunContext
 from ragflow_lg.errors import ServiceError
 from ragflow_lg.references import chunks_of_rows
+from ragflow_lg.services import ServerAnswer
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, ComponentSpec, ToolResult
 from ragflow_lg.tool import cited, tool
 
@@ -25,6 +26,19 @@ class Arguments(BaseModel):
 
 class Outputs(ComponentOutputs):
     """What the script gives."""
+
+
+class ScriptedServer:
+    """A server of tools that plays the scripts of a turn, found by the tools' own names."""
+
+    def __init__(self, scripts: ToolScripts) -> None:
+        self._scripts = scripts
+
+    def check(self, tool: str) -> None:
+        pass
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str]) -> ServerAnswer:
+        return ServerAnswer((str((await self._scripts.play(tool, arguments)).value),))
 
 
 class ToolScripts:

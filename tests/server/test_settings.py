@@ -8,6 +8,7 @@ import pytest
 
 from ragflow_lg.adapters.chat_models import ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http_client import HttpSettings
+from ragflow_lg.adapters.mcp_servers import McpServerSettings
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.services import ToolSettings
 from server.settings import ProviderSection, Settings, load_settings
@@ -35,6 +36,19 @@ allow = ["wiki.example", "10.0.0.0/8:80"]
 timeout_s = 30
 max_response_bytes = 1000
 concurrency = 2
+
+[mcp.tickets]
+url = "https://tickets.example/mcp?key=$key"
+headers = { Authorization = "Bearer $token" }
+variables = { token = "geheim-3" }
+variables_env = { key = "OTHER_KEY" }
+allow = ["find"]
+timeout_s = 20
+
+[mcp."a b"]
+command = "files-server"
+args = ["--root", "/srv"]
+env = { TOKEN = "geheim-4" }
 
 [run]
 event_limit = 16
@@ -85,6 +99,18 @@ def test_a_whole_file(home: Path, monkeypatch: pytest.MonkeyPatch):
     )
     assert settings.http_settings == HttpSettings(("wiki.example", "10.0.0.0/8:80"), 30.0, 1000, 2)
     assert settings.run.event_limit == 16
+    assert settings.mcp_settings() == {
+        "tickets": McpServerSettings(
+            "streamable-http",
+            url="https://tickets.example/mcp?key=$key",
+            headers={"Authorization": "Bearer $token"},
+            variables={"token": "geheim-3", "key": "geheim-2"},
+            allow=("find",),
+            timeout_s=20.0,
+        ),
+        "a b": McpServerSettings("stdio", "files-server", ("--root", "/srv"), {"TOKEN": "geheim-4"}),
+    }
+    assert "geheim" not in repr(settings.mcp_settings())
     assert "geheim" not in repr(settings) + str(settings) + settings.model_dump_json()
 
 
@@ -169,6 +195,12 @@ def test_the_environment_goes_first(home: Path, monkeypatch: pytest.MonkeyPatch)
         ("[http]\nconcurrency = 0", "http.concurrency: "),
         ("[providers.A]\napi_key = ['geheim']", "providers.A.api_key: "),
         ("http = 'geheim'", "http: "),
+        ("[mcp.a]\nurls = 'geheim'", "mcp.a.urls: there is no such setting. Did you mean 'url'?"),
+        ("[mcp.a]", "mcp.a: Value error, set either url or command."),
+        ("[mcp.a]\nurl = 'http://geheim/'\ncommand = 'c'", "mcp.a: Value error, set either url or command."),
+        ("[mcp.a]\nurl = 'http://geheim/'\ntype = 'stdio'", "type stdio goes with command"),
+        ("[mcp.a]\ncommand = 'c'\ntype = 'sse'", "sse and streamable-http with url"),
+        ("[mcp.a]\ncommand = 'c'\ntype = 'geheim'", "mcp.a.type: "),
         ("a = 1\nb = = 'geheim'", "is not TOML: Invalid value (at line 2"),
     ],
 )

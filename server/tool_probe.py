@@ -1,0 +1,44 @@
+"""Probing the MCP servers of the settings: do they answer, and what do they offer?"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from checkpoints.probe import Finding
+from ragflow_lg.errors import RagflowLgError
+
+if TYPE_CHECKING:
+    from ragflow_lg.adapters.mcp_servers import McpServer
+    from server.settings import Settings
+
+__all__ = ["probe_tools"]
+
+SHOWN_TOOLS = 20
+
+
+async def probe_tools(settings: Settings) -> list[Finding]:
+    """Ask every server for its tools; what fails says what to look at."""
+    if not settings.mcp:
+        return []
+    from ragflow_lg.adapters.http_client import GuardedHttpClient
+    from ragflow_lg.adapters.mcp_servers import McpServers
+
+    http = GuardedHttpClient(settings.http_settings)
+    servers = McpServers(settings.mcp_settings(), http)
+    try:
+        return list(await asyncio.gather(*(_probe(id_, server) for id_, server in servers.items())))
+    finally:
+        await servers.aclose()
+        await http.aclose()
+
+
+async def _probe(id_: str, server: McpServer) -> Finding:
+    try:
+        names = await server.tools()
+    except TimeoutError:
+        return Finding(False, f"MCP server {id_} did not list its tools in time", f'See timeout_s of [mcp."{id_}"].')
+    except RagflowLgError as error:
+        return Finding(False, f"MCP server {id_} cannot be used", str(error))
+    more = f" and {len(names) - SHOWN_TOOLS} more" if len(names) > SHOWN_TOOLS else ""
+    return Finding(True, f"MCP server {id_} offers {', '.join(names[:SHOWN_TOOLS]) or 'no tools'}{more}")

@@ -1,0 +1,133 @@
+"""A real MCP server, made with the SDK: ``python -m tests.fakes.mcp_server [PORT]``.
+
+Without a port it speaks over its standard streams; with one it serves streamable HTTP at ``/mcp`` and SSE at ``/sse``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from typing import Any
+
+from mcp.server.fastmcp import Context, FastMCP, Image
+from mcp.types import TextContent
+
+server = FastMCP("fake", log_level="ERROR", port=int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360000000020001"
+    "e221bc330000000049454e44ae426082"
+)
+cancelled: list[str] = []
+
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@server.tool(structured_output=False)
+def texts(count: int) -> Any:
+    return [TextContent(type="text", text=f"text {index}") for index in range(count)]
+
+
+@server.tool()
+def fail(why: str) -> str:
+    raise ValueError(why)
+
+
+@server.tool(structured_output=False)
+def nothing() -> Any:
+    return []
+
+
+@server.tool(structured_output=False)
+def picture() -> Any:
+    return Image(data=PIXEL, format="png")
+
+
+@server.tool(structured_output=False)
+def picture_and_text() -> Any:
+    return [Image(data=PIXEL, format="png"), "a pixel"]
+
+
+@server.tool()
+async def slow(seconds: float, name: str = "") -> str:
+    try:
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        cancelled.append(name)
+        raise
+    return f"slept {name}"
+
+
+@server.tool()
+def which_were_cancelled() -> str:
+    return ",".join(cancelled)
+
+
+@server.tool()
+def huge(size: int) -> str:
+    return "x" * size
+
+
+@server.tool()
+def die() -> str:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return ""
+
+
+@server.tool()
+def forget() -> str:
+    """Forget every HTTP session."""
+    server.session_manager._server_instances.clear()
+    return ""
+
+
+@server.tool()
+def process() -> str:
+    return str(os.getpid())
+
+
+@server.tool()
+def environment() -> str:
+    return " ".join(sorted(f"{name}={value}" for name, value in os.environ.items()))
+
+
+@server.tool()
+def headers(ctx: Context[Any, Any, Any]) -> str:
+    """Give what the request was sent with."""
+    request = ctx.request_context.request
+    return "\n".join(f"{name}: {value}" for name, value in request.headers.items())
+
+
+def serve() -> None:
+    """Serve both HTTP transports on one port."""
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.responses import PlainTextResponse, RedirectResponse
+    from starlette.routing import Route
+
+    streamable = server.streamable_http_app()
+
+    async def deny(request: Any) -> PlainTextResponse:
+        return PlainTextResponse("no token", 401)
+
+    async def away(request: Any) -> RedirectResponse:
+        return RedirectResponse("http://169.254.169.254/mcp", 307)
+
+    every = ["GET", "POST", "DELETE"]
+    own = [Route("/deny", deny, methods=every), Route("/away", away, methods=every)]
+    app = Starlette(
+        routes=[*own, *streamable.routes, *server.sse_app().routes], lifespan=streamable.router.lifespan_context
+    )
+    uvicorn.run(app, host="127.0.0.1", port=server.settings.port, log_level="error", timeout_graceful_shutdown=1)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        serve()
+    else:
+        server.run("stdio")

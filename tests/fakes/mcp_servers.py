@@ -1,0 +1,84 @@
+"""MCP servers that tests start, and ways to call them."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.adapters.mcp_servers import McpServers, McpServerSettings
+
+ROOT = Path(__file__).parents[2]
+REAL = ("-P", str(ROOT / "tests" / "fakes" / "mcp_server.py"))
+TINY = ("-S", str(Path(__file__).parent / "mcp_stdio.py"))
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+@contextmanager
+def serving(port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Start the server made with the SDK on a port, both HTTP transports; give its process once it listens."""
+    command = [sys.executable, *REAL, str(port)]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as process:
+        try:
+            end = time.monotonic() + 30
+            while True:
+                try:
+                    socket.create_connection(("127.0.0.1", port)).close()
+                    break
+                except OSError:
+                    assert process.poll() is None
+                    assert time.monotonic() < end
+                    time.sleep(0.02)
+            yield process
+        finally:
+            process.kill()
+
+
+def stdio(*args: str, **more: Any) -> McpServerSettings:
+    """Start a server by its arguments to Python."""
+    given: dict[str, Any] = {"initialize_timeout_s": 30, **more}
+    return McpServerSettings("stdio", sys.executable, args, **given)
+
+
+def real_stdio(**more: Any) -> McpServerSettings:
+    """Start the server made with the SDK."""
+    return stdio(*REAL, **more)
+
+
+def tiny(how: str = "well", **more: Any) -> McpServerSettings:
+    """Start the tiny server."""
+    return stdio(*TINY, how, **more)
+
+
+def over_http(port: int, path: str = "/mcp", **more: Any) -> McpServerSettings:
+    """Reach the server at a path; ``/sse`` is for SSE."""
+    given: dict[str, Any] = {"kind": "sse" if path == "/sse" else "streamable-http", "timeout_s": 5, **more}
+    return McpServerSettings(url=f"http://127.0.0.1:{port}{path}", **given)
+
+
+@asynccontextmanager
+async def servers_of(**settings: McpServerSettings) -> AsyncGenerator[McpServers]:
+    """Open servers by their ids, and close them."""
+    guarded = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
+    servers = McpServers(settings, guarded)
+    try:
+        yield servers
+    finally:
+        await servers.aclose()
+        await guarded.aclose()
+
+
+async def text_of(servers: McpServers, tool: str, id_: str = "s", **arguments: Any) -> str:
+    """Call a tool; give its texts."""
+    return "\n".join((await servers[id_].call(tool, arguments, {})).texts)

@@ -1,0 +1,65 @@
+"""A tiny MCP server over standard streams, without the SDK: it starts at once, and misbehaves as it is told.
+
+``python mcp_stdio.py HOW``: ``well``, ``hang`` (never answers), ``garbage`` (other lines between the messages),
+``stay`` (ends neither with its input nor by SIGTERM, and starts a child), ``crash`` (ends at once).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+how = sys.argv[1]
+
+
+def send(message: Any) -> None:
+    sys.stdout.write((message if isinstance(message, str) else json.dumps(message)) + "\n")
+    sys.stdout.flush()
+
+
+def answer(id_: Any, result: Any) -> None:
+    if how == "garbage":
+        for line in ("starting …", "{]", "", '{"jsonrpc": "1.0"}', "[" * 5000, '{"jsonrpc":"2.0","id":99,"result":{}}'):
+            send(line)
+        sys.stdout.buffer.write(b"\xff\xfe\n")
+    send({"jsonrpc": "2.0", "id": id_, "result": result})
+
+
+def called(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    text = {
+        "process": lambda: f"{os.getpid()} {child.pid if child else 0}",
+        "environment": lambda: " ".join(sorted(os.environ)),
+        "echo": lambda: json.dumps(arguments),
+        "huge": lambda: "x" * arguments["size"],
+        "die": lambda: os._exit(3),
+        "odd": lambda: None,
+    }[name]()
+    return {"content": 5} if text is None else {"content": [{"type": "text", "text": text}]}
+
+
+child = None
+if how == "crash":
+    sys.stderr.write("no such configuration\n")
+    sys.exit(7)
+if how == "stay":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+for line in sys.stdin:
+    message = json.loads(line)
+    if how == "hang" or "id" not in message:
+        continue
+    if message["method"] == "initialize":
+        version = message["params"]["protocolVersion"]
+        answer(
+            message["id"],
+            {"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": "tiny", "version": "1"}},
+        )
+    elif message["method"] == "tools/call" and message["params"]["name"] != "wait":
+        answer(message["id"], called(message["params"]["name"], message["params"]["arguments"]))
+if how == "stay":
+    time.sleep(60)
