@@ -58,7 +58,7 @@ class Toolbox:
             return to_json((await _outcome(tool, given, position))._asdict())
 
         stored: Any = await self._ctx.step(call.name, given, run, position=position)
-        outcome = Outcome(stored["value"], stored["is_error"], stored["chunks"], Usage(*stored["usage"]))
+        outcome = Outcome(**stored)._replace(usage=Usage(*stored["usage"]))
         self._ctx.cite(outcome.chunks)
         self._ctx.count(outcome.usage)
         return outcome
