@@ -67,7 +67,11 @@ class Toolbox:
 async def _outcome(tool: AgentTool, given: Mapping[str, Any], position: str) -> Outcome:
     try:
         outcome = await _attempts(tool, given, position)
-        return outcome._replace(value=to_json(outcome.value), chunks=to_json(list(outcome.chunks)))
+        return outcome._replace(
+            value=to_json(outcome.value),
+            chunks=to_json(list(outcome.chunks)),
+            artifacts=to_json(list(outcome.artifacts)),
+        )
     except RunCancelled:
         raise
     except ValidationError as error:
