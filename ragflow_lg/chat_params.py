@@ -122,7 +122,10 @@ class PromptedParams(ChatParams):
     visual_files_var: OptionalReference = None
     """Its images go along."""
     cite: bool | None = True
-    """Takes effect with retrieved chunks only."""
+    """Whether the model is told how to cite, once something was found that can be cited."""
+    requires_evidence: bool | None = False
+    """Whether an answer that cites nothing of what was found is asked for once more, and is an error then. It is shown
+    when it is whole."""
 
     @field_validator("temperature", "top_p", "presence_penalty", "frequency_penalty")
     @classmethod

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ragflow_lg.chat_params import PromptedParams
+from ragflow_lg.citations import CITATION_GUIDELINES
 from ragflow_lg.errors import ComponentError, ServiceError
 from ragflow_lg.prompts import (
     ChatMessage,
@@ -25,7 +26,7 @@ from ragflow_lg.values import MAX_TEXT_CHARS, JsonValue
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
 
-__all__ = ["Show", "ask", "ask_structured", "read_structured", "request_of"]
+__all__ = ["AnswerShow", "Show", "ask", "guidelines_of", "read_structured", "request_of", "sections_of"]
 
 
 def request_of(
@@ -36,26 +37,27 @@ def request_of(
     schema: dict[str, Any] | None = None,
     prompts: Sequence[ChatMessage] | None = None,
     guidelines: str = "",
+    reserved_tokens: int = 0,
 ) -> ChatRequest:
     """Render what the params ask for, and fit it into the model's context.
 
-    ``prompts`` take the place of those in the params; ``guidelines`` stand behind the system prompt, and give way to
-    a section that it has of its own.
+    ``prompts`` take the place of those in the params; ``guidelines`` stand behind the system prompt;
+    ``reserved_tokens`` of the context are left free.
     """
     collected = Collected(ctx)
-    system, overrides = cut_overrides(collected.text(params.sys_prompt))
+    system, _ = cut_overrides(collected.text(params.sys_prompt))
     if prompts is None:
         prompts = [{"role": p.role, "content": collected.text(p.content)} for p in params.prompts]
     asked = collected.attach_files((params.sys_prompt, *(p.content for p in params.prompts)), list(prompts))
     if params.visual_files_var is not None:
         collected.take(ctx.value(params.visual_files_var))
     if guidelines:
-        system = f"{system}\n\n{overrides.get('CITATION_GUIDELINES', guidelines)}"
+        system = f"{system}\n\n{guidelines}".lstrip()
     is_native = schema is not None and model.has_schemas
     if schema is not None and not is_native:
         system = with_schema(system, schema)
     earlier = history_view(ctx.history, params.message_history_window_size)[:-1]
-    taken = sum(estimate_tokens(message["content"]) for message in ctx.feedback)
+    taken = reserved_tokens + sum(estimate_tokens(message["content"]) for message in ctx.feedback)
     system, messages = fit(system, join_prompts(earlier, asked), model.context_tokens - taken)
     return ChatRequest(
         system,
@@ -66,6 +68,37 @@ def request_of(
         chat_template_kwargs(ctx),
         schema=schema if is_native else None,
     )
+
+
+def sections_of(ctx: RunContext, params: PromptedParams) -> dict[str, str]:
+    """Give the sections of the system prompt that take the place of prompts of the engine, by name in capitals."""
+    return cut_overrides(Collected(ctx).text(params.sys_prompt))[1]
+
+
+def guidelines_of(ctx: RunContext, params: PromptedParams) -> str:
+    """Give what the model is to be told about citations once there is something to cite; ``""`` where it is not."""
+    return sections_of(ctx, params).get("CITATION_GUIDELINES", CITATION_GUIDELINES) if params.cite else ""
+
+
+class AnswerShow(Protocol):
+    """Takes the answers of a model as they come, to show of them what is to be shown."""
+
+    @property
+    def text(self) -> str:
+        """What the node has shown so far, with tags."""
+        ...
+
+    def begin(self) -> None:
+        """Take up another answer."""
+        ...
+
+    async def answer(self, parts: Iterable[Part]) -> None:
+        """Take parts of the answer."""
+        ...
+
+    async def again(self, text: str) -> None:
+        """Take a whole answer, with tags, that was given before a crash."""
+        ...
 
 
 class Show:
@@ -126,7 +159,7 @@ class Show:
             await self.parts([Part("", "end")])
 
 
-async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Show | None = None) -> ChatAnswer:
+async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: AnswerShow | None = None) -> ChatAnswer:
     """Call the model once, and count it. With ``show`` its answer is shown; its text is then what was said, with tags.
 
     Raises:
@@ -163,20 +196,12 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Sho
     return ChatAnswer("".join(said), calls, usage)
 
 
-async def ask_structured(
-    ctx: RunContext, model: ChatModel, request: ChatRequest, schema: dict[str, Any]
-) -> dict[str, JsonValue]:
-    """Ask and check; what is wrong with the answer goes along when the node asks again.
-
-    RAGFlow asks the same again and takes whatever comes.
-    """
-    return await read_structured(ctx, model, (await ask(ctx, model, request)).text, schema)
-
-
 async def read_structured(
     ctx: RunContext, model: ChatModel, answer: str, schema: dict[str, Any]
 ) -> dict[str, JsonValue]:
     """Read an answer that should match a schema.
+
+    What is wrong with it goes along when the node asks again. RAGFlow asks the same again and takes whatever comes.
 
     Raises:
         ComponentError: if it does not; ``ctx.feedback`` then tells the next attempt what is wrong.

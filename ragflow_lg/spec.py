@@ -238,11 +238,15 @@ class ToolEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool gives: ``value`` to the model that called it, ``outputs`` to the canvas, ``chunks`` to cite."""
+    """What a tool gives: ``value`` to the model that called it, ``outputs`` to the canvas, ``chunks`` to cite.
+
+    ``artifacts`` are files that it made, ``{name, url, mime_type, size}`` each; an agent shows them below its answer.
+    """
 
     value: JsonValue
     outputs: Mapping[str, JsonValue] = field(default_factory=dict[str, Any])
     chunks: Sequence[Mapping[str, JsonValue]] = ()
+    artifacts: Sequence[Mapping[str, JsonValue]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from checkpoints import Store, open_store
 from dsl_compiler import compile_canvas
-from ragflow_lg.adapters.demo_chat import DemoChat
 from ragflow_lg.adapters.files import InlineFiles
 from ragflow_lg.adapters.http_client import GuardedHttpClient
 from ragflow_lg.adapters.system import SystemClock
@@ -33,16 +32,20 @@ from ragflow_lg.registry import Registry
 from ragflow_lg.runner import Runner
 from ragflow_lg.services import Services
 from ragflow_lg.spec import ComponentSpec
+from server.chaos_agents import ToolUser, WatchedSteps, tool_watched
 
 __all__ = ["Point", "Result", "Where", "disturb", "disturb_all"]
 
-Place = Literal["in", "behind", "stored", "checkpoint"]
-"""``in`` a body before its work, ``behind`` it before it returns, after a result or a checkpoint was ``stored``."""
+Place = Literal["in", "behind", "stored", "checkpoint", "call", "called", "kept"]
+"""``in`` a body before its work, ``behind`` it before it returns, after a result or a checkpoint was ``stored``; of an
+agent's ``call`` of its model or a tool before the work, behind it (``called``), and after its result was ``kept``."""
 
 Where: TypeAlias = tuple[str, str]
 """URL of a store, and the name of a session."""
 
-PLACES: tuple[Place, ...] = ("in", "behind", "stored", "checkpoint")
+PLACES: tuple[Place, ...] = get_args(Place)
+FINISHED: Mapping[Place, Place] = {"in": "stored", "call": "kept"}
+"""Where something begins, and where it is finished: from there on it must not begin again."""
 SAMPLES: Mapping[str, Any] = {"integer": 3, "number": 1.5, "boolean": True, "object": {"a": 1}}
 LIMIT_S = 60
 MAX_TURNS = 40
@@ -77,7 +80,7 @@ class _Log:
         self._point = point
         self._count: Counter[str] = Counter()
 
-    def reach(self, place: Place, node: str = "") -> None:
+    def reach(self, place: str, node: str = "") -> None:
         os.write(self._file, (json.dumps([place, node]) + "\n").encode())
         self._count[place] += 1
         if self._point is not None and (self._point.place, self._point.number) == (place, self._count[place]):
@@ -107,15 +110,12 @@ def disturb(document: bytes, fresh: Callable[[], Where], folder: Path, query: st
     state = _played(document, fresh(), calm_log, query, None)
     calm = _entries(calm_log)
     places = Counter(place for place, _ in calm)
-    points = [
-        Point(place, n) for place in ("in", "behind", "stored", "checkpoint") for n in range(1, places[place] + 1)
-    ]  # type: ignore[arg-type]
+    points = [Point(place, n) for place in PLACES for n in range(1, places[place] + 1)]
     yield len(points)
-    begins = Counter(node for place, node in calm if place == "in")
     for index, point in enumerate(points):
         log, where = folder / f"log-{index}", fresh()
         found = _played(document, where, log, query, point)
-        yield Result(point, tuple(_problems(state, found, begins, _entries(log))))
+        yield Result(point, tuple(_problems(state, found, calm, _entries(log))))
 
 
 def disturb_all(document: bytes, url: str = "", query: str = "hello") -> tuple[int, list[str]]:
@@ -150,15 +150,17 @@ def _import_all(document: bytes) -> None:
     compile_canvas(document, load_catalog())
 
 
-def _problems(state: Any, found: Any, begins: Counter[str], entries: list[tuple[str, str]]) -> Iterator[str]:
+def _problems(state: Any, found: Any, calm: list[tuple[str, str]], entries: list[tuple[str, str]]) -> Iterator[str]:
     if found != state:
         yield f"the final state is {found!r:.300}, not {state!r:.300}"
     killed = next((i for i, (place, _) in enumerate(entries) if place == "killed"), len(entries))
-    running = Counter(n for place, n in entries[:killed] if place == "in")
-    running.subtract(n for place, n in entries[:killed] if place == "stored")
-    for node, count in Counter(n for place, n in entries if place == "in").items():
-        if count - begins[node] > max(0, running[node]):
-            yield f"{node} ran {count} times, in peace {begins[node]}, although its result had been stored"
+    for begin, end in FINISHED.items():
+        begins = Counter(name for place, name in calm if place == begin)
+        running = Counter(name for place, name in entries[:killed] if place == begin)
+        running.subtract(name for place, name in entries[:killed] if place == end)
+        for name, count in Counter(name for place, name in entries if place == begin).items():
+            if count - begins[name] > max(0, running[name]):
+                yield f"{name} ran {count} times, in peace {begins[name]}, although its result had been stored"
 
 
 def _entries(log: Path) -> list[tuple[str, str]]:
@@ -209,7 +211,7 @@ def _child(
 async def _play(document: bytes, where: Where, log: _Log, query: str, intent: str) -> dict[str, Any]:
     canvas = compile_canvas(document, _watched(load_catalog(), log))
     http = GuardedHttpClient()
-    services = Services(_Demo(), http, InlineFiles(), SystemClock(), _SameIds())
+    services = Services(_Demo(log), http, InlineFiles(), SystemClock(), _SameIds())
     url, session = where
     async with open_store(url, SystemClock()) as store:
         _watch(store, log)
@@ -254,15 +256,19 @@ def _answers(fields: Any) -> dict[str, Any]:
 
 
 class _Demo:
+    def __init__(self, log: _Log) -> None:
+        self._log = log
+
     def model(self, llm_id: str) -> Any:
-        return DemoChat()
+        return ToolUser(self._log.reach)
 
 
 def _watched(catalog: Registry, log: _Log) -> Registry:
-    """Let every component tell when it begins and when it is done."""
+    """Let every component tell when it begins and when it is done, as a node and as a tool."""
     for spec in list(catalog):
         if spec.kind not in _PASSIVE:
-            catalog.add(replace(spec, run=_watching(spec, log)), replace=True)
+            watched = replace(spec, run=_watching(spec, log))
+            catalog.add(tool_watched(watched, log.reach), replace=True)
     return catalog
 
 
@@ -291,7 +297,12 @@ def _watch(store: Store, log: _Log) -> None:
         if any(channel in ("outputs", "turn") for channel, _ in writes):
             log.reach("stored", _node_of(task_path))
 
-    saver.aput, saver.aput_writes = aput, aput_writes
+    steps = saver.steps
+
+    def watched_steps(config: Any) -> WatchedSteps:
+        return WatchedSteps(steps(config), log.reach)
+
+    saver.aput, saver.aput_writes, saver.steps = aput, aput_writes, watched_steps
 
 
 def _node_of(task_path: str) -> str:

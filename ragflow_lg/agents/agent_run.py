@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.agents.agent_tool import Outcome
+from ragflow_lg.agents.gathered import Gathered
+from ragflow_lg.agents.room import with_room
 from ragflow_lg.agents.toolbox import Toolbox
-from ragflow_lg.model_call import Show, ask
+from ragflow_lg.model_call import AnswerShow, Show, ask
 from ragflow_lg.services import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage
 from ragflow_lg.values import JsonValue
 
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
 
-__all__ = ["AgentRun", "told"]
+__all__ = ["AgentRun", "joined", "told"]
 
 MAX_AT_ONCE = 16
 """How many calls of one round run at the same time."""
@@ -32,7 +34,8 @@ MAX_AT_ONCE = 16
 class AgentRun:
     """What a strategy has: the request to start from, the model, the tools, and whom to show the answer.
 
-    After ``max_rounds`` + 1 rounds with tools the model has to answer without.
+    After ``max_rounds`` + 1 rounds with tools, or once ``max_total_tokens`` (0 for no limit) are used up, the model has
+    to answer without.
     """
 
     ctx: RunContext
@@ -42,11 +45,30 @@ class AgentRun:
     max_rounds: int
     show: Show | None = None
     """Shows the answer as it comes; None to give it whole."""
+    max_total_tokens: int = 0
+    schema: Mapping[str, Any] | None = None
+    """What the answer has to match, where ``request`` does not say it yet."""
+    guidelines: str = ""
+    """What the model is to be told about citations once there is something to cite."""
+    sections: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Prompts of the canvas that take the place of a strategy's own, by name in capitals."""
+    gathered: Gathered = field(default_factory=Gathered)
 
-    async def ask(self, request: ChatRequest, position: str, *, is_shown: bool = True) -> ChatAnswer:
+    @property
+    def is_spent(self) -> bool:
+        """Whether the budget is used up."""
+        return 0 < self.max_total_tokens <= self.gathered.tokens
+
+    def told_to_cite(self, request: ChatRequest) -> ChatRequest:
+        """Give a request for an answer, with the guidelines for citations if there is something to cite by now."""
+        if not self.guidelines or not self.ctx.references["chunks"]:
+            return request
+        return replace(request, system=f"{request.system}\n\n{self.guidelines}".lstrip())
+
+    async def ask(self, request: ChatRequest, position: str, show: AnswerShow | None = None) -> ChatAnswer:
         """Ask the model once. ``position`` tells the round from others of the visit; a stored answer is shown again."""
-        show = self.show if is_shown else None
         is_fresh = False
+        request = with_room(request, len(self.request.messages), self.model.context_tokens)
 
         async def call() -> JsonValue:
             nonlocal is_fresh
@@ -60,6 +82,7 @@ class AgentRun:
             self.ctx.count(answer.usage)
             if show is not None:
                 await show.again(answer.text)
+        self.gathered.add_answer(request, answer)
         return answer
 
     async def call(self, calls: Sequence[ToolCall], position: str) -> list[Outcome]:
@@ -75,7 +98,19 @@ class AgentRun:
 
         async with asyncio.TaskGroup() as running:
             tasks = [running.create_task(one(index, call)) for index, call in enumerate(calls)]
-        return [task.result() for task in tasks]
+        outcomes = [task.result() for task in tasks]
+        for call, outcome in zip(calls, outcomes, strict=True):
+            self.gathered.add_call(call, outcome)
+        return outcomes
+
+
+def joined(messages: Sequence[Mapping[str, str]], role: str, content: str) -> list[dict[str, str]]:
+    """Add a message; to one of the same role, since some endpoints want roles to take turns."""
+    held = [dict(message) for message in messages]
+    if held and held[-1]["role"] == role:
+        held[-1]["content"] += f"\n\n{content}"
+        return held
+    return [*held, {"role": role, "content": content}]
 
 
 def told(value: JsonValue) -> str:

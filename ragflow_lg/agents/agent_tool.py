@@ -22,6 +22,8 @@ class Outcome(NamedTuple):
     """What answers may cite from now on."""
     usage: Usage = Usage()
     """What models behind the tool were asked."""
+    artifacts: Sequence[Mapping[str, JsonValue]] = ()
+    """Files that it made: ``{name, url, mime_type, size}`` each."""
 
 
 Call: TypeAlias = Callable[[Mapping[str, Any], str], Awaitable[Outcome]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.canvas_call import parameters_of
@@ -70,7 +70,10 @@ async def _call(
     arguments = asked_of(child, rules, node.params, given)
     result = await rules.call(child, node.params, arguments)
     chunks = [*child.found.get("chunks", {}).values(), *result.chunks]
-    return Outcome(_value_of(result), chunks=chunks, usage=child.usage)
+    artifacts: Any = result.artifacts or result.outputs.get("_ARTIFACTS") or ()
+    files = cast("list[Any]", artifacts if isinstance(artifacts, list | tuple) else [])
+    made: list[Mapping[str, JsonValue]] = [file for file in files if isinstance(file, Mapping)]
+    return Outcome(_value_of(result), chunks=chunks, usage=child.usage, artifacts=made)
 
 
 def _value_of(result: ToolResult) -> JsonValue:

@@ -70,7 +70,7 @@ class Toolbox:
             return to_json((await call_tool(self._ctx, tool, given, position, make))._asdict())
 
         stored: Any = await self._ctx.step(call.name, given, run, position=position, is_held=tool.runs_once)
-        outcome = Outcome(stored["value"], stored["is_error"], stored["chunks"], Usage(*stored["usage"]))
+        outcome = Outcome(**stored)._replace(usage=Usage(*stored["usage"]))
         self._ctx.cite(outcome.chunks)
         self._ctx.count(outcome.usage)
         return outcome
@@ -79,7 +79,11 @@ class Toolbox:
 async def _outcome(tool: AgentTool, given: Mapping[str, Any], position: str) -> Outcome:
     try:
         outcome = await _attempts(tool, given, position)
-        return outcome._replace(value=to_json(outcome.value), chunks=to_json(list(outcome.chunks)))
+        return outcome._replace(
+            value=to_json(outcome.value),
+            chunks=to_json(list(outcome.chunks)),
+            artifacts=to_json(list(outcome.artifacts)),
+        )
     except RunCancelled:
         raise
     except ValidationError as error:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from ragflow_lg.agents.agent_run import AgentRun
 from ragflow_lg.agents.component_tools import component_tools
 from ragflow_lg.agents.mcp_tools import mcp_findings, mcp_tools
 from ragflow_lg.agents.question import with_whole_question
-from ragflow_lg.agents.strategies import STRATEGIES
+from ragflow_lg.agents.strategies import StrategyName, strategy_for, strategy_named
 from ragflow_lg.agents.toolbox import Toolbox
 from ragflow_lg.chat_params import (
     GO_NAMES,
@@ -22,16 +23,24 @@ from ragflow_lg.chat_params import (
     structured_names,
 )
 from ragflow_lg.diagnostics import Finding
-from ragflow_lg.model_call import Show, ask, ask_structured, read_structured, request_of
+from ragflow_lg.errors import ComponentError
+from ragflow_lg.evidence import with_evidence
+from ragflow_lg.model_call import Show, ask, guidelines_of, read_structured, request_of, sections_of
 from ragflow_lg.prompts import ChatMessage
+from ragflow_lg.services import ChatModel, ChatRequest
 from ragflow_lg.spec import ComponentOutputs, ToolEntry, ToolResult, ToolRules, component
-from ragflow_lg.thinking import without_thinking
+from ragflow_lg.thinking import Part, without_thinking
+from ragflow_lg.tokens import estimate_tokens
 from ragflow_lg.values import JsonValue
 
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
 
 __all__ = ["agent"]
+
+
+def _blank_as_unset(value: Any) -> Any:
+    return (value.strip().lower() or None) if isinstance(value, str) else value
 
 
 class Params(PromptedParams):
@@ -47,6 +56,11 @@ class Params(PromptedParams):
     """Names and patterns of the tools that may be called at most; null for all that the deployment permits."""
     max_rounds: WholeNumber = 5
     """How many rounds of calls the model has after the first."""
+    strategy: Annotated[StrategyName | None, BeforeValidator(_blank_as_unset)] = None
+    """How the model uses its tools: ``function_calling``, ``react`` (in plain text) or ``plan_and_reflect``. Unset, a
+    model that calls tools itself gets the first, any other the second."""
+    max_total_tokens: WholeNumber = 0
+    """Once so many tokens are used by its models, those of nested agents included, it has to answer; 0 for no limit."""
     user_prompt: str | None = ""
     """Of an agent that is a tool: what it is asked where its caller does not say."""
 
@@ -55,6 +69,8 @@ class Outputs(ComponentOutputs):
     """The answer: ``content``, or ``structured`` where a schema is declared."""
 
     content: str | None = None
+    use_tools: list[Any] | None = None
+    """``{name, arguments, results}`` of each call of a tool, in order."""
 
 
 class Arguments(BaseModel):
@@ -70,7 +86,7 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _streams(params: Params) -> bool:
-    return params.json_schema is None
+    return params.json_schema is None and not params.requires_evidence
 
 
 def _lint(params: Params) -> Iterable[Finding]:
@@ -110,26 +126,80 @@ def _task(arguments: Arguments) -> str:
 
 async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage] | None = None) -> Outputs:
     model = ctx.services.models.model(params.llm_id or "")
-    schema = params.json_schema
-    request = request_of(ctx, params, model, schema=schema, prompts=prompts)
-    show = Show(ctx) if ctx.is_streaming and schema is None else None
     toolbox = Toolbox(ctx, [*component_tools(ctx), *mcp_tools(ctx, params.mcp, params.custom_header or {})])
-    if not toolbox.schemas or not model.has_tools:
-        if schema is not None:
-            return Outputs.model_validate({"structured": await ask_structured(ctx, model, request, schema)})
-        text = (await ask(ctx, model, request, show)).text
-    else:
+    guidelines = guidelines_of(ctx, params) if prompts is None else ""
+    if not toolbox.schemas:
+        return await _without_tools(ctx, params, model, prompts, guidelines)
+    show = Show(ctx) if ctx.is_streaming and _streams(params) else None
+    strategy = strategy_for(model, params.strategy)
+    says_schema = strategy == "function_calling"  # the others tell the model where the schema holds
+    reserved = estimate_tokens(guidelines) + sum(estimate_tokens(json.dumps(t.parameters)) for t in toolbox.schemas)
+    request = request_of(
+        ctx,
+        params,
+        model,
+        schema=params.json_schema if says_schema else None,
+        prompts=prompts,
+        reserved_tokens=min(reserved, model.context_tokens // 4),
+    )
+    if show is not None:
+        request = await with_whole_question(ctx, model, request)
+    run = AgentRun(
+        ctx,
+        model,
+        request,
+        toolbox,
+        params.max_rounds,
+        show,
+        params.max_total_tokens,
+        None if says_schema else params.json_schema,
+        guidelines,
+        sections_of(ctx, params),
+    )
+    try:
+        text = await strategy_named(strategy)(run)
+    finally:
+        ctx.partial["use_tools"] = run.gathered.use_tools
         if show is not None:
-            request = await with_whole_question(ctx, model, request)
+            await show.end_thought()
+    outputs = await _checked(run, params, text)
+    return outputs.model_copy(update={"use_tools": run.gathered.use_tools})
+
+
+async def _without_tools(
+    ctx: RunContext, params: Params, model: ChatModel, prompts: Sequence[ChatMessage] | None, guidelines: str
+) -> Outputs:
+    if not ctx.references["chunks"]:
+        guidelines = ""
+    request = request_of(ctx, params, model, schema=params.json_schema, prompts=prompts, guidelines=guidelines)
+    show = Show(ctx) if ctx.is_streaming and _streams(params) else None
+    run = AgentRun(ctx, model, request, Toolbox(ctx, ()), 0, show)
+    return await _checked(run, params, (await ask(ctx, model, request, show)).text)
+
+
+async def _checked(run: AgentRun, params: Params, text: str) -> Outputs:
+    """Hold the answer against what it has to be, and put links to the files below it that tools made."""
+
+    async def ask_again(request: ChatRequest) -> str:
+        return (await run.ask(run.told_to_cite(request), "evidence")).text
+
+    ctx, show = run.ctx, run.show
+    if params.requires_evidence:
+        text = await with_evidence(ctx, run.model, run.request, text, ask_again)
+    if params.json_schema is not None:
         try:
-            run = AgentRun(ctx, model, request, toolbox, params.max_rounds, show)
-            text = await STRATEGIES["function_calling"](run)
-        finally:
-            if show is not None:
-                await show.end_thought()
-        if schema is not None:
-            return Outputs.model_validate({"structured": await read_structured(ctx, model, text, schema)})
-    return Outputs(content=show.text if show else without_thinking(text))
+            value = await read_structured(ctx, run.model, text, params.json_schema)
+        except ComponentError:
+            ctx.partial["content"] = without_thinking(text)  # what there is instead
+            raise
+        return Outputs.model_validate({"structured": value})
+    if show is None:
+        text = without_thinking(text)
+        return Outputs(content=text + run.gathered.links(text))
+    if links := run.gathered.links(show.text):
+        show.begin()
+        await show.answer([Part(links)])
+    return Outputs(content=show.text)
 
 
 @component(

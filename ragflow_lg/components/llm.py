@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.chat_params import GO_NAMES, PromptedParams, renamed, schema_findings, structured_names
-from ragflow_lg.model_call import Show, ask, ask_structured, request_of
+from ragflow_lg.evidence import with_evidence
+from ragflow_lg.model_call import Show, ask, guidelines_of, read_structured, request_of
+from ragflow_lg.services import ChatRequest
 from ragflow_lg.spec import ComponentOutputs, component
 from ragflow_lg.thinking import without_thinking
 
@@ -31,7 +33,7 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _streams(params: Params) -> bool:
-    return params.json_schema is None
+    return params.json_schema is None and not params.requires_evidence
 
 
 @component(
@@ -51,9 +53,16 @@ async def llm(ctx: RunContext, params: Params) -> Outputs:
     """Ask once: for a structured answer, for one that a Message shows as it comes, or for a whole one."""
     model = ctx.services.models.model(params.llm_id or "")
     schema = params.json_schema
-    request = request_of(ctx, params, model, schema=schema)
+    guidelines = guidelines_of(ctx, params) if ctx.references["chunks"] else ""
+    request = request_of(ctx, params, model, schema=schema, guidelines=guidelines)
+    show = Show(ctx) if ctx.is_streaming and _streams(params) else None
+    text = (await ask(ctx, model, request, show)).text
+
+    async def ask_again(request: ChatRequest) -> str:
+        return (await ask(ctx, model, request)).text
+
+    if params.requires_evidence:
+        text = await with_evidence(ctx, model, request, text, ask_again)
     if schema is not None:
-        return Outputs.model_validate({"structured": await ask_structured(ctx, model, request, schema)})
-    show = Show(ctx) if ctx.is_streaming else None
-    answer = await ask(ctx, model, request, show)
-    return Outputs(content=answer.text if show else without_thinking(answer.text))
+        return Outputs.model_validate({"structured": await read_structured(ctx, model, text, schema)})
+    return Outputs(content=text if show else without_thinking(text))

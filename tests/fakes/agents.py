@@ -10,12 +10,17 @@ from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 
+from ragflow_lg.catalog import load_catalog
 from ragflow_lg.runner import Run, Runner
 from ragflow_lg.services import HttpResponse, ToolSettings
 from ragflow_lg.tool_policies import ToolPolicies
+from tests.fakes.agent_tools import with_test_tools
 from tests.fakes.canvas import node
 from tests.fakes.regions import runner_of
 from tests.fakes.services import OneModel, Reply, ScriptedHttp, ScriptedModel, fake_services
+
+TOOLS = with_test_tools(load_catalog())
+"""All components, and the tools of `tests.fakes.agent_tools`."""
 
 WIKI = {"component_name": "Wikipedia", "name": "Wiki", "params": {}}
 TAVILY = {"component_name": "TavilySearch", "name": "Web Search", "params": {"api_key": "k"}}
@@ -57,10 +62,12 @@ async def play_agent(
     query: str = "q",
     policies: ToolPolicies | None = None,
     goes_on: bool = False,
+    model: ScriptedModel | None = None,
     **more: Any,
 ) -> Played:
     """Play one turn of an agent ``a``, shown by a Message or read by another node. One that hangs is cancelled."""
-    model = ScriptedModel(replies)
+    model = model or ScriptedModel()
+    model.replies = list(replies)
     http = ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane is the capital."), **(answers or {})})
     services = fake_services(
         models=OneModel(model),

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from dsl_compiler import compile_canvas
+from ragflow_lg.registry import Registry
 from ragflow_lg.runner import Run, Runner
 from ragflow_lg.services import Services
 from tests.fakes.canvas import CATALOG, canvas, node, text
@@ -59,11 +60,16 @@ def out(content: str) -> dict[str, Any]:
 
 
 def runner_of(
-    components: dict[str, Any], *, services: Services | None = None, first: Any = None, **more: Any
+    components: dict[str, Any],
+    *,
+    services: Services | None = None,
+    first: Any = None,
+    catalog: Registry = CATALOG,
+    **more: Any,
 ) -> Runner:
     """Compile a canvas; ``more`` goes to the runner or the compiler, ``variables`` into the document."""
     document = canvas(components, first, **{k: more.pop(k) for k in ("variables",) if k in more})
-    catalog, deployment = more.pop("catalog", CATALOG), more.pop("deployment", None)
+    deployment = more.pop("deployment", None)
     return Runner(compile_canvas(document, catalog, deployment), services or fake_services(), **more)
 
 

@@ -48,6 +48,7 @@ async def run_component(
     services: Services | None = None,
     streams_to: tuple[str, ...] = (),
     seed: int = 0,
+    references: Mapping[str, Any] | None = None,
 ) -> Result:
     """Run ``spec`` as node ``node`` beside finished nodes with the given ``outputs``."""
     bound = bind(spec, params or {}, outputs)
@@ -82,7 +83,7 @@ async def run_component(
         "globals": dict(globals or {}),
         "outputs": dict(outputs or {}),
         "history": history or [],
-        "turn": {"seed": seed},
+        "turn": {"seed": seed, "references": dict(references or {})},
     }
     program = NodeProgram(plan, node, {}, (), dict.fromkeys(declared))
     await visit(

@@ -11,6 +11,7 @@ from typing import Any
 from ragflow_lg.errors import ServiceError
 from ragflow_lg.ids import RunId
 from ragflow_lg.services import (
+    ONE_CALL,
     ChatAnswer,
     ChatDelta,
     ChatRequest,
@@ -69,6 +70,7 @@ class Reply:
     """Tool calls: ``name``, ``arguments`` (a map, or a text that is sent as it is), ``id``."""
     reasoning: str = ""
     hangs: bool = False
+    usage: Usage = ONE_CALL
 
 
 @dataclass
@@ -92,7 +94,7 @@ class ScriptedModel:
         if reply.error:
             raise ServiceError(reply.error)
         text = "".join(reply.chunks) if reply.chunks is not None else reply.text
-        return ChatAnswer(text, self._calls(reply), Usage(calls=1))
+        return ChatAnswer(text, self._calls(reply), reply.usage)
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
         reply = self._next(request, is_streaming=True)
@@ -110,7 +112,7 @@ class ScriptedModel:
             await self._hang()
         if reply.error:
             raise ServiceError(reply.error)
-        yield ChatDelta("", calls=self._calls(reply), usage=Usage(calls=1))
+        yield ChatDelta("", calls=self._calls(reply), usage=reply.usage)
 
     async def _hang(self) -> None:
         self.is_hanging = True

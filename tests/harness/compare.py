@@ -13,10 +13,11 @@ from tests.harness.play import TurnResult
 from tests.harness.record import Record, of_recording, of_result
 
 EXTRA_OUTPUTS: Mapping[str, frozenset[str]] = {
+    "Agent": frozenset({"use_tools"}),
     "Invoke": frozenset({"status_code", "headers"}),
     "VariableAssigner": frozenset({"errors"}),
 }
-"""Outputs that RAGFlow's component does not have: rows ``invoke-more`` and ``assigner-errors`` of the documentation."""
+"""Outputs that RAGFlow's component does not have: rows ``use-tools``, ``invoke-more`` and ``assigner-errors``."""
 
 
 def differences(case: Case, results: Sequence[TurnResult]) -> dict[str, str]:

@@ -46,6 +46,7 @@ DEVIATIONS: dict[str, Deviation] = {
     "agent-tool-model-error-retry": _differs(
         "retry-the-call", f"{_SUCCESS} thinking llm_calls tool_calls", "Looking. "
     ),
+    "agent-tool-model-without-tools": _differs("tools-in-the-prompt", "llm_calls", "Plain answer."),
     "agent-tool-result-kinds": _differs("tool-results-as-json", "llm_calls", "<ok>"),
     "aggregator-first-truthy": _differs("aggregator-values", _TEXT, "0/false/[0]"),
     "assigner-nested-target": _differs("blanks", _TEXT, '{"k": "new q", "n": 2, "added": {"deep": "x"}}'),

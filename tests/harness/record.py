@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from ragflow_lg.agents.question import QUESTION_HEAD
+from ragflow_lg.citations import CITATION_GUIDELINES
 from ragflow_lg.classification import CONVERSATION_HEAD, INSTRUCTIONS_HEAD
 from ragflow_lg.structured_answer import SCHEMA_HEAD
 from tests.harness.play import TurnResult
@@ -120,6 +121,7 @@ def _llm_call(is_streaming: bool, request: Any) -> Record:
     else:
         schema = rf"\n*{re.escape(SCHEMA_HEAD)}.*"
         system = re.sub(schema, "\n<structured-output-instructions>", system, flags=re.DOTALL)
+        system = system.replace(f"\n{CITATION_GUIDELINES}", "<citation-guidelines>")
     call: Record = {"stream": is_streaming, "system": system.strip(), "messages": [_message(m) for m in messages]}
     call["gen_conf"] = dict(request.sampling)
     if request.tools:

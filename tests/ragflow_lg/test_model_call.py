@@ -2,11 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from ragflow_lg.citations import CITATION_GUIDELINES
 from ragflow_lg.components.llm import llm
 from ragflow_lg.context import EventSink, RunContext, TurnContext
 from ragflow_lg.events import Delta, EngineEvent
 from ragflow_lg.ids import NodeId
-from ragflow_lg.model_call import Show, ask, request_of
+from ragflow_lg.model_call import Show, ask, guidelines_of, request_of
 from ragflow_lg.plan import Plan, PlanNode
 from ragflow_lg.services import ChatRequest, ToolCall
 from tests.fakes.run import bind
@@ -61,8 +64,23 @@ def test_a_model_that_knows_schemas_is_not_told_in_its_prompt() -> None:
         assert ("JSON schema" in request.system) is not knows
 
 
-def test_guidelines_give_way_to_a_section_of_the_canvas() -> None:
-    ctx, _ = context({"sys_prompt": "Be kind."})
-    assert request_of(ctx, ctx.node.params, ScriptedModel(), guidelines="Cite.").system == "Be kind.\n\nCite."  # type: ignore[arg-type]
-    ctx, _ = context({"sys_prompt": "Be kind.<CITATION_GUIDELINES>Mine.</CITATION_GUIDELINES>"})
-    assert request_of(ctx, ctx.node.params, ScriptedModel(), guidelines="Cite.").system == "Be kind.\n\nMine."  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("params", "says"),
+    [
+        ({"sys_prompt": "Be kind."}, f"Be kind.\n\n{CITATION_GUIDELINES}"),
+        ({"sys_prompt": "Be kind.<Citation_Guidelines>Mine.</CITATION_GUIDELINES>"}, "Be kind.\n\nMine."),
+        ({"sys_prompt": "Be kind.", "cite": False}, "Be kind."),
+    ],
+)
+def test_guidelines_give_way_to_a_section_of_the_canvas(params: dict[str, Any], says: str) -> None:
+    ctx, _ = context(params)
+    bound: Any = ctx.node.params
+    request = request_of(ctx, bound, ScriptedModel(), guidelines=guidelines_of(ctx, bound))
+    assert request.system == says
+
+
+def test_a_part_of_the_context_can_be_left_free() -> None:
+    ctx, _ = context({"prompts": "x" * 40_000})
+    bound: Any = ctx.node.params
+    sizes = [len(request_of(ctx, bound, ScriptedModel(), reserved_tokens=n).messages[0]["content"]) for n in (0, 4000)]
+    assert sizes[0] - sizes[1] > 15_000

@@ -6,7 +6,7 @@ from ragflow_lg.errors import CompileError
 from server.chaos import Point, disturb, disturb_all
 
 CRASH = Path(__file__).parents[1] / "fixtures" / "crash"
-SAMPLE = ("fan_out_and_join", "iteration_side_by_side", "form_in_loop", "streaming")
+SAMPLE = ("fan_out_and_join", "iteration_side_by_side", "form_in_loop", "streaming", "agent_react")
 
 
 @pytest.mark.parametrize("name", SAMPLE)
@@ -35,6 +35,15 @@ def test_a_store_that_forgets_is_found_out(tmp_path: Path) -> None:
     results = list(disturb((CRASH / "chain.json").read_bytes(), fresh, tmp_path))
     told = [problem for result in results[1:] if not isinstance(result, int) for problem in result.problems]
     assert any("ran 2 times" in problem for problem in told)
+
+
+def test_a_call_of_a_tool_that_is_made_again_is_found_out(tmp_path: Path) -> None:
+    count = iter(range(1000))
+    results = disturb(
+        (CRASH / "agent_function_calling.json").read_bytes(), lambda: ("memory://", f"s{next(count)}"), tmp_path
+    )
+    told = (problem for result in results if not isinstance(result, int) for problem in result.problems)
+    assert next(problem for problem in told if "-->Wiki ran" in problem)
 
 
 def test_a_canvas_that_cannot_be_compiled_is_told() -> None:

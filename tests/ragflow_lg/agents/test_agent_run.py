@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragflow_lg.agents.agent_run import told
+from ragflow_lg.agents.agent_run import joined, told
 from ragflow_lg.values import JsonValue
 from tests.fakes.agents import calling, play_agent
 from tests.fakes.regions import played
@@ -39,3 +39,8 @@ async def test_what_was_used_before_a_crash_counts(reopen: OpenStore) -> None:
 )
 def test_a_text_is_told_as_it_is_and_the_rest_as_json(value: JsonValue, says: str) -> None:
     assert told(value) == says
+
+
+def test_messages_of_one_role_are_joined() -> None:
+    assert joined([{"role": "user", "content": "a"}], "user", "b") == [{"role": "user", "content": "a\n\nb"}]
+    assert [m["role"] for m in joined([{"role": "user", "content": "a"}], "assistant", "b")] == ["user", "assistant"]

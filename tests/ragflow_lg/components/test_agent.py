@@ -4,7 +4,10 @@ from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 
-from tests.fakes.agents import TAVILY, WIKI, calling, play_agent
+from ragflow_lg.citations import CITATION_GUIDELINES
+from ragflow_lg.references import chunks_of_rows, number_of
+from ragflow_lg.services import Usage
+from tests.fakes.agents import TAVILY, TOOLS, WIKI, calling, play_agent
 from tests.fakes.services import Reply
 
 LOOK = calling(("wikipedia_search_0", {"query": "Laos"}))
@@ -27,11 +30,6 @@ async def test_what_nobody_sees_is_the_answer_alone() -> None:
 async def test_without_tools_it_is_a_model_call() -> None:
     played = await play_agent([Reply("hi")], {"tools": []})
     assert (played.run.answer, played.model.requests[0][1].tools) == ("hi", ())
-
-
-async def test_a_model_that_cannot_call_is_offered_nothing() -> None:
-    played = await play_agent([Reply("hi")], {"llm_id": "notools@Test"})
-    assert played.model.requests[0][1].tools == ()
 
 
 async def test_an_agent_can_be_a_tool() -> None:
@@ -79,3 +77,80 @@ async def test_a_failure_closes_the_thought_that_was_open() -> None:
     played = await play_agent([LOOK, Reply(error="down")], params)
     assert played.run.answer == "Later."
     assert played.run.status == "succeeded"
+
+
+DRAW = {"component_name": "Draw", "name": "Draw", "params": {}}
+LOOKUP = {"component_name": "LookUp", "name": "LookUp", "params": {}}
+
+
+async def test_files_that_tools_made_stand_below_the_answer() -> None:
+    for is_shown in (True, False):
+        replies = [calling(("draw_0", {"query": "cat"})), Reply("See ![cat.png](/files/cat.png).")]
+        played = await play_agent(replies, {"tools": [DRAW]}, catalog=TOOLS, is_shown=is_shown)
+        assert played.outputs["content"].endswith(
+            "See ![cat.png](/files/cat.png).\n\n[Download cat.csv](/files/cat.csv)"
+        )
+
+
+async def test_files_of_another_visit_do_not() -> None:
+    played = await play_agent([calling(("draw_0", {"query": "cat"})), Reply("a")], {"tools": [DRAW]}, catalog=TOOLS)
+    played.model.replies.append(Reply("b"))
+    run = played.runner.start("s", {"query": "again"})
+    async for _ in run:
+        pass
+    assert run.answer == "b"
+
+
+async def test_a_model_is_told_to_cite_once_there_is_something_to_cite() -> None:
+    played = await play_agent(
+        [calling(("look_up_0", {"query": "Laos"})), Reply("A.")], {"tools": [LOOKUP]}, catalog=TOOLS
+    )
+    first, second = (request for _, request in played.model.requests)
+    assert (first.system, second.system) == ("", CITATION_GUIDELINES)
+
+
+async def test_nobody_is_told_to_cite_where_it_is_off_or_nested() -> None:
+    replies = [calling(("look_up_0", {"query": "Laos"})), Reply("A.")]
+    played = await play_agent(list(replies), {"tools": [LOOKUP], "cite": False}, catalog=TOOLS)
+    assert [request.system for _, request in played.model.requests] == ["", ""]
+    child = {"component_name": "Agent", "name": "Child", "params": {"tools": [LOOKUP], "sys_prompt": "Child."}}
+    played = await play_agent(
+        [calling(("Child_0", {"user_prompt": "x"})), *replies, Reply("B.")], {"tools": [child]}, catalog=TOOLS
+    )
+    assert [request.system for _, request in played.model.requests] == ["", "Child.", "Child.", CITATION_GUIDELINES]
+
+
+async def test_required_evidence_is_asked_for_once_and_shown_when_it_is_there() -> None:
+    number = number_of(str(chunks_of_rows([("Laos", "", "The capital is Vientiane.", 1.0)])[0]["chunk_id"]))
+    look = calling(("look_up_0", {"query": "Laos"}))
+    params = {"tools": [LOOKUP], "requires_evidence": True}
+    good = Reply(f"Vientiane [ID:{number}].")
+    played = await play_agent([look, Reply("Vientiane [ID:1000]."), good], params, catalog=TOOLS)
+    assert (played.run.answer, played.model.replies) == (good.text, [])
+    assert "names no source" in played.model.requests[-1][1].messages[-1]["content"]
+    played = await play_agent([look, Reply("Vientiane."), Reply("Still.")], params, catalog=TOOLS)
+    assert "requires evidence" in (played.run.error or "")
+    assert played.outputs["use_tools"][0]["name"] == "look_up_0"
+
+
+async def test_a_citation_that_leads_nowhere_stays() -> None:
+    played = await play_agent([LOOK, Reply("Vientiane [ID:1000].")])
+    assert played.run.answer == "Vientiane [ID:1000]."
+
+
+async def test_an_answer_that_never_matches_its_schema_is_kept_as_text() -> None:
+    params = {"outputs": SCHEMA, "exception_method": "goto", "exception_goto": ["out"]}
+    played = await play_agent([Reply("<think>hm</think>It is Vientiane.")], params, is_shown=False)
+    assert played.outputs["content"] == "It is Vientiane."
+    assert "does not match the schema" in played.outputs["_ERROR"]
+
+
+async def test_a_budget_counts_nested_agents() -> None:
+    child = {"component_name": "Agent", "name": "Child", "params": {"tools": []}}
+    ask = calling(("Child_0", {"user_prompt": "x"}))
+    params = {"tools": [child], "max_total_tokens": 10_000, "max_rounds": 9}
+    inner = Reply("B.", usage=Usage(9_000, 1_000, 1))
+    played = await play_agent([ask, inner, Reply("A.")], params)
+    assert played.run.answer == "A."
+    assert played.model.requests[-1][1].tools == ()
+    assert "budget" in played.model.requests[-1][1].messages[-1]["content"]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from ragflow_lg.citations import CITATION_GUIDELINES
 from ragflow_lg.components.llm import llm
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.events import Delta
@@ -306,3 +307,28 @@ async def test_a_second_request_with_feedback_fits_the_context_too() -> None:
     first, second = (request.messages for _, request in model.requests)
     assert [m["content"] for m in first] == ["y" * 2800, "z", "hi"]
     assert [m["content"] for m in second[:2]] == ["hi", "x" * 1000]
+
+
+FOUND = {"chunks": {"61": {"id": "c", "content": "Rice needs water."}}, "doc_aggs": {}}
+
+
+async def test_the_model_is_told_to_cite_where_there_is_something_to_cite() -> None:
+    cases: list[tuple[dict[str, Any], Any, str]] = [
+        ({"sys_prompt": "S"}, FOUND, f"S\n\n{CITATION_GUIDELINES}"),
+        ({"sys_prompt": "S"}, {}, "S"),
+        ({"sys_prompt": "S", "cite": False}, FOUND, "S"),
+        ({"sys_prompt": "S<CITATION_GUIDELINES>Mine.</CITATION_GUIDELINES>"}, FOUND, "S\n\nMine."),
+    ]
+    for params, references, system in cases:
+        model = ScriptedModel([Reply("yes")])
+        await ask(model, params, references=references)
+        assert model.requests[0][1].system == system
+
+
+async def test_required_evidence_is_asked_for_once_more() -> None:
+    for second, error in (("Water [ID:61].", None), ("Water.", "requires evidence")):
+        model = ScriptedModel([Reply("Water."), Reply(second)])
+        result = await ask(model, {"requires_evidence": True}, references=FOUND, streams_to=("out",))
+        assert (error or "") in (result.error or "")
+        assert shown(result) == []
+        assert result.outputs["content"] == (None if error else second)

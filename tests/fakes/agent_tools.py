@@ -1,0 +1,82 @@
+"""Tools without a service behind them: a table to look up, a sum, one that is slow, one that fails, one that draws."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pydantic import BaseModel, Field
+
+from ragflow_lg.context import RunContext
+from ragflow_lg.errors import ServiceError
+from ragflow_lg.references import chunks_of_rows
+from ragflow_lg.registry import Registry
+from ragflow_lg.spec import ComponentParams, ToolResult
+from ragflow_lg.tool import cited, tool
+
+CAPITALS = {"Laos": "Vientiane", "Cuba": "Havana", "Peru": "Lima"}
+MAYORS = {"Vientiane": "Atsaphangthong Siphandone", "Havana": "Yanet Hernández"}
+
+
+class Params(ComponentParams):
+    """No parameters of its own."""
+
+
+class Query(BaseModel):
+    """What to look up."""
+
+    query: str = Field(description="A name.")
+
+
+class Numbers(BaseModel):
+    """What to add."""
+
+    a: int
+    b: int
+
+
+@tool("LookUp", function="look_up", params=Params, arguments=Query, description="Look up a country or a city.")
+async def look_up(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
+    """Give what the table says, as something that can be cited."""
+    name = arguments.query
+    if name in MAYORS:
+        return ToolResult(f"Its mayor is {MAYORS[name]}.")
+    if name not in CAPITALS:
+        return ToolResult(None, {"content": f"Nothing is known of {name}."})
+    return cited(chunks_of_rows([(name, f"http://atlas.test/{name}", f"The capital is {CAPITALS[name]}.", 1.0)]))
+
+
+@tool("Add", function="add", params=Params, arguments=Numbers, description="Add two numbers.", defaults={})
+async def add(ctx: RunContext, params: Params, arguments: Numbers) -> ToolResult:
+    """Give the sum."""
+    return ToolResult({"sum": arguments.a + arguments.b})
+
+
+@tool("Slow", function="slow", params=Params, arguments=Query, timeout_s=0.02, description="Never comes to an end.")
+async def slow(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
+    """Wait longer than it may."""
+    await asyncio.sleep(60)
+    return ToolResult("too late")
+
+
+@tool("Broken", function="broken", params=Params, arguments=Query, description="Fails.")
+async def broken(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
+    """Fail."""
+    raise ServiceError("The atlas is closed today.")
+
+
+@tool("Draw", function="draw", params=Params, arguments=Query, description="Draw something.")
+async def draw(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
+    """Give a picture and a table."""
+    name = arguments.query
+    files = [
+        {"name": f"{name}.png", "url": f"/files/{name}.png", "mime_type": "image/png", "size": 1},
+        {"name": f"{name}.csv", "url": f"/files/{name}.csv", "mime_type": "text/csv", "size": 1},
+    ]
+    return ToolResult("drawn", {"_ARTIFACTS": files})
+
+
+def with_test_tools(catalog: Registry) -> Registry:
+    """Add these tools to a catalog."""
+    for spec in (look_up, add, slow, broken, draw):
+        catalog.add(spec)
+    return catalog

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from ragflow_lg.agents.react import REACT_HEAD, called_tool
+from ragflow_lg.agents.react_action import WrittenCall
+from ragflow_lg.errors import ServiceError
+from ragflow_lg.services import ChatAnswer, ChatRequest, ToolSchema
+from tests.fakes.agents import TOOLS, WIKI, play_agent
+from tests.fakes.regions import played as play
+from tests.fakes.services import Reply, ScriptedModel
+from tests.stores import OpenStore
+
+LOOK = Reply('Thought: I look.\nAction: look_up\nAction Input: {"query": "Laos"}')
+TOOL = {"component_name": "LookUp", "name": "LookUp", "params": {}}
+REACT = {"strategy": "react", "tools": [TOOL]}
+
+
+async def test_a_model_that_calls_no_tools_is_told_of_them_in_its_prompt() -> None:
+    replies = [LOOK, Reply("Thought: Found.\nFinal Answer: Vientiane.")]
+    params = {"llm_id": "notools@Test", "sys_prompt": "Be brief.", "tools": [TOOL]}
+    played = await play_agent(replies, params, catalog=TOOLS)
+    first, second = (request for _, request in played.model.requests)
+    assert played.run.answer == "Vientiane."
+    assert first.tools == ()
+    assert first.system.startswith(f"Be brief.\n\n{REACT_HEAD}")
+    assert "- look_up_0: Look up a country or a city." in first.system
+    assert [message["role"] for message in second.messages] == ["user", "assistant", "user"]
+    assert second.messages[1]["content"] == LOOK.text
+    assert second.messages[2]["content"].startswith("Observation: \nID: ")
+
+
+async def test_thoughts_are_thoughts_and_no_marker_is_shown() -> None:
+    replies = [LOOK, Reply("Thought: Found.\nFinal Answer: It is\n**Vientiane**.\n")]
+    for piece_chars in (1, 3, 1000):
+        model = ScriptedModel(piece_chars=piece_chars)
+        played = await play_agent(list(replies), REACT, catalog=TOOLS, model=model)
+        thoughts = "I look.\nRunning the look_up_0 tool...Found."
+        assert played.outputs["content"] == f"<think>{thoughts}</think>It is\n**Vientiane**."
+
+
+async def test_a_model_may_think_by_itself_as_well() -> None:
+    first = Reply(LOOK.text, reasoning="Hm. ")
+    played = await play_agent([first, Reply("<think>Aha.</think>Final Answer: A.")], REACT, catalog=TOOLS)
+    assert played.run.answer == "A."
+    assert "Hm. " in played.outputs["content"]
+    assert "Aha." not in played.run.answer
+
+
+async def test_what_the_model_makes_up_behind_its_action_is_forgotten() -> None:
+    wild = Reply(LOOK.text + "\nObservation: It is Paris.\nThought: So.\nFinal Answer: Paris.")
+    played = await play_agent([wild, Reply("Final Answer: Vientiane.")], REACT, catalog=TOOLS)
+    assert played.run.answer == "Vientiane."
+    assert "Paris" not in str(played.model.requests[-1][1].messages)
+
+
+async def test_a_step_without_action_and_answer_is_asked_for_again() -> None:
+    played = await play_agent([Reply("Thought: Hm."), Reply(""), Reply("Final Answer: A.")], REACT, catalog=TOOLS)
+    assert played.run.answer == "A."
+    assert "Go on" in played.model.requests[-1][1].messages[-1]["content"]
+
+
+async def test_the_last_round_asks_for_the_answer_only() -> None:
+    played = await play_agent([LOOK, LOOK, Reply("As far as I know A.")], {**REACT, "max_rounds": 1}, catalog=TOOLS)
+    last = played.model.requests[-1][1]
+    assert played.run.answer == "As far as I know A."
+    assert "Write the Final Answer now" in last.messages[-1]["content"]
+    assert last.stop == ()
+
+
+async def test_an_endpoint_that_refuses_stop_words_is_asked_without() -> None:
+    @dataclass
+    class Unstoppable(ScriptedModel):
+        async def complete(self, request: ChatRequest) -> ChatAnswer:
+            if request.stop:
+                raise ServiceError("answered 400: Unsupported parameter: 'stop'")
+            return await super().complete(request)
+
+    played = await play_agent(
+        [LOOK, Reply("Final Answer: A.")], REACT, catalog=TOOLS, is_shown=False, model=Unstoppable()
+    )
+    assert played.outputs["content"] == "A."
+    assert len(played.model.requests) == 2
+
+
+async def test_another_refusal_is_an_error() -> None:
+    played = await play_agent([Reply(error="answered 400: no credit")], REACT, catalog=TOOLS, is_shown=False)
+    assert "no credit" in (played.run.error or "")
+
+
+async def test_the_schema_holds_for_the_final_answer_only_though_the_model_knows_schemas() -> None:
+    outputs = {"structured": {"type": "object", "properties": {"city": {"type": "string"}}}}
+    model = ScriptedModel(has_schemas=True)
+    played = await play_agent(
+        [LOOK, Reply('Final Answer: {"city": "A"}')],
+        {**REACT, "outputs": outputs},
+        catalog=TOOLS,
+        is_shown=False,
+        model=model,
+    )
+    assert played.outputs["structured"] == {"city": "A"}
+    assert all(request.schema is None and "behind `Final Answer:`" in request.system for _, request in model.requests)
+
+
+async def test_what_has_ended_is_not_repeated_when_the_turn_goes_on(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        look = Reply(LOOK.text.replace("look_up", "wikipedia_search"))
+        first = await play_agent(
+            [look, Reply("Thought: Vien", hangs=True)], {"strategy": "react", "tools": [WIKI]}, store=store
+        )
+        assert (first.run.status, len(first.http.requests)) == ("cancelled", 1)
+        first.model.replies.append(Reply("Final Answer: Vientiane."))
+        run = first.runner.go_on("s")
+        answer, _ = await play(run)
+    assert (answer, len(first.model.requests), len(first.http.requests)) == ("Vientiane.", 3, 1)
+
+
+def schema(name: str, *required: str, **properties: str) -> ToolSchema:
+    return ToolSchema(
+        name, "", {"properties": {n: {"type": t} for n, t in properties.items()}, "required": list(required)}
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "called", "arguments"),
+    [
+        ("web_search_1", "{}", "web_search_1", {}),
+        ("Web Search", "Laos", "web_search_1", {"query": "Laos"}),
+        ("search", "Laos", "search_0", {"a": "Laos"}),
+        ("search_0 for Laos", "none", "search_0", {}),
+        ("search", '["x"]', "search_0", {"a": '["x"]'}),
+        ("add", "[1, 2]", "add_2", {"numbers": [1, 2]}),
+        ("add", "[1, 2", "add_2", {"numbers": "[1, 2"}),
+        ("atlas", "Laos", "atlas", {"input": "Laos"}),
+        ("", "", "", {}),
+    ],
+)
+def test_tools_are_found_with_their_number_or_without(
+    name: str, given: str, called: str, arguments: dict[str, object]
+) -> None:
+    tools = [
+        schema("search_0", a="string", b="string"),
+        schema("web_search_1", "query", topic="string", query="string"),
+        schema("add_2", numbers="array"),
+    ]
+    call = called_tool(WrittenCall(name, given), tools, "1")
+    assert (call.name, json.loads(call.arguments)) == (called, arguments)

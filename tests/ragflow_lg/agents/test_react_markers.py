@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from ragflow_lg.agents.react_markers import ENDS_OF_MARKERS, may_begin_at, next_marker
+
+
+def kind(text: str, start: int = 0) -> str | None:
+    found = next_marker(text, start)
+    return found and found[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("Thought: a", "thought"),
+        ("  > **FINAL_ANSWER** :", "answer"),
+        ("ActionInput：", "input"),
+        ("- Action Input 12 :", "input"),
+        ("2) observation:", "observation"),
+        ("动作输入：", "input"),
+        ("I know. Final Answer:", "answer"),
+        ("I know! Action:", "action"),
+        ("**Thought**\n", "thought"),
+        ("Well. Thought:", None),
+        ("My Action:", None),
+        ("Thought\n", None),
+        ("Actions:", None),
+        ("Anſwer. Final Anſwer:", None),
+    ],
+)
+def test_what_is_a_marker(text: str, means: str | None) -> None:
+    assert kind(text) == means
+
+
+def test_it_ends_behind_its_colon_and_is_looked_for_within_bounds() -> None:
+    text = "x\nThought: a\nAction: b"
+    found = next_marker(text, 0)
+    assert found is not None
+    assert text[found[1].end() :].startswith(" a")
+    assert kind(text, found[1].end()) == "action"
+    assert next_marker(text, 0, 2) is None
+    assert all(text[m.end() - 1] in ENDS_OF_MARKERS for _, m in [found])
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("Final An", "Final An"),
+        ("a\n**Act", "**Act"),
+        ("a. ", " "),
+        ("a\nAction Input 1 *", "Action Input 1 *"),
+        ("abc", ""),
+        ("Actually", ""),
+        ("Thought of", ""),
+        ("." * 200, "." * 80),
+    ],
+)
+def test_what_may_become_one_is_held(text: str, held: str) -> None:
+    assert text[may_begin_at(text, 0) :] == held

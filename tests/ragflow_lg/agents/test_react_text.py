@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragflow_lg.agents.react_text import ReactReader
+
+FRAGMENTS = [
+    *("Thought", "Action", "Input", "Observation", "Final Answer", "最终答案", "思考", "行动", "none", "search"),
+    *(" ", "\n", "\r\n", "\t", ":", "：", "**", "*", "#", "_", "1", ".", "x", "-", "`", "```json\n"),
+    *("{", "}", "[", "]", "(", ")", '"', "\\"),
+]
+
+
+def read(text: str, cuts: Iterable[int] = (), *, is_last: bool = False) -> dict[str, Any]:
+    """Read a text in pieces; give what was shown, equal kinds joined, and what was understood."""
+    reader = ReactReader(is_last=is_last)
+    places = [0, *sorted(cuts), len(text)]
+    said = [piece for a, b in pairwise(places) for piece in reader.feed(text[a:b])]
+    shown: list[list[str]] = []
+    for kind, piece in [*said, *reader.finish()]:
+        if shown and shown[-1][0] == kind:
+            shown[-1][1] += piece
+        else:
+            shown.append([kind, piece])
+    return {"shown": shown, "calls": [tuple(c) for c in reader.calls], "answer": reader.answer}
+
+
+EXAMPLES: dict[str, tuple[list[list[str]], list[tuple[str, str]], str | None]] = {
+    "Plain answer.": ([["answer", "Plain answer."]], [], "Plain answer."),
+    "Thought: I look.\nAction: s_0\nAction Input: {}\nObservation: made up\nFinal Answer: no": (
+        [["thought", "I look."]],
+        [("s_0", "{}")],
+        None,
+    ),
+    "Thought: I know.\nFinal Answer: It is A.\nAction: s\nAction Input: {}": (
+        [["thought", "I know."], ["answer", "It is A.\nAction: s\nAction Input: {}"]],
+        [],
+        "It is A.\nAction: s\nAction Input: {}",
+    ),
+    "THOUGHT: x\nfinal answer:\n\n- a\n- b\n\n": ([["thought", "x"], ["answer", "- a\n- b"]], [], "- a\n- b"),
+    "思考：要查。\n行动：s\n行动输入：{}\n观察：x": ([["thought", "要查。"]], [("s", "{}")], None),
+    "思考：好。\n最终答案：是万象。": ([["thought", "好。"], ["answer", "是万象。"]], [], "是万象。"),
+    "**Thought:** a\n\n**Final Answer:** **Yes**": ([["thought", "a"], ["answer", "**Yes**"]], [], "**Yes**"),
+    "**Final Answer: 42**": ([["answer", "42"]], [], "42"),
+    "### Final Answer\n42": ([["answer", "42"]], [], "42"),
+    "1. Thought: x\n2. Final Answer: y": ([["thought", "x"], ["answer", "y"]], [], "y"),
+    "Thought 1: a\nAction 1: s\nAction Input 1: {}": ([["thought", "a"]], [("s", "{}")], None),
+    "Sure!\nThought: x. Final Answer: 42": ([["thought", "Sure!\nx."], ["answer", "42"]], [], "42"),
+    "The final answer: 42.": ([["answer", "The final answer: 42."]], [], "The final answer: 42."),
+    "Thought: a\nAction: none\nFinal Answer: b": ([["thought", "a"], ["answer", "b"]], [], "b"),
+    "Action: Final Answer: 42": ([["answer", "42"]], [], "42"),
+    'Action: Final Answer\nAction Input: {"answer": "42"}': ([["answer", "42"]], [], "42"),
+    "Thought: a\nObservation: made up\nThought: b\nFinal Answer: c": (
+        [["thought", "a\nb"], ["answer", "c"]],
+        [],
+        "c",
+    ),
+    "Thought: only this": ([["thought", "only this"]], [], None),
+    "Action Input: {}\nThought: lost": ([["thought", "lost"]], [], None),
+    " \n": ([], [], None),
+}
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_what_is_shown_and_what_is_meant(text: str) -> None:
+    shown, calls, answer = EXAMPLES[text]
+    assert read(text) == {"shown": shown, "calls": calls, "answer": answer}
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_cut_anywhere_it_reads_the_same(text: str) -> None:
+    for is_last in (False, True):
+        whole = read(text, is_last=is_last)
+        assert [read(text, [cut], is_last=is_last) for cut in range(len(text))] == [whole] * len(text)
+        assert read(text, range(len(text)), is_last=is_last) == whole
+
+
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=25).map("".join), st.booleans(), st.randoms(use_true_random=False))
+def test_whatever_it_is_made_of_it_reads_the_same_in_any_pieces(
+    text: str, is_last: bool, chance: random.Random
+) -> None:
+    whole = read(text, is_last=is_last)
+    assert read(text, range(len(text)), is_last=is_last) == whole
+    assert read(text, chance.sample(range(len(text)), min(3, len(text))), is_last=is_last) == whole
+
+
+def test_the_final_answer_comes_as_it_is_written() -> None:
+    reader = ReactReader()
+    pieces = ["Thought: I", "\nFinal An", "swer: It", " is", " A", "."]
+    assert [[tuple(said) for said in reader.feed(piece)] for piece in pieces] == [
+        [("thought", "I")],
+        [],
+        [("answer", "It")],
+        [("answer", " is")],
+        [("answer", " A")],
+        [("answer", ".")],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("It is A.", [["answer", "It is A."]]),
+        ("It is A.\nFinal Answer: B", [["answer", "It is A.\nFinal Answer: B"]]),
+        (" \nFinal Answer: B", [["answer", "B"]]),
+        ("Thought: it may be A", [["thought", "it may be A"], ["answer", "it may be A"]]),
+        ("Thought: a\nAction: s\nAction Input: {}", [["thought", "a"], ["answer", "a"]]),
+        ("Action: s", []),
+    ],
+)
+def test_in_the_last_round_there_is_an_answer_if_there_is_anything(text: str, shown: list[list[str]]) -> None:
+    assert read(text, is_last=True)["shown"] == shown
+
+
+def test_in_the_last_round_text_is_not_held_back() -> None:
+    assert [said.text for said in ReactReader(is_last=True).feed("It is")] == ["It is"]
+
+
+HOSTILE = [
+    *(".", "\n", "Thought:", "Action: none\n", "Final An", "#Action\n", ".Action      "),
+    *("Action: a\nAction Input: {\n", "Action: a\nAction Input: {}\n", "Action: a Action Input: "),
+]
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_hostile_text_takes_time_by_its_length_only(unit: str) -> None:
+    text = (unit * (1_000_000 // len(unit)))[:1_000_000]
+
+    def seconds(length: int) -> float:
+        began = time.perf_counter()
+        read(text[:length], range(0, length, 1000))
+        return time.perf_counter() - began
+
+    short = min(seconds(100_000) for _ in range(2))
+    assert seconds(1_000_000) < 1 + 40 * short
+
+
+@pytest.mark.parametrize("begin", ["Action: ", "Action: a\nAction Input: ", "Final Answer:", "**Final Answer:"])
+@pytest.mark.parametrize("rest", ["{", '"', " ", "[", "*"])
+def test_endless_parts_are_read_too(begin: str, rest: str) -> None:
+    began = time.perf_counter()
+    read(begin + rest * 1_000_000)
+    assert time.perf_counter() - began < 20
