@@ -265,3 +265,10 @@ class Services:
     clock: Clock
     ids: Ids
     tools: ToolSettings = field(default_factory=ToolSettings)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Keys and passwords of the settings, so that nothing shows them."""
+
+    @property
+    def all_secrets(self) -> tuple[str, ...]:
+        """The secrets, and the keys of tools."""
+        return (*self.secrets, *self.tools.keys.values())

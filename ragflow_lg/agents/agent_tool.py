@@ -22,6 +22,8 @@ class Outcome(NamedTuple):
     """What answers may cite from now on."""
     usage: Usage = Usage()
     """What models behind the tool were asked."""
+    seconds: float = 0.0
+    """How long it took."""
 
 
 Call: TypeAlias = Callable[[Mapping[str, Any], str], Awaitable[Outcome]]

@@ -115,7 +115,7 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
             request = await with_whole_question(ctx, model, request)
         try:
             run = AgentRun(ctx, model, request, toolbox, params.max_rounds, show)
-            text = await STRATEGIES["function_calling"](run)
+            text = await run.play(STRATEGIES["function_calling"])
         finally:
             if show is not None:
                 await show.end_thought()
