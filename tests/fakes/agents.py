@@ -53,13 +53,17 @@ async def play_agent(
     answers: Mapping[str, Any] | None = None,
     is_shown: bool = True,
     query: str = "q",
+    clock: Any = None,
     **more: Any,
 ) -> Played:
     """Play one turn of an agent ``a``, shown by a Message or read by another node. One that hangs is cancelled."""
     model = ScriptedModel(replies)
     http = ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane is the capital."), **(answers or {})})
     services = fake_services(
-        models=OneModel(model), http=http, tools=ToolSettings({"wikipedia": "http://wiki.test", "tavily": "http://t"})
+        models=OneModel(model),
+        http=http,
+        tools=ToolSettings({"wikipedia": "http://wiki.test", "tavily": "http://t"}),
+        **({"clock": clock} if clock is not None else {}),
     )
     asked = {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI], **(params or {})}
     reader = node("Message", {"content": ["{a@content}"]}) if is_shown else node("VariableAssigner", {})

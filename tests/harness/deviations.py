@@ -44,7 +44,7 @@ DEVIATIONS: dict[str, Deviation] = {
     "agent-tool-max-rounds-insists": _differs("last-round-without-tools", "llm_calls", "[]"),
     "agent-tool-model-error-midway": _differs("stream-failures", _SUCCESS, "Looking. "),
     "agent-tool-model-error-retry": _differs(
-        "retry-the-call", f"{_SUCCESS} thinking llm_calls tool_calls", "Looking. "
+        "retry-the-call", f"{_SUCCESS} thinking llm_calls tool_calls trace", "Looking. "
     ),
     "agent-tool-result-kinds": _differs("tool-results-as-json", "llm_calls", "<ok>"),
     "aggregator-first-truthy": _differs("aggregator-values", _TEXT, "0/false/[0]"),

@@ -9,6 +9,7 @@ A record is a map with some of these fields:
 - ``messages``: for each Message its text and the data of its ``message_end``; ``pieces``: each ``message``.
 - ``outputs``: of the components that ran; ``history``; ``globals``.
 - ``llm_calls``, ``http_calls``, ``tool_calls``: what left the engine.
+- ``trace``: what agents called, as RAGFlow stores it for its page, without times.
 
 Texts of errors differ between implementations, so each becomes ``<error>`` wherever it shows up.
 """
@@ -53,6 +54,8 @@ def of_recording(expect: Mapping[str, Any], components: Mapping[str, Any]) -> Re
         record["http_calls"] = [_http_call(**call) for call in expect["http_calls"]]
     if "tool_calls" in expect:
         record["tool_calls"] = [[call["tool"], call["arguments"].get("query")] for call in expect["tool_calls"]]
+    if "tool_calls" in expect or "trace" in expect:
+        record["trace"] = expect.get("trace", [])
     errors = [frame.get("error") or "" for frame in frames] + [str(expect.get("canvas_error") or "")]
     return _presentable(record, errors)
 
@@ -70,7 +73,12 @@ def of_result(result: TurnResult) -> Record:
         for call in result.received
     ]
     record["tool_calls"] = [[function, arguments.get("query")] for function, arguments in result.tool_calls]
+    record["trace"] = [{**block, "trace": [_untimed(entry) for entry in block["trace"]]} for block in result.trace]
     return _presentable(record, [frame.get("error") or "" for frame in result.frames] + [result.error or ""])
+
+
+def _untimed(entry: Mapping[str, Any]) -> Record:
+    return {key: value for key, value in entry.items() if key != "elapsed_time"}
 
 
 def _of_frames(frames: Iterable[Mapping[str, Any]]) -> Record:
