@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +14,7 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.errors import SettingsError
 
 if TYPE_CHECKING:
+    from ragflow_lg.callbacks import RunCallbacks
     from ragflow_lg.compiled import CompiledCanvas
     from ragflow_lg.diagnostics import Diagnostic
     from ragflow_lg.plan import Plan
@@ -90,7 +91,7 @@ async def open_services(settings: Settings, *, model: str = "") -> AsyncGenerato
     models = ConfiguredModels(settings.chat_settings(override_model=model))
     http = GuardedHttpClient(settings.http_settings)
     try:
-        yield Services(models, http, InlineFiles(), SystemClock(), RandomIds())
+        yield Services(models, http, InlineFiles(), SystemClock(), RandomIds(), secrets=settings.secrets)
     finally:
         await models.aclose()
         await http.aclose()
@@ -98,12 +99,16 @@ async def open_services(settings: Settings, *, model: str = "") -> AsyncGenerato
 
 @asynccontextmanager
 async def open_runner(
-    source: Path | str | bytes | Mapping[str, Any], *, model: str = "", checkpoint: str = "memory://"
+    source: Path | str | bytes | Mapping[str, Any],
+    *,
+    model: str = "",
+    checkpoint: str = "memory://",
+    callbacks: Sequence[RunCallbacks] = (),
 ) -> AsyncGenerator[Runner]:
     """Open a runner of a canvas with the models and services of the settings, and close them again.
 
     ``model`` answers for every model of the canvas (``demo`` needs no key); ``checkpoint`` is the URL of the store of
-    sessions.
+    sessions; ``callbacks`` are told of every run, beside those that the settings ask for.
 
     Raises:
         CompileError: if the canvas has errors.
@@ -114,9 +119,15 @@ async def open_runner(
     from ragflow_lg.adapters.system import SystemClock
     from ragflow_lg.runner import Runner
     from server.settings import load_settings
+    from server.telemetry import open_callbacks
 
     settings = load_settings(None)
     canvas = load_canvas(source)
     store = open_store(checkpoint, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
-    async with store as opened, open_services(settings, model=model) as services:
-        yield Runner(canvas, services, store=opened, event_limit=settings.run.event_limit)
+    async with (
+        open_callbacks(settings) as more,
+        store as opened,
+        open_services(settings, model=model) as services,
+    ):
+        limit = settings.run.event_limit
+        yield Runner(canvas, services, store=opened, event_limit=limit, callbacks=(*callbacks, *more))

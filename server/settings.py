@@ -35,7 +35,7 @@ from ragflow_lg.adapters.chat_models import ChatModelSettings, ModelSettings, Pr
 from ragflow_lg.adapters.http_client import HttpSettings
 from ragflow_lg.errors import SettingsError
 
-__all__ = ["HttpSection", "ModelSection", "ProviderSection", "RunSection", "Settings", "load_settings"]
+__all__ = ["HttpSection", "ModelSection", "OtelSection", "ProviderSection", "RunSection", "Settings", "load_settings"]
 
 PREFIX = "RAGFLOW_LG_"
 FILE_VARIABLE = "RAGFLOW_LG_SETTINGS"
@@ -97,6 +97,18 @@ class HttpSection(_Section):
     concurrency: Annotated[int, Field(gt=0)] = 32
 
 
+class OtelSection(_Section):
+    """``[otel]``: spans of OpenTelemetry, for the command and ``open_runner``. Needs ``ragflow-lg[otel]``."""
+
+    enabled: bool = False
+    exporter: str = "otlp_proto_http"
+    """Name of an installed exporter, set up by its own variables ``OTEL_EXPORTER_…``; ``console`` writes to standard
+    error; ``""`` hands the spans to the provider that the program has set globally."""
+    service_name: str = "ragflow-lg"
+    include_content: bool = False
+    """Whether arguments, results, thoughts and errors stand in the spans."""
+
+
 class RunSection(_Section):
     """``[run]``: limits of a run."""
 
@@ -123,6 +135,7 @@ class Settings(BaseSettings):
     models: dict[str, ModelSection] = Field(default_factory=dict[str, ModelSection])
     http: HttpSection = HttpSection()
     run: RunSection = RunSection()
+    otel: OtelSection = OtelSection()
 
     @classmethod
     def settings_customise_sources(
@@ -141,6 +154,12 @@ class Settings(BaseSettings):
         """The settings of the HTTP client."""
         http = self.http
         return HttpSettings(http.allow, http.timeout_s, http.max_response_bytes, http.concurrency)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The keys of all providers, so that nothing shows them."""
+        keys = (section.key() for section in self.providers.values())
+        return tuple(key.get_secret_value() for key in keys if key is not None)
 
     def chat_settings(self, *, override_model: str = "") -> ChatModelSettings:
         """Give the settings of the chat models; ``override_model`` takes the place of every model of a canvas."""
@@ -238,6 +257,7 @@ def _known(place: tuple[int | str, ...]) -> list[str]:
         "models": ModelSection,
         "http": HttpSection,
         "run": RunSection,
+        "otel": OtelSection,
     }
     model = sections.get(place[0], Settings) if place else Settings
     return list(cast("dict[str, Any]", model.model_fields))
