@@ -27,6 +27,7 @@ from server.cli import (
     run,
     schema,
     sessions,
+    trace,
 )
 from server.cli.terminal import printable, write_as_utf8
 
@@ -50,6 +51,7 @@ COMMANDS = {
     "cancel": cancel.cancel,
     "sessions": sessions.sessions,
     "history": history.history,
+    "trace": trace.trace,
     "rerun": rerun.rerun,
     "fork": fork.fork,
     "check": check.check,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from server.cli.options import CanvasFile, Checkpoint, EventsOption, Model, Session, SettingsFile
+from server.cli.options import CanvasFile, Checkpoint, EventsOption, Model, Session, SettingsFile, TraceOption
 
 __all__ = ["go_on"]
 
@@ -14,6 +14,7 @@ def go_on(
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
     events: EventsOption = None,
+    trace: TraceOption = False,
 ) -> None:
     """Go on with a turn after a crash, a stop or a cancel: only what is unfinished runs.
 
@@ -31,4 +32,5 @@ def go_on(
         checkpoint=checkpoint,
         model=model,
         events=events,
+        has_trace=trace,
     )

@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +22,7 @@ from server.cli.options import Events
 from server.cli.terminal import printable, shown_command
 from server.library import load_canvas, open_services
 from server.settings import Settings, load_settings
+from server.telemetry import open_callbacks
 
 if TYPE_CHECKING:
     from checkpoints import Store
@@ -47,6 +48,7 @@ def play_canvas(
     model: str,
     canvas_id: str,
     events: Events | None,
+    has_trace: bool = False,
 ) -> None:
     """Play a run and end the program: 0 if it ran or waits, 1 if it failed or was stopped, 2 if it could not begin."""
     is_pretty = events is Events.PRETTY or (events is None and sys.stdout.isatty())
@@ -57,11 +59,13 @@ def play_canvas(
             services = await opened.enter_async_context(open_services(settings, model=model))
             url = checkpoint or (settings.checkpoints if session else "memory://")
             store = await opened.enter_async_context(_open(url, settings))
+            callbacks = await opened.enter_async_context(open_callbacks(settings))
             limit = settings.run.event_limit
-            runner = Runner(canvas, services, store=store, canvas_id=canvas_id, event_limit=limit)
+            runner = Runner(canvas, services, store=store, canvas_id=canvas_id, event_limit=limit, callbacks=callbacks)
             begun = begin(runner, name)
             run = begun if isinstance(begun, Run) else await begun
-            return await _show(canvas, runner, run, name, is_kept=bool(session), is_pretty=is_pretty)
+            shown = show(canvas.plan, run, has_trace=has_trace) if is_pretty else _write_lines(run, has_trace)
+            return await _show(runner, run, name, shown, is_kept=bool(session), is_pretty=is_pretty)
 
     status = asyncio.run(play())
     raise typer.Exit(EXIT_CODES.get(status, 1))
@@ -76,6 +80,7 @@ def play_session(
     checkpoint: str,
     model: str,
     events: Events | None,
+    has_trace: bool = False,
     target: Callable[[Store], Awaitable[str]] | None = None,
 ) -> None:
     """Play a run of a session that there is, with its own canvas. ``target`` names the session that comes of it."""
@@ -95,6 +100,7 @@ def play_session(
         model=model,
         canvas_id=str(file.resolve()),
         events=events,
+        has_trace=has_trace,
     )
 
 
@@ -148,10 +154,12 @@ def _open(url: str, settings: Settings) -> Any:
     return open_store(url, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
 
 
-async def _show(canvas: CompiledCanvas, runner: Runner, run: Run, name: str, *, is_kept: bool, is_pretty: bool) -> str:
+async def _show(
+    runner: Runner, run: Run, name: str, shown: Coroutine[Any, Any, None], *, is_kept: bool, is_pretty: bool
+) -> str:
     _stop_on_signals(runner, run)
     try:
-        await (show(canvas.plan, run) if is_pretty else _write_lines(run))
+        await shown
     except AnswerError as error:
         _say(f"ragflow-lg: {error}")
         _say(await _how_to_answer(runner, name, error))
@@ -198,8 +206,8 @@ def _stop_on_signals(runner: Runner, run: Run) -> None:
     loop.add_signal_handler(signal.SIGTERM, runner.drain)
 
 
-async def _write_lines(run: Run) -> None:
-    events: AsyncIterator[Any] = aiter(run)
+async def _write_lines(run: Run, has_trace: bool) -> None:
+    events: AsyncIterator[Any] = run.with_records() if has_trace else aiter(run)
     async for event in events:
         sys.stdout.write(json.dumps(run.envelope.wrap(event), ensure_ascii=False) + "\n")
         sys.stdout.flush()

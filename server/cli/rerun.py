@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.cli.options import CanvasFile, Checkpoint, EventsOption, Model, NewSession, Session, SettingsFile
+from server.cli.options import (
+    CanvasFile,
+    Checkpoint,
+    EventsOption,
+    Model,
+    NewSession,
+    Session,
+    SettingsFile,
+    TraceOption,
+)
 from server.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -34,6 +43,7 @@ def rerun(
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
     events: EventsOption = None,
+    trace: TraceOption = False,
 ) -> None:
     """Run the last turn again from a node, as a new session; the old one stays as it is.
 
@@ -61,6 +71,7 @@ def rerun(
         checkpoint=checkpoint,
         model=model,
         events=events,
+        has_trace=trace,
         target=target,
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from server.cli.options import CanvasFile, Checkpoint, EventsOption, Inputs, Model, Session, SettingsFile
+from server.cli.options import CanvasFile, Checkpoint, EventsOption, Inputs, Model, Session, SettingsFile, TraceOption
 from server.cli.terminal import shown_command
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def resume(
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
     events: EventsOption = None,
+    trace: TraceOption = False,
 ) -> None:
     """Answer the form that a session waits for; on a terminal it asks for what is missing.
 
@@ -48,6 +49,7 @@ def resume(
         checkpoint=checkpoint,
         model=model,
         events=events,
+        has_trace=trace,
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from server.cli.options import Checkpoint, EventsOption, Model, SettingsFile, named
+from server.cli.options import Checkpoint, EventsOption, Model, SettingsFile, TraceOption, named
 
 if TYPE_CHECKING:
     from ragflow_lg.state import TurnRequest
@@ -30,6 +30,7 @@ def run(
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
     events: EventsOption = None,
+    trace: TraceOption = False,
 ) -> None:
     """Run one turn of a canvas and show its answer as it comes.
 
@@ -67,4 +68,5 @@ def run(
         model=model,
         canvas_id=str(file.resolve()),
         events=events,
+        has_trace=trace,
     )
