@@ -13,7 +13,7 @@ from checkpoints.saver import CanvasSaver
 from checkpoints.url import sqlite_path, store_kind
 from ragflow_lg.errors import CheckpointError
 from ragflow_lg.ids import thread_of_session
-from ragflow_lg.sessions import Cancels, Leases, Runs, leased
+from ragflow_lg.sessions import Cancels, Leases, Runs, Traces, leased
 
 if TYPE_CHECKING:
     from ragflow_lg.services import Clock
@@ -32,6 +32,7 @@ class Store:
     leases: Leases
     runs: Runs
     cancels: Cancels
+    traces: Traces
 
     async def delete_session(self, session: str) -> None:
         """Delete checkpoints and records of a session.
@@ -41,6 +42,7 @@ class Store:
         """
         async with leased(self.leases, session):
             await self.saver.adelete_thread(thread_of_session(session))
+            await self.traces.delete_session(session)
             await self.runs.delete_session(session)
 
 
@@ -71,8 +73,9 @@ def _memory() -> Store:
     from checkpoints.leases import MemoryTable, StoredLeases
     from checkpoints.memory import memory_saver
     from checkpoints.runs import MemoryRuns
+    from checkpoints.traces import MemoryTraces
 
-    return Store(memory_saver(), StoredLeases(MemoryTable()), MemoryRuns(), MemoryCancels())
+    return Store(memory_saver(), StoredLeases(MemoryTable()), MemoryRuns(), MemoryCancels(), MemoryTraces())
 
 
 @asynccontextmanager
@@ -81,6 +84,7 @@ async def _sqlite(path: Path, clock: Clock) -> AsyncGenerator[Store]:
     from checkpoints.leases import SqliteTable, StoredLeases
     from checkpoints.runs import SqliteRuns
     from checkpoints.sqlite import open_sqlite, sqlite_saver
+    from checkpoints.traces import SqliteTraces
 
     async with AsyncExitStack() as opened:
         saving = await opened.enter_async_context(open_sqlite(path))
@@ -89,7 +93,7 @@ async def _sqlite(path: Path, clock: Clock) -> AsyncGenerator[Store]:
         saver = await sqlite_saver(saving)
         leases = StoredLeases(SqliteTable(beside, clock, path))
         opened.push_async_callback(leases.settle)
-        yield Store(saver, leases, SqliteRuns(beside), SqliteCancels(beside))
+        yield Store(saver, leases, SqliteRuns(beside), SqliteCancels(beside), SqliteTraces(beside))
 
 
 @asynccontextmanager
@@ -101,11 +105,13 @@ async def _redis(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[Store]:
     from checkpoints.redis_leases import RedisTable
     from checkpoints.redis_runs import RedisRuns
     from checkpoints.redis_store import open_redis, redis_saver
+    from checkpoints.redis_traces import RedisTraces
 
     async with open_redis(url) as client:
         saver = await redis_saver(client, prefix=prefix, ttl_s=ttl_s)
         leases = StoredLeases(RedisTable(client, prefix))
         try:
-            yield Store(saver, leases, RedisRuns(client, prefix, ttl_s), RedisCancels(client, prefix))
+            runs, traces = RedisRuns(client, prefix, ttl_s), RedisTraces(client, prefix)
+            yield Store(saver, leases, runs, RedisCancels(client, prefix), traces)
         finally:
             await leases.settle()

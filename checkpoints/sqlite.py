@@ -19,6 +19,7 @@ from checkpoints.cancels import CANCELS_TABLE
 from checkpoints.runs import RUNS_TABLE
 from checkpoints.saver import EPOCH, FENCED, NO_LEASE, RENEWED, CanvasSaver, Claim
 from checkpoints.serializer import plain_serializer
+from checkpoints.traces import TRACES_TABLE
 from ragflow_lg.errors import CheckpointError
 
 __all__ = ["SqliteBlobs", "Transactions", "open_sqlite", "sqlite_saver"]
@@ -140,7 +141,7 @@ async def open_sqlite(path: Path, *, commits_itself: bool = False) -> AsyncGener
     try:
         try:
             await connection.execute("PRAGMA journal_mode=WAL")
-            await connection.executescript(_TABLES + RUNS_TABLE + CANCELS_TABLE)
+            await connection.executescript(_TABLES + RUNS_TABLE + TRACES_TABLE + CANCELS_TABLE)
         except sqlite3.Error as error:
             raise CheckpointError(f"{str(path)!r} is no session store: {error}.") from error
         yield connection

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ragflow_lg.callbacks import RunCallbacks
     from ragflow_lg.runner import Runner
     from server.library import load_canvas, open_runner
 
-__all__ = ["Runner", "load_canvas", "open_runner"]
+__all__ = ["RunCallbacks", "Runner", "load_canvas", "open_runner"]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,6 +22,10 @@ def __getattr__(name: str) -> Any:
         from ragflow_lg.runner import Runner
 
         return Runner
+    if name == "RunCallbacks":
+        from ragflow_lg.callbacks import RunCallbacks
+
+        return RunCallbacks
     if name in ("load_canvas", "open_runner"):
         from server import library
 

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -22,6 +22,7 @@ from ragflow_lg.held_steps import HeldSteps
 from ragflow_lg.ids import NodeId
 from ragflow_lg.inner_turn import InnerTurn
 from ragflow_lg.limits import Limit, Limits
+from ragflow_lg.presented import Presenter, secrets_in
 from ragflow_lg.references import Chunk, References, add_chunks, merge_references
 from ragflow_lg.refs import Reference, Template
 from ragflow_lg.services import Caller, Usage
@@ -30,6 +31,7 @@ from ragflow_lg.state import TurnRequest, look_up, merge_outputs, output_patch
 from ragflow_lg.values import JsonValue, join_texts, to_json, to_text, write_path
 
 if TYPE_CHECKING:
+    from ragflow_lg.agents.agent_log import AgentLog
     from ragflow_lg.plan import Plan, PlanNode
     from ragflow_lg.services import Services
     from ragflow_lg.sessions import Steps
@@ -113,6 +115,10 @@ class TurnContext:
     limits: Limits = field(default_factory=Limits)
     inner: InnerTurn | None = None
     """For the turn of a canvas that is played within a node of another."""
+    visits: int = 0
+    """How many visits of nodes have begun."""
+    presenter: Presenter | None = None
+    """Made when it is first needed."""
 
     def cancel(self) -> None:
         """Stop all running nodes at once; those that would start next do not."""
@@ -142,6 +148,12 @@ class Round:
         return self.items[self.index] if self.items is not None and self.index < len(self.items) else None
 
 
+def _with_tools(node: PlanNode) -> Iterator[PlanNode]:
+    yield node
+    for tool in node.tools:
+        yield from _with_tools(tool)
+
+
 def step_key(task: str, position: str, name: str, arguments: JsonValue) -> str:
     """Give the key of a step: 32 hexadecimal digits."""
     text = json.dumps([task, position, name, arguments], sort_keys=True, default=str)
@@ -158,6 +170,8 @@ class RunContext:
         "_held",
         "_state",
         "_turn",
+        "agent_log",
+        "caller",
         "deltas",
         "end",
         "feedback",
@@ -167,15 +181,18 @@ class RunContext:
         "limit",
         "node",
         "output_updates",
+        "owner",
         "partial",
         "place",
         "plan",
+        "replayed",
         "request",
         "round",
         "said",
         "steps",
         "task",
         "usage",
+        "visit",
         "visits",
         "write",
     )
@@ -228,6 +245,16 @@ class RunContext:
         """How many deltas this visit has shown; an answer that was shown is not asked for again."""
         self.usage = Usage()
         """What the models of this visit have been asked so far."""
+        self.visit = 0
+        """Number of the visit in this run, see `ragflow_lg.events.NodeStarted`."""
+        self.owner = node.id
+        """The component of the canvas that is visited; another one than ``node`` where that is a tool."""
+        self.caller = ""
+        """Where ``node`` is a tool: the positions of the calls that led to it, ``/`` between."""
+        self.replayed: frozenset[str] = frozenset()
+        """Positions of the steps whose result was there already."""
+        self.agent_log: AgentLog | None = None
+        """What the agent of this visit tells about itself, while it works."""
         self.feedback: list[dict[str, str]] = []
         """Messages a failed attempt leaves for the next one of this visit: an answer, and what is wrong with it."""
 
@@ -258,7 +285,9 @@ class RunContext:
             return to_json(await call())
         key = step_key(task, position or str(self.steps), name, arguments)
         is_there, result = await steps.find(key)
-        if not is_there:
+        if is_there:
+            self.replayed |= {position}
+        else:
             result = to_json(await call())
             await steps.put(key, result)
         return result
@@ -356,9 +385,22 @@ class RunContext:
         """Give the context of a tool that this node calls. ``position`` tells its steps from those of other calls."""
         task = f"{self.task}/{position}" if self.task else ""
         place = f"{self.place}/{position}"
-        return RunContext(
+        child = RunContext(
             self.plan, node, self._turn, self._state, task=task, place=place, write=self.write, held=self._held
         )
+        child.visit, child.owner = self.visit, self.owner
+        child.caller = f"{self.caller}/{position}" if self.caller else position
+        return child
+
+    @property
+    def presenter(self) -> Presenter:
+        """Takes the secrets of this canvas and its services out of what others are shown."""
+        turn = self._turn
+        if turn.presenter is None:
+            nodes = self.plan.nodes.values()
+            params = [n.params for node in nodes for n in _with_tools(node) if node.tools or node.spec.tool]
+            turn.presenter = Presenter((*turn.services.all_secrets, *secrets_in([params, dict(self.plan.globals)])))
+        return turn.presenter
 
     @property
     def history(self) -> list[list[Any]]:

@@ -9,11 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from ragflow_lg.agent_metrics import AgentMetrics
 from ragflow_lg.ids import NodeId
 from ragflow_lg.services import Usage
 from ragflow_lg.values import JsonValue
 
-__all__ = ["Delta", "EngineEvent", "NodeFinished", "NodeStarted", "Piece", "TurnFinished", "TurnStarted", "Waiting"]
+__all__ = [
+    "AgentRecord",
+    "AgentRecordKind",
+    "Delta",
+    "EngineEvent",
+    "NodeFinished",
+    "NodeStarted",
+    "Piece",
+    "TurnFinished",
+    "TurnStarted",
+    "Waiting",
+]
 
 
 class TurnStarted(NamedTuple):
@@ -29,6 +41,8 @@ class NodeStarted(NamedTuple):
 
     node: NodeId
     created_at: float
+    visit: int = 0
+    """Numbers the visits of a run from 1, so that two of one node at the same time stay apart; 0 for regions."""
 
 
 class Delta(NamedTuple):
@@ -71,6 +85,7 @@ class NodeFinished(NamedTuple):
     patches: dict[str, dict[str, JsonValue]] | None = None
     end: dict[str, JsonValue] | None = None
     usage: Usage | None = None
+    visit: int = 0
 
 
 class Waiting(NamedTuple):
@@ -89,4 +104,66 @@ class TurnFinished(NamedTuple):
     error: str | None = None
 
 
-EngineEvent: TypeAlias = TurnStarted | NodeStarted | Delta | Piece | NodeFinished | Waiting | TurnFinished
+AgentRecordKind: TypeAlias = Literal[
+    "iteration_started",
+    "iteration_finished",
+    "iteration_failed",
+    "tool_started",
+    "tool_finished",
+    "tool_failed",
+    "thought",
+    "note",
+    "agent_finished",
+]
+
+
+class AgentRecord(NamedTuple):
+    """What an agent did just now. Every strategy gives the same records; no client of RAGFlow is sent them.
+
+    Texts in ``details`` have no secrets and are bounded. What the kinds have there:
+
+    - all but ``note`` and ``agent_finished``: ``iteration``, the number of the model's round, from 1;
+    - ``iteration_*``: ``model``, ``step``; finished ``seconds``, ``usage``, ``calls`` (names); failed ``error``;
+    - ``tool_*``: ``tool`` (the name shown to the model), ``title``, ``arguments``, ``position`` in the round from 0,
+      ``step``, ``call_id``; finished ``result`` and ``seconds``; failed ``error``, ``seconds`` and ``was_called``,
+      which is false where no tool was reached;
+    - ``thought``: ``text``;
+    - ``note``: ``title``, ``result``, ``seconds``: work around the rounds, such as rewriting the question;
+    - ``agent_finished``: all of `ragflow_lg.agent_metrics.AgentMetrics`.
+    """
+
+    node: NodeId
+    """The component of the canvas that is at work."""
+    path: str
+    """That component, or ``component-->tool`` for an agent that is a tool of it, to any depth."""
+    visit: int
+    """The visit of the component, as in `NodeStarted`."""
+    caller: str
+    """Which call of a tool the agent works for: the ``step`` of each call on the way, ``/`` between; ``""`` at the top.
+    """
+    kind: AgentRecordKind
+    created_at: float
+    """Epoch seconds."""
+    details: Mapping[str, JsonValue]
+    is_replayed: bool = False
+    """Whether the result was there already, from before a crash or a retry."""
+    metrics: AgentMetrics | None = None
+    """With ``agent_finished``."""
+
+    event = "agent_record"
+
+    def data(self) -> dict[str, JsonValue]:
+        """Give the record as JSON, without ``event``."""
+        return {
+            "component_id": self.node,
+            "path": self.path,
+            "visit": self.visit,
+            "caller": self.caller,
+            "kind": self.kind,
+            "created_at": self.created_at,
+            "is_replayed": self.is_replayed,
+            **self.details,
+        }
+
+
+EngineEvent: TypeAlias = TurnStarted | NodeStarted | Delta | Piece | NodeFinished | Waiting | TurnFinished | AgentRecord

@@ -100,13 +100,15 @@ async def visit(
     if turn.inner is not None and (made := await _made_before(turn, turn.inner, task)) is not None:
         return made
     ctx = RunContext(program.plan, node, turn, state, request=request, round=round, task=task, write=write)
+    turn.visits += 1
+    ctx.visit = turn.visits
     if node.spec.kind == "interrupt" and ask is not None:
         ctx.request = {"inputs": await _answer(node, ctx, ask)}
     if node.spec.runs_once and not await _may_begin(node, ctx, turn, ask):
         return await _interrupted(program, ctx, turn, step)
     clock = turn.services.clock
     created_at, began = clock.now(), clock.monotonic()
-    await ctx.emit(NodeStarted(node.id, created_at))
+    await ctx.emit(NodeStarted(node.id, created_at, ctx.visit))
     if not node.runs_alone:
         # Let the siblings of this superstep start before anybody goes on: their node_started come first.
         await asyncio.sleep(0)
@@ -158,7 +160,7 @@ async def _interrupted(
 ) -> tuple[dict[str, Any], list[str]]:
     """Fail a node that was interrupted and is not to be begun again."""
     created_at = turn.services.clock.now()
-    await ctx.emit(NodeStarted(program.node.id, created_at))
+    await ctx.emit(NodeStarted(program.node.id, created_at, ctx.visit))
     outcome = failed(program, ctx, "The node was interrupted while it ran, and may not run twice.")
     await tell(program, ctx, outcome, created_at, 0.0)
     return update_of(program, ctx, outcome, step), next_of(program, outcome)
@@ -296,6 +298,7 @@ def _finished(node: PlanNode, ctx: RunContext, outcome: Outcome, created_at: flo
         ctx.output_updates or None,
         ctx.end,
         ctx.usage if ctx.usage.calls else None,
+        ctx.visit,
     )
 
 

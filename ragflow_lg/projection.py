@@ -18,7 +18,17 @@ from typing import Any
 from ragflow_lg import wire
 from ragflow_lg.downloads import shown_text
 from ragflow_lg.errors import CANCELLED_TEXT
-from ragflow_lg.events import Delta, EngineEvent, NodeFinished, NodeStarted, Piece, TurnFinished, TurnStarted, Waiting
+from ragflow_lg.events import (
+    AgentRecord,
+    Delta,
+    EngineEvent,
+    NodeFinished,
+    NodeStarted,
+    Piece,
+    TurnFinished,
+    TurnStarted,
+    Waiting,
+)
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import STREAMED_OUTPUT, Plan
 from ragflow_lg.refs import Reference
@@ -103,6 +113,8 @@ class Projection:
                 return ()
             case TurnFinished():
                 return self._on_turn_finished(event)
+            case AgentRecord():
+                return ()  # nothing that RAGFlow's clients know
 
     def recall(self, state: Mapping[str, Any]) -> None:
         """Take up a turn that began in an earlier run, with the state that it left."""

@@ -8,6 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from ragflow_lg.agent_metrics import AgentMetrics
+from ragflow_lg.callbacks import RunSummary
 from ragflow_lg.compiled import CompiledCanvas
 from ragflow_lg.context import EventSink, TurnContext
 from ragflow_lg.errors import (
@@ -20,12 +22,13 @@ from ragflow_lg.errors import (
     RunCancelled,
     RunError,
 )
-from ragflow_lg.events import NodeFinished, TurnFinished
+from ragflow_lg.events import AgentRecord, EngineEvent, NodeFinished, TurnFinished
 from ragflow_lg.forms import form_fields, form_problems
 from ragflow_lg.ids import SessionId, session_of_thread, thread_of_session
 from ragflow_lg.projection import Projection
+from ragflow_lg.run_watch import Audience, RunWatch
 from ragflow_lg.services import Usage
-from ragflow_lg.sessions import RunRecord, RunStatus, SessionStore, Steps, leased_config
+from ragflow_lg.sessions import RunRecord, RunStatus, SessionStore, Steps, Trace, leased_config
 from ragflow_lg.state import TurnRecord, TurnRequest
 from ragflow_lg.turn import resume_turn
 from ragflow_lg.values import JsonValue, to_json, to_text
@@ -98,6 +101,7 @@ class Run:
         canvas_id: str,
         event_limit: int,
         running: set[Run],
+        audience: Audience,
     ) -> None:
         self._canvas = canvas
         self._services = services
@@ -127,6 +131,7 @@ class Run:
             started_ms=int(now * 1000),
             updated_ms=int(now * 1000),
         )
+        self._watch = RunWatch(canvas.plan, audience, self.record, store.traces if store is not None else None)
         self.status: Literal["running", "succeeded", "failed", "cancelled", "waiting", "drained"] = "running"
         """``running`` until the end; ``waiting`` for an answer, or ``drained``: stopped to go on elsewhere."""
         self.error: str | None = None
@@ -140,6 +145,16 @@ class Run:
     def answer(self) -> str:
         """The text of all messages so far, thinking left out."""
         return "".join(self._answer)
+
+    @property
+    def agents(self) -> AgentMetrics:
+        """What the agents of this run have done so far, all added up; ``visits`` is 0 where there were none."""
+        return self._watch.agents
+
+    @property
+    def trace(self) -> Trace:
+        """What the agents of this run have called so far, in RAGFlow's form."""
+        return self._watch.trace.blocks
 
     def cancel(self) -> None:
         """Stop the turn: running nodes end at once, the iteration ends soon after."""
@@ -159,9 +174,13 @@ class Run:
             AnswerError: if an answer does not fit its form.
             RunError: if the engine itself or the checkpointer fails; a component's failure is an event.
         """
-        return self._play()
+        return cast("AsyncIterator[WireEvent]", self._play(False))
 
-    async def _play(self) -> AsyncIterator[WireEvent]:
+    def with_records(self) -> AsyncIterator[WireEvent | AgentRecord]:
+        """Play the turn as iterating over the run does; records of its agents stand among the wire events."""
+        return self._play(True)
+
+    async def _play(self, with_records: bool) -> AsyncIterator[WireEvent | AgentRecord]:
         """Give the events. There is no other generator round this one: each event would pass through both."""
         self._running.add(self)
         began = self._services.clock.monotonic()
@@ -178,6 +197,8 @@ class Run:
                             end = event  # told once it is stored
                             continue
                         self._note(event)
+                        if with_records and isinstance(event, AgentRecord):
+                            yield event
                         for frame in projection.feed(event):
                             self._listen(frame, began)
                             yield frame
@@ -191,6 +212,8 @@ class Run:
             self._running.discard(self)
             if self.status == "running":
                 self.status = "cancelled"
+            elapsed_s = self._services.clock.monotonic() - began
+            await self._watch.end(RunSummary(self.status, self.error, elapsed_s, self.usage, self.agents))
 
     @asynccontextmanager
     async def _session(self) -> AsyncGenerator[None]:
@@ -220,6 +243,7 @@ class Run:
             self.status, self.error = "failed", str(error)
 
     async def _record_end(self, store: SessionStore) -> None:
+        await self._watch.keep(is_lost=self._is_lost)
         if self._has_begun and not self._is_lost:
             await store.runs.put(await self._ended())
 
@@ -259,6 +283,7 @@ class Run:
             yield None
             return
         self._has_begun = True
+        self._watch.begin(self.record, self._intent, self._services.clock.now())
         if self._store is not None:
             await self._store.runs.put(self.record)
         graph = asyncio.create_task(self._invoke(request))
@@ -440,7 +465,8 @@ class Run:
     def _end(self, event: TurnFinished) -> None:
         self.status, self.error = event.status, event.error
 
-    def _note(self, event: object) -> None:
+    def _note(self, event: EngineEvent) -> None:
+        self._watch.note(event)
         if isinstance(event, NodeFinished):
             if event.usage is not None:
                 self.usage = self.usage.plus(event.usage)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.branching import Moment, fork, moments, rerun
+from ragflow_lg.callbacks import DEFAULT_LIMITS, CallbackLimits, RunCallbacks
 from ragflow_lg.compiled import CompiledCanvas
 from ragflow_lg.errors import CheckpointError
 from ragflow_lg.ids import SessionId
 from ragflow_lg.run import Intent, Pause, Run, pauses_of, thread_config
-from ragflow_lg.sessions import SessionStore
+from ragflow_lg.run_watch import Audience
+from ragflow_lg.sessions import SessionStore, Trace
 from ragflow_lg.state import TurnRequest
 
 if TYPE_CHECKING:
@@ -37,8 +39,13 @@ class Runner:
         store: SessionStore | None = None,
         canvas_id: str = "",
         event_limit: int = 256,
+        callbacks: Sequence[RunCallbacks] = (),
+        callback_limits: CallbackLimits = DEFAULT_LIMITS,
     ) -> None:
-        """``event_limit`` is how many events may wait for a slow reader before the nodes have to."""
+        """``event_limit`` is how many events may wait for a slow reader before the nodes have to.
+
+        ``callbacks`` are told of every run; ``callback_limits`` is the patience with them.
+        """
         if store is not None:
             saver = store.saver
         elif saver is None and any(node.spec.kind == "interrupt" for node in canvas.plan.nodes.values()):
@@ -53,6 +60,7 @@ class Runner:
         self._checkpointer = saver
         self._event_limit = event_limit
         self._running: set[Run] = set()
+        self._audience = Audience(tuple(callbacks), callback_limits)
 
     def start(self, session: SessionId | str, request: TurnRequest) -> Run:
         """Begin a new turn of a session, or answer what it waits for, as RAGFlow's clients do with the same request.
@@ -112,6 +120,10 @@ class Runner:
         """Go through the stored steps of a session, newest first."""
         return moments(self._canvas, self._saver(), session)
 
+    async def trace(self, run_id: str) -> Trace | None:
+        """Give what the agents of a run called, in RAGFlow's form; None where nothing of it is kept."""
+        return await self._store.traces.get(run_id) if self._store is not None else None
+
     def _saver(self) -> BaseCheckpointSaver[Any]:
         if self._checkpointer is None:
             raise CheckpointError("Without a session store there is nothing to go back to.")
@@ -134,4 +146,5 @@ class Runner:
             canvas_id=self._canvas_id,
             event_limit=self._event_limit,
             running=self._running,
+            audience=self._audience,
         )

@@ -312,3 +312,10 @@ class Services:
     for_caller: Callable[[Caller], Services] | None = None
     servers: Mapping[str, ToolServer] = field(default_factory=dict[str, ToolServer])
     """Servers of tools, by the id that canvases know them by."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """Keys and passwords of the settings, so that nothing shows them."""
+
+    @property
+    def all_secrets(self) -> tuple[str, ...]:
+        """The secrets, and the keys of tools."""
+        return (*self.secrets, *self.tools.keys.values())

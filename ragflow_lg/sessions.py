@@ -26,12 +26,18 @@ __all__ = [
     "Runs",
     "SessionStore",
     "Steps",
+    "Trace",
+    "Traces",
     "leased",
     "leased_config",
 ]
 
 LEASE_TOKEN = "__lease_token"
 """Under this key of LangGraph's ``configurable`` a run tells the saver the token of its lease."""
+
+Trace: TypeAlias = list[dict[str, JsonValue]]
+"""What the agents of a run did, in RAGFlow's form: a list of
+``{"component_id": id, "trace": [{"path", "tool_name", "arguments", "result", "elapsed_time"}]}``."""
 
 RunStatus: TypeAlias = Literal["running", "succeeded", "failed", "cancelled", "waiting"]
 """``waiting`` runs have asked the user something."""
@@ -138,6 +144,22 @@ class Cancels(Protocol):
         ...
 
 
+class Traces(Protocol):
+    """What the agents of runs did. On Redis under RAGFlow's key ``{task_id}-{message_id}-logs``, for 600 s."""
+
+    async def put(self, record: RunRecord, trace: Trace) -> None:
+        """Store the trace of a run in place of an older one. Of old runs of a session some may be dropped."""
+        ...
+
+    async def get(self, run_id: str) -> Trace | None:
+        """Give the trace of a run by its id, RAGFlow's ``message_id``; None if there is none, or no more."""
+        ...
+
+    async def delete_session(self, session: str) -> None:
+        """Forget the traces of a session. Comes before its runs are forgotten."""
+        ...
+
+
 class Steps(Protocol):
     """Results of the steps within nodes, by key. A step is stored when ``put`` returns, not some time later."""
 
@@ -171,6 +193,11 @@ class SessionStore(Protocol):
     @property
     def cancels(self) -> Cancels:
         """Who is to stop."""
+        ...
+
+    @property
+    def traces(self) -> Traces:
+        """What agents did."""
         ...
 
     async def delete_session(self, session: str) -> None:

@@ -8,13 +8,14 @@ monotonic clock.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from ragflow_lg.services import NO_USAGE, Usage
 from ragflow_lg.values import JsonValue
 
 __all__ = [
     "Envelope",
+    "Framed",
     "Message",
     "MessageEnd",
     "NodeFinished",
@@ -166,6 +167,16 @@ WireEvent: TypeAlias = (
 )
 
 
+class Framed(Protocol):
+    """What an envelope goes round: a wire event, or a record that is shown beside them."""
+
+    event: ClassVar[str]
+
+    def data(self) -> dict[str, JsonValue]:
+        """Give the ``data`` object of the event."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Envelope:
     """What all frames of one turn share. ``task_id`` is the session id; ``created_at`` the start of the turn."""
@@ -175,7 +186,7 @@ class Envelope:
     task_id: str
     session_id: str
 
-    def wrap(self, event: WireEvent) -> dict[str, JsonValue]:
+    def wrap(self, event: Framed) -> dict[str, JsonValue]:
         """Give the whole frame as JSON, keys in RAGFlow's order."""
         return {
             "event": event.event,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from server.canvases import CanvasFiles, read_canvas
 if TYPE_CHECKING:
     from ragflow_lg.adapters.recording import Recorder
     from ragflow_lg.adapters.replaying import Replay
+    from ragflow_lg.callbacks import RunCallbacks
     from ragflow_lg.compiled import CompiledCanvas
     from ragflow_lg.diagnostics import Diagnostic
     from ragflow_lg.plan import Plan
@@ -134,7 +135,15 @@ async def open_services(
     servers = McpServers(settings.mcp_settings(), http)
     try:
         services = Services(
-            models, http, InlineFiles(), clock, RandomIds(), settings.tool_settings, policies, servers=servers
+            models,
+            http,
+            InlineFiles(),
+            clock,
+            RandomIds(),
+            settings.tool_settings,
+            policies,
+            servers=servers,
+            secrets=settings.secrets,
         )
         yield tape.wrap(services) if tape is not None else services
     finally:
@@ -151,11 +160,13 @@ async def open_runner(
     checkpoint: str = "memory://",
     record: Path | str = "",
     replay: Path | str = "",
+    callbacks: Sequence[RunCallbacks] = (),
 ) -> AsyncGenerator[Runner]:
     """Open a runner of a canvas with the models and services of the settings, and close them again.
 
     ``model`` answers for every model of the canvas (``demo`` needs no key); ``checkpoint`` is the URL of the store of
-    sessions; ``record`` and ``replay`` name a file that takes down, or gives, what models and servers answer.
+    sessions; ``record`` and ``replay`` name a file that takes down, or gives, what models and servers answer;
+    ``callbacks`` are told of every run, beside those that the settings ask for.
 
     Raises:
         CompileError: if the canvas has errors.
@@ -168,10 +179,16 @@ async def open_runner(
     from ragflow_lg.runner import Runner
     from server.settings import load_settings
     from server.tapes import open_tape
+    from server.telemetry import open_callbacks
 
     settings = load_settings(None)
     canvas = load_canvas(source, settings)
     store = open_store(checkpoint, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
+    limit = settings.run.event_limit
     with open_tape(record, replay, secrets=settings.secrets, sources=[_content(source)]) as tape:
-        async with store as opened, open_services(settings, model=model, tape=tape) as services:
-            yield Runner(canvas, services, store=opened, event_limit=settings.run.event_limit)
+        async with (
+            open_callbacks(settings) as more,
+            store as opened,
+            open_services(settings, model=model, tape=tape) as services,
+        ):
+            yield Runner(canvas, services, store=opened, event_limit=limit, callbacks=(*callbacks, *more))

@@ -55,6 +55,7 @@ __all__ = [
     "HttpSection",
     "McpSection",
     "ModelSection",
+    "OtelSection",
     "ProviderSection",
     "RunSection",
     "Settings",
@@ -173,6 +174,18 @@ class McpSection(_Section):
         return self
 
 
+class OtelSection(_Section):
+    """``[otel]``: spans of OpenTelemetry, for the command and ``open_runner``. Needs ``ragflow-lg[otel]``."""
+
+    enabled: bool = False
+    exporter: str = "otlp_proto_http"
+    """Name of an installed exporter, set up by its own variables ``OTEL_EXPORTER_…``; ``console`` writes to standard
+    error; ``""`` hands the spans to the provider that the program has set globally."""
+    service_name: str = "ragflow-lg"
+    include_content: bool = False
+    """Whether arguments, results, thoughts and errors stand in the spans."""
+
+
 class RunSection(_Section):
     """``[run]``: limits of a run."""
 
@@ -219,6 +232,7 @@ class Settings(BaseSettings):
     agents: AgentsSection = AgentsSection()
     canvases: dict[str, Path] = Field(default_factory=dict[str, Path])
     """Canvases that others may play, by name. A path in a file begins at the file's folder."""
+    otel: OtelSection = OtelSection()
 
     @classmethod
     def settings_customise_sources(
@@ -253,13 +267,13 @@ class Settings(BaseSettings):
         return ToolPermits(self.agents.allow_tools, self.agents.deny_tools)
 
     @property
-    def secrets(self) -> list[str]:
+    def secrets(self) -> tuple[str, ...]:
         """All keys and passwords, to be kept out of what is written down."""
         keys = (section.key() for section in (*self.providers.values(), *self.tools.values()))
         known = [key.get_secret_value() for key in keys if key is not None]
         for server in self.mcp_settings().values():
             known += [*server.env.values(), *server.headers.values(), *server.variables.values(), server.url]
-        return [secret for secret in known if secret]
+        return tuple(secret for secret in known if secret)
 
     def mcp_settings(self) -> dict[str, McpServerSettings]:
         """Give the settings of the MCP servers by id."""
@@ -397,6 +411,7 @@ def _known(place: tuple[int | str, ...]) -> list[str]:
         "http": HttpSection,
         "run": RunSection,
         "agents": AgentsSection,
+        "otel": OtelSection,
     }
     model = sections.get(place[0], Settings) if place else Settings
     return list(cast("dict[str, Any]", model.model_fields))

@@ -66,6 +66,7 @@ def _is_line(line: Any) -> bool:
 class DemoChat:
     """A `ragflow_lg.services.ChatModel` without a model."""
 
+    name = "demo"
     context_tokens = 128_000
     has_vision = True
     has_tools = True

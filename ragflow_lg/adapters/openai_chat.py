@@ -116,6 +116,7 @@ class OpenAIChat:
 
     def __init__(self, model: str, endpoint: Endpoint, about: Capabilities) -> None:
         self.model = model
+        self.name = f"{model}@{endpoint.provider}"
         self.context_tokens = about.context_tokens
         self.has_vision = about.has_vision
         self.has_tools = about.has_tools

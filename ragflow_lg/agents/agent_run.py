@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ragflow_lg.agents.agent_log import log_of
 from ragflow_lg.agents.agent_tool import Outcome
 from ragflow_lg.agents.gathered import Gathered
 from ragflow_lg.agents.room import with_room
-from ragflow_lg.agents.toolbox import Toolbox
+from ragflow_lg.agents.toolbox import Toolbox, read_arguments
+from ragflow_lg.errors import RagflowLgError, RunCancelled
 from ragflow_lg.model_call import AnswerShow, Show, ask
 from ragflow_lg.services import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage
 from ragflow_lg.values import JsonValue
@@ -54,6 +56,18 @@ class AgentRun:
     """Prompts of the canvas that take the place of a strategy's own, by name in capitals."""
     gathered: Gathered = field(default_factory=Gathered)
 
+    async def play(self, strategy: Callable[[AgentRun], Awaitable[str]]) -> str:
+        """Let a strategy find the answer; tell at the end what it took."""
+        log_of(self.ctx)
+        try:
+            return await strategy(self)
+        finally:
+            await log_of(self.ctx).finish()
+
+    async def thought(self, text: str) -> None:
+        """Record a thought that a strategy found in an answer, where it is not marked with tags."""
+        await log_of(self.ctx).thought(text)
+
     @property
     def is_spent(self) -> bool:
         """Whether the budget is used up."""
@@ -69,15 +83,25 @@ class AgentRun:
         """Ask the model once. ``position`` tells the round from others of the visit; a stored answer is shown again."""
         is_fresh = False
         request = with_room(request, len(self.request.messages), self.model.context_tokens)
+        iteration = log_of(self.ctx).iteration(self.model, position)
 
         async def call() -> JsonValue:
             nonlocal is_fresh
             is_fresh = True
+            await iteration.begin()
             answer = await ask(self.ctx, self.model, request, show)
-            return {"text": answer.text, "calls": [list(c) for c in answer.calls], "usage": list(answer.usage)}
+            calls, usage = [list(c) for c in answer.calls], list(answer.usage)
+            return {"text": answer.text, "calls": calls, "usage": usage, "seconds": iteration.seconds}
 
-        stored: Any = await self.ctx.step("model", len(request.messages), call, position=position)
+        try:
+            stored: Any = await self.ctx.step("model", len(request.messages), call, position=position)
+        except RunCancelled:
+            raise
+        except RagflowLgError as error:
+            await iteration.fail(error)
+            raise
         answer = ChatAnswer(stored["text"], tuple(ToolCall(*c) for c in stored["calls"]), Usage(*stored["usage"]))
+        await iteration.end(answer, stored.get("seconds", 0.0))
         if not is_fresh:
             self.ctx.count(answer.usage)
             if show is not None:
@@ -94,7 +118,7 @@ class AgentRun:
 
         async def one(index: int, call: ToolCall) -> Outcome:
             async with permits:
-                return await self.toolbox.call(call, f"{position}.{index}")
+                return await self._call(call, index, f"{position}.{index}")
 
         async with asyncio.TaskGroup() as running:
             tasks = [running.create_task(one(index, call)) for index, call in enumerate(calls)]
@@ -102,6 +126,18 @@ class AgentRun:
         for call, outcome in zip(calls, outcomes, strict=True):
             self.gathered.add_call(call, outcome)
         return outcomes
+
+    async def _call(self, call: ToolCall, index: int, step: str) -> Outcome:
+        """Call one tool and record it."""
+        log = log_of(self.ctx).tool(call.name, index, step, call.id)
+        outcome = await self.toolbox.call(call, step, log.begin)
+        was_called = log.is_begun
+        is_replayed = step in self.ctx.replayed
+        if not was_called:
+            title = self.toolbox.title(call.name)
+            await log.begin(title or "", read_arguments(call.arguments), is_replayed=is_replayed)
+        await log.end(outcome, was_called=was_called or is_replayed, is_replayed=is_replayed)
+        return outcome
 
 
 def joined(messages: Sequence[Mapping[str, str]], role: str, content: str) -> list[dict[str, str]]:

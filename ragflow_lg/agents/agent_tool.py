@@ -24,6 +24,8 @@ class Outcome(NamedTuple):
     """What models behind the tool were asked."""
     artifacts: Sequence[Mapping[str, JsonValue]] = ()
     """Files that it made: ``{name, url, mime_type, size}`` each."""
+    seconds: float = 0.0
+    """How long it took."""
 
 
 Call: TypeAlias = Callable[[Mapping[str, Any], str], Awaitable[Outcome]]

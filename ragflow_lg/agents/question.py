@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ragflow_lg.agents.agent_log import QUESTION, log_of
 from ragflow_lg.model_call import ask
-from ragflow_lg.services import ChatModel, ChatRequest
+from ragflow_lg.services import ChatModel, ChatRequest, Usage
 from ragflow_lg.thinking import without_thinking
 from ragflow_lg.values import JsonValue
 
@@ -22,6 +23,7 @@ QUESTION_HEAD = (
 )
 """First words of the instructions."""
 
+_STEP = "question"
 _FEW = 3
 """With no more messages than these the question is clear enough."""
 
@@ -35,13 +37,21 @@ async def with_whole_question(ctx: RunContext, model: ChatModel, request: ChatRe
     if len(messages) <= _FEW or messages[-1]["role"] != "user":
         return request
 
+    log = log_of(ctx)
+
     async def call() -> JsonValue:
         asked = ChatRequest(
             QUESTION_HEAD + _conversation(messages), ({"role": "user", "content": "Output: "},), request.sampling
         )
-        return without_thinking((await ask(ctx, model, asked)).text).strip()
+        began = log.now()
+        answer = await ask(ctx, model, asked)
+        question = without_thinking(answer.text).strip()
+        return {"question": question, "usage": list(answer.usage), "seconds": log.now() - began}
 
-    question: Any = await ctx.step("question", len(messages), call, position="question")
+    stored: Any = await ctx.step("rewritten question", len(messages), call, position=_STEP)
+    question: str = stored["question"]
+    is_replayed = _STEP in ctx.replayed
+    await log.note(QUESTION, question, stored["seconds"], Usage(*stored["usage"]), is_replayed=is_replayed)
     if not question:
         return request
     return replace(request, messages=(*messages[:-1], {"role": "user", "content": question}))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pydantic import ValidationError
 
@@ -22,7 +22,10 @@ from ragflow_lg.values import JsonValue, to_json
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
 
-__all__ = ["Toolbox"]
+__all__ = ["Begun", "Toolbox", "read_arguments"]
+
+Begun: TypeAlias = Callable[[str, JsonValue], Awaitable[None]]
+"""Is told the title of a tool and its arguments, just before it is called."""
 
 MAX_NAME_CHARS = 64
 MAX_MENDED_CHARS = 50_000
@@ -48,7 +51,12 @@ class Toolbox:
         """The tools as a model is shown them."""
         return tuple(ToolSchema(name, tool.description, tool.parameters) for name, tool in self._tools.items())
 
-    async def call(self, call: ToolCall, position: str) -> Outcome:
+    def title(self, name: str) -> str | None:
+        """Give the title of a tool by the name that the model is shown; None if there is no such tool."""
+        tool = self._tools.get(name)
+        return tool.title if tool is not None else None
+
+    async def call(self, call: ToolCall, position: str, begun: Begun | None = None) -> Outcome:
         """Call a tool once. ``position`` tells the call from others of the visit.
 
         Whatever goes wrong is told the model. Should the visit be run again after a crash, a call that has ended is
@@ -57,7 +65,7 @@ class Toolbox:
         tool = self._tools.get(call.name)
         if tool is None:
             return Outcome(f"LLM tool {call.name} does not exist", is_error=True)
-        arguments = _arguments(call.arguments)
+        arguments = read_arguments(call.arguments)
         if not isinstance(arguments, dict):
             kind = type(arguments).__name__
             return Outcome(f"Tool arguments for {call.name} must be a JSON object, got {kind}", is_error=True)
@@ -65,9 +73,14 @@ class Toolbox:
 
         async def run() -> JsonValue:
             async def make(arguments: Mapping[str, Any]) -> Outcome:
+                if begun is not None:
+                    await begun(tool.title, arguments)
                 return await _outcome(tool, arguments, position)
 
-            return to_json((await call_tool(self._ctx, tool, given, position, make))._asdict())
+            clock = self._ctx.services.clock
+            began = clock.monotonic()
+            outcome = await call_tool(self._ctx, tool, given, position, make)
+            return to_json(outcome._replace(seconds=clock.monotonic() - began)._asdict())
 
         stored: Any = await self._ctx.step(call.name, given, run, position=position, is_held=tool.runs_once)
         outcome = Outcome(**stored)._replace(usage=Usage(*stored["usage"]))
@@ -116,7 +129,7 @@ def _visible(name: str, index: int) -> str:
     return _FOREIGN.sub("_", name)[: MAX_NAME_CHARS - len(suffix)] + suffix
 
 
-def _arguments(text: str) -> JsonValue:
+def read_arguments(text: str) -> JsonValue:
     """Read arguments as JSON, mending what is nearly JSON."""
     with suppress(ValueError, RecursionError):
         return json.loads(text)

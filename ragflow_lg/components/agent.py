@@ -157,7 +157,7 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
         sections_of(ctx, params),
     )
     try:
-        text = await strategy_named(strategy)(run)
+        text = await run.play(strategy_named(strategy))
     finally:
         ctx.partial["use_tools"] = run.gathered.use_tools
         if show is not None:

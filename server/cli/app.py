@@ -27,6 +27,7 @@ COMMANDS = {
     "cancel": "cancel",
     "sessions": "sessions",
     "history": "history",
+    "trace": "trace",
     "rerun": "rerun",
     "fork": "fork",
     "check": "check",

@@ -8,22 +8,32 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.markup import escape
 
+from ragflow_lg.events import AgentRecord
 from ragflow_lg.forms import form_fields
 from ragflow_lg.plan import Plan
 from ragflow_lg.run import Pause
 from ragflow_lg.runner import Run
 from ragflow_lg.wire import Message, MessageEnd, NodeFinished, NodeStarted, WireEvent
+from server.cli.agent_lines import brief, call_text, metrics_line
 from server.cli.terminal import printable
 
 __all__ = ["show", "show_forms"]
 
 
-async def show(plan: Plan, turn: Run) -> None:
-    """Play a turn: progress on standard error, the answer on standard output."""
+async def show(plan: Plan, turn: Run, *, has_trace: bool = False) -> None:
+    """Play a turn: progress on standard error, the answer on standard output.
+
+    Calls of tools are part of the progress; with ``has_trace`` rounds and thoughts of agents too.
+    """
     view = _View()
-    async for event in turn:
-        view.take(event)
+    async for event in turn.with_records():
+        if isinstance(event, AgentRecord):
+            view.record(event, has_trace=has_trace)
+        else:
+            view.take(event)
     view.close()
+    if turn.agents.visits:
+        view.say(f"[dim]{escape(metrics_line(turn.agents))}[/]")
     if turn.status == "failed":
         who = plan.nodes[turn.failed_node].title or turn.failed_node if turn.failed_node in plan.nodes else ""  # pyright: ignore[reportArgumentType]
         view.say(f"[bold red]failed[/]{' in ' + escape(who) if who else ''}: {escape(turn.error or '')}")
@@ -84,6 +94,29 @@ class _View:
             case _:
                 pass  # what is asked for is shown at the end, form by form
 
+    def record(self, record: AgentRecord, *, has_trace: bool) -> None:
+        """Show what an agent does; those that are tools stand further in."""
+        details = record.details
+        margin = "  " * (record.path.count("-->") + 1)
+        match record.kind:
+            case "tool_started" if not record.is_replayed:
+                self.say(f"[dim]{margin}→ {escape(call_text(_tool_name(record), details['arguments']))}[/]")
+            case "tool_finished":
+                took = "from before" if record.is_replayed else f"{details['seconds']:.2f} s"
+                said = escape(brief(details["result"]))
+                self.say(f"[dim]{margin}✓ {escape(_tool_name(record))} ({took}): {said}[/]")
+            case "tool_failed":
+                self.say(f"[red]{margin}✗ {escape(_tool_name(record))}: {escape(brief(details['error']))}[/]")
+            case "note":
+                self.say(f"[dim]{margin}· {escape(brief(details['title']))}: {escape(brief(details['result']))}[/]")
+            case "iteration_started" if has_trace:
+                model = escape(brief(details["model"]))
+                self.say(f"[dim]{margin}· round {details['iteration']} ({model})[/]")
+            case "thought" if has_trace:
+                self.say(f"[dim italic]{margin}“{escape(brief(details['text']))}”[/]")
+            case _:
+                pass  # told by what comes next
+
     def close(self) -> None:
         """Finish the last line."""
         self._end_line()
@@ -92,3 +125,8 @@ class _View:
         if self._is_line_open:
             self._answer.print()
             self._is_line_open = False
+
+
+def _tool_name(record: AgentRecord) -> str:
+    """Give the name for people, where there is such a tool."""
+    return brief(record.details["title"] or record.details["tool"])

@@ -13,6 +13,7 @@ from server.cli.options import (
     ReplayModeOption,
     Session,
     SettingsFile,
+    TraceOption,
 )
 
 __all__ = ["go_on"]
@@ -28,6 +29,7 @@ def go_on(
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
     events: EventsOption = None,
+    trace: TraceOption = False,
 ) -> None:
     """Go on with a turn after a crash, a stop or a cancel: only what is unfinished runs.
 
@@ -46,4 +48,5 @@ def go_on(
         model=model,
         tapes=TapeOptions(record, replay, replay_mode),
         events=events,
+        has_trace=trace,
     )

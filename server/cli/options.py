@@ -22,6 +22,7 @@ __all__ = [
     "ReplayModeOption",
     "Session",
     "SettingsFile",
+    "TraceOption",
     "named",
 ]
 
@@ -94,4 +95,10 @@ Inputs: TypeAlias = Annotated[
 EventsOption: TypeAlias = Annotated[
     Events | None,
     typer.Option("--events", "-e", help="json: one event a line. pretty: for people. Default: by terminal."),
+]
+TraceOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--trace", help="Show what agents do: all of it as events agent_record in json, rounds and thoughts too."
+    ),
 ]

@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from server.cli.terminal import printable, shown_command
 from server.library import load_canvas, open_services, read_canvas
 from server.settings import Settings, load_settings
 from server.tapes import open_tape
+from server.telemetry import open_callbacks
 
 if TYPE_CHECKING:
     from checkpoints import Store
@@ -83,6 +84,7 @@ def play_canvas(
     events: Events | None,
     tapes: TapeOptions = TapeOptions(),
     inputs: Mapping[str, Any] | None = None,
+    has_trace: bool = False,
 ) -> None:
     """Play a run and end the program: 0 if it ran or waits, 1 if it failed or was stopped, 2 if it could not begin.
 
@@ -107,11 +109,13 @@ def play_canvas(
             services = await opened.enter_async_context(open_services(settings, model=model, tape=tape))
             url = checkpoint or (settings.checkpoints if session else "memory://")
             store = await opened.enter_async_context(_open(url, settings))
+            callbacks = await opened.enter_async_context(open_callbacks(settings))
             limit = settings.run.event_limit
-            runner = Runner(canvas, services, store=store, canvas_id=canvas_id, event_limit=limit)
+            runner = Runner(canvas, services, store=store, canvas_id=canvas_id, event_limit=limit, callbacks=callbacks)
             begun = begin(runner, name)
             run = begun if isinstance(begun, Run) else await begun
-            status = await _show(canvas, runner, run, name, is_kept=bool(session), is_pretty=is_pretty)
+            shown = show(canvas.plan, run, has_trace=has_trace) if is_pretty else _write_lines(run, has_trace)
+            status = await _show(runner, run, name, shown, is_kept=bool(session), is_pretty=is_pretty)
             return _replayed(tape, run) if isinstance(tape, Replay) else status
 
     status = asyncio.run(play())
@@ -129,6 +133,7 @@ def play_session(
     events: Events | None,
     tapes: TapeOptions = TapeOptions(),
     inputs: Mapping[str, Any] | None = None,
+    has_trace: bool = False,
     target: Callable[[Store], Awaitable[str]] | None = None,
 ) -> None:
     """Play a run of a session that there is, with its own canvas. ``target`` names the session that comes of it."""
@@ -151,6 +156,7 @@ def play_session(
         events=events,
         tapes=tapes,
         inputs=inputs,
+        has_trace=has_trace,
     )
 
 
@@ -204,10 +210,12 @@ def _open(url: str, settings: Settings) -> Any:
     return open_store(url, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
 
 
-async def _show(canvas: CompiledCanvas, runner: Runner, run: Run, name: str, *, is_kept: bool, is_pretty: bool) -> str:
+async def _show(
+    runner: Runner, run: Run, name: str, shown: Coroutine[Any, Any, None], *, is_kept: bool, is_pretty: bool
+) -> str:
     _stop_on_signals(runner, run)
     try:
-        await (show(canvas.plan, run) if is_pretty else _write_lines(run))
+        await shown
     except AnswerError as error:
         _say(f"ragflow-lg: {error}")
         _say(await _how_to_answer(runner, name, error))
@@ -264,8 +272,8 @@ def _stop_on_signals(runner: Runner, run: Run) -> None:
     loop.add_signal_handler(signal.SIGTERM, runner.drain)
 
 
-async def _write_lines(run: Run) -> None:
-    events: AsyncIterator[Any] = aiter(run)
+async def _write_lines(run: Run, has_trace: bool) -> None:
+    events: AsyncIterator[Any] = run.with_records() if has_trace else aiter(run)
     async for event in events:
         sys.stdout.write(json.dumps(run.envelope.wrap(event), ensure_ascii=False) + "\n")
         sys.stdout.flush()

@@ -20,6 +20,7 @@ from server.cli.options import (
     ReplayModeOption,
     Session,
     SettingsFile,
+    TraceOption,
 )
 from server.cli.terminal import printable
 
@@ -49,6 +50,7 @@ def rerun(
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
     events: EventsOption = None,
+    trace: TraceOption = False,
 ) -> None:
     """Run the last turn again from a node, as a new session; the old one stays as it is.
 
@@ -77,6 +79,7 @@ def rerun(
         model=model,
         tapes=TapeOptions(record, replay, replay_mode),
         events=events,
+        has_trace=trace,
         target=target,
         inputs=changes,
     )

@@ -19,6 +19,7 @@ from server.cli.options import (
     ReplayModeOption,
     Session,
     SettingsFile,
+    TraceOption,
 )
 from server.cli.terminal import shown_command
 
@@ -39,6 +40,7 @@ def resume(
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
     events: EventsOption = None,
+    trace: TraceOption = False,
 ) -> None:
     """Answer the form that a session waits for; on a terminal it asks for what is missing.
 
@@ -64,6 +66,7 @@ def resume(
         model=model,
         tapes=TapeOptions(record, replay, replay_mode),
         events=events,
+        has_trace=trace,
     )
 
 

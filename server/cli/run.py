@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,10 +18,12 @@ from server.cli.options import (
     ReplayMode,
     ReplayModeOption,
     SettingsFile,
+    TraceOption,
     named,
 )
 
 if TYPE_CHECKING:
+    from ragflow_lg.forms import FormField
     from ragflow_lg.state import TurnRequest
 
 __all__ = ["run"]
@@ -43,6 +46,7 @@ def run(
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
     events: EventsOption = None,
+    trace: TraceOption = False,
 ) -> None:
     """Run one turn of a canvas and show its answer as it comes.
 
@@ -57,7 +61,6 @@ def run(
 
     ragflow-lg run chat.json "Hello" --record hello.jsonl, and from then on without a model: --replay hello.jsonl
     """
-    from server.cli.fields import ask_fields, check_fields, read_fields
     from server.cli.play import TapeOptions, play_canvas
     from server.library import load_canvas
     from server.settings import load_settings
@@ -67,11 +70,7 @@ def run(
     loaded = load_settings(settings)
     canvas = load_canvas(file, loaded)
     text = sys.stdin.read().strip() if query == "-" else query
-    fields = read_fields(canvas.plan.form, inputs or [])
-    takes_query = bool(text) and len(canvas.plan.form) == 1
-    if not takes_query:
-        fields = ask_fields(canvas.plan.form, fields)
-        check_fields(canvas.plan.form, fields)
+    fields = _fields(canvas.plan.form, inputs or [], text)
     request: TurnRequest = {"query": text, "inputs": {name: {"value": value} for name, value in fields.items()}}
     play_canvas(
         canvas,
@@ -84,4 +83,17 @@ def run(
         tapes=TapeOptions(record, replay, replay_mode),
         canvas_id=str(file.resolve()),
         events=events,
+        has_trace=trace,
     )
+
+
+def _fields(form: Sequence[FormField], given: Sequence[str], text: str) -> dict[str, Any]:
+    """Give the fields of Begin's form; a question takes the place of the only one."""
+    from server.cli.fields import ask_fields, check_fields, read_fields
+
+    fields = read_fields(form, given)
+    if text and len(form) == 1:
+        return fields
+    fields = ask_fields(form, fields)
+    check_fields(form, fields)
+    return fields

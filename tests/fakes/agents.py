@@ -63,6 +63,7 @@ async def play_agent(
     policies: ToolPolicies | None = None,
     goes_on: bool = False,
     model: ScriptedModel | None = None,
+    clock: Any = None,
     **more: Any,
 ) -> Played:
     """Play one turn of an agent ``a``, shown by a Message or read by another node. One that hangs is cancelled."""
@@ -75,6 +76,7 @@ async def play_agent(
         tools=ToolSettings({"wikipedia": "http://wiki.test", "tavily": "http://t"}),
         policies=policies or ToolPolicies(),
         servers=servers or {},
+        **({"clock": clock} if clock is not None else {}),
     )
     asked = {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI], **(params or {})}
     reader = node("Message", {"content": ["{a@content}"]}) if is_shown else node("VariableAssigner", {})

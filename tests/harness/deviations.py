@@ -44,7 +44,7 @@ DEVIATIONS: dict[str, Deviation] = {
     "agent-tool-max-rounds-insists": _differs("last-round-without-tools", "llm_calls", "[]"),
     "agent-tool-model-error-midway": _differs("stream-failures", _SUCCESS, "Looking. "),
     "agent-tool-model-error-retry": _differs(
-        "retry-the-call", f"{_SUCCESS} thinking llm_calls tool_calls", "Looking. "
+        "retry-the-call", f"{_SUCCESS} thinking llm_calls tool_calls trace", "Looking. "
     ),
     "agent-tool-model-without-tools": _differs("tools-in-the-prompt", "llm_calls", "Plain answer."),
     "agent-tool-result-kinds": _differs("tool-results-as-json", "llm_calls", "<ok>"),

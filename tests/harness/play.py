@@ -39,6 +39,7 @@ class TurnResult:
     plan: Plan
     received: list[Received]
     tool_calls: list[tuple[str, dict[str, Any]]]
+    trace: list[dict[str, Any]]
 
 
 class BeginFiles(NamedFiles):
@@ -75,16 +76,16 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
             limit = 1 if turn.get("cancel_after") else 256
             scripts.calls.clear()
             async with reopen() as store:
-                played = await _turn(Runner(canvas, services, store=store, event_limit=limit), turn)
-            results.append(TurnResult(*played, model, canvas.plan, list(server.received), list(scripts.calls)))
+                played, trace = await _turn(Runner(canvas, services, store=store, event_limit=limit), turn)
+            results.append(TurnResult(*played, model, canvas.plan, list(server.received), list(scripts.calls), trace))
             server.received.clear()
     return results
 
 
 async def _turn(
     runner: Runner, turn: Mapping[str, Any]
-) -> tuple[list[dict[str, Any]], str, str | None, dict[str, Any]]:
-    """Play one turn; give its frames, the answer, the error, and the state it leaves."""
+) -> tuple[tuple[list[dict[str, Any]], str, str | None, dict[str, Any]], list[dict[str, Any]]]:
+    """Play one turn; give its frames, the answer, the error, and the state it leaves; and what agents called."""
     request: dict[str, Any] = {key: turn[key] for key in ("query", "inputs", "files") if key in turn}
     request["user_id"] = turn.get("user_id", "user-1")
     if "webhook_payload" in turn:
@@ -100,7 +101,7 @@ async def _turn(
                 run.cancel()
     except RagflowLgError as failure:
         error = str(failure)
-    return frames, run.answer, error or run.error, await runner.state("session")
+    return (frames, run.answer, error or run.error, await runner.state("session")), run.trace
 
 
 def _model(turn: Mapping[str, Any]) -> ScriptedModel:

@@ -9,6 +9,7 @@ A record is a map with some of these fields:
 - ``messages``: for each Message its text and the data of its ``message_end``; ``pieces``: each ``message``.
 - ``outputs``: of the components that ran; ``history``; ``globals``.
 - ``llm_calls``, ``http_calls``, ``tool_calls``: what left the engine.
+- ``trace``: what agents called, as RAGFlow stores it for its page, without times.
 
 Texts of errors differ between implementations, so each becomes ``<error>`` wherever it shows up.
 """
@@ -54,6 +55,8 @@ def of_recording(expect: Mapping[str, Any], components: Mapping[str, Any]) -> Re
         record["http_calls"] = [_http_call(**call) for call in expect["http_calls"]]
     if "tool_calls" in expect:
         record["tool_calls"] = [[call["tool"], _looked_for(call["arguments"])] for call in expect["tool_calls"]]
+    if "tool_calls" in expect or "trace" in expect:
+        record["trace"] = [_in_order(block) for block in expect.get("trace", [])]
     errors = [frame.get("error") or "" for frame in frames] + [str(expect.get("canvas_error") or "")]
     return _presentable(record, errors)
 
@@ -71,12 +74,19 @@ def of_result(result: TurnResult) -> Record:
         for call in result.received
     ]
     record["tool_calls"] = [[function, _looked_for(arguments)] for function, arguments in result.tool_calls]
+    record["trace"] = [_in_order(block) for block in result.trace]
     return _presentable(record, [frame.get("error") or "" for frame in result.frames] + [result.error or ""])
 
 
 def _looked_for(arguments: Mapping[str, Any]) -> Any:
     """Give what a tool was asked for: of its arguments the one that it needs."""
     return next((arguments[name] for name in ("query", "q", "urls") if name in arguments), None)
+
+
+def _in_order(block: Mapping[str, Any]) -> Record:
+    """Leave out times. Calls of one round come in any order: whichever ends first."""
+    entries = [{key: value for key, value in entry.items() if key != "elapsed_time"} for entry in block["trace"]]
+    return {**block, "trace": sorted(entries, key=lambda entry: json.dumps(entry, sort_keys=True))}
 
 
 def _of_frames(frames: Iterable[Mapping[str, Any]]) -> Record:

@@ -284,4 +284,4 @@ def test_all_keys_are_known_as_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
             "tools": {"tavily": {"api_key": "key-of-a-tool"}},
         }
     )
-    assert settings.secrets == ["key-of-a-provider", "key-of-the-environment", "key-of-a-tool"]
+    assert settings.secrets == ("key-of-a-provider", "key-of-the-environment", "key-of-a-tool")

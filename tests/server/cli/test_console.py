@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from dsl_compiler import compile_canvas
 from ragflow_lg.run import Pause
 from ragflow_lg.runner import Run, Runner
 from server.cli.console import show, show_forms
 from server.library import load_canvas
+from tests.fakes.agents import WIKI, calling, play_agent
+from tests.fakes.canvas import CATALOG, canvas, node
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.server.cli.command import write_canvas
 
@@ -46,6 +49,30 @@ async def test_a_stopped_turn_says_so(tmp_path: Path, capsys: pytest.CaptureFixt
     turn.cancel()
     await show(load_canvas(tmp_path / "ask.json").plan, turn)
     assert capsys.readouterr().err.splitlines()[-1] == "stopped"
+
+
+async def test_calls_of_tools_are_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    find = {"component_name": "Agent", "name": "Fact [b]Finder", "params": {"llm_id": "m", "tools": [WIKI]}}
+    replies = [
+        calling(("Fact__b_Finder_0", {"user_prompt": "[red]Find"}), ("none_9", {})),
+        calling(("wikipedia_search_0", {"query": "Laos"}), text="Hm."),
+        Reply("Vientiane."),
+        Reply("So."),
+    ]
+    first = await play_agent([Reply("Well.")], {"tools": [find]}, is_shown=False)
+    for has_trace in (False, True):
+        first.model.replies += replies
+        turn = first.runner.start(f"s{has_trace}", {"query": "q"})
+        await show(
+            compile_canvas(canvas({"m": node("Message", {"content": "x"})}), CATALOG).plan, turn, has_trace=has_trace
+        )
+        lines = [line.strip() for line in capsys.readouterr().err.splitlines()]
+        assert '→ Fact [b]Finder(user_prompt="[red]Find")' in lines
+        assert '→ Wiki(query="Laos")' in lines
+        assert "✓ Wiki (0.00 s): ID" in "".join(line[:19] for line in lines)
+        assert "✗ none_9: LLM tool none_9 does not exist" in lines
+        assert lines[-1].startswith("2 agents, 4 rounds, 3 calls (1 failed: (unknown) 1 of 1), 0.00 s")
+        assert ("· round 1 (m@Test)" in lines, "“Hm.”" in lines) == (has_trace, has_trace)
 
 
 def test_a_form_shows_who_asks_for_what(capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,3 +149,36 @@ def test_a_store_without_a_session_is_refused(greeter: Path) -> None:
     result = invoke("run", greeter, "Hi", "--checkpoint", "memory://")
     assert result.exit_code == 2
     assert "--session" in result.stderr
+
+
+@pytest.fixture
+def guide(tmp_path: Path) -> Path:
+    tools = [{"component_name": "Wikipedia", "name": "Wiki", "params": {}}]
+    return write_canvas(
+        tmp_path / "guide.json",
+        ("begin", "Begin", {}, ["Agent:Guide"]),
+        ("Agent:Guide", "Agent", {"prompts": "{sys.query}", "tools": tools}, ["Message:Say"]),
+        ("Message:Say", "Message", {"content": ["{Agent:Guide@content}"]}, []),
+    )
+
+
+def test_records_of_agents_are_written_where_they_are_wanted(guide: Path) -> None:
+    plain = frames(invoke("run", guide, "Hello", "-m", "demo"))
+    traced = frames(invoke("run", guide, "Hello", "-m", "demo", "--trace"))
+    records = [frame for frame in traced if frame["event"] == "agent_record"]
+    assert [frame["event"] for frame in traced if frame not in records] == [frame["event"] for frame in plain]
+    assert [r["data"]["kind"] for r in records] == ["iteration_started", "iteration_finished", "agent_finished"]
+    assert list(records[0]) == list(plain[0])
+    assert {r["data"]["component_id"] for r in records} == {"Agent:Guide"}
+
+
+def test_people_are_told_what_agents_took(guide: Path) -> None:
+    result = invoke("run", guide, "Hello", "-m", "demo", "--events", "pretty")
+    assert result.stderr.splitlines()[-1].startswith("1 agent, 1 round, 0 calls, ")
+    assert "· round 1 (demo)" in invoke("run", guide, "Hello", "-m", "demo", "-e", "pretty", "--trace").stderr
+
+
+def test_a_wrong_exporter_is_told(guide: Path) -> None:
+    wrong = {"RAGFLOW_LG_OTEL__ENABLED": "1", "RAGFLOW_LG_OTEL__EXPORTER": "smoke"}
+    result = invoke("run", guide, "Hello", "-m", "demo", environment=wrong)
+    assert isinstance(result.exception, SettingsError)

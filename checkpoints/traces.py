@@ -1,0 +1,102 @@
+"""What the agents of runs did, in memory and in SQLite."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any, cast
+
+import aiosqlite
+
+from checkpoints.failures import told_plainly
+from checkpoints.runs import hex_session
+from ragflow_lg.sessions import RunRecord, Trace
+
+__all__ = ["RUNS_KEPT", "TRACES_TABLE", "MemoryTraces", "SqliteTraces", "read_trace", "written_trace"]
+
+RUNS_KEPT = 100
+"""Of how many runs a session keeps the traces; older ones give way."""
+
+TRACES_TABLE = """
+CREATE TABLE IF NOT EXISTS traces (
+    run_id TEXT PRIMARY KEY, session TEXT NOT NULL, started_ms INTEGER NOT NULL, trace TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS traces_of_session ON traces (session, started_ms);
+"""
+
+
+def written_trace(trace: Trace) -> str:
+    """Write a trace as JSON, whatever text is in it."""
+    return json.dumps(trace, ensure_ascii=False).encode("utf-8", "replace").decode()
+
+
+def read_trace(text: str | bytes | None) -> Trace | None:
+    """Read a trace; None if there is none, or something else."""
+    try:
+        value: Any = json.loads(text) if text is not None else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, list):
+        return None
+    return [block for block in cast("list[Any]", value) if _is_block(block)]
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(cast("dict[str, Any]", value).get("trace"), list)
+
+
+class MemoryTraces:
+    """Traces of one process."""
+
+    def __init__(self) -> None:
+        self._traces: dict[str, tuple[str, int, str]] = {}
+
+    async def put(self, record: RunRecord, trace: Trace) -> None:
+        """Store the trace of a run."""
+        session = hex_session(record.session)
+        self._traces[record.run_id] = (session, record.started_ms, written_trace(trace))
+        of_session = [(at, run) for run, (other, at, _) in self._traces.items() if other == session]
+        for _, run_id in sorted(of_session)[:-RUNS_KEPT]:
+            del self._traces[run_id]
+
+    async def get(self, run_id: str) -> Trace | None:
+        """Give the trace of a run."""
+        held = self._traces.get(run_id)
+        return read_trace(held[2]) if held else None
+
+    async def delete_session(self, session: str) -> None:
+        """Forget the traces of a session."""
+        gone = hex_session(session)
+        self._traces = {run_id: held for run_id, held in self._traces.items() if held[0] != gone}
+
+
+class SqliteTraces:
+    """Traces in the table ``traces``."""
+
+    def __init__(self, connection: aiosqlite.Connection) -> None:
+        """``connection`` commits every statement by itself."""
+        self._connection = connection
+
+    async def put(self, record: RunRecord, trace: Trace) -> None:
+        """Store the trace of a run, and drop those of the session's oldest runs."""
+        session = hex_session(record.session)
+        kept = "SELECT run_id FROM traces WHERE session = ? ORDER BY started_ms DESC, run_id DESC LIMIT ?"
+        with told_plainly(sqlite3.Error):
+            await self._connection.execute(
+                "INSERT OR REPLACE INTO traces VALUES (?, ?, ?, ?)",
+                (record.run_id, session, record.started_ms, written_trace(trace)),
+            )
+            await self._connection.execute(
+                f"DELETE FROM traces WHERE session = ? AND run_id NOT IN ({kept})", (session, session, RUNS_KEPT)
+            )
+
+    async def get(self, run_id: str) -> Trace | None:
+        """Give the trace of a run."""
+        with told_plainly(sqlite3.Error):
+            rows: Any = await self._connection.execute_fetchall("SELECT trace FROM traces WHERE run_id = ?", (run_id,))
+        return read_trace(next(iter(rows))[0]) if rows else None
+
+    async def delete_session(self, session: str) -> None:
+        """Forget the traces of a session."""
+        with told_plainly(sqlite3.Error):
+            await self._connection.execute("DELETE FROM traces WHERE session = ?", (hex_session(session),))

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from checkpoints import open_store
+from ragflow_lg.adapters.system import SystemClock
+from ragflow_lg.errors import CheckpointError
+from ragflow_lg.sessions import RunRecord
+from tests.server.cli.command import invoke
+
+CALL = {"path": "Guide-->Fact_Finder", "tool_name": "look_0", "arguments": {"q": "x"}, "elapsed_time": 0.5}
+TRACE = [
+    {
+        "component_id": "Agent:Guide",
+        "trace": [
+            {**CALL, "result": "R\x1b[2J"},
+            {**CALL, "path": "-->Inner", "result": {"n": 1}, "is_replayed": True},
+        ],
+    }
+]
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    url = f"sqlite:///{tmp_path}/s.db"
+
+    async def fill() -> None:
+        async with open_store(url, SystemClock()) as store:
+            for number, session in enumerate(("anna", "anna", "anna", "ben")):
+                record = RunRecord(f"{number}aa", session, started_ms=number * 1000, status="succeeded")
+                await store.runs.put(record)
+                if number in (0, 2):
+                    await store.traces.put(record, TRACE)
+
+    asyncio.run(fill())
+    return url
+
+
+def test_all_runs_of_a_session_the_oldest_first(url: str) -> None:
+    result = invoke("trace", "anna", "--checkpoint", url)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [
+        "0aa  1970-01-01 00:00:00 UTC  succeeded",
+        '  Guide-->Fact_Finder: look_0(q="x")  0.50 s',
+        "    R [2J",
+        '  Agent:Guide-->Inner: look_0(q="x")  0.50 s  (from before)',
+        '    {"n": 1}',
+        "2aa  1970-01-01 00:00:02 UTC  succeeded",
+        *result.stdout.splitlines()[1:5],
+    ]
+
+
+def test_one_run_as_json(url: str) -> None:
+    result = invoke("trace", "anna", "--checkpoint", url, "--run", "2a", "--json")
+    (line,) = result.stdout.splitlines()
+    assert json.loads(line)["run_id"] == "2aa"
+    assert json.loads(line)["trace"] == TRACE
+
+
+def test_where_there_is_nothing(url: str) -> None:
+    result = invoke("trace", "ben", "--checkpoint", url)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "no agent has called a tool" in result.stderr
+    assert invoke("trace", "anna", "--checkpoint", url, "--run", "9").exit_code == 2
+    assert isinstance(invoke("trace", "nobody", "--checkpoint", url).exception, CheckpointError)
