@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks import by_hand, canvases, regions
+from benchmarks import agents, by_hand, canvases, regions
 from benchmarks.stores import print_stores
 from dsl_compiler import compile_canvas
 from ragflow_lg.adapters.demo_chat import DemoChat
@@ -108,6 +108,41 @@ async def _delta_to_event() -> Sequence[float]:
     return [got - sent for got, sent in zip(received, model.sent, strict=True)]
 
 
+async def _agent_rows() -> None:
+    """Rounds of a model and calls of a tool; a model that answers at once, so that only the engine takes time."""
+    components = agents.catalog()
+    for name, rounds, width in (("agent, 40 rounds of 1 call", 40, 1), ("agent, 4 rounds of 50 calls", 4, 50)):
+        model = agents.CallingModel(rounds, width)
+        runner = Runner(compile_canvas(agents.agent(rounds), components), services_of(model))
+        graph = agents.agent_by_hand(model)
+
+        async def ours(runner: Runner = runner) -> None:
+            run = runner.start("bench", {"query": "q"})
+            async for event in run:
+                orjson.dumps(run.envelope.wrap(event))
+            assert run.answer.endswith("done"), run.error
+
+        async def theirs(graph: Any = graph) -> None:
+            await graph.ainvoke({"messages": [("user", "q")]}, {"recursion_limit": 1000})
+
+        mine, hand, ratio = await _pairs(ours, theirs)
+        print(f"{name:<40} {mine * 1000:>9.1f} {hand * 1000:>12.1f} {ratio:>7.2f}")
+
+
+async def _first_delta_ms() -> float:
+    """Median time from the start of a turn to the first piece of a model that answers at once."""
+    runner = Runner(compile_canvas(canvases.streaming(), CATALOG), services_of(_TimedModel()))
+    times: list[float] = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        run = runner.start("bench", {"query": "q"})
+        async for event in run:
+            if isinstance(event, Message) and event.content != "> ":
+                times.append(time.perf_counter() - began)
+                break
+    return statistics.median(times) * 1000
+
+
 async def _round_ms(document: Mapping[str, Any], query: str, rounds: int) -> float:
     """Median of three turns, with all events as JSON, a round."""
     runner = Runner(compile_canvas(document, CATALOG), services_of())
@@ -182,6 +217,7 @@ async def _main() -> None:
     for name, document, graph in rows:
         ours, theirs, ratio = await _pairs(_ours(document), _theirs(graph))
         print(f"{name:<40} {ours * 1000:>9.1f} {theirs * 1000:>12.1f} {ratio:>7.2f}")
+    await _agent_rows()
     for name, document, query, rounds in (
         ("loop, ms a round of 10,000", regions.loop(10_000), "q", 10_000),
         ("iteration, ms a round of 200", regions.iteration(), " ".join(map(str, range(200))), 200),
@@ -193,6 +229,7 @@ async def _main() -> None:
         print(f"{f'compile {size} components':<40} {ours:>9.1f} {theirs:>12.1f} {ours / theirs:>7.2f}")
     print(f"{'attach a saver to a compiled canvas':<40} {_attach_ms():>9.2f}")
     print(f"{'first event of a chain of 100':<40} {await _first_event() * 1000:>9.2f}")
+    print(f"{'first delta of a model, from the start':<40} {await _first_delta_ms():>9.2f}")
     delays = sorted(await _delta_to_event())
     print(f"{'model delta to JSON event, median':<40} {delays[len(delays) // 2] * 1000:>9.3f}")
     print(f"{'model delta to JSON event, worst of 200':<40} {delays[-1] * 1000:>9.3f}")

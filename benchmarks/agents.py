@@ -1,0 +1,119 @@
+"""Agents that call tools, and minimal ones by hand: a model node and a tools node that take turns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool as langchain_tool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
+from pydantic import BaseModel
+
+from benchmarks.canvases import component, document
+from ragflow_lg.catalog import load_catalog
+from ragflow_lg.context import RunContext
+from ragflow_lg.registry import Registry
+from ragflow_lg.services import ChatAnswer, ChatDelta, ChatRequest, ToolCall, Usage
+from ragflow_lg.spec import ComponentParams, ToolResult
+from ragflow_lg.tool import tool
+
+__all__ = ["CallingModel", "agent", "agent_by_hand", "catalog"]
+
+
+class Params(ComponentParams):
+    """None."""
+
+
+class Arguments(BaseModel):
+    """What is said."""
+
+    query: str
+
+
+@tool("Echo", function="echo", params=Params, arguments=Arguments, description="Say it again.")
+async def echo(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+    """Give what was asked."""
+    return ToolResult(arguments.query)
+
+
+def catalog() -> Registry:
+    """Give all components, and the tool."""
+    components = load_catalog()
+    components.add(echo)
+    return components
+
+
+class CallingModel:
+    """Asks for ``width`` calls in each of ``rounds`` rounds, then answers."""
+
+    context_tokens = 1_000_000
+    has_vision = has_schemas = False
+    has_tools = True
+
+    def __init__(self, rounds: int, width: int) -> None:
+        self._rounds = rounds
+        self._width = width
+
+    def calls(self, round: int) -> tuple[ToolCall, ...]:
+        """Give the calls of a round; none behind the last."""
+        if round >= self._rounds:
+            return ()
+        return tuple(
+            ToolCall(f"c{round}-{index}", "echo_0", json.dumps({"query": f"{round}.{index}"}))
+            for index in range(self._width)
+        )
+
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
+        """Answer by how many rounds there have been."""
+        calls = self.calls(sum(message["role"] == "assistant" for message in request.messages))
+        return ChatAnswer("" if calls else "done", calls)
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
+        """Answer in one piece."""
+        answer = await self.complete(request)
+        if answer.text:
+            yield ChatDelta(answer.text)
+        yield ChatDelta("", calls=answer.calls, usage=Usage(calls=1))
+
+
+def agent(rounds: int) -> dict[str, Any]:
+    """Begin, an Agent with a tool, a Message that shows it."""
+    params = {
+        "prompts": "{sys.query}",
+        "max_rounds": rounds,
+        "tools": [{"component_name": "Echo", "name": "Echo", "params": {}}],
+    }
+    return document(
+        {
+            "begin": component("Begin", {}, ["agent"]),
+            "agent": component("Agent", params, ["message"]),
+            "message": component("Message", {"content": ["{agent@content}"]}, []),
+        }
+    )
+
+
+@langchain_tool("echo_0")
+async def _echo(query: str) -> str:
+    """Say it again."""
+    return query
+
+
+def agent_by_hand(model: CallingModel) -> Any:
+    """The graph of LangGraph's own guide: a model node, and a ToolNode that checks arguments; no limits, no events."""
+
+    async def ask(state: MessagesState) -> MessagesState:
+        calls = model.calls(sum(isinstance(message, AIMessage) for message in state["messages"]))
+        asked = [{"id": c.id, "name": c.name, "args": json.loads(c.arguments), "type": "tool_call"} for c in calls]
+        answer = AIMessage("" if calls else "done", tool_calls=asked)  # pyright: ignore[reportArgumentType]
+        return {"messages": [answer]}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("model", ask)
+    builder.add_node("tools", ToolNode([_echo]))
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", tools_condition)
+    builder.add_edge("tools", "model")
+    return builder.compile()
