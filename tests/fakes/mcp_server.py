@@ -14,7 +14,8 @@ from typing import Any
 from mcp.server.fastmcp import Context, FastMCP, Image
 from mcp.types import TextContent
 
-server = FastMCP("fake", log_level="ERROR", port=int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+PORT = int(sys.argv[1]) if __name__ == "__main__" and len(sys.argv) > 1 else 0
+server = FastMCP("fake", log_level="ERROR", port=PORT)
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360000000020001"
     "e221bc330000000049454e44ae426082"

@@ -14,7 +14,8 @@ import sys
 import time
 from typing import Any
 
-how = sys.argv[1]
+how = ""
+child: subprocess.Popen[bytes] | None = None
 
 
 def send(message: Any) -> None:
@@ -42,24 +43,32 @@ def called(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"content": 5} if text is None else {"content": [{"type": "text", "text": text}]}
 
 
-child = None
-if how == "crash":
-    sys.stderr.write("no such configuration\n")
-    sys.exit(7)
-if how == "stay":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-for line in sys.stdin:
-    message = json.loads(line)
-    if how == "hang" or "id" not in message:
-        continue
-    if message["method"] == "initialize":
-        version = message["params"]["protocolVersion"]
-        answer(
-            message["id"],
-            {"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": "tiny", "version": "1"}},
-        )
-    elif message["method"] == "tools/call" and message["params"]["name"] != "wait":
-        answer(message["id"], called(message["params"]["name"], message["params"]["arguments"]))
-if how == "stay":
-    time.sleep(60)
+def start() -> None:
+    global how, child
+    how = sys.argv[1]
+    if how == "crash":
+        sys.stderr.write("no such configuration\n")
+        sys.exit(7)
+    if how == "stay":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+
+
+def serve() -> None:
+    for line in sys.stdin:
+        message = json.loads(line)
+        if how == "hang" or "id" not in message:
+            continue
+        if message["method"] == "initialize":
+            version = message["params"]["protocolVersion"]
+            info = {"name": "tiny", "version": "1"}
+            answer(message["id"], {"protocolVersion": version, "capabilities": {}, "serverInfo": info})
+        elif message["method"] == "tools/call" and message["params"]["name"] != "wait":
+            answer(message["id"], called(message["params"]["name"], message["params"]["arguments"]))
+    if how == "stay":
+        time.sleep(60)
+
+
+if __name__ == "__main__":
+    start()
+    serve()
