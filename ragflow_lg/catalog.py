@@ -14,18 +14,16 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import ragflow_lg.components
 import ragflow_lg.tools
+from ragflow_lg.entry_points import load_entry_point
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.registry import Registry
 from ragflow_lg.spec import ComponentSpec
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-__all__ = ["ENTRY_POINT_GROUP", "FUNCTION_GROUP", "load_catalog", "load_entry_point"]
+__all__ = ["ENTRY_POINT_GROUP", "FUNCTION_GROUP", "load_catalog"]
 
 ENTRY_POINT_GROUP = "ragflow_lg.components"
 FUNCTION_GROUP = "ragflow_lg.tools"
@@ -77,22 +75,3 @@ def _functions() -> Iterable[ComponentSpec[Any]]:
         from ragflow_lg.function_tool import spec_of_function
 
         yield spec_of_function(entry_point.name, function)
-
-
-def load_entry_point(entry_point: EntryPoint, what: str) -> Any:
-    """Load what an installed package brings; ``what`` it is, for people.
-
-    Raises:
-        SettingsError: if it cannot be loaded.
-    """
-    try:
-        return entry_point.load()
-    except Exception as error:  # whatever foreign code does when it is imported
-        raise SettingsError(
-            f"The {what} {entry_point.name!r} of the installed package {_package(entry_point)!r} cannot be "
-            f"loaded ({entry_point.value}): {type(error).__name__}: {error}. Repair or uninstall the package."
-        ) from error
-
-
-def _package(entry_point: EntryPoint) -> str:
-    return entry_point.dist.name if entry_point.dist else "?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ragflow_lg.catalog import load_entry_point
+from ragflow_lg.entry_points import load_entry_point
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.tool_policies import ToolGuard, ToolPolicies
 

@@ -85,10 +85,15 @@ class _KeySection(_Section):
 
 
 class ProviderSection(_KeySection):
-    """``[providers.NAME]``: an OpenAI-compatible endpoint. NAME is the part after ``@`` in an ``llm_id``."""
+    """``[providers.NAME]``: an endpoint, OpenAI-compatible unless ``client`` is set.
+
+    NAME is the part after ``@`` in an ``llm_id``.
+    """
 
     base_url: str = ""
     """Needed unless NAME is a provider whose own is known."""
+    client: str = ""
+    """An installed LangChain chat model, by its entry point's name in the group ``ragflow_lg.chat_models``."""
     models: tuple[str, ...] = ()
     """Models that are found here when a canvas names them without a provider."""
     timeout_s: Annotated[float, Field(gt=0)] = 600.0
@@ -354,6 +359,7 @@ def _provider(section: ProviderSection) -> ProviderSettings:
         max_retries=section.max_retries,
         concurrency=section.concurrency,
         counts_streams=section.counts_streams,
+        client=section.client,
     )
 
 

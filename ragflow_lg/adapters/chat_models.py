@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ragflow_lg.adapters.demo_chat import DemoChat, ScriptLine
-from ragflow_lg.adapters.openai_chat import Capabilities, Endpoint, OpenAIChat
+from ragflow_lg.adapters.openai_chat import Capabilities, Endpoint, MakeChat, OpenAIChat
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.services import ChatModel
 
@@ -77,7 +77,7 @@ def parse_llm_id(llm_id: str) -> ModelName:
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """One OpenAI-compatible endpoint."""
+    """One endpoint, OpenAI-compatible unless a client is named."""
 
     base_url: str = ""
     """``""`` for a known provider's own."""
@@ -89,6 +89,8 @@ class ProviderSettings:
     max_retries: int = 2
     concurrency: int = 64
     counts_streams: bool = True
+    client: str = ""
+    """Name of an installed LangChain client, where the endpoint needs another than OpenAI's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,10 @@ class ConfiguredModels:
             input_price=about.input_price,
             output_price=about.output_price,
         )
+        if provider.client:
+            from ragflow_lg.adapters.langchain_chat import LangChainChat
+
+            return LangChainChat(name.model, self._endpoints[provider_name], capabilities)
         return OpenAIChat(name.model, self._endpoints[provider_name], capabilities)
 
     async def aclose(self) -> None:
@@ -177,6 +183,10 @@ class ConfiguredModels:
 
 
 def _endpoint(wanted: str, name: str, provider: ProviderSettings) -> Endpoint:
+    if provider.client:
+        from ragflow_lg.adapters.langchain_chat import find_client
+
+        return _opened(name, provider.base_url, provider, find_client(provider.client))
     base_url = provider.base_url or ENDPOINTS.get(name.rpartition("@")[2].lower(), "")
     section = _section(name)
     if not base_url:
@@ -187,6 +197,10 @@ def _endpoint(wanted: str, name: str, provider: ProviderSettings) -> Endpoint:
         raise _missing(
             wanted, f"the provider {name!r} has no key", f"{section} api_key, or api_key_env and that variable,"
         )
+    return _opened(name, base_url, provider)
+
+
+def _opened(name: str, base_url: str, provider: ProviderSettings, make_chat: MakeChat | None = None) -> Endpoint:
     return Endpoint(
         name,
         base_url,
@@ -196,6 +210,7 @@ def _endpoint(wanted: str, name: str, provider: ProviderSettings) -> Endpoint:
         max_retries=provider.max_retries,
         concurrency=provider.concurrency,
         counts_streams=provider.counts_streams,
+        make_chat=make_chat,
     )
 
 

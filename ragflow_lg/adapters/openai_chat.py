@@ -1,14 +1,14 @@
-"""Chat models behind an OpenAI-compatible endpoint."""
+"""Chat models behind an OpenAI-compatible endpoint, by LangChain's client."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from ragflow_lg.errors import ServiceError
@@ -17,9 +17,10 @@ from ragflow_lg.services import ChatAnswer, ChatDelta, ChatRequest, ToolCall, To
 if TYPE_CHECKING:
     import httpx
 
-    from ragflow_lg.adapters.openai_client import EndpointChat
+__all__ = ["Capabilities", "Endpoint", "MakeChat", "OpenAIChat", "function_of"]
 
-__all__ = ["Capabilities", "Endpoint", "OpenAIChat"]
+MakeChat: TypeAlias = Callable[..., Any]
+"""Makes a LangChain chat model from ``model``, ``base_url``, ``api_key`` and ``timeout_s``."""
 
 _MAX_ERROR_CHARS = 400
 _MIN_KEY_CHARS = 8
@@ -62,8 +63,12 @@ class Endpoint:
         max_retries: int = 2,
         concurrency: int = 64,
         counts_streams: bool = True,
+        make_chat: MakeChat | None = None,
     ) -> None:
-        """``counts_streams`` asks for the usage of streamed answers too, which some servers do not know."""
+        """``counts_streams`` asks for the usage of streamed answers too, which some servers do not know.
+
+        ``make_chat`` makes LangChain's client of a model where it is another than that for OpenAI.
+        """
         self.provider = provider
         self.base_url = base_url
         self.timeout_s = timeout_s
@@ -71,12 +76,13 @@ class Endpoint:
         self.max_retries = max_retries
         self.permits = asyncio.Semaphore(concurrency)
         self._counts_streams = counts_streams
+        self._make = make_chat
         self._api_key = api_key
         self._lock = asyncio.Lock()
         self._connections: httpx.AsyncClient | None = None
-        self._chats: dict[str, EndpointChat] = {}
+        self._chats: dict[str, Any] = {}
 
-    async def chat(self, model: str) -> EndpointChat:
+    async def chat(self, model: str) -> Any:
         """Give LangChain's client of a model. Its slow import happens in a thread."""
         async with self._lock:
             if model not in self._chats:
@@ -85,7 +91,9 @@ class Endpoint:
                 self._chats[model] = await asyncio.to_thread(self._make_chat, model)
             return self._chats[model]
 
-    def _make_chat(self, model: str) -> EndpointChat:
+    def _make_chat(self, model: str) -> Any:
+        if self._make is not None:
+            return self._make(model=model, base_url=self.base_url, api_key=self._api_key, timeout_s=self.timeout_s)
         from ragflow_lg.adapters.openai_client import make_chat, open_connections
 
         if self._connections is None:
@@ -114,6 +122,9 @@ class Endpoint:
 class OpenAIChat:
     """A `ragflow_lg.services.ChatModel` over LangChain's client, which is imported on the first call."""
 
+    tells_its_end = True
+    """Whether a streamed answer that gives no reason for its end has broken off."""
+
     def __init__(self, model: str, endpoint: Endpoint, about: Capabilities) -> None:
         self.model = model
         self.name = f"{model}@{endpoint.provider}"
@@ -122,17 +133,17 @@ class OpenAIChat:
         self.has_tools = about.has_tools
         self.has_schemas = about.has_schemas
         self._about = about
-        self._endpoint = endpoint
+        self.endpoint = endpoint
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         """Give the whole answer, without a separate reasoning text."""
-        chat = await self._endpoint.chat(self.model)
-        for attempt in range(self._endpoint.max_retries + 1):
+        chat = await self.chat(request)
+        for attempt in range(self.endpoint.max_retries + 1):
             try:
-                async with self._endpoint.permits:
-                    with self._failures():
-                        async with asyncio.timeout(self._endpoint.timeout_s):
-                            answer: Any = await chat.ainvoke(_messages(request), **self._options(request))
+                async with self.endpoint.permits:
+                    with self.failures():
+                        async with asyncio.timeout(self.endpoint.timeout_s):
+                            answer: Any = await chat.ainvoke(_messages(request), **self.options(request))
                             return ChatAnswer(str(answer.text), _calls(answer), self._usage(answer))
             except ServiceError as error:
                 await self._pause(error, attempt)
@@ -140,11 +151,11 @@ class OpenAIChat:
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
         """Give the answer as it comes."""
-        chat = await self._endpoint.chat(self.model)
-        for attempt in range(self._endpoint.max_retries + 1):
+        chat = await self.chat(request)
+        for attempt in range(self.endpoint.max_retries + 1):
             has_begun = False
             try:
-                async with self._endpoint.permits, aclosing(self._pieces(chat, request)) as pieces:
+                async with self.endpoint.permits, aclosing(self._pieces(chat, request)) as pieces:
                     async for delta in pieces:
                         has_begun = True
                         yield delta
@@ -154,34 +165,38 @@ class OpenAIChat:
                     raise
                 await self._pause(error, attempt)
 
+    async def chat(self, request: ChatRequest) -> Any:
+        """Give LangChain's client, with what a request needs bound to it."""
+        return await self.endpoint.chat(self.model)
+
     async def _pause(self, error: ServiceError, attempt: int) -> None:
         """Wait before the next attempt, as long as the endpoint says; raise where there is none."""
-        is_last = attempt >= self._endpoint.max_retries
+        is_last = attempt >= self.endpoint.max_retries
         if is_last or not error.is_retryable or error.retry_after_s > _LONGEST_PAUSE_S:
             raise error
         backoff_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt) * random.uniform(0.5, 1.0)
         await asyncio.sleep(max(error.retry_after_s, backoff_s))
 
     async def _pieces(self, chat: Any, request: ChatRequest) -> AsyncGenerator[ChatDelta]:
-        chunks = chat.astream(_messages(request), **self._options(request))
+        chunks = chat.astream(_messages(request), **self.options(request))
         calls = _CallPieces()
         usage: Usage | None = None
-        is_ended = False
+        is_ended = not self.tells_its_end
         loop = asyncio.get_running_loop()
-        left_s = limit_s = self._endpoint.timeout_s
+        left_s = limit_s = self.endpoint.timeout_s
         try:
             while True:
                 began = loop.time()
-                with self._failures():
+                with self.failures():
                     async with asyncio.timeout(min(left_s, limit_s)):
                         chunk = await anext(chunks, None)
                 if chunk is None:
                     break
-                calls.add(chunk.tool_call_chunks)
+                calls.add(_call_pieces(chunk))
                 usage = self._usage(chunk) if chunk.usage_metadata else usage
                 is_ended = is_ended or bool(chunk.response_metadata.get("finish_reason"))
                 left_s -= loop.time() - began
-                limit_s = self._endpoint.idle_timeout_s
+                limit_s = self.endpoint.idle_timeout_s
                 if reasoning := chunk.additional_kwargs.get("reasoning_content"):
                     yield ChatDelta(reasoning, is_thinking=True)
                 if text := str(chunk.text):
@@ -190,7 +205,7 @@ class OpenAIChat:
             await chunks.aclose()
         if not is_ended:
             # A proxy that gives up ends the body in order; only the missing reason tells that there was more to come.
-            raise self._failure("broke off: its answer ends without a finish_reason", is_retryable=True)
+            raise self.failure("broke off: its answer ends without a finish_reason", is_retryable=True)
         yield ChatDelta("", calls=calls.whole(), usage=usage or Usage(calls=1))
 
     def _usage(self, message: Any) -> Usage:
@@ -199,13 +214,14 @@ class OpenAIChat:
         cost = (read * self._about.input_price + written * self._about.output_price) / 1_000_000
         return Usage(read, written, 1, cost)
 
-    def _options(self, request: ChatRequest) -> dict[str, Any]:
+    def options(self, request: ChatRequest) -> dict[str, Any]:
+        """Give what goes along with the messages."""
         options: dict[str, Any] = dict(request.sampling)
-        if "max_tokens" in options and urlsplit(self._endpoint.base_url).hostname == _OPENAI_HOST:
+        if "max_tokens" in options and urlsplit(self.endpoint.base_url).hostname == _OPENAI_HOST:
             # OpenAI's newer models refuse the old name, other servers do not know the new one.
             options["max_completion_tokens"] = options.pop("max_tokens")
         if request.tools:
-            options["tools"] = [_function(tool) for tool in request.tools]
+            options["tools"] = [function_of(tool) for tool in request.tools]
         if request.stop:
             options["stop"] = list(request.stop)
         body: dict[str, Any] = {}
@@ -220,7 +236,7 @@ class OpenAIChat:
         return {**options, "extra_body": body} if body else options
 
     @contextmanager
-    def _failures(self) -> Generator[None]:
+    def failures(self) -> Generator[None]:
         """Turn whatever goes wrong on the way into a `ServiceError`, without the key."""
         import httpx
         import openai
@@ -228,25 +244,26 @@ class OpenAIChat:
         try:
             yield
         except TimeoutError:
-            raise self._failure("did not answer in time", is_retryable=True) from None
+            raise self.failure("did not answer in time", is_retryable=True) from None
         except ServiceError:
             raise
         except openai.APIStatusError as error:
             status = error.status_code
             is_retryable = status in (408, 409, 429) or status >= 500
             text = f"answered {status}: {_detail(error)}"
-            raise self._failure(text, is_retryable=is_retryable, retry_after_s=_retry_after_s(error)) from None
+            raise self.failure(text, is_retryable=is_retryable, retry_after_s=_retry_after_s(error)) from None
         except (openai.APIConnectionError, httpx.HTTPError) as error:
             cause = error.__cause__ or error
-            raise self._failure(f"cannot be reached, or broke off: {cause}", is_retryable=True) from None
+            raise self.failure(f"cannot be reached, or broke off: {cause}", is_retryable=True) from None
         except openai.OpenAIError as error:
-            raise self._failure(f"failed: {_detail(error)}", is_retryable=True) from None
+            raise self.failure(f"failed: {_detail(error)}", is_retryable=True) from None
         except (ValueError, TypeError, LookupError, AttributeError) as error:
-            raise self._failure(f"gave an answer that is not in OpenAI's form: {error}") from None
+            raise self.failure(f"gave an answer that is not in OpenAI's form: {error}") from None
 
-    def _failure(self, what: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> ServiceError:
-        text = " ".join(f"The model {self.model!r} of {self._endpoint.provider} {what}".split())
-        text = self._endpoint.redacted(text)
+    def failure(self, what: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> ServiceError:
+        """Give the error that tells what went wrong, without the key."""
+        text = " ".join(f"The model {self.model!r} of {self.endpoint.provider} {what}".split())
+        text = self.endpoint.redacted(text)
         text = text if len(text) <= _MAX_ERROR_CHARS else text[: _MAX_ERROR_CHARS - 1] + "…"
         return ServiceError(text, is_retryable=is_retryable, retry_after_s=retry_after_s)
 
@@ -292,6 +309,14 @@ class _CallPieces:
         )
 
 
+def _call_pieces(chunk: Any) -> Sequence[Mapping[str, Any]]:
+    """Give the pieces of calls in a chunk; a client that does not stream gives a whole message for one."""
+    pieces: Sequence[Mapping[str, Any]] | None = getattr(chunk, "tool_call_chunks", None)
+    if pieces is not None:
+        return pieces
+    return [{"id": call.id, "name": call.name, "args": call.arguments} for call in _calls(chunk)]
+
+
 def _calls(answer: Any) -> tuple[ToolCall, ...]:
     """Give the calls of a whole answer, those whose arguments are no JSON too."""
     parsed = [ToolCall(c["id"] or "", c["name"], json.dumps(c["args"], ensure_ascii=False)) for c in answer.tool_calls]
@@ -299,7 +324,8 @@ def _calls(answer: Any) -> tuple[ToolCall, ...]:
     return tuple(c._replace(id=c.id or f"call_{number}") for number, c in enumerate([*parsed, *others], 1))
 
 
-def _function(tool: ToolSchema) -> dict[str, Any]:
+def function_of(tool: ToolSchema) -> dict[str, Any]:
+    """Describe a tool in OpenAI's form, which LangChain knows too."""
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
     return {"type": "function", "function": function}
 

@@ -121,3 +121,15 @@ def test_a_rule_of_the_settings_refuses_it(installed: Path, tmp_path: Path) -> N
     checked = ragflow_lg("check", str(TOOLS), "--settings", str(settings), path=installed)
     assert checked.returncode == 1
     assert "The agent may not call 'Refund'" in checked.stdout
+
+
+def test_its_chat_model_answers_for_a_provider_of_the_settings(installed: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text('[providers.Aviary]\nclient = "parrot"\n')
+    canvas = ROOT / "examples" / "research_assistant.json"
+    events = ["--events", "json"]
+    chosen = ["--model", "ara@Aviary", "--settings", str(settings)]
+    run = ragflow_lg("run", str(canvas), "bees", *events, *chosen, path=installed)
+    assert run.returncode == 0, run.stderr
+    frames = [json.loads(line) for line in run.stdout.splitlines()]
+    assert "ara: " in "".join(frame["data"]["content"] for frame in frames if frame["event"] == "message")

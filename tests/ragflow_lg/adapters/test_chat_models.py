@@ -70,21 +70,21 @@ def test_an_empty_id_means_the_default_model() -> None:
 def test_providers_are_found_ignoring_case_and_by_instance_first() -> None:
     held = {"local": LOCAL, "work@Local": ProviderSettings("http://127.0.0.1:8/v1")}
     found = models(providers=held)
-    assert openai(found.model("m@LOCAL"))._endpoint.base_url == "http://127.0.0.1:9/v1"  # pyright: ignore[reportPrivateUsage]
-    assert openai(found.model("m@work@Local"))._endpoint.base_url == "http://127.0.0.1:8/v1"  # pyright: ignore[reportPrivateUsage]
-    assert openai(found.model("m@home@Local"))._endpoint.base_url == "http://127.0.0.1:9/v1"  # pyright: ignore[reportPrivateUsage]
+    assert openai(found.model("m@LOCAL")).endpoint.base_url == "http://127.0.0.1:9/v1"  # pyright: ignore[reportPrivateUsage]
+    assert openai(found.model("m@work@Local")).endpoint.base_url == "http://127.0.0.1:8/v1"  # pyright: ignore[reportPrivateUsage]
+    assert openai(found.model("m@home@Local")).endpoint.base_url == "http://127.0.0.1:9/v1"  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_known_provider_needs_only_a_key() -> None:
     found = openai(models(providers={"DeepSeek": ProviderSettings(api_key="k")}).model("deepseek-chat@DeepSeek"))
-    assert found._endpoint.base_url == "https://api.deepseek.com/v1"  # pyright: ignore[reportPrivateUsage]
+    assert found.endpoint.base_url == "https://api.deepseek.com/v1"  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_bare_model_is_found_where_it_is_listed_or_at_the_only_provider() -> None:
     other = ProviderSettings("http://127.0.0.1:8/v1", models=("deepseek-chat",))
     found = models(providers={"A": LOCAL, "B": other})
-    assert openai(found.model("deepseek-chat"))._endpoint.provider == "B"  # pyright: ignore[reportPrivateUsage]
-    assert openai(models(providers={"A": LOCAL}).model("any"))._endpoint.provider == "A"  # pyright: ignore[reportPrivateUsage]
+    assert openai(found.model("deepseek-chat")).endpoint.provider == "B"  # pyright: ignore[reportPrivateUsage]
+    assert openai(models(providers={"A": LOCAL}).model("any")).endpoint.provider == "A"  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(SettingsError, match=r"'any' cannot be used: it names no provider. .*\[providers.NAME\]"):
         found.model("any")
 

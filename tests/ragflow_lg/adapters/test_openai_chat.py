@@ -87,7 +87,7 @@ async def test_options_reach_the_endpoint_under_the_names_it_knows() -> None:
 
 def test_openai_itself_gets_the_newer_name_of_max_tokens() -> None:
     chat = OpenAIChat("m", Endpoint("OpenAI", "https://api.openai.com/v1", KEY), Capabilities(1))
-    options = cast("Any", chat)._options(ChatRequest("", (), sampling={"max_tokens": 7}))
+    options = chat.options(ChatRequest("", (), sampling={"max_tokens": 7}))
     assert options == {"max_completion_tokens": 7}
 
 
