@@ -21,7 +21,7 @@ run: $(VENV)/.ok
 
 test: $(VENV)/.ok
 	@$(BIN)/python -m checkpoints.redis_server
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
 
 lint: $(VENV)/.ok
 	$(BIN)/ruff format --check .
