@@ -33,7 +33,7 @@ async def show(plan: Plan, turn: Run) -> None:
 
 def show_forms(pauses: Iterable[Pause]) -> None:
     """Show every form that waits for an answer: who asks, the tips, the fields."""
-    screen = Console(stderr=True, highlight=False)
+    screen = Console(stderr=True, highlight=False, emoji=False)
     for pause in pauses:
         tips = f" {pause.tips}" if pause.tips else ""
         screen.print(f"[bold]?{escape(printable(tips))}[/] [dim]({escape(printable(pause.node))})[/]", soft_wrap=True)
@@ -48,8 +48,8 @@ class _View:
     """What is on the screen."""
 
     def __init__(self) -> None:
-        self._progress = Console(stderr=True, highlight=False)
-        self._answer = Console(file=sys.stdout, highlight=False)
+        self._progress = Console(stderr=True, highlight=False, emoji=False)
+        self._answer = Console(file=sys.stdout, highlight=False, emoji=False)
         self._is_thinking = False
         self._is_line_open = False
 

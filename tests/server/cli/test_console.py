@@ -32,6 +32,18 @@ async def test_thinking_is_shown_before_the_answer(tmp_path: Path, capsys: pytes
     assert [line[0] for line in written.err.splitlines()] == ["▸", "✓", "▸", "▸", "✓", "✓"]
 
 
+async def test_words_between_colons_stay_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, turn = asked(tmp_path, Reply("Say :smile: now"))
+    await show(load_canvas(tmp_path / "ask.json").plan, turn)
+    assert capsys.readouterr().out == "Say :smile: now\n"
+    field = {"name": "Label :cat:", "type": "line"}
+    show_forms([Pause("1", "Form:A", "Tips :smile:", {"f": field})])
+    assert capsys.readouterr().err == "? Tips :smile: (Form:A)\n  f: Label :cat:, line\n"
+    _, turn = asked(tmp_path, Reply(error="No :smile:."))
+    await show(load_canvas(tmp_path / "ask.json").plan, turn)
+    assert capsys.readouterr().err.count("No :smile:.") == 2
+
+
 async def test_an_error_names_its_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, turn = asked(tmp_path, Reply(error="The line [bold]is[/] cut.\x1b[2J"))
     await show(load_canvas(tmp_path / "ask.json").plan, turn)
