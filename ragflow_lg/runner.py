@@ -9,7 +9,8 @@ from ragflow_lg.branching import Moment, fork, moments, rerun
 from ragflow_lg.compiled import CompiledCanvas
 from ragflow_lg.errors import CheckpointError
 from ragflow_lg.ids import SessionId
-from ragflow_lg.run import Intent, Pause, Run, pauses_of, thread_config
+from ragflow_lg.pauses import Pause, pauses_of
+from ragflow_lg.run import Intent, Run, thread_config
 from ragflow_lg.sessions import SessionStore
 from ragflow_lg.state import TurnRequest
 

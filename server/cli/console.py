@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from ragflow_lg.forms import form_fields
+from ragflow_lg.pauses import Pause
 from ragflow_lg.plan import Plan
-from ragflow_lg.run import Pause
 from ragflow_lg.runner import Run
 from ragflow_lg.wire import Message, MessageEnd, NodeFinished, NodeStarted, WireEvent
 from server.cli.terminal import printable

@@ -15,7 +15,7 @@ from ragflow_lg.forms import FormField, form_fields, form_problems
 from ragflow_lg.values import to_text
 
 if TYPE_CHECKING:
-    from ragflow_lg.run import Pause
+    from ragflow_lg.pauses import Pause
 
 __all__ = ["ask_fields", "check_fields", "is_asked", "read_answers", "read_fields", "read_value"]
 
@@ -47,22 +47,29 @@ def read_fields(form: Iterable[FormField], given: Iterable[str]) -> dict[str, An
 def read_answers(pauses: Iterable[Pause], given: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Read ``NAME=VALUE`` texts for all forms that wait, by the ids of their pauses.
 
-    ``COMPONENT@NAME=VALUE`` answers the form of one component, a plain name every form that has it.
+    ``COMPONENT@NAME=VALUE`` answers the form of one component, a plain name every form that has it and that is not
+    answered by itself, wherever it stands.
 
     Raises:
         typer.BadParameter: if one is written otherwise, or its value is of another type.
     """
-    known: dict[str, list[tuple[str, FormField]]] = {}
+    everywhere: dict[str, list[tuple[str, FormField]]] = {}
+    one: dict[str, list[tuple[str, FormField]]] = {}
     for pause in pauses:
         for field in form_fields(pause.inputs):
-            for name in (field.name, f"{pause.node}@{field.name}"):
-                known.setdefault(name, []).append((pause.id, field))
+            everywhere.setdefault(field.name, []).append((pause.id, field))
+            one.setdefault(f"{pause.node}@{field.name}", []).append((pause.id, field))
     answers: dict[str, dict[str, Any]] = {}
+    chosen: set[tuple[str, str]] = set()
     for entry in given:
         name, value = _parted(entry)
-        if name not in known and known:
-            raise _no_field(name, [name for name in known if "@" in name] if "@" in name else known)
-        for id_, field in known.get(name, ()):
+        if name not in one and name not in everywhere and one:
+            raise _no_field(name, one if "@" in name else {**everywhere, **one})
+        for id_, field in one.get(name) or everywhere.get(name, ()):
+            if name in one:
+                chosen.add((id_, field.name))
+            elif (id_, field.name) in chosen:
+                continue
             answers.setdefault(id_, {})[field.name] = read_value(field, value)
     return answers
 

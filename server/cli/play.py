@@ -154,7 +154,7 @@ async def _show(canvas: CompiledCanvas, runner: Runner, run: Run, name: str, *, 
         await (show(canvas.plan, run) if is_pretty else _write_lines(run))
     except AnswerError as error:
         _say(f"ragflow-lg: {error}")
-        _say(await _how_to_answer(runner, name, error))
+        _say(_how_to_answer(name, error))
         return "refused"
     except (ConflictError, CanvasChangedError) as error:
         _say(f"ragflow-lg: {error}")
@@ -174,11 +174,9 @@ async def _show(canvas: CompiledCanvas, runner: Runner, run: Run, name: str, *, 
     return run.status
 
 
-async def _how_to_answer(runner: Runner, session: str, error: AnswerError) -> str:
+def _how_to_answer(session: str, error: AnswerError) -> str:
     """Say that a form is still open, and how to answer what was wrong or missing."""
-    is_one = len(await runner.pauses(session)) == 1
-    whose = "" if is_one else f"{error.node}@"
-    words = [word for name in error.problems for word in ("--input", f"{whose}{name}=VALUE")]
+    words = [word for name in error.problems for word in ("--input", f"{name}=VALUE")]
     return f"The form of {error.node} is still open; answer it with: {shown_command('resume', session, *words)}"
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.run import Pause
+from ragflow_lg.pauses import Pause
 from ragflow_lg.runner import Run, Runner
 from server.cli.console import show, show_forms
 from server.library import load_canvas

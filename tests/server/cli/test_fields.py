@@ -4,7 +4,7 @@ import pytest
 import typer
 
 from ragflow_lg.forms import FormField
-from ragflow_lg.run import Pause
+from ragflow_lg.pauses import Pause
 from server.cli.fields import ask_fields, check_fields, read_answers, read_fields, read_value
 
 
@@ -60,6 +60,9 @@ def test_each_of_several_open_forms_can_be_answered() -> None:
     assert read_answers(pauses, ["Form:A@size=6"]) == {"1": {"size": 6}}
     assert read_answers(pauses, ["Form:B@note=a=b", "size=6"]) == {"1": {"size": 6}, "2": {"note": "a=b"}}
     assert read_answers(pauses, ["note=x"]) == {"1": {"note": "x"}, "2": {"note": "x"}}
+    own = {"1": {"note": "x"}, "2": {"note": "own"}}
+    assert read_answers(pauses, ["note=x", "Form:B@note=own"]) == own
+    assert read_answers(pauses, ["Form:B@note=own", "note=x"]) == own
     assert read_answers([], ["note=x"]) == {}
     for wrong, reason in (
         ("Form:B@size=6", "no field 'Form:B@size'. Did you mean Form:A@size"),
