@@ -204,6 +204,10 @@ def _no_limit(params: Any) -> int | None:
     return None
 
 
+def _no_reference(params: Any) -> Reference | None:
+    return None
+
+
 def _no_tools(params: Any) -> Sequence[ToolEntry]:
     return ()
 
@@ -279,6 +283,10 @@ class RegionRules(Generic[P]):
     """Most rounds that the params allow, None where the items decide."""
     max_concurrency: Callable[[P], int] = _one
     """How many rounds may run at the same time."""
+    goes_over: Callable[[P], Reference | None] = _no_reference
+    """What has to be a list, or the node fails; the compiler tells of what surely is none."""
+    takes_single: Callable[[P], bool] = _never
+    """Whether any value but an empty one is a list of one there."""
     leaves_at_exit: bool = False
     """Whether an ExitLoop leaves the region; else it only ends the round."""
 
