@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from dsl_compiler.diagnostics import Reporter
 from dsl_compiler.draft import Draft, RawComponent
 from dsl_compiler.shapes import gives_items
+from ragflow_lg.spec import ComponentSpec
 
 __all__ = ["rewrite_shapes"]
+
+OLD_KEYS = {"llm_enabled_tools": "tools"}
+"""Names that parameters had, read by every component that has the new one and was not given it."""
+
+_BLANK: tuple[Any, ...] = (None, "", [], {})
+"""Values that nobody misses when they are left out."""
 
 
 def rewrite_shapes(draft: Draft, reporter: Reporter) -> Draft:
@@ -48,22 +55,39 @@ def _giver(draft: Draft, components: Mapping[str, RawComponent], component: RawC
 
 def _rewritten(draft: Draft, component: RawComponent, reporter: Reporter) -> RawComponent:
     spec = draft.catalog.get(component.name)
-    if spec is None or spec.rewrite is None:
+    if spec is None:
         return component
-    params = spec.rewrite(component.params)
+    params = _renamed(component.params, spec)
+    params = spec.rewrite(params) if spec.rewrite else params
     if params == component.params:
         return component
-    gone = sorted(component.params.keys() - params.keys())
+    gone = sorted(key for key in component.params.keys() - params.keys() if component.params[key] not in _BLANK)
     came = sorted(key for key in params if params[key] != component.params.get(key))
-    reporter.report(
-        "document-rewritten",
-        "info",
-        component.params_pointer,
-        f"{spec.name} is written in another shape: "
-        + (f"{', '.join(gone)} was read as {', '.join(came)}." if gone else f"{', '.join(came)} was normalised."),
-        component=component,
-    )
+    if gone or came:
+        reporter.report(
+            "document-rewritten",
+            "info",
+            component.params_pointer,
+            f"{spec.name} is written in another shape: {_told(gone, came)}.",
+            hint="Nothing needs to be done.",
+            component=component,
+        )
     return replace(component, params=params)
+
+
+def _renamed(params: Mapping[str, Any], spec: ComponentSpec[Any]) -> Mapping[str, Any]:
+    fields = spec.params.model_fields
+    found = {old: new for old, new in OLD_KEYS.items() if old in params and new in fields and not params.get(new)}
+    if not found:
+        return params
+    rest = {key: value for key, value in params.items() if key not in found and key not in found.values()}
+    return {**rest, **{new: params[old] for old, new in found.items()}}
+
+
+def _told(gone: Sequence[str], came: Sequence[str]) -> str:
+    if gone and came:
+        return f"{', '.join(gone)} was read as {', '.join(came)}"
+    return f"{', '.join(came)} was normalised" if came else f"{', '.join(gone)} was left out"
 
 
 def _name_pattern(owner: str, name: str) -> re.Pattern[str]:
