@@ -19,7 +19,7 @@ __all__ = ["show", "show_forms"]
 
 
 async def show(plan: Plan, turn: Run) -> None:
-    """Play a turn: progress on standard error, the answer on standard output."""
+    """Play a turn: the answer on standard output; progress, and what a model thinks, on standard error."""
     view = _View()
     async for event in turn:
         view.take(event)
@@ -51,7 +51,8 @@ class _View:
         self._progress = Console(stderr=True, highlight=False, emoji=False)
         self._answer = Console(file=sys.stdout, highlight=False, emoji=False)
         self._is_thinking = False
-        self._is_line_open = False
+        self._unfinished: Console | None = None
+        """Where a line is still being written."""
 
     def say(self, text: str) -> None:
         """Write a line of progress, below whatever is being written."""
@@ -72,13 +73,11 @@ class _View:
                 else:
                     self.say(f"[dim]✓ {name} ({event.elapsed_time:.2f} s)[/]")
             case Message():
-                if event.end_to_think:
-                    self._end_line()
                 self._is_thinking = (self._is_thinking or event.start_to_think) and not event.end_to_think
-                if event.content:
-                    style = "dim italic" if self._is_thinking else None
-                    self._answer.print(printable(event.content), end="", style=style, markup=False, soft_wrap=True)
-                    self._is_line_open = not event.content.endswith("\n")
+                if event.content and self._is_thinking:
+                    self._write(self._progress, event.content, "dim italic")
+                elif event.content:
+                    self._write(self._answer, event.content, None)
             case MessageEnd():
                 self._end_line()
             case _:
@@ -88,7 +87,13 @@ class _View:
         """Finish the last line."""
         self._end_line()
 
+    def _write(self, screen: Console, text: str, style: str | None) -> None:
+        if self._unfinished is not screen:
+            self._end_line()
+        screen.print(printable(text), end="", style=style, markup=False, soft_wrap=True)
+        self._unfinished = None if text.endswith("\n") else screen
+
     def _end_line(self) -> None:
-        if self._is_line_open:
-            self._answer.print()
-            self._is_line_open = False
+        if self._unfinished is not None:
+            self._unfinished.print()
+            self._unfinished = None

@@ -23,13 +23,14 @@ def asked(tmp_path: Path, reply: Reply) -> tuple[Runner, Run]:
     return runner, runner.start("s", {"query": "Well?"})
 
 
-async def test_thinking_is_shown_before_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_what_a_model_thinks_is_no_part_of_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, turn = asked(tmp_path, Reply("<think>Hm.</think>Yes [red]indeed[/]."))
     await show(load_canvas(tmp_path / "ask.json").plan, turn)
     written = capsys.readouterr()
-    assert written.out == "Hm.\nYes [red]indeed[/].\n"
+    assert written.out == "Yes [red]indeed[/].\n"
     assert turn.answer == "Yes [red]indeed[/]."
-    assert [line[0] for line in written.err.splitlines()] == ["▸", "✓", "▸", "▸", "✓", "✓"]
+    assert [line[0] for line in written.err.splitlines()] == ["▸", "✓", "▸", "▸", "H", "✓", "✓"]
+    assert "\nHm.\n" in written.err
 
 
 async def test_words_between_colons_stay_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
