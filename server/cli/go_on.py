@@ -21,14 +21,13 @@ def go_on(
 
     Example: ragflow-lg continue anna
     """
+    from server.cli.hints import Place
     from server.cli.play import play_session
 
     play_session(
         session,
         lambda runner, name: runner.go_on(name),
         canvas_file=canvas,
-        settings_file=settings,
-        checkpoint=checkpoint,
-        model=model,
+        place=Place(checkpoint, settings, model),
         events=events,
     )

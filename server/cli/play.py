@@ -7,8 +7,9 @@ import json
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,8 +19,9 @@ from ragflow_lg.errors import AnswerError, CanvasChangedError, CheckpointError, 
 from ragflow_lg.ids import thread_of_session
 from ragflow_lg.runner import Run, Runner
 from server.cli.console import show, show_forms
+from server.cli.hints import Place, how_to_answer, how_to_wait
 from server.cli.options import Events
-from server.cli.terminal import printable, shown_command
+from server.cli.terminal import printable
 from server.library import load_canvas, open_services
 from server.settings import Settings, load_settings
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["canvas_of", "free_name", "has_session", "no_session", "play_canvas", "play_session", "with_store"]
 
 T = TypeVar("T")
+MEMORY = "memory://"
 EXIT_CODES = {"succeeded": 0, "waiting": 0, "refused": 2}
 """By status; everything else is 1."""
 
@@ -43,25 +46,29 @@ def play_canvas(
     *,
     session: str,
     settings: Settings,
-    checkpoint: str,
-    model: str,
+    place: Place,
     canvas_id: str,
     events: Events | None,
+    given: Sequence[str] = (),
 ) -> None:
-    """Play a run and end the program: 0 if it ran or waits, 1 if it failed or was stopped, 2 if it could not begin."""
+    """Play a run and end the program: 0 if it ran or waits, 1 if it failed or was stopped, 2 if it could not begin.
+
+    ``given`` are the answers to forms as they were typed, for what is said where they are refused.
+    """
     is_pretty = events is Events.PRETTY or (events is None and sys.stdout.isatty())
     name = session or uuid.uuid4().hex  # noqa: TID251 - a session nobody comes back to
+    url = place.checkpoint or (settings.checkpoints if session else MEMORY)
+    told = _Told(place, name, given, is_kept=url != MEMORY)
 
     async def play() -> str:
         async with AsyncExitStack() as opened:
-            services = await opened.enter_async_context(open_services(settings, model=model))
-            url = checkpoint or (settings.checkpoints if session else "memory://")
+            services = await opened.enter_async_context(open_services(settings, model=place.model))
             store = await opened.enter_async_context(_open(url, settings))
             limit = settings.run.event_limit
             runner = Runner(canvas, services, store=store, canvas_id=canvas_id, event_limit=limit)
             begun = begin(runner, name)
             run = begun if isinstance(begun, Run) else await begun
-            return await _show(canvas, runner, run, name, is_kept=bool(session), is_pretty=is_pretty)
+            return await _show(canvas, runner, run, told, is_pretty=is_pretty)
 
     status = asyncio.run(play())
     raise typer.Exit(EXIT_CODES.get(status, 1))
@@ -72,29 +79,28 @@ def play_session(
     begin: Begin,
     *,
     canvas_file: Path | None,
-    settings_file: Path | None,
-    checkpoint: str,
-    model: str,
+    place: Place,
     events: Events | None,
     target: Callable[[Store], Awaitable[str]] | None = None,
+    given: Sequence[str] = (),
 ) -> None:
     """Play a run of a session that there is, with its own canvas. ``target`` names the session that comes of it."""
-    settings = load_settings(settings_file)
+    settings = load_settings(place.settings)
 
     async def found(store: Store) -> tuple[Path, str]:
         file = canvas_file or Path(await canvas_of(store, session))
         return file, await target(store) if target else session
 
-    file, name = with_store(settings, checkpoint, found)
+    file, name = with_store(settings, place.checkpoint, found)
     play_canvas(
         load_canvas(file, settings),
         begin,
         session=name,
         settings=settings,
-        checkpoint=checkpoint,
-        model=model,
+        place=place,
         canvas_id=str(file.resolve()),
         events=events,
+        given=given,
     )
 
 
@@ -148,13 +154,24 @@ def _open(url: str, settings: Settings) -> Any:
     return open_store(url, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
 
 
-async def _show(canvas: CompiledCanvas, runner: Runner, run: Run, name: str, *, is_kept: bool, is_pretty: bool) -> str:
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What is known beside the run for what is said about it."""
+
+    place: Place
+    session: str
+    given: Sequence[str]
+    is_kept: bool
+    """Whether another command can come back to the session."""
+
+
+async def _show(canvas: CompiledCanvas, runner: Runner, run: Run, told: _Told, *, is_pretty: bool) -> str:
     _stop_on_signals(runner, run)
     try:
         await (show(canvas.plan, run) if is_pretty else _write_lines(run))
     except AnswerError as error:
         _say(f"ragflow-lg: {error}")
-        _say(_how_to_answer(name, error))
+        _say(how_to_answer(await runner.pauses(told.session), told.given, told.place, told.session))
         return "refused"
     except (ConflictError, CanvasChangedError) as error:
         _say(f"ragflow-lg: {error}")
@@ -163,21 +180,14 @@ async def _show(canvas: CompiledCanvas, runner: Runner, run: Run, name: str, *, 
         _say(f"ragflow-lg: {error}")
     if run.status == "failed" and not is_pretty and run.error and run.failed_node:
         _say(f"ragflow-lg: {run.failed_node}: {run.error}")
-    if run.status == "waiting" and is_pretty:
-        pauses = await runner.pauses(name)
-        show_forms(pauses)
-        field = f"{pauses[0].node}@NAME=VALUE" if len(pauses) > 1 else "NAME=VALUE"
-        how = shown_command("resume", name, "--input", field)
-        _say(f"The turn waits for an answer: {how if is_kept else 'name a --session to be able to answer'}")
-    if run.status in ("drained", "cancelled") and is_kept:
-        _say(f"The turn was stopped; go on with: {shown_command('continue', name)}")
+    if run.status == "waiting":
+        pauses = await runner.pauses(told.session)
+        if is_pretty:
+            show_forms(pauses)
+        _say(how_to_wait(pauses, told.place, told.session, is_kept=told.is_kept))
+    if run.status in ("drained", "cancelled") and told.is_kept:
+        _say(f"The turn was stopped; go on with: {told.place.command('continue', told.session)}")
     return run.status
-
-
-def _how_to_answer(session: str, error: AnswerError) -> str:
-    """Say that a form is still open, and how to answer what was wrong or missing."""
-    words = [word for name in error.problems for word in ("--input", f"{name}=VALUE")]
-    return f"The form of {error.node} is still open; answer it with: {shown_command('resume', session, *words)}"
 
 
 def _say(text: str) -> None:

@@ -41,6 +41,7 @@ def rerun(
 
     Example: ragflow-lg rerun anna --from Message:Answer --set env.tone=friendly --as anna-2
     """
+    from server.cli.hints import Place
     from server.cli.play import free_name, play_session
 
     changes = dict(_change(entry) for entry in set_ or [])
@@ -57,9 +58,7 @@ def rerun(
         session,
         begin,
         canvas_file=canvas,
-        settings_file=settings,
-        checkpoint=checkpoint,
-        model=model,
+        place=Place(checkpoint, settings, model),
         events=events,
         target=target,
     )

@@ -33,7 +33,8 @@ def run(
 ) -> None:
     """Run one turn of a canvas and show its answer as it comes.
 
-    Exit code 0: it ran. 1: it failed or was stopped. 2: it cannot be run, or the command is wrong.
+    Exit code 0: it ran, or waits for an answer. 1: it failed or was stopped. 2: it cannot be run, or the command is
+    wrong.
 
     Examples:
     ragflow-lg run canvas.json "Where is my parcel?" --model demo
@@ -42,7 +43,8 @@ def run(
 
     ragflow-lg run chat.json "And then?" --session anna
     """
-    from server.cli.fields import ask_fields, check_fields, read_fields
+    from server.cli.fields import ask_fields, check_fields, is_asked, read_fields
+    from server.cli.hints import Place
     from server.cli.play import play_canvas
     from server.library import load_canvas
     from server.settings import load_settings
@@ -52,8 +54,8 @@ def run(
     loaded = load_settings(settings)
     canvas = load_canvas(file, loaded)
     text = sys.stdin.read().strip() if query == "-" else query
-    fields = read_fields(canvas.plan.form, inputs or [])
     takes_query = bool(text) and len(canvas.plan.form) == 1
+    fields = read_fields(canvas.plan.form, inputs or [], needs_all=not takes_query and not is_asked())
     if not takes_query:
         fields = ask_fields(canvas.plan.form, fields)
         check_fields(canvas.plan.form, fields)
@@ -63,8 +65,7 @@ def run(
         lambda runner, name: runner.start(name, request),
         session=session or "",
         settings=loaded,
-        checkpoint=checkpoint,
-        model=model,
+        place=Place(checkpoint, settings, model),
         canvas_id=str(file.resolve()),
         events=events,
     )

@@ -73,6 +73,19 @@ def test_each_of_several_open_forms_can_be_answered() -> None:
             read_answers(pauses, [wrong])
 
 
+def test_all_that_is_wrong_comes_at_once() -> None:
+    form = [FormField("n", "N", "integer"), FormField("b", "B", "boolean"), FormField("x", "X", "line")]
+    with pytest.raises(typer.BadParameter) as caught:
+        read_fields(form, ["n=three", "b=perhaps", "y", "z=1"], needs_all=True)
+    told = caught.value.message
+    for part in ("'N' (n) should be", "'B' (b) should be", "'y' should be NAME=VALUE", "field 'z'", "'X' (x) is req"):
+        assert part in told
+    assert told.count("(n)") == 1
+    both = {"n": {"type": "integer"}, "b": {"type": "boolean"}}
+    with pytest.raises(typer.BadParameter, match=r"'n' should be.*'b' should be"):
+        read_answers([Pause("1", "Form", "", both)], ["n=three", "b=perhaps"])
+
+
 @pytest.mark.parametrize(
     ("value", "shown"), [(None, ""), ("", ""), ([], ""), ({}, ""), (0, "0"), ({"a": 1}, '{"a": 1}'), (False, "false")]
 )
