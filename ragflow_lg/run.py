@@ -44,7 +44,8 @@ def status_of(snapshot: Any) -> RunStatus:
         return "waiting"
     if snapshot.tasks:
         return "running"
-    return "failed" if snapshot.values.get("turn", {}).get("status") == "failed" else "succeeded"
+    statuses: dict[str, RunStatus] = {"failed": "failed", "running": "cancelled"}  # given up, see `abandon`
+    return statuses.get(snapshot.values.get("turn", {}).get("status"), "succeeded")
 
 
 def thread_config(canvas: CompiledCanvas, session: SessionId | str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ragflow_lg.abandoning import abandon
 from ragflow_lg.branching import Moment, fork, moments, rerun
 from ragflow_lg.compiled import CompiledCanvas
 from ragflow_lg.errors import CheckpointError
@@ -76,6 +77,15 @@ class Runner:
         The run raises ConflictError where nothing is unfinished.
         """
         return self._run(session, "continue", {})
+
+    async def abandon(self, session: SessionId | str) -> None:
+        """Give up a turn that waits for an answer, so that the next `start` begins a new one.
+
+        Raises:
+            ConflictError: if the session does not wait, or somebody runs it.
+        """
+        self._saver()
+        await abandon(self._canvas, session, self._store, self._services.clock)
 
     async def state(self, session: SessionId | str) -> dict[str, Any]:
         """Give the stored state of a session, empty if it has none. Needs a saver."""

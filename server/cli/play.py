@@ -28,8 +28,18 @@ from server.settings import Settings, load_settings
 if TYPE_CHECKING:
     from checkpoints import Store
     from ragflow_lg.compiled import CompiledCanvas
+    from ragflow_lg.sessions import RunRecord
 
-__all__ = ["canvas_of", "free_name", "has_session", "no_session", "play_canvas", "play_session", "with_store"]
+__all__ = [
+    "canvas_of",
+    "free_name",
+    "has_session",
+    "newest_run",
+    "no_session",
+    "play_canvas",
+    "play_session",
+    "with_store",
+]
 
 T = TypeVar("T")
 MEMORY = "memory://"
@@ -50,10 +60,12 @@ def play_canvas(
     canvas_id: str,
     events: Events | None,
     given: Sequence[str] = (),
+    before: Callable[[Store], Awaitable[None]] | None = None,
 ) -> None:
     """Play a run and end the program: 0 if it ran or waits, 1 if it failed or was stopped, 2 if it could not begin.
 
-    ``given`` are the answers to forms as they were typed, for what is said where they are refused.
+    ``given`` are the answers to forms as they were typed, for what is said where they are refused; ``before`` may
+    look into the store and refuse.
     """
     is_pretty = events is Events.PRETTY or (events is None and sys.stdout.isatty())
     name = session or uuid.uuid4().hex  # noqa: TID251 - a session nobody comes back to
@@ -64,6 +76,8 @@ def play_canvas(
         async with AsyncExitStack() as opened:
             services = await opened.enter_async_context(open_services(settings, model=place.model))
             store = await opened.enter_async_context(_open(url, settings))
+            if before is not None:
+                await before(store)
             limit = settings.run.event_limit
             runner = Runner(canvas, services, store=store, canvas_id=canvas_id, event_limit=limit)
             begun = begin(runner, name)
@@ -120,9 +134,16 @@ async def canvas_of(store: Store, session: str) -> str:
     Raises:
         CheckpointError: if the store does not know the session.
     """
-    async for record in store.runs.of_session(session):
-        return record.canvas_id
+    if newest := await newest_run(store, session):
+        return newest.canvas_id
     raise no_session(session)
+
+
+async def newest_run(store: Store, session: str) -> RunRecord | None:
+    """Give the record of the last run of a session, if the store has one."""
+    async for record in store.runs.of_session(session):
+        return record
+    return None
 
 
 async def has_session(store: Store, session: str) -> bool:

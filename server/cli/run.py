@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from server.cli.options import Checkpoint, EventsOption, Model, SettingsFile, named
+from server.cli.terminal import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from checkpoints import Store
+    from ragflow_lg.forms import FormField
+    from ragflow_lg.pauses import Pause
+    from ragflow_lg.runner import Run, Runner
     from ragflow_lg.state import TurnRequest
+    from server.cli.hints import Place
 
 __all__ = ["run"]
 
@@ -43,7 +51,6 @@ def run(
 
     ragflow-lg run chat.json "And then?" --session anna
     """
-    from server.cli.fields import ask_fields, check_fields, is_asked, read_fields
     from server.cli.hints import Place
     from server.cli.play import play_canvas
     from server.library import load_canvas
@@ -54,18 +61,64 @@ def run(
     loaded = load_settings(settings)
     canvas = load_canvas(file, loaded)
     text = sys.stdin.read().strip() if query == "-" else query
-    takes_query = bool(text) and len(canvas.plan.form) == 1
-    fields = read_fields(canvas.plan.form, inputs or [], needs_all=not takes_query and not is_asked())
-    if not takes_query:
-        fields = ask_fields(canvas.plan.form, fields)
-        check_fields(canvas.plan.form, fields)
+    fields = _fields(canvas.plan.form, inputs or [], text)
     request: TurnRequest = {"query": text, "inputs": {name: {"value": value} for name, value in fields.items()}}
+    place, canvas_id = Place(checkpoint, settings, model), str(file.resolve())
+
+    async def before(store: Store) -> None:
+        if session:
+            await _refuse_other(store, session, canvas_id, canvas.plan.canvas_hash, place)
+
+    async def begin(runner: Runner, name: str) -> Run:
+        if session and (pauses := await runner.pauses(name)):
+            sys.stderr.write(printable(_told(pauses, request, place, name) + "\n"))
+        return runner.start(name, request)
+
     play_canvas(
         canvas,
-        lambda runner, name: runner.start(name, request),
+        begin,
         session=session or "",
         settings=loaded,
-        place=Place(checkpoint, settings, model),
-        canvas_id=str(file.resolve()),
+        place=place,
+        canvas_id=canvas_id,
         events=events,
+        before=before,
     )
+
+
+def _fields(form: Sequence[FormField], given: Sequence[str], query: str) -> dict[str, Any]:
+    """Read the fields of Begin's form, and on a terminal ask for the others; a query alone is the only field."""
+    from server.cli.fields import ask_fields, check_fields, is_asked, read_fields
+
+    takes_query = bool(query) and len(form) == 1
+    fields = read_fields(form, given, needs_all=not takes_query and not is_asked())
+    if not takes_query:
+        fields = ask_fields(form, fields)
+        check_fields(form, fields)
+    return fields
+
+
+async def _refuse_other(store: Store, session: str, canvas_id: str, canvas_hash: str, place: Place) -> None:
+    """Refuse to begin a turn of another canvas where the session waits: its form would be lost without a word."""
+    from ragflow_lg.errors import ConflictError
+    from server.cli.play import newest_run
+
+    newest = await newest_run(store, session)
+    if newest is None or newest.status != "waiting" or canvas_hash == newest.canvas_hash:
+        return
+    if newest.canvas_id not in ("", canvas_id):
+        raise ConflictError(
+            f"The session {session!r} waits for an answer to {newest.canvas_id}; name another session, or\n"
+            f"  answer it: {place.command('resume', session)}\n"
+            f"  give it up: {place.command('cancel', session)}"
+        )
+
+
+def _told(pauses: Sequence[Pause], request: TurnRequest, place: Place, session: str) -> str:
+    """Say what becomes of a request to a session that waits: it is no new turn."""
+    query, names = request.get("query"), [f"{pause.node}@{name}" for pause in pauses for name in pause.inputs]
+    what = ""
+    if query and not request.get("inputs"):
+        what = f" {query!r:.60} is taken as {names[0]}." if len(names) == 1 else f" {query!r:.60} was not used."
+    how = place.command("cancel", session)
+    return f"The session {session!r} waits for an answer.{what} To begin a new turn, give it up with: {how}"
