@@ -133,13 +133,22 @@ class ComponentParams(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True, defer_build=True, arbitrary_types_allowed=True)
 
     description: str | None = ""
+    """A note of the editor."""
     inputs: Any = Field(default_factory=dict)
+    """What the editor shows as inputs; the form where the component has one."""
     outputs: Any = Field(default_factory=dict)
+    """The outputs by name, as the editor declares them."""
     max_retries: Annotated[int, Field(ge=0, le=100)] | None = 0
+    """How often a component that asks a model or a server tries again after an error."""
     delay_after_error: Annotated[float, Field(ge=0, le=3600)] | None = 2.0
-    exception_method: str | None = None
+    """Seconds before another try."""
+    exception_method: str | None = Field(None, examples=["goto", "comment"])
+    """What follows an error. With any method exception_goto comes first, then exception_default_value; without one the
+    turn fails."""
     exception_default_value: Any = None
+    """Stands for the outputs after an error."""
     exception_goto: OneOrMany[str] = Field(default_factory=list[str])
+    """Ids of the components to go on with after an error."""
 
 
 class ComponentOutputs(BaseModel):

@@ -26,6 +26,7 @@ class Params(ComponentParams):
     """Parameters of Iteration. ``outputs`` maps a name to ``{"ref": "<body node>@<output>"}``."""
 
     items_ref: Reference
+    """The list to go through."""
     max_concurrency: Annotated[int, Field(ge=0, le=64)] = 0
     """How many items run at once; 0 and 1 mean one after the other."""
     item_var: str | None = None
