@@ -9,13 +9,10 @@ from typing import Any, cast
 
 from dsl_compiler.diagnostics import Reporter
 from dsl_compiler.draft import Draft, RawComponent
+from dsl_compiler.old_keys import with_new_keys
 from dsl_compiler.shapes import gives_items
-from ragflow_lg.spec import ComponentSpec
 
 __all__ = ["rewrite_shapes"]
-
-OLD_KEYS = {"llm_enabled_tools": "tools"}
-"""Names that parameters had, read by every component that has the new one and was not given it."""
 
 _BLANK: tuple[Any, ...] = (None, "", [], {})
 """Values that nobody misses when they are left out."""
@@ -57,7 +54,7 @@ def _rewritten(draft: Draft, component: RawComponent, reporter: Reporter) -> Raw
     spec = draft.catalog.get(component.name)
     if spec is None:
         return component
-    params = _renamed(component.params, spec)
+    params = with_new_keys(component.params, spec)
     params = spec.rewrite(params) if spec.rewrite else params
     if params == component.params:
         return component
@@ -73,15 +70,6 @@ def _rewritten(draft: Draft, component: RawComponent, reporter: Reporter) -> Raw
             component=component,
         )
     return replace(component, params=params)
-
-
-def _renamed(params: Mapping[str, Any], spec: ComponentSpec[Any]) -> Mapping[str, Any]:
-    fields = spec.params.model_fields
-    found = {old: new for old, new in OLD_KEYS.items() if old in params and new in fields and not params.get(new)}
-    if not found:
-        return params
-    rest = {key: value for key, value in params.items() if key not in found and key not in found.values()}
-    return {**rest, **{new: params[old] for old, new in found.items()}}
 
 
 def _told(gone: Sequence[str], came: Sequence[str]) -> str:
