@@ -151,8 +151,9 @@ def schema_findings(params: PromptedParams) -> Iterable[Finding]:
             "params-invalid",
             "warning",
             ("outputs", "structured"),
-            f"This is not a valid JSON schema: {problem}.",
-            "The model is shown it as it is; of its answer only whether it is an object is checked.",
+            f"This is not a valid JSON schema: {problem}. The model is shown it as it is; of its answer only whether "
+            "it is an object is checked.",
+            "Mend the schema.",
         )
 
 

@@ -120,9 +120,11 @@ def _is_default(key: str, value: Any, spec: ComponentSpec[Any]) -> bool:
 def _report(component: RawComponent, problem: ErrorDetails, reporter: Reporter) -> None:
     path = value_path(problem["loc"])
     given = problem.get("input")
-    shown = "" if problem["type"] == "missing" else f" It is {_shortened(given)}."
-    where = ".".join(str(segment) for segment in path)
     what = problem["msg"].removeprefix("Value error, ").rstrip(".")
+    text = repr(given)
+    is_told = problem["type"] == "missing" or text in what
+    shown = "" if is_told else f" It is {text if len(text) <= 60 else text[:57] + '…'}."
+    where = ".".join(str(segment) for segment in path)
     reporter.report(
         "params-invalid",
         "error",
@@ -133,11 +135,6 @@ def _report(component: RawComponent, problem: ErrorDetails, reporter: Reporter) 
     )
 
 
-def _shortened(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
-
-
 def _lint(component: RawComponent, spec: ComponentSpec[Any], params: ComponentParams, reporter: Reporter) -> None:
     for key in params.__pydantic_extra__ or {}:
         if key not in EDITOR_KEYS and not _accepts_anything(spec):
@@ -146,6 +143,7 @@ def _lint(component: RawComponent, spec: ComponentSpec[Any], params: ComponentPa
                 "info",
                 pointer_of(component.params_pointer, [key]),
                 f"{spec.name} has no parameter {key!r}; it has no effect.",
+                hint=reporter.nearest(spec.name, spec.params.model_fields).hint(key, ""),
                 component=component,
             )
     for finding in spec.lint(params):

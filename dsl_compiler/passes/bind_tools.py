@@ -37,7 +37,8 @@ def _tools(
 ) -> tuple[PlanNode, ...]:
     if depth >= MAX_DEPTH:
         message = f"Agents are nested as tools deeper than {MAX_DEPTH} levels."
-        reporter.report("params-invalid", "error", component.params_pointer, message, component=component)
+        hint = "Let fewer agents stand inside each other."
+        reporter.report("params-invalid", "error", component.params_pointer, message, hint=hint, component=component)
         return ()
     bound: list[PlanNode] = []
     for entry in node.spec.tools(node.params):

@@ -131,8 +131,8 @@ def _problem(known: _Known, node: PlanNode, reference: Reference) -> tuple[str, 
         return None
     read = known.draft.nodes.get(NodeId(reference.node))
     if read is None:
-        hint = known.nodes.hint(reference.node, "The node fails when it reads this.")
-        return "reference-unknown-node", f"{reference.text!r} names a component that does not exist.", hint
+        message = f"{reference.text!r} names a component that does not exist; the node fails when it reads this."
+        return "reference-unknown-node", message, known.nodes.hint(reference.node, "")
     if f"{reference.node}@{reference.key}" in known.assigned:
         return None
     outputs = _outputs(known, read)

@@ -66,7 +66,6 @@ def _rewritten(draft: Draft, component: RawComponent, reporter: Reporter) -> Raw
             "info",
             component.params_pointer,
             f"{spec.name} is written in another shape: {_told(gone, came)}.",
-            hint="Nothing needs to be done.",
             component=component,
         )
     return replace(component, params=params)

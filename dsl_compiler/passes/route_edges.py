@@ -91,8 +91,7 @@ def _existing(
                 "target-unknown",
                 "warning" if has_rest else "error",
                 pointer,
-                f"There is no component {target!r}, to which {where} leads.",
-                hint="It was left out." if has_rest else "Draw the edge to an existing node, or remove it.",
+                f"There is no component {target!r}, to which {where} leads{'; it was left out' if has_rest else ''}.",
                 component=raw,
             )
     if what and not kept:
