@@ -268,6 +268,7 @@ def _provider(section: ProviderSection) -> ProviderSettings:
         max_retries=section.max_retries,
         concurrency=section.concurrency,
         counts_streams=section.counts_streams,
+        key_variable=section.api_key_env if section.api_key is None else "",
     )
 
 

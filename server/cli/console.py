@@ -26,7 +26,8 @@ async def show(plan: Plan, turn: Run) -> None:
     view.close()
     if turn.status == "failed":
         who = plan.nodes[turn.failed_node].title or turn.failed_node if turn.failed_node in plan.nodes else ""  # pyright: ignore[reportArgumentType]
-        view.say(f"[bold red]failed[/]{' in ' + escape(who) if who else ''}: {escape(turn.error or '')}")
+        why = "" if turn.failed_node in view.failed else f": {escape(turn.error or '')}"
+        view.say(f"[bold red]failed[/]{' in ' + escape(who) if who else ''}{why}")
     elif turn.status == "cancelled":
         view.say("[yellow]stopped[/]")
 
@@ -53,6 +54,8 @@ class _View:
         self._is_thinking = False
         self._unfinished: Console | None = None
         """Where a line is still being written."""
+        self.failed: set[str] = set()
+        """Ids of the nodes whose errors have been shown."""
 
     def say(self, text: str) -> None:
         """Write a line of progress, below whatever is being written."""
@@ -69,6 +72,7 @@ class _View:
             case NodeFinished():
                 name = escape(event.component_name or event.component_id)
                 if event.error:
+                    self.failed.add(event.component_id)
                     self.say(f"[red]✗ {name}: {escape(event.error)}[/]")
                 else:
                     self.say(f"[dim]✓ {name} ({event.elapsed_time:.2f} s)[/]")

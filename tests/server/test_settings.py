@@ -79,7 +79,7 @@ def test_a_whole_file(home: Path, monkeypatch: pytest.MonkeyPatch):
         override_model="demo",
         providers={
             "Acme": ProviderSettings("https://acme.example/v1", "geheim-1", ("big", "small"), 9.0, 120.0),
-            "Other": ProviderSettings("https://other.example/v1", "geheim-2"),
+            "Other": ProviderSettings("https://other.example/v1", "geheim-2", key_variable="OTHER_KEY"),
         },
         models={"big@Acme": ModelSettings(context_tokens=1000, has_vision=True)},
     )
