@@ -184,9 +184,12 @@ def test_wrong_files(home: Path, text: str, says: str):
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("RAGFLOW_LG_HTTP__CONCURRENCY", "geheim", "http.concurrency: "),
+        ("RAGFLOW_LG_HTTP__CONCURRENCY", "geheim", "http.concurrency (RAGFLOW_LG_HTTP__CONCURRENCY): "),
+        ("RAGFLOW_LG_HTTP__TIMEOUT", "1", "http.timeout (RAGFLOW_LG_HTTP__TIMEOUT): there is no such setting."),
         ("RAGFLOW_LG_HTTP__TIMEOUT", "1", "'timeout_s'"),
-        ("RAGFLOW_LG_PROVIDERS", "{geheim", "environment: "),
+        ("RAGFLOW_LG_HTTP", '{"concurrency": "geheim"}', "http.concurrency (RAGFLOW_LG_HTTP): "),
+        ("RAGFLOW_LG_PROVIDERS", "{geheim", "environment: RAGFLOW_LG_PROVIDERS holds no JSON"),
+        ("RAGFLOW_LG_DEFAULTMODEL", "geheim", "Did you mean RAGFLOW_LG_DEFAULT_MODEL?"),
     ],
 )
 def test_wrong_variables(monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str):
