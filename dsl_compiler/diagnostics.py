@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Iterable
 from typing import Protocol
 
-from ragflow_lg.diagnostics import CODES, Diagnostic, Severity
+from dsl_compiler.nearest import Nearest
+from ragflow_lg.diagnostics import ADVICE, CODES, Diagnostic, Severity
 
 __all__ = ["Named", "Reporter", "pointer_of"]
 
@@ -32,6 +33,13 @@ class Reporter:
 
     def __init__(self) -> None:
         self._found: dict[Diagnostic, None] = {}
+        self._nearest: dict[str, Nearest] = {}
+
+    def nearest(self, kind: str, names: Iterable[str]) -> Nearest:
+        """Give suggestions for misspelt names of one kind: the same for all findings, so that looking up has an end."""
+        if kind not in self._nearest:
+            self._nearest[kind] = Nearest(names, likeness=0.8)
+        return self._nearest[kind]
 
     def report(
         self,
@@ -47,11 +55,14 @@ class Reporter:
     ) -> None:
         """Add a diagnostic. ``pointer`` is a JSON pointer into the document as written.
 
+        ``hint`` says what to do; without one that is the usual advice of the code.
         ``line`` and ``column`` are for what has no pointer; of everything else they are found later.
         """
         assert code in CODES, code
         node, title = (component.id, component.title) if component else ("", "")
-        self._found[Diagnostic(code, severity, pointer, message, hint, node, title, line, column)] = None
+        self._found[Diagnostic(code, severity, pointer, message, hint or ADVICE[code], node, title, line, column)] = (
+            None
+        )
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:

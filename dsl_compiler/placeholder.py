@@ -22,12 +22,11 @@ async def _refuse(ctx: RunContext, params: Any) -> ComponentOutputs:
     raise ComponentError("The canvas has errors and cannot run.", node=ctx.node.id)
 
 
-def placeholder(name: str, *, is_ready: bool, kind: Kind = "plain", targets: Sequence[str] = ()) -> ComponentSpec[Any]:
+def placeholder(name: str, *, is_ready: bool, kind: Kind = "plain", routes: Sequence[Route] = ()) -> ComponentSpec[Any]:
     """Make a spec that accepts any params and has any output; a canvas that holds one never runs.
 
-    Of a component whose params are wrong, ``kind`` and ``targets`` stay, so that the nodes around are not blamed.
+    Of a component whose params are wrong, ``kind`` and ``routes`` stay, so that the nodes around are not blamed.
     """
-    routes = tuple(Route(target, (target,), ()) for target in targets)
     return ComponentSpec(
         name=name,
         kind="route" if routes and kind == "plain" else kind,

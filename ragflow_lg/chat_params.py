@@ -54,6 +54,7 @@ class ChatParams(ComponentParams):
     llm_id: str | None = ""
     """``model@Provider``, ``model@instance@Provider``, or ``""`` for the default model."""
     temperature: Number = 0.0
+    """Like the four below it counts only where its flag (temperatureEnabled and so on) is true."""
     top_p: Number = 0.0
     presence_penalty: Number = 0.0
     frequency_penalty: Number = 0.0
@@ -115,6 +116,7 @@ class PromptedParams(ChatParams):
     """Parameters of the components that ask a chat model what the canvas writes: LLM and Agent."""
 
     sys_prompt: Template = Template("", ())
+    """What stands above the conversation."""
     prompts: Annotated[list[Prompt], BeforeValidator(_as_prompts)] = Field(default_factory=_ask_query, min_length=1)
     """Messages behind the history; a text stands for one user message."""
     message_history_window_size: WholeNumber = 13
@@ -152,8 +154,9 @@ def schema_findings(params: PromptedParams) -> Iterable[Finding]:
             "params-invalid",
             "warning",
             ("outputs", "structured"),
-            f"This is not a valid JSON schema: {problem}.",
-            "The model is shown it as it is; of its answer only whether it is an object is checked.",
+            f"This is not a valid JSON schema: {problem}. The model is shown it as it is; of its answer only whether "
+            "it is an object is checked.",
+            "Mend the schema.",
         )
 
 

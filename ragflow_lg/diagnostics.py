@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["CODES", "Diagnostic", "Finding", "Severity"]
+__all__ = ["ADVICE", "CODES", "Diagnostic", "Finding", "Severity"]
 
 Severity = Literal["error", "warning", "info"]
 """``error`` refuses the canvas, ``warning`` runs it as described, ``info`` tells of a rewrite."""
@@ -54,6 +54,50 @@ CODES: dict[str, str] = {
     "template-invalid": "A Jinja template has a syntax error.",
 }
 """Every code and, in one sentence, what it stands for."""
+
+_EXPORT = "Export the canvas again from the editor."
+_CHOOSE = "Choose the value again in the editor."
+_CONNECT = "Connect it, or remove it."
+_NOTHING = "Nothing needs to be done; save the canvas from a current editor to be rid of the note."
+
+ADVICE: dict[str, str] = {
+    "json-invalid": _EXPORT,
+    "json-duplicate-key": "Remove all but the entry that is meant.",
+    "document-too-large": "Give the canvas alone, without the data of a run.",
+    "document-shape": _EXPORT,
+    "document-empty": "Give a file that holds a canvas.",
+    "document-rewritten": _NOTHING,
+    "pipeline-document": "Run it in RAGFlow, or give an agent canvas.",
+    "legacy-component": "Replace it.",
+    "component-unknown": "Correct the name; `ragflow-lg components` lists those there are.",
+    "component-not-yet": "Take it out; `ragflow-lg components` lists what can run.",
+    "tool-unknown": "Take it out, or name one that there is.",
+    "canvas-unknown": "Name one that the settings or the folder have.",
+    "canvas-unfit": "Mend the canvas that is named, or name another one.",
+    "tool-forbidden": "Take it out, or have the settings changed.",
+    "component-dropped": "Remove it; a variable is named env.… to be kept.",
+    "global-undeclared": "Declare it under variables.",
+    "params-invalid": "Correct the value; `ragflow-lg components NAME` shows what is accepted.",
+    "params-unknown": "Correct the name, or remove it.",
+    "params-unsupported": "Nothing needs to be done if the canvas is fine without it; else remove it.",
+    "id-invalid": "Give it another id.",
+    "title-duplicate": "Rename one of them in the editor.",
+    "begin-missing": "Add a Begin component.",
+    "begin-multiple": "Keep one Begin component.",
+    "target-unknown": "Draw the edge to an existing node, or remove it.",
+    "route-empty": "Connect it to a node.",
+    "node-unreachable": _CONNECT,
+    "flow-cycle": "Use a Loop.",
+    "region-invalid": "Move the nodes into the Loop or Iteration in the editor.",
+    "region-parallel": "Set max_concurrency to 0, or move the node out of the body.",
+    "reference-unknown-node": _CHOOSE,
+    "reference-unknown-output": _CHOOSE,
+    "reference-unknown-global": "Declare it among the canvas's variables, or correct the name.",
+    "reference-not-upstream": "Draw an edge from it, directly or through others.",
+    "reference-excluded": "Read a node of this branch, or join the branches first.",
+    "template-invalid": "Mend the template.",
+}
+"""What to do, by code, where a finding says nothing better."""
 
 
 class Finding(NamedTuple):

@@ -107,13 +107,16 @@ class NodeTimeoutError(RunError):
 
 
 class AnswerError(RunError):
-    """An answer does not fit its form, which stays open. ``problems`` says what is wrong, by field name."""
+    """An answer does not fit its form, which stays open. ``problems`` says what is wrong, by field.
+
+    A field is ``NAME``, or ``COMPONENT@NAME`` where several forms are open; ``node`` is the first form concerned.
+    """
 
     code = "answer-invalid"
 
-    def __init__(self, problems: Mapping[str, str], *, node: str = "") -> None:
+    def __init__(self, problems: Mapping[str, str], *, node: str = "", advice: str = "") -> None:
         self.problems = dict(problems)
-        super().__init__(" ".join(self.problems.values()), node=node)
+        super().__init__(" ".join([*self.problems.values(), *([advice] if advice else [])]), node=node)
 
 
 class CanvasChangedError(RunError):

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from ragflow_lg.values import JsonValue, to_text
 
-__all__ = ["OPERATORS", "holds"]
+__all__ = ["NAMES", "OPERATORS", "holds"]
 
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
@@ -32,10 +32,11 @@ _SYNONYMS = {
     "starts with": "start with",
     "ends with": "end with",
 }
-OPERATORS = frozenset(
-    {"contains", "not contains", "start with", "end with", "empty", "not empty", "=", "≠", *_ORDER, *_SYNONYMS}
-)
-"""Names that a condition may use."""
+NAMES = ("contains", "not contains", "start with", "end with", "empty", "not empty", "=", "≠", *_ORDER)
+"""Names of the operators."""
+
+OPERATORS = frozenset({*NAMES, *_SYNONYMS})
+"""Names that a condition may use, synonyms too."""
 
 
 def holds(left: JsonValue, name: str, right: JsonValue) -> bool:

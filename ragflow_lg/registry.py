@@ -44,10 +44,10 @@ class Registry:
             self._load(key) if key in self._sources else self._load(*self._sources)
         return self._by_name.get(key)
 
-    def near(self, name: str) -> list[str]:
-        """Give up to three registered names that look like ``name``."""
+    def near(self, name: str, *, is_tool: bool = False) -> list[str]:
+        """Give up to three registered names that look like ``name``; with ``is_tool`` of what a model can call."""
         self._load(*self._sources)
-        spelled = {key: spec.name for key, spec in self._by_name.items()}
+        spelled = {key: spec.name for key, spec in self._by_name.items() if spec.tool is not None or not is_tool}
         return list(dict.fromkeys(spelled[m] for m in get_close_matches(name.lower(), spelled, n=3)))
 
     def __iter__(self) -> Iterator[ComponentSpec[Any]]:

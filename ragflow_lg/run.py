@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from ragflow_lg.agent_metrics import AgentMetrics
@@ -14,7 +14,6 @@ from ragflow_lg.compiled import CompiledCanvas
 from ragflow_lg.context import EventSink, TurnContext
 from ragflow_lg.errors import (
     CANCELLED_TEXT,
-    AnswerError,
     CanvasChangedError,
     CheckpointError,
     ConflictError,
@@ -23,46 +22,23 @@ from ragflow_lg.errors import (
     RunError,
 )
 from ragflow_lg.events import AgentRecord, EngineEvent, NodeFinished, TurnFinished
-from ragflow_lg.forms import form_fields, form_problems
 from ragflow_lg.ids import SessionId, session_of_thread, thread_of_session
+from ragflow_lg.pauses import answered, answers_to, pauses_of
 from ragflow_lg.projection import Projection
 from ragflow_lg.run_watch import Audience, RunWatch
 from ragflow_lg.services import Usage
 from ragflow_lg.sessions import RunRecord, RunStatus, SessionStore, Steps, Trace, leased_config
 from ragflow_lg.state import TurnRecord, TurnRequest
 from ragflow_lg.turn import resume_turn
-from ragflow_lg.values import JsonValue, to_json, to_text
+from ragflow_lg.values import to_json
 from ragflow_lg.wire import Envelope, Message, UserInputs, WireEvent, WorkflowFinished
 
 if TYPE_CHECKING:
     from ragflow_lg.services import Services
 
-__all__ = ["Intent", "Pause", "Run", "pauses_of", "status_of", "thread_config"]
+__all__ = ["Intent", "Run", "status_of", "thread_config"]
 
 Intent: TypeAlias = Literal["start", "resume", "continue"]
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """A place where a session waits for its user. ``inputs`` are the form's fields as clients are sent them."""
-
-    id: str
-    node: str
-    tips: str
-    inputs: Mapping[str, Mapping[str, JsonValue]]
-
-
-def pauses_of(snapshot: Any) -> list[Pause]:
-    """Give the pauses of a LangGraph state snapshot, inner ones too, that have no answer yet."""
-    found: list[Pause] = []
-    answered = _answered(snapshot)
-    for pending in snapshot.interrupts:
-        if pending.id in answered:
-            continue
-        value: Any = pending.value
-        asked = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-        found.append(Pause(pending.id, asked.get("component_id", ""), asked.get("tips", ""), asked.get("inputs", {})))
-    return found
 
 
 def status_of(snapshot: Any) -> RunStatus:
@@ -71,7 +47,8 @@ def status_of(snapshot: Any) -> RunStatus:
         return "waiting"
     if snapshot.tasks:
         return "running"
-    return "failed" if snapshot.values.get("turn", {}).get("status") == "failed" else "succeeded"
+    statuses: dict[str, RunStatus] = {"failed": "failed", "running": "cancelled"}  # given up, see `abandon`
+    return statuses.get(snapshot.values.get("turn", {}).get("status"), "succeeded")
 
 
 def thread_config(canvas: CompiledCanvas, session: SessionId | str) -> Any:
@@ -353,10 +330,10 @@ class Run:
             raise ConflictError(f"The session {what}.")
         projection.recall(snapshot.values)
         if self._intent == "continue":
-            answered = _answered(snapshot)
-            given = {p.id: {"inputs": answered[p.id]} for p in snapshot.interrupts if p.id in answered}
+            stored = answered(snapshot)
+            given = {p.id: {"inputs": stored[p.id]} for p in snapshot.interrupts if p.id in stored}
             return _resuming(given) if given else _GO_ON
-        answers = self._answers(pauses)
+        answers = answers_to(pauses, self._request, is_strict=self._intent == "resume")
         if not answers:
             for pause in pauses:
                 projection.wait(pause.node, pause.tips, pause.inputs)
@@ -400,48 +377,6 @@ class Run:
                 lost += await self._lost(inner[0], f"{namespace}|{below}" if namespace else below, shapes)
         return lost
 
-    def _answers(self, pauses: list[Pause]) -> dict[str, dict[str, Any]]:
-        """Give the answer of each pause that is answered, checked.
-
-        Raises:
-            ConflictError: if an id names no pause.
-            AnswerError: if an answer does not fit; nothing has been resumed then.
-        """
-        given: dict[str, Any] = dict(self._request.get("inputs") or {})
-        by_id = {pause.id: pause for pause in pauses}
-        if self._intent == "resume" and given and all(_is_pause_id(key) for key in given):
-            if unknown := [key for key in given if key not in by_id]:
-                raise ConflictError(f"The session does not wait for {', '.join(unknown)}.")
-            answers: dict[str, dict[str, Any]] = {}
-            for key, value in given.items():
-                if value is not None and not isinstance(value, Mapping):
-                    raise AnswerError(
-                        {"": "The answer to a pause should be a map of its fields."}, node=by_id[key].node
-                    )
-                answers[key] = dict(cast("Mapping[str, Any]", value or {}))
-        elif given or self._intent == "resume":
-            answers = self._by_field(pauses, given)
-        else:
-            answers = self._from_query(pauses)
-        for key, fields in answers.items():
-            if problems := form_problems(by_id[key].inputs, fields):
-                raise AnswerError(problems, node=by_id[key].node)
-        return answers
-
-    def _by_field(self, pauses: list[Pause], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """RAGFlow's way: one map for all open forms. A form of which nothing is given stays open if others are met."""
-        found = {pause.id: {name: given[name] for name in pause.inputs if name in given} for pause in pauses}
-        met = {key: fields for key, fields in found.items() if fields}
-        return met or found
-
-    def _from_query(self, pauses: list[Pause]) -> dict[str, dict[str, Any]]:
-        """A text answers the only field there is."""
-        query = self._request.get("query")
-        names = [(pause.id, field.name) for pause in pauses for field in form_fields(pause.inputs)]
-        if len(names) != 1 or not to_text(query).strip():
-            return {}
-        return {names[0][0]: {names[0][1]: {"value": query}}}
-
     # Playing
 
     async def _invoke(self, request: Any) -> None:
@@ -482,10 +417,6 @@ class Run:
             frame.elapsed_time = self._services.clock.monotonic() - began
 
 
-def _answered(snapshot: Any) -> Mapping[str, Any]:
-    return snapshot.values.get("turn", {}).get("answers", {})
-
-
 def _resuming(answers: Mapping[str, Any], update: Mapping[str, Any] | None = None) -> Any:
     from langgraph.types import Command
 
@@ -504,12 +435,6 @@ _GO_ON = object()
 
 ENTERED = "branch:to:"
 """What LangGraph names the channel by which a node is entered."""
-
-_PAUSE_ID_DIGITS = 32
-
-
-def _is_pause_id(key: str) -> bool:
-    return len(key) == _PAUSE_ID_DIGITS and all(char in "0123456789abcdef" for char in key)
 
 
 def _explain(error: Exception) -> str:

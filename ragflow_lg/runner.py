@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ragflow_lg.abandoning import abandon
 from ragflow_lg.branching import Moment, fork, moments, rerun
 from ragflow_lg.callbacks import DEFAULT_LIMITS, CallbackLimits, RunCallbacks
 from ragflow_lg.compiled import CompiledCanvas
 from ragflow_lg.errors import CheckpointError
 from ragflow_lg.ids import SessionId
-from ragflow_lg.run import Intent, Pause, Run, pauses_of, thread_config
+from ragflow_lg.pauses import Pause, pauses_of
+from ragflow_lg.run import Intent, Run, thread_config
 from ragflow_lg.run_watch import Audience
 from ragflow_lg.sessions import SessionStore, Trace
 from ragflow_lg.state import TurnRequest
@@ -83,6 +85,15 @@ class Runner:
         The run raises ConflictError where nothing is unfinished.
         """
         return self._run(session, "continue", {})
+
+    async def abandon(self, session: SessionId | str) -> None:
+        """Give up a turn that waits for an answer, so that the next `start` begins a new one.
+
+        Raises:
+            ConflictError: if the session does not wait, or somebody runs it.
+        """
+        self._saver()
+        await abandon(self._canvas, session, self._store, self._services.clock)
 
     async def state(self, session: SessionId | str) -> dict[str, Any]:
         """Give the stored state of a session, empty if it has none. Needs a saver."""

@@ -133,13 +133,22 @@ class ComponentParams(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True, defer_build=True, arbitrary_types_allowed=True)
 
     description: str | None = ""
+    """A note of the editor."""
     inputs: Any = Field(default_factory=dict)
+    """What the editor shows as inputs; the form where the component has one."""
     outputs: Any = Field(default_factory=dict)
+    """The outputs by name, as the editor declares them."""
     max_retries: Annotated[int, Field(ge=0, le=100)] | None = 0
+    """How often a component that asks a model or a server tries again after an error."""
     delay_after_error: Annotated[float, Field(ge=0, le=3600)] | None = 2.0
-    exception_method: str | None = None
+    """Seconds before another try."""
+    exception_method: str | None = Field(None, examples=["goto", "comment"])
+    """What follows an error. With any method exception_goto comes first, then exception_default_value; without one the
+    turn fails."""
     exception_default_value: Any = None
+    """Stands for the outputs after an error."""
     exception_goto: OneOrMany[str] = Field(default_factory=list[str])
+    """Ids of the components to go on with after an error."""
 
 
 class ComponentOutputs(BaseModel):
@@ -201,6 +210,10 @@ def _collects_nothing(params: Any) -> Mapping[str, Reference]:
 
 
 def _no_limit(params: Any) -> int | None:
+    return None
+
+
+def _no_reference(params: Any) -> Reference | None:
     return None
 
 
@@ -283,6 +296,10 @@ class RegionRules(Generic[P]):
     """Most rounds that the params allow, None where the items decide."""
     max_concurrency: Callable[[P], int] = _one
     """How many rounds may run at the same time."""
+    goes_over: Callable[[P], Reference | None] = _no_reference
+    """What has to be a list, or the node fails; the compiler tells of what surely is none."""
+    takes_single: Callable[[P], bool] = _never
+    """Whether any value but an empty one is a list of one there."""
     leaves_at_exit: bool = False
     """Whether an ExitLoop leaves the region; else it only ends the round."""
 

@@ -74,7 +74,8 @@ def key_of(ctx: RunContext, given: str | None, service: str) -> str:
     key = (given or "").strip() or ctx.services.tools.key(service)
     if not key:
         raise SettingsError(
-            f"{ctx.node.spec.name} has no key: set api_key in the canvas, or [tools.{service}] api_key in the settings."
+            f"{ctx.node.spec.name} has no key: set [tools.{service}] api_key_env in the settings to the name of the "
+            "variable that holds it, or api_key in the canvas."
         )
     return key
 

@@ -32,6 +32,7 @@ The file is the first there is of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, ``./
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -49,6 +50,7 @@ from ragflow_lg.adapters.mcp_servers import McpServerSettings
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.services import ToolSettings
 from ragflow_lg.tool_policies import ToolPermits
+from server.environment import FILE_VARIABLE, PREFIX, unknown_variables, variable_of
 
 __all__ = [
     "AgentsSection",
@@ -63,8 +65,7 @@ __all__ = [
     "load_settings",
 ]
 
-PREFIX = "RAGFLOW_LG_"
-FILE_VARIABLE = "RAGFLOW_LG_SETTINGS"
+_FIELD = re.compile(r'field "(\w+)"')
 
 
 class _Section(BaseModel):
@@ -325,14 +326,17 @@ def load_settings(path: Path | None = None) -> Settings:
     given = _read(file) if file is not None else {}
     if file is not None:
         given = {**given, **_from_folder(given, file.parent)}
+    problems = unknown_variables(Settings.model_fields)
     try:
-        return Settings(**given)
+        settings = Settings(**given)
+        if not problems:
+            return settings
     except pydantic.ValidationError as error:
-        problems = [
+        problems += [
             _problem(e["loc"], e["type"], e["msg"]) for e in error.errors(include_input=False, include_url=False)
         ]
     except pydantic_settings.SettingsError as error:
-        problems = [f"  environment: {error}"]
+        problems.append(f"  environment: {_unreadable(error)}")
     source = f"of {file} or the environment" if file is not None else "of the environment"
     raise SettingsError("\n".join([f"The settings {source} are wrong:", *problems]))
 
@@ -360,6 +364,7 @@ def _provider(section: ProviderSection) -> ProviderSettings:
         concurrency=section.concurrency,
         counts_streams=section.counts_streams,
         client=section.client,
+        key_variable=section.api_key_env if section.api_key is None else "",
     )
 
 
@@ -399,8 +404,16 @@ def _read(file: Path) -> dict[str, Any]:
         raise SettingsError(f"{file} cannot be read: {error.strerror}.") from None
 
 
+def _unreadable(error: pydantic_settings.SettingsError) -> str:
+    """Say which variable holds no JSON where a list or a table is wanted, without its value."""
+    field = _FIELD.search(str(error))
+    variable = variable_of([field[1]]) if field else ""
+    return f"{variable} holds no JSON, as lists and tables are written." if variable else f"{error}."
+
+
 def _problem(place: tuple[int | str, ...], kind: str, message: str) -> str:
-    name = ".".join(str(part) for part in place)
+    variable = variable_of(place)
+    name = ".".join(str(part) for part in place) + (f" ({variable})" if variable else "")
     if kind != "extra_forbidden":
         return f"  {name}: {message}."
     near = get_close_matches(str(place[-1]), _known(place[:-1]), n=1)

@@ -11,12 +11,12 @@ from pydantic_core import ErrorDetails
 
 from dsl_compiler.diagnostics import Reporter, pointer_of
 from dsl_compiler.draft import Draft, RawComponent
-from dsl_compiler.placeholder import placeholder
 from dsl_compiler.shapes import as_map, gives_items
+from dsl_compiler.stand_in import stand_in, value_path
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import ExceptionPolicy, PlanNode
 from ragflow_lg.refs import Reference, ReferenceScope, Template
-from ragflow_lg.spec import ComponentParams, ComponentSpec, Kind
+from ragflow_lg.spec import ComponentParams, ComponentSpec
 
 __all__ = ["bind_node", "bind_params"]
 
@@ -58,16 +58,6 @@ EDITOR_KEYS = frozenset(
 """Keys that editors write for themselves or into every component."""
 
 
-_KEPT: Mapping[str, Kind] = {
-    "entry": "entry",
-    "interrupt": "interrupt",
-    "region": "region",
-    "region_exit": "region_exit",
-    "region_item": "region_item",
-}
-"""Kinds that a node keeps though its params are wrong: others are judged by them."""
-
-
 def bind_params(draft: Draft, reporter: Reporter) -> Draft:
     """Validate all params. A component whose params are wrong becomes a placeholder, for the later checks."""
     plain = frozenset(draft.components)
@@ -97,7 +87,7 @@ def bind_node(component: RawComponent, spec: ComponentSpec[Any], scope: Referenc
     except ValidationError as error:
         for problem in error.errors(include_url=False)[:50]:
             _report(component, problem, reporter)
-        return _stand_in(component, spec, scope.nodes)
+        return stand_in(component, spec, scope)
     _lint(component, spec, params, reporter)
     declared = as_map(params.outputs)
     return PlanNode(
@@ -121,30 +111,6 @@ def bind_node(component: RawComponent, spec: ComponentSpec[Any], scope: Referenc
     )
 
 
-def _stand_in(component: RawComponent, spec: ComponentSpec[Any], known: frozenset[str]) -> PlanNode:
-    """Give a node that has the place and the ways of one whose params are wrong."""
-    targets: dict[str, None] = {}
-    if spec.kind == "route" or component.params.get("exception_goto"):
-        named = dict.fromkeys(text for text in _texts(component.params) if text in known)
-        targets = {**dict.fromkeys(t for t in component.downstream if t in known), **named}
-    spec = placeholder(spec.name, is_ready=True, kind=_KEPT.get(spec.kind, "plain"), targets=tuple(targets))
-    params = spec.params.model_construct(**dict(component.params))
-    parent = NodeId(component.parent) if component.parent else None
-    return PlanNode(NodeId(component.id), spec, params, component.title, 0, component.pointer, parent=parent)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Find every text in raw params."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for entry in cast("Mapping[str, Any]", value).values():
-            yield from _texts(entry)
-    elif isinstance(value, list):
-        for entry in cast("list[Any]", value):
-            yield from _texts(entry)
-
-
 def _is_default(key: str, value: Any, spec: ComponentSpec[Any]) -> bool:
     """Null stands for "not set": editors write it into fields that have a default."""
     field = spec.params.model_fields.get(key)
@@ -152,11 +118,13 @@ def _is_default(key: str, value: Any, spec: ComponentSpec[Any]) -> bool:
 
 
 def _report(component: RawComponent, problem: ErrorDetails, reporter: Reporter) -> None:
-    path = [segment for segment in problem["loc"] if not str(segment).startswith(("function-", "literal["))]
+    path = value_path(problem["loc"])
     given = problem.get("input")
-    shown = "" if problem["type"] == "missing" else f" It is {_shortened(given)}."
-    where = ".".join(str(segment) for segment in path)
     what = problem["msg"].removeprefix("Value error, ").rstrip(".")
+    text = repr(given)
+    is_told = problem["type"] == "missing" or text in what
+    shown = "" if is_told else f" It is {text if len(text) <= 60 else text[:57] + '…'}."
+    where = ".".join(str(segment) for segment in path)
     reporter.report(
         "params-invalid",
         "error",
@@ -167,11 +135,6 @@ def _report(component: RawComponent, problem: ErrorDetails, reporter: Reporter) 
     )
 
 
-def _shortened(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
-
-
 def _lint(component: RawComponent, spec: ComponentSpec[Any], params: ComponentParams, reporter: Reporter) -> None:
     for key in params.__pydantic_extra__ or {}:
         if key not in EDITOR_KEYS and not _accepts_anything(spec):
@@ -180,6 +143,7 @@ def _lint(component: RawComponent, spec: ComponentSpec[Any], params: ComponentPa
                 "info",
                 pointer_of(component.params_pointer, [key]),
                 f"{spec.name} has no parameter {key!r}; it has no effect.",
+                hint=reporter.nearest(spec.name, spec.params.model_fields).hint(key, ""),
                 component=component,
             )
     for finding in spec.lint(params):

@@ -7,7 +7,8 @@ from typing import Any
 
 from dsl_compiler.diagnostics import Reporter, pointer_of
 from dsl_compiler.draft import Draft, RawComponent
-from dsl_compiler.known_components import NOT_YET
+from dsl_compiler.known_components import LEGACY, NOT_YET
+from dsl_compiler.old_keys import with_new_keys
 from dsl_compiler.passes.bind_params import bind_node
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import PlanNode
@@ -36,7 +37,8 @@ def _tools(
 ) -> tuple[PlanNode, ...]:
     if depth >= MAX_DEPTH:
         message = f"Agents are nested as tools deeper than {MAX_DEPTH} levels."
-        reporter.report("params-invalid", "error", component.params_pointer, message, component=component)
+        hint = "Let fewer agents stand inside each other."
+        reporter.report("params-invalid", "error", component.params_pointer, message, hint=hint, component=component)
         return ()
     bound: list[PlanNode] = []
     for entry in node.spec.tools(node.params):
@@ -56,7 +58,8 @@ def _tool(
         _report_missing(draft, owner, entry, pointer, reporter)
         return None
     id_ = f"{owner.id}-->{entry.name.replace(' ', '_')}"
-    params: Any = spec.rewrite(entry.params) if spec.rewrite else entry.params
+    params: Any = with_new_keys(entry.params, spec)
+    params = spec.rewrite(params) if spec.rewrite else params
     component = replace(
         owner,
         id=id_,
@@ -99,12 +102,15 @@ def _report_missing(draft: Draft, owner: RawComponent, entry: ToolEntry, pointer
             component=owner,
         )
         return
-    near = draft.catalog.near(entry.component)
+    near = draft.catalog.near(entry.component, is_tool=True)
+    hint = f"Did you mean {' or '.join(near)}?" if near else "Take it out, or name one that there is."
+    if instead := {name.lower(): other for name, other in LEGACY.items()}.get(entry.component.lower()):
+        hint = f"RAGFlow has it no more; instead of it: {instead}."
     reporter.report(
         "tool-unknown",
         "warning",
         pointer,
         f"There is no tool {entry.component!r}; the agent runs without it.",
-        hint=f"Did you mean {' or '.join(near)}?" if near else "",
+        hint=hint,
         component=owner,
     )

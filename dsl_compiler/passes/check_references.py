@@ -23,6 +23,9 @@ _SYSTEM = frozenset({"sys.chat_template_kwargs"})
 """Globals that a request may bring along."""
 
 
+EMPTY = "it reads as empty"
+"""What follows from most of what is wrong with a reference."""
+
 MAX_LISTED = 12
 """Most outputs that a hint lists."""
 
@@ -45,14 +48,20 @@ class _Known:
 
 
 def check_references(draft: Draft, reporter: Reporter) -> Draft:
-    """Report, as warnings, references to what does not exist or cannot have run. They read as empty."""
+    """Report, as warnings, references to what does not exist or cannot have run.
+
+    They read as empty; a region that goes over one fails, and so it does over a text.
+    """
     known = _Known(
         draft, flows_of(draft), frozenset(_assigned(draft)), Nearest(draft.nodes), Nearest(draft.globals), {}
     )
     for node in draft.nodes.values():
         several = _alternatives(node)
+        listed = node.spec.region.goes_over(node.params) if node.spec.region else None
         for reference, path in node.references:
             found = _problem(known, node, reference)
+            if reference is listed:
+                found = _list_problem(known, node, reference, found)
             if found is None:
                 continue
             code, message, hint = found
@@ -122,16 +131,39 @@ def _problem(known: _Known, node: PlanNode, reference: Reference) -> tuple[str, 
         return None
     read = known.draft.nodes.get(NodeId(reference.node))
     if read is None:
-        hint = known.nodes.hint(reference.node, "The node fails when it reads this.")
-        return "reference-unknown-node", f"{reference.text!r} names a component that does not exist.", hint
+        message = f"{reference.text!r} names a component that does not exist; the node fails when it reads this."
+        return "reference-unknown-node", message, known.nodes.hint(reference.node, "")
     if f"{reference.node}@{reference.key}" in known.assigned:
         return None
     outputs = _outputs(known, read)
     if outputs is not None and reference.key not in outputs[0]:
         _, near, listed = outputs
-        message = f"{read.spec.name} {reference.node!r} has no output {reference.key!r}; it reads as empty."
+        message = f"{read.spec.name} {reference.node!r} has no output {reference.key!r}; {EMPTY}."
         return "reference-unknown-output", message, near.hint(reference.key, f"Its outputs: {listed}.")
     return _order_problem(known, node, read)
+
+
+def _list_problem(
+    known: _Known, node: PlanNode, reference: Reference, found: tuple[str, str, str] | None
+) -> tuple[str, str, str] | None:
+    """Say what follows where a region goes over something that is no list."""
+    if found is not None:
+        code, message, hint = found
+        return code, message.replace(EMPTY, f"it is empty there, and {node.spec.name} fails without a list"), hint
+    read = known.draft.nodes.get(NodeId(reference.node))
+    field = read.spec.outputs.model_fields.get(reference.key) if read and not reference.path else None
+    if read is None or field is None or not _is_text(field.annotation):
+        return None
+    if f"{reference.node}@{reference.key}" in known.assigned or (rules := node.spec.region) is None:
+        return None
+    if rules.takes_single(node.params):
+        return None
+    message = f"{reference.text!r} is a text; {node.spec.name} goes over a list, and fails without one."
+    return "params-invalid", message, f"Let {read.id!r} give a list, or make one of its text before."
+
+
+def _is_text(annotation: object) -> bool:
+    return annotation is str or annotation == str | None
 
 
 def _outputs(known: _Known, read: PlanNode) -> tuple[frozenset[str], Nearest, str] | None:
@@ -151,7 +183,7 @@ def _global_problem(known: _Known, reference: Reference) -> tuple[str, str, str]
     if any(name in known.draft.globals or name in _SYSTEM or name in known.assigned for name in names):
         return None
     hint = known.globals.hint(reference.key, "Declare it in the canvas's variables.")
-    return "reference-unknown-global", f"{reference.text!r} is not declared; it reads as empty.", hint
+    return "reference-unknown-global", f"{reference.text!r} is not declared; {EMPTY}.", hint
 
 
 def _order_problem(known: _Known, node: PlanNode, read: PlanNode) -> tuple[str, str, str] | None:
@@ -163,7 +195,7 @@ def _order_problem(known: _Known, node: PlanNode, read: PlanNode) -> tuple[str, 
     if flow.is_ancestor(read.id, node.id):
         return None
     if _excludes(known.draft, flow, node, read):
-        message = f"{read.id!r} lies on a branch that is never taken together with this node; it reads as empty."
+        message = f"{read.id!r} lies on a branch that is never taken together with this node; {EMPTY}."
         return "reference-excluded", message, "Read a node of this branch, or join the branches first."
     message = f"{read.id!r} does not run before this node; what it reads there depends on chance or is empty."
     return "reference-not-upstream", message, "Draw an edge from it, directly or through others."

@@ -29,10 +29,9 @@ def find_cycles(draft: Draft, reporter: Reporter) -> Draft:
                 "flow-cycle",
                 "warning" if has_exit else "error",
                 pointer_of(first.pointer, ["downstream"]),
-                "The flow goes round in a cycle: " + " → ".join(path) + ".",
-                hint="Joins inside it run once per arrival; a Loop is clearer."
-                if has_exit
-                else "Nothing on it can ever leave it. Put a Switch or a Loop there.",
+                f"The flow goes round in a cycle: {' → '.join(path)}. "
+                + ("Joins inside it run once per arrival." if has_exit else "Nothing on it can ever leave it."),
+                hint="Use a Loop in its place." if has_exit else "Put a Switch or a Loop there.",
                 component=first,
             )
     return replace(draft, cyclic=frozenset(cyclic))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from dsl_compiler.diagnostics import Reporter
 from dsl_compiler.draft import Draft, RawComponent
+from dsl_compiler.old_keys import with_new_keys
 from dsl_compiler.shapes import gives_items
 
 __all__ = ["rewrite_shapes"]
+
+_BLANK: tuple[Any, ...] = (None, "", [], {})
+"""Values that nobody misses when they are left out."""
 
 
 def rewrite_shapes(draft: Draft, reporter: Reporter) -> Draft:
@@ -48,22 +52,29 @@ def _giver(draft: Draft, components: Mapping[str, RawComponent], component: RawC
 
 def _rewritten(draft: Draft, component: RawComponent, reporter: Reporter) -> RawComponent:
     spec = draft.catalog.get(component.name)
-    if spec is None or spec.rewrite is None:
+    if spec is None:
         return component
-    params = spec.rewrite(component.params)
+    params = with_new_keys(component.params, spec)
+    params = spec.rewrite(params) if spec.rewrite else params
     if params == component.params:
         return component
-    gone = sorted(component.params.keys() - params.keys())
+    gone = sorted(key for key in component.params.keys() - params.keys() if component.params[key] not in _BLANK)
     came = sorted(key for key in params if params[key] != component.params.get(key))
-    reporter.report(
-        "document-rewritten",
-        "info",
-        component.params_pointer,
-        f"{spec.name} is written in another shape: "
-        + (f"{', '.join(gone)} was read as {', '.join(came)}." if gone else f"{', '.join(came)} was normalised."),
-        component=component,
-    )
+    if gone or came:
+        reporter.report(
+            "document-rewritten",
+            "info",
+            component.params_pointer,
+            f"{spec.name} is written in another shape: {_told(gone, came)}.",
+            component=component,
+        )
     return replace(component, params=params)
+
+
+def _told(gone: Sequence[str], came: Sequence[str]) -> str:
+    if gone and came:
+        return f"{', '.join(gone)} was read as {', '.join(came)}"
+    return f"{', '.join(came)} was normalised" if came else f"{', '.join(gone)} was left out"
 
 
 def _name_pattern(owner: str, name: str) -> re.Pattern[str]:

@@ -17,7 +17,7 @@ __all__ = ["route_edges"]
 def route_edges(draft: Draft, reporter: Reporter) -> Draft:
     """Keep existing targets of ``downstream``, of routes and of ``exception_goto``; report the others.
 
-    A router follows its routes, never ``downstream`` (documents leave that empty). A missing target is a
+    A router follows its routes, never ``downstream``. A missing target is a
     warning while the way has another target, and an error when nothing is left.
     """
     return replace(draft, nodes={id_: _routed(draft, node, reporter) for id_, node in draft.nodes.items()})
@@ -30,7 +30,9 @@ def _routed(draft: Draft, node: PlanNode, reporter: Reporter) -> PlanNode:
     )
     on_error = node.on_error._replace(goto=goto)
     if node.spec.kind == "route":
-        routes = tuple(_route(draft, reporter, raw, route) for route in node.spec.routes(node.params))
+        declared = tuple(node.spec.routes(node.params))
+        routes = tuple(_route(draft, reporter, raw, route) for route in declared)
+        _check_unused(draft, reporter, raw, declared)
         return replace(node, routes=routes, on_error=on_error)
     downstream = _existing(draft, reporter, raw, raw.downstream, pointer_of(raw.pointer, ["downstream"]))
     return replace(node, downstream=downstream, on_error=on_error)
@@ -40,6 +42,21 @@ def _route(draft: Draft, reporter: Reporter, raw: RawComponent, route: Route) ->
     pointer = pointer_of(raw.params_pointer, route.path)
     targets = _existing(draft, reporter, raw, route.targets, pointer, what=f"route {route.label!r}")
     return route._replace(targets=targets)
+
+
+def _check_unused(draft: Draft, reporter: Reporter, raw: RawComponent, routes: Iterable[Route]) -> None:
+    """Tell of what ``downstream`` of a router names and nothing else: nobody goes there, but it was meant."""
+    told = {target for route in routes for target in route.targets}
+    for target in raw.downstream:
+        if target not in told and target not in draft.nodes:
+            reporter.report(
+                "target-unknown",
+                "warning",
+                pointer_of(raw.pointer, ["downstream"]),
+                f"There is no component {target!r}, to which the edge leads; {raw.name} follows its routes.",
+                hint="Remove it, or name it in a route.",
+                component=raw,
+            )
 
 
 def _existing(
@@ -74,8 +91,7 @@ def _existing(
                 "target-unknown",
                 "warning" if has_rest else "error",
                 pointer,
-                f"There is no component {target!r}, to which {where} leads.",
-                hint="It was left out." if has_rest else "Draw the edge to an existing node, or remove it.",
+                f"There is no component {target!r}, to which {where} leads{'; it was left out' if has_rest else ''}.",
                 component=raw,
             )
     if what and not kept:

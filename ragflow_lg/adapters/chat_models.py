@@ -29,6 +29,9 @@ __all__ = [
 DEMO = "demo"
 """The ``llm_id``, or the provider, of the model that needs no key."""
 
+KEY = "api_key_env, to the name of the variable that holds the key,"
+"""What to set where a key is missing."""
+
 ENDPOINTS: Mapping[str, str] = {
     "openai": "https://api.openai.com/v1",
     "deepseek": "https://api.deepseek.com/v1",
@@ -91,6 +94,8 @@ class ProviderSettings:
     counts_streams: bool = True
     client: str = ""
     """Name of an installed LangChain client, where the endpoint needs another than OpenAI's."""
+    key_variable: str = ""
+    """The environment variable that the key is taken from, if it is from one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +176,7 @@ class ConfiguredModels:
         for key in (f"{name.instance}@{name.provider}".lower(), name.provider.lower()):
             if key in self._providers:
                 return self._providers[key]
-        missing = "api_key" if name.provider.lower() in ENDPOINTS else "base_url and api_key"
+        missing = KEY if name.provider.lower() in ENDPOINTS else f"base_url and {KEY}"
         raise _missing(wanted, f"there is no provider {name.provider!r}", f"{_section(name.provider)} {missing}")
 
     def _provider_of_bare(self, name: ModelName, wanted: str) -> tuple[str, ProviderSettings]:
@@ -194,9 +199,10 @@ def _endpoint(wanted: str, name: str, provider: ProviderSettings) -> Endpoint:
     if not _WEB_ADDRESS.match(base_url):
         raise _missing(wanted, f"{base_url!r} is no web address", f"{section} base_url")
     if not provider.api_key and base_url.lower().startswith("https:"):
-        raise _missing(
-            wanted, f"the provider {name!r} has no key", f"{section} api_key, or api_key_env and that variable,"
-        )
+        if provider.key_variable:
+            why = f"the environment has no {provider.key_variable!r}, which {section} api_key_env names"
+            raise _missing(wanted, why, "it to the key, or correct the name", where="")
+        raise _missing(wanted, f"the provider {name!r} has no key", f"{section} {KEY}")
     return _opened(name, base_url, provider)
 
 
@@ -218,8 +224,8 @@ def _section(provider: str) -> str:
     return f"[providers.{provider}]" if _BARE_KEY.fullmatch(provider) else f'[providers."{provider}"]'
 
 
-def _missing(wanted: str, why: str, setting: str) -> SettingsError:
+def _missing(wanted: str, why: str, setting: str, *, where: str = " in the settings file") -> SettingsError:
     return SettingsError(
-        f"The model {wanted!r} cannot be used: {why}. Set {setting} in the settings file, "
+        f"The model {wanted!r} cannot be used: {why}. Set {setting}{where}, "
         f"choose another model with --model, or try the canvas without one: --model {DEMO}."
     )

@@ -107,6 +107,12 @@ class Endpoint:
             counts_streams=self._counts_streams,
         )
 
+    @property
+    def address(self) -> str:
+        """Where it is, for people: without a login or a query."""
+        parts = urlsplit(self.base_url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
     def redacted(self, text: str) -> str:
         """Take the key out of a text."""
         return text.replace(self._api_key, "***") if len(self._api_key) >= _MIN_KEY_CHARS else text
@@ -254,7 +260,8 @@ class OpenAIChat:
             raise self.failure(text, is_retryable=is_retryable, retry_after_s=_retry_after_s(error)) from None
         except (openai.APIConnectionError, httpx.HTTPError) as error:
             cause = error.__cause__ or error
-            raise self.failure(f"cannot be reached, or broke off: {cause}", is_retryable=True) from None
+            where = self.endpoint.address
+            raise self.failure(f"cannot be reached at {where}, or broke off: {cause}", is_retryable=True) from None
         except openai.OpenAIError as error:
             raise self.failure(f"failed: {_detail(error)}", is_retryable=True) from None
         except (ValueError, TypeError, LookupError, AttributeError) as error:

@@ -51,8 +51,11 @@ class Category(BaseModel):
     model_config = ConfigDict(frozen=True, defer_build=True)
 
     description: str | None = ""
+    """When to choose it, for the model."""
     examples: Annotated[list[str], BeforeValidator(_as_examples)] = Field(default_factory=list[str])
+    """What a user may say."""
     to: OneOrMany[str] = Field(min_length=1)
+    """Ids of the components to go on with."""
 
 
 class Params(ChatParams):
@@ -61,6 +64,7 @@ class Params(ChatParams):
     category_description: dict[Annotated[str, AfterValidator(_has_a_name)], Category] = Field(min_length=1)
     """Categories by name. The last one is chosen when the model names none."""
     query: Reference = cast("Reference", _QUERY)
+    """What is sorted."""
     message_history_window_size: WholeNumber = 1
     """The last 2N entries of the history are shown, this turn's among them."""
 

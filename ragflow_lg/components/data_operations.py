@@ -53,7 +53,7 @@ class Rule(_Part):
     """A test that ``filter_values`` makes."""
 
     key: str
-    operator: Annotated[str, BeforeValidator(filter_name)] = "="
+    operator: Annotated[str, BeforeValidator(filter_name), Field(examples=list(FILTERS))] = "="
     value: TemplateOrValue = ""
 
 

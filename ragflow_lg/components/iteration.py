@@ -26,6 +26,7 @@ class Params(ComponentParams):
     """Parameters of Iteration. ``outputs`` maps a name to ``{"ref": "<body node>@<output>"}``."""
 
     items_ref: Reference
+    """The list to go through."""
     max_concurrency: Annotated[int, Field(ge=0, le=64)] = 0
     """How many items run at once; 0 and 1 mean one after the other."""
     item_var: str | None = None
@@ -88,6 +89,14 @@ def _concurrency(params: Params) -> int:
     return max(1, params.max_concurrency)
 
 
+def _goes_over(params: Params) -> Reference:
+    return params.items_ref
+
+
+def _takes_single(params: Params) -> bool:
+    return params.wraps_single
+
+
 def _lint(params: Params) -> Iterable[Finding]:
     for name in sorted(_declared(params).keys() - _collects(params).keys()):
         yield Finding(
@@ -110,7 +119,14 @@ def _lint(params: Params) -> Iterable[Finding]:
     output_names=_names,
     timeout_s=None,
     shows_default=True,
-    region=RegionRules(items=_items, goes_on=_goes_on, collects=_collects, max_concurrency=_concurrency),
+    region=RegionRules(
+        items=_items,
+        goes_on=_goes_on,
+        collects=_collects,
+        max_concurrency=_concurrency,
+        goes_over=_goes_over,
+        takes_single=_takes_single,
+    ),
     description="Run the nodes inside once for each item of a list.",
     source="agent/component/iteration.py",
 )

@@ -55,7 +55,7 @@ class Filter(BaseModel):
 
     model_config = ConfigDict(frozen=True, defer_build=True, arbitrary_types_allowed=True)
 
-    operator: Annotated[str, BeforeValidator(filter_name)] = "="
+    operator: Annotated[str, BeforeValidator(filter_name), Field(examples=list(FILTERS))] = "="
     value: TemplateOrValue = ""
 
 
@@ -63,6 +63,7 @@ class Params(ComponentParams):
     """Parameters of ListOperations."""
 
     query: Reference
+    """The list."""
     operations: Annotated[Operation, BeforeValidator(_operation)] = "nth"
     n: Annotated[int, BeforeValidator(_whole_number)] = 0
     """Which item (from 1, negative from the end) or how many."""

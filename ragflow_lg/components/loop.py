@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from ragflow_lg.conditions import parse_condition
 from ragflow_lg.diagnostics import Finding
 from ragflow_lg.errors import ComponentError
-from ragflow_lg.loop_conditions import OPERATORS, holds
+from ragflow_lg.loop_conditions import NAMES, OPERATORS, holds
 from ragflow_lg.refs import Reference, parse_reference
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, RegionRules, component
 from ragflow_lg.values import JsonValue, empty_of_type, to_json
@@ -44,7 +44,7 @@ def _as_reference(variable: Any) -> Any:
 class _Row(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True, defer_build=True, arbitrary_types_allowed=True)
 
-    input_mode: str | None = None
+    input_mode: str | None = Field(None, examples=["constant", "variable"])
     value: Any = None
 
 
@@ -59,7 +59,7 @@ class LoopCondition(_Row):
     """A condition that ends the Loop. ``variable`` is a reference, or the name of a variable of the Loop."""
 
     variable: Annotated[Reference | str | None, BeforeValidator(_as_reference)] = None
-    operator: str | None = None
+    operator: str | None = Field(None, examples=list(NAMES))
 
 
 Variables: TypeAlias = list[Annotated[LoopVariable, BeforeValidator(_with_references)]]
@@ -74,6 +74,7 @@ class Params(ComponentParams):
     """Tested before each round, the first one too."""
     logical_operator: Literal["and", "or"] | None = "and"
     maximum_loop_count: Annotated[int, Field(ge=0)] = 0
+    """Most rounds; 0 for none."""
 
 
 class Outputs(ComponentOutputs):

@@ -61,8 +61,7 @@ def _lint(params: Params) -> Iterable[Finding]:
                 "template-invalid",
                 "warning",
                 ("content", index),
-                f"The Jinja template does not work: {problem}.",
-                "It is shown as it is, with its references filled in.",
+                f"The Jinja template does not work: {problem}. It is shown as it is, with its references filled in.",
             )
 
 

@@ -41,14 +41,14 @@ class Outputs(ComponentOutputs):
 
 def _lint(params: Params) -> Iterable[Finding]:
     if params.method == "split" and params.split_ref is None:
-        yield Finding("params-invalid", "warning", ("split_ref",), "There is nothing to split: split_ref is empty.")
+        message = "There is nothing to split: split_ref is empty."
+        yield Finding("params-invalid", "warning", ("split_ref",), message, "Name what is to be split.")
     if params.method == "merge" and has_jinja(params.script) and (problem := syntax_error(params.script)):
         yield Finding(
             "template-invalid",
             "warning",
             ("script",),
-            f"The Jinja template does not work: {problem}.",
-            "It is given out as it is, with its references filled in.",
+            f"The Jinja template does not work: {problem}. It is given out as it is, with its references filled in.",
         )
 
 

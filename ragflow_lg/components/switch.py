@@ -37,8 +37,10 @@ class Item(BaseModel):
     model_config = ConfigDict(frozen=True, defer_build=True, arbitrary_types_allowed=True)
 
     cpn_id: OptionalReference = None
-    operator: Annotated[str, BeforeValidator(_known_operator)] = "="
+    """What is tested."""
+    operator: Annotated[str, BeforeValidator(_known_operator), Field(examples=list(OPERATORS))] = "="
     value: TemplateOrValue = ""
+    """What it is compared with: text, which may hold references, or any other value."""
 
 
 class Condition(BaseModel):
@@ -46,9 +48,10 @@ class Condition(BaseModel):
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
-    logical_operator: str | None = "and"
+    logical_operator: str | None = Field("and", examples=["and", "or"])
     items: list[Item] = Field(default_factory=list[Item])
     to: OneOrMany[str] = Field(min_length=1)
+    """Ids of the components to go on with."""
 
     @model_validator(mode="before")
     @classmethod

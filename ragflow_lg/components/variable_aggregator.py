@@ -22,7 +22,9 @@ class Group(BaseModel):
     model_config = ConfigDict(frozen=True, defer_build=True, arbitrary_types_allowed=True)
 
     group_name: Annotated[str, Field(min_length=1)]
+    """Name of the output."""
     variables: Annotated[list[ReferenceEntry], Field(min_length=1)]
+    """The first that has a value is taken."""
 
 
 class Params(ComponentParams):

@@ -51,8 +51,10 @@ class Assignment(BaseModel):
     model_config = ConfigDict(frozen=True, defer_build=True, arbitrary_types_allowed=True)
 
     variable: OptionalReference = None
+    """What is changed."""
     operator: Annotated[Operator | None, BeforeValidator(_blank_as_none)] = None
     parameter: Annotated[TemplateOrValue, BeforeValidator(_reference_if_wanted)] = None
+    """A value, or text with references; for overwrite, append and extend a reference."""
 
 
 def _as_changes(value: Any) -> Any:

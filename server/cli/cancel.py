@@ -3,35 +3,51 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from server.cli.options import Checkpoint, Session, SettingsFile
+from server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
 from server.cli.terminal import printable
 
 if TYPE_CHECKING:
     from checkpoints import Store
+    from server.settings import Settings
 
 __all__ = ["cancel"]
 
 
-def cancel(session: Session, settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
+def cancel(
+    session: Session, canvas: CanvasFile = None, settings: SettingsFile = None, checkpoint: Checkpoint = ""
+) -> None:
     """Stop the turn of a session in whatever process it runs. It can be continued, or a new turn begun.
+
+    A turn that waits for an answer is given up: the next run of the session begins a new one.
 
     Example: ragflow-lg cancel anna
     """
     from server.cli.play import with_store
     from server.settings import load_settings
 
-    done = with_store(load_settings(settings), checkpoint, lambda store: _cancel(store, session))
+    loaded = load_settings(settings)
+    done = with_store(loaded, checkpoint, lambda store: _cancel(store, session, canvas, loaded))
     sys.stdout.write(printable(f"{done}\n"))
 
 
-async def _cancel(store: Store, session: str) -> str:
-    from server.cli.play import has_session, no_session
+async def _cancel(store: Store, session: str, file: Path | None, settings: Settings) -> str:
+    from server.cli.play import has_session, newest_run, no_session
 
     if holder := await store.leases.holder(session):
         await store.cancels.request(session)
         return f"Asked {holder} to stop {session!r}."
-    if await has_session(store, session):
+    if not await has_session(store, session):
+        raise no_session(session)
+    newest = await newest_run(store, session)
+    if newest is None or newest.status != "waiting":
         return f"Nothing runs in {session!r}."
-    raise no_session(session)
+    from ragflow_lg.abandoning import abandon
+    from ragflow_lg.adapters.system import SystemClock
+    from server.library import load_canvas
+
+    canvas = load_canvas(file or Path(newest.canvas_id), settings).with_saver(store.saver)
+    await abandon(canvas, session, store, SystemClock())
+    return f"{session!r} waits no longer; the next run of it begins a new turn."

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 from dsl_compiler.known_components import LEGACY, NOT_YET
+from ragflow_lg.registry import Registry
 from ragflow_lg.spec import ComponentParams, ComponentSpec
+from server.cli.parameters import Parameter, parameters_of
 from server.library import catalog
 
 __all__ = ["components"]
@@ -33,16 +37,7 @@ def components(
     """
     registry = catalog()
     if not name:
-        described = [_described(spec) for spec in registry]
-        known = [n for n in sorted(NOT_YET) if registry.get(n) is None]
-        if output is Output.JSON:
-            sys.stdout.write(json.dumps({"components": described, "not_yet": known, "legacy": LEGACY}, indent=2) + "\n")
-            return
-        for entry in described:
-            state = "" if entry["runs"] else "  (not yet)"
-            sys.stdout.write(f"{entry['name']:<20} {entry['description']}{state}\n")
-        sys.stdout.write(f"\nKnown, but not yet: {', '.join(known)}\n")
-        sys.stdout.write("Parameters of one: ragflow-lg components NAME\n")
+        sys.stdout.write(_all(registry, output))
         return
     spec = registry.get(name)
     if spec is None:
@@ -50,25 +45,22 @@ def components(
         hint = f" Did you mean {' or '.join(near)}?" if near else " `ragflow-lg components` lists them."
         reason = "is known, but cannot run yet." if name in NOT_YET else "is not a component."
         raise typer.BadParameter(f"{name!r} {reason}{hint if name not in NOT_YET else ''}")
-    entry = _described(spec)
-    sys.stdout.write(
-        json.dumps(entry, indent=2, ensure_ascii=False) + "\n" if output is Output.JSON else _as_text(entry)
-    )
+    as_json = json.dumps(_described(spec), indent=2, ensure_ascii=False) + "\n" if output is Output.JSON else ""
+    sys.stdout.write(as_json or _as_text(spec))
+
+
+def _all(registry: Registry, output: Output) -> str:
+    known = [name for name in sorted(NOT_YET) if registry.get(name) is None]
+    if output is Output.JSON:
+        described = [_described(spec) for spec in registry]
+        return json.dumps({"components": described, "not_yet": known, "legacy": LEGACY}, indent=2) + "\n"
+    lines = [f"{spec.name:<20} {spec.description}{'' if spec.is_ready else '  (not yet)'}" for spec in registry]
+    lines += ["", f"Known, but not yet: {', '.join(known)}", "Parameters of one: ragflow-lg components NAME"]
+    return "\n".join(lines) + "\n"
 
 
 def _described(spec: ComponentSpec[Any]) -> dict[str, Any]:
-    schema = spec.params.model_json_schema(by_alias=True)
-    required = set(schema.get("required", []))
-    parameters = {
-        key: {
-            "type": _type_of(value),
-            "default": value.get("default"),
-            "required": key in required,
-            "about": value.get("description", ""),
-            "common": key in ComponentParams.model_fields,
-        }
-        for key, value in schema["properties"].items()
-    }
+    common = ComponentParams.model_fields
     return {
         "name": spec.name,
         "description": spec.description,
@@ -76,31 +68,35 @@ def _described(spec: ComponentSpec[Any]) -> dict[str, Any]:
         "runs": spec.is_ready,
         "aliases": list(spec.aliases),
         "outputs": list(spec.outputs.model_fields),
-        "parameters": parameters,
+        "parameters": {one.name: {**one.as_dict(), "common": one.name in common} for one in parameters_of(spec.params)},
         "follows": spec.source,
     }
 
 
-def _type_of(schema: dict[str, Any]) -> str:
-    if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_type_of(option) for option in schema["anyOf"]))
-    if "enum" in schema:
-        return " | ".join(map(str, schema["enum"]))
-    if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2]
-    return str(schema.get("type", "anything"))
-
-
-def _as_text(entry: dict[str, Any]) -> str:
-    lines = [f"{entry['name']}: {entry['description']}", ""]
-    lines += [] if entry["runs"] else ["This version cannot run it yet.", ""]
-    for is_common in (False, True):
-        lines.append("Every component:" if is_common else "Parameters:")
-        for key, about in entry["parameters"].items():
-            if about["common"] is is_common:
-                default = (
-                    "required" if about["required"] else f"default {json.dumps(about['default'], ensure_ascii=False)}"
-                )
-                lines.append(f"  {key:<28} {about['type']}; {default}")
-    lines += ["", f"Outputs: {', '.join(entry['outputs']) or 'as its parameters say'}"]
+def _as_text(spec: ComponentSpec[Any]) -> str:
+    lines = [f"{spec.name}: {spec.description}", ""]
+    lines += [] if spec.is_ready else ["This version cannot run it yet.", ""]
+    every = list(parameters_of(spec.params))
+    own = [one for one in every if one.name not in ComponentParams.model_fields]
+    lines += ["Parameters:", *_listed(own, 1)] if own else ["It has no parameters of its own."]
+    lines += ["", "Every component:", *_listed([one for one in every if one not in own], 1)]
+    lines += ["", f"Outputs: {', '.join(spec.outputs.model_fields) or 'as its parameters say'}"]
     return "\n".join(lines) + "\n"
+
+
+def _listed(parameters: Iterable[Parameter], level: int) -> Iterator[str]:
+    """Give a line or more for each parameter, and below it those of the shapes inside."""
+    indent = "  " * level
+    for one in parameters:
+        default = "required" if one.required else f"default {json.dumps(one.default, ensure_ascii=False)}"
+        no_default = not one.required and one.default is None
+        yield f"{indent}{one.name}: {one.type}{'' if no_default else '; ' + default}"
+        if one.choices:
+            yield from _wrapped(f"one of: {', '.join(one.choices)}", indent)
+        if one.about:
+            yield from _wrapped(one.about, indent)
+        yield from _listed(one.inside, level + 2)
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, 100, initial_indent=f"{indent}    ", subsequent_indent=f"{indent}    ")

@@ -10,8 +10,8 @@ from rich.markup import escape
 
 from ragflow_lg.events import AgentRecord
 from ragflow_lg.forms import form_fields
+from ragflow_lg.pauses import Pause
 from ragflow_lg.plan import Plan
-from ragflow_lg.run import Pause
 from ragflow_lg.runner import Run
 from ragflow_lg.wire import Message, MessageEnd, NodeFinished, NodeStarted, WireEvent
 from server.cli.agent_lines import brief, call_text, metrics_line
@@ -21,7 +21,7 @@ __all__ = ["show", "show_forms"]
 
 
 async def show(plan: Plan, turn: Run, *, has_trace: bool = False) -> None:
-    """Play a turn: progress on standard error, the answer on standard output.
+    """Play a turn: the answer on standard output; progress, and what a model thinks, on standard error.
 
     Calls of tools are part of the progress; with ``has_trace`` rounds and thoughts of agents too.
     """
@@ -36,14 +36,15 @@ async def show(plan: Plan, turn: Run, *, has_trace: bool = False) -> None:
         view.say(f"[dim]{escape(metrics_line(turn.agents))}[/]")
     if turn.status == "failed":
         who = plan.nodes[turn.failed_node].title or turn.failed_node if turn.failed_node in plan.nodes else ""  # pyright: ignore[reportArgumentType]
-        view.say(f"[bold red]failed[/]{' in ' + escape(who) if who else ''}: {escape(turn.error or '')}")
+        why = "" if turn.failed_node in view.failed else f": {escape(turn.error or '')}"
+        view.say(f"[bold red]failed[/]{' in ' + escape(who) if who else ''}{why}")
     elif turn.status == "cancelled":
         view.say("[yellow]stopped[/]")
 
 
 def show_forms(pauses: Iterable[Pause]) -> None:
     """Show every form that waits for an answer: who asks, the tips, the fields."""
-    screen = Console(stderr=True, highlight=False)
+    screen = Console(stderr=True, highlight=False, emoji=False)
     for pause in pauses:
         tips = f" {pause.tips}" if pause.tips else ""
         screen.print(f"[bold]?{escape(printable(tips))}[/] [dim]({escape(printable(pause.node))})[/]", soft_wrap=True)
@@ -58,10 +59,13 @@ class _View:
     """What is on the screen."""
 
     def __init__(self) -> None:
-        self._progress = Console(stderr=True, highlight=False)
-        self._answer = Console(file=sys.stdout, highlight=False)
+        self._progress = Console(stderr=True, highlight=False, emoji=False)
+        self._answer = Console(file=sys.stdout, highlight=False, emoji=False)
         self._is_thinking = False
-        self._is_line_open = False
+        self._unfinished: Console | None = None
+        """Where a line is still being written."""
+        self.failed: set[str] = set()
+        """Ids of the nodes whose errors have been shown."""
 
     def say(self, text: str) -> None:
         """Write a line of progress, below whatever is being written."""
@@ -78,17 +82,16 @@ class _View:
             case NodeFinished():
                 name = escape(event.component_name or event.component_id)
                 if event.error:
+                    self.failed.add(event.component_id)
                     self.say(f"[red]✗ {name}: {escape(event.error)}[/]")
                 else:
                     self.say(f"[dim]✓ {name} ({event.elapsed_time:.2f} s)[/]")
             case Message():
-                if event.end_to_think:
-                    self._end_line()
                 self._is_thinking = (self._is_thinking or event.start_to_think) and not event.end_to_think
-                if event.content:
-                    style = "dim italic" if self._is_thinking else None
-                    self._answer.print(printable(event.content), end="", style=style, markup=False, soft_wrap=True)
-                    self._is_line_open = not event.content.endswith("\n")
+                if event.content and self._is_thinking:
+                    self._write(self._progress, event.content, "dim italic")
+                elif event.content:
+                    self._write(self._answer, event.content, None)
             case MessageEnd():
                 self._end_line()
             case _:
@@ -121,10 +124,16 @@ class _View:
         """Finish the last line."""
         self._end_line()
 
+    def _write(self, screen: Console, text: str, style: str | None) -> None:
+        if self._unfinished is not screen:
+            self._end_line()
+        screen.print(printable(text), end="", style=style, markup=False, soft_wrap=True)
+        self._unfinished = None if text.endswith("\n") else screen
+
     def _end_line(self) -> None:
-        if self._is_line_open:
-            self._answer.print()
-            self._is_line_open = False
+        if self._unfinished is not None:
+            self._unfinished.print()
+            self._unfinished = None
 
 
 def _tool_name(record: AgentRecord) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,18 @@ from ragflow_lg.forms import FormField, form_fields, form_problems
 from ragflow_lg.values import to_text
 
 if TYPE_CHECKING:
-    from ragflow_lg.run import Pause
+    from ragflow_lg.pauses import Pause
 
-__all__ = ["ask_fields", "check_fields", "is_asked", "read_answers", "read_fields", "read_value"]
+__all__ = [
+    "ask_fields",
+    "check_fields",
+    "chosen_fields",
+    "declared_form",
+    "is_asked",
+    "read_answers",
+    "read_fields",
+    "read_value",
+]
 
 _KINDS = {
     "integer": "a whole number",
@@ -28,43 +37,94 @@ _KINDS = {
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-def read_fields(form: Iterable[FormField], given: Iterable[str]) -> dict[str, Any]:
+def read_fields(form: Iterable[FormField], given: Iterable[str], *, needs_all: bool = False) -> dict[str, Any]:
     """Read ``NAME=VALUE`` texts, each value as the form declares it.
 
     Raises:
-        typer.BadParameter: if one is written otherwise, or its value is of another type.
+        typer.BadParameter: if any are written otherwise, or have a value of another type; it names them all, and with
+            ``needs_all`` those that are missing too.
     """
     declared = {field.name: field for field in form}
     fields: dict[str, Any] = {}
+    problems: list[str] = []
+    names: set[str] = set()
     for entry in given:
-        name, value = _parted(entry)
-        if name not in declared and declared:
-            raise _no_field(name, declared)
-        fields[name] = read_value(declared[name], value) if name in declared else value
+        try:
+            name, value = _parted(entry)
+            names.add(name)
+            if name not in declared and declared:
+                raise _no_field(name, declared)
+            fields[name] = read_value(declared[name], value) if name in declared else value
+        except typer.BadParameter as problem:
+            problems.append(problem.message)
+    if problems and needs_all:
+        missing = [field for name, field in declared.items() if name not in names]
+        problems += form_problems(declared_form(missing), {}).values()
+    _refuse(problems)
     return fields
 
 
-def read_answers(pauses: Iterable[Pause], given: Iterable[str]) -> dict[str, dict[str, Any]]:
+def read_answers(pauses: Sequence[Pause], given: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Read ``NAME=VALUE`` texts for all forms that wait, by the ids of their pauses.
 
-    ``COMPONENT@NAME=VALUE`` answers the form of one component, a plain name every form that has it.
+    ``COMPONENT@NAME=VALUE`` answers the form of one component, a plain name every form that has it and that is not
+    answered by itself, wherever it stands.
 
     Raises:
-        typer.BadParameter: if one is written otherwise, or its value is of another type.
+        typer.BadParameter: if any are written otherwise, or have a value of another type; it names them all.
     """
-    known: dict[str, list[tuple[str, FormField]]] = {}
+    everywhere, one = _names_of(pauses)
+    answers: dict[str, dict[str, Any]] = {}
+    problems: list[str] = []
+    for entry in given:
+        try:
+            name, _ = _parted(entry)
+            if name not in one and name not in everywhere and one:
+                raise _no_field(name, one if "@" in name else {**everywhere, **one})
+        except typer.BadParameter as problem:
+            problems.append(problem.message)
+    chosen = chosen_fields(pauses, given)
     for pause in pauses:
         for field in form_fields(pause.inputs):
-            for name in (field.name, f"{pause.node}@{field.name}"):
-                known.setdefault(name, []).append((pause.id, field))
-    answers: dict[str, dict[str, Any]] = {}
-    for entry in given:
-        name, value = _parted(entry)
-        if name not in known and known:
-            raise _no_field(name, [name for name in known if "@" in name] if "@" in name else known)
-        for id_, field in known.get(name, ()):
-            answers.setdefault(id_, {})[field.name] = read_value(field, value)
+            if (text := chosen.get(pause.id, {}).get(field.name)) is None:
+                continue
+            try:
+                answers.setdefault(pause.id, {})[field.name] = read_value(field, text)
+            except typer.BadParameter as problem:
+                problems.append(problem.message)
+    _refuse(problems)
     return answers
+
+
+def chosen_fields(pauses: Iterable[Pause], given: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Give the text that is meant for each field of each open form, by pause id; what fits nowhere is left out."""
+    everywhere, one = _names_of(pauses)
+    chosen: dict[str, dict[str, str]] = {}
+    parted = [entry.partition("=") for entry in given if "=" in entry]
+    for names in (everywhere, one):  # the answer to one form stands above the one to all
+        for name, _, text in parted:
+            for id_, field in names.get(name, ()):
+                chosen.setdefault(id_, {})[field] = text
+    return chosen
+
+
+_Names = dict[str, list[tuple[str, str]]]
+
+
+def _names_of(pauses: Iterable[Pause]) -> tuple[_Names, _Names]:
+    """Give pause id and field for each plain name, and for each ``COMPONENT@NAME``."""
+    everywhere: _Names = {}
+    one: _Names = {}
+    for pause in pauses:
+        for name in pause.inputs:
+            everywhere.setdefault(name, []).append((pause.id, name))
+            one.setdefault(f"{pause.node}@{name}", []).append((pause.id, name))
+    return everywhere, one
+
+
+def _refuse(problems: Iterable[str]) -> None:
+    if told := " ".join(dict.fromkeys(problems)):
+        raise typer.BadParameter(told, param_hint="--input")
 
 
 def _parted(entry: str) -> tuple[str, str]:
@@ -86,11 +146,14 @@ def check_fields(form: Iterable[FormField], fields: Mapping[str, Any]) -> None:
     Raises:
         typer.BadParameter: that names every field.
     """
-    declared = {
+    _refuse(form_problems(declared_form(form), fields).values())
+
+
+def declared_form(form: Iterable[FormField]) -> dict[str, dict[str, Any]]:
+    """Give a form as a canvas declares it."""
+    return {
         f.name: {"name": f.label, "type": f.type, "optional": f.is_optional, "options": list(f.options)} for f in form
     }
-    if problems := form_problems(declared, fields):
-        raise typer.BadParameter(" ".join(problems.values()), param_hint="--input")
 
 
 def read_value(field: FormField, text: str) -> Any:
@@ -144,8 +207,7 @@ def ask_fields(form: Iterable[FormField], given: Mapping[str, Any]) -> dict[str,
             except typer.BadParameter as problem:
                 typer.echo(str(problem), err=True)
                 continue
-            declared = {field.name: {"name": field.label, "type": field.type, "options": list(field.options)}}
-            if problems := form_problems(declared, {field.name: value}):
+            if problems := form_problems(declared_form([field]), {field.name: value}):
                 typer.echo(problems[field.name], err=True)
                 continue
             fields[field.name] = value

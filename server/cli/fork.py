@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from server.cli.options import CanvasFile, Checkpoint, NewSession, Session, SettingsFile
-from server.cli.terminal import printable, shown_command
+from server.cli.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -41,6 +41,7 @@ def fork(
 
     Example: ragflow-lg fork anna --at 1f0b… --as anna-2
     """
+    from server.cli.hints import Place
     from server.cli.play import with_store
     from server.settings import load_settings
 
@@ -51,10 +52,11 @@ def fork(
 
     target, status = with_store(load_settings(settings), checkpoint, work)
     sys.stdout.write(printable(f"{target}\n"))
+    place = Place(checkpoint, settings)
     if status == "waiting":
-        sys.stderr.write(printable(f"It waits for an answer: {shown_command('resume', target)}\n"))
+        sys.stderr.write(printable(f"It waits for an answer: {place.command('resume', target)}\n"))
     elif status == "running":
-        sys.stderr.write(printable(f"Something is left to do: {shown_command('continue', target)}\n"))
+        sys.stderr.write(printable(f"Something is left to do: {place.command('continue', target)}\n"))
 
 
 async def _fork(store: Store, session: str, name: str, at: str, file: Path | None) -> tuple[str, RunStatus]:

@@ -37,15 +37,14 @@ def go_on(
 
     Example: ragflow-lg continue anna
     """
+    from server.cli.hints import Place
     from server.cli.play import TapeOptions, play_session
 
     play_session(
         session,
         lambda runner, name: runner.go_on(name),
         canvas_file=canvas,
-        settings_file=settings,
-        checkpoint=checkpoint,
-        model=model,
+        place=Place(checkpoint, settings, model),
         tapes=TapeOptions(record, replay, replay_mode),
         events=events,
         has_trace=trace,

@@ -7,7 +7,7 @@ import json
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,9 @@ from ragflow_lg.errors import AnswerError, CanvasChangedError, CheckpointError, 
 from ragflow_lg.ids import thread_of_session
 from ragflow_lg.runner import Run, Runner
 from server.cli.console import show, show_forms
+from server.cli.hints import Place, how_to_answer, how_to_wait
 from server.cli.options import Events, ReplayMode
-from server.cli.terminal import printable, shown_command
+from server.cli.terminal import printable
 from server.library import load_canvas, open_services, read_canvas
 from server.settings import Settings, load_settings
 from server.tapes import open_tape
@@ -30,12 +31,14 @@ from server.telemetry import open_callbacks
 if TYPE_CHECKING:
     from checkpoints import Store
     from ragflow_lg.compiled import CompiledCanvas
+    from ragflow_lg.sessions import RunRecord
 
 __all__ = [
     "TapeOptions",
     "canvas_of",
     "free_name",
     "has_session",
+    "newest_run",
     "no_session",
     "play_canvas",
     "play_session",
@@ -43,6 +46,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+MEMORY = "memory://"
 EXIT_CODES = {"succeeded": 0, "waiting": 0, "refused": 2}
 """By status; everything else is 1."""
 
@@ -78,21 +82,25 @@ def play_canvas(
     *,
     session: str,
     settings: Settings,
-    checkpoint: str,
-    model: str,
+    place: Place,
     canvas_id: str,
     events: Events | None,
     tapes: TapeOptions = TapeOptions(),
     inputs: Mapping[str, Any] | None = None,
     has_trace: bool = False,
+    given: Sequence[str] = (),
+    before: Callable[[Store], Awaitable[None]] | None = None,
 ) -> None:
     """Play a run and end the program: 0 if it ran or waits, 1 if it failed or was stopped, 2 if it could not begin.
 
-    ``inputs`` may hold secrets that a recording has to leave out.
+    ``inputs`` may hold secrets that a recording has to leave out; ``given`` are the answers to forms as they were
+    typed, for what is said where they are refused; ``before`` may look into the store and refuse.
     """
-    tapes.check(model)
+    tapes.check(place.model)
     is_pretty = events is Events.PRETTY or (events is None and sys.stdout.isatty())
     name = session or uuid.uuid4().hex  # noqa: TID251 - a session nobody comes back to
+    url = place.checkpoint or (settings.checkpoints if session else MEMORY)
+    told = _Told(place, name, given, is_kept=url != MEMORY)
 
     async def play() -> str:
         async with AsyncExitStack() as opened:
@@ -106,16 +114,17 @@ def play_canvas(
                     sources=sources,
                 )
             )
-            services = await opened.enter_async_context(open_services(settings, model=model, tape=tape))
-            url = checkpoint or (settings.checkpoints if session else "memory://")
+            services = await opened.enter_async_context(open_services(settings, model=place.model, tape=tape))
             store = await opened.enter_async_context(_open(url, settings))
+            if before is not None:
+                await before(store)
             callbacks = await opened.enter_async_context(open_callbacks(settings))
             limit = settings.run.event_limit
             runner = Runner(canvas, services, store=store, canvas_id=canvas_id, event_limit=limit, callbacks=callbacks)
             begun = begin(runner, name)
             run = begun if isinstance(begun, Run) else await begun
             shown = show(canvas.plan, run, has_trace=has_trace) if is_pretty else _write_lines(run, has_trace)
-            status = await _show(runner, run, name, shown, is_kept=bool(session), is_pretty=is_pretty)
+            status = await _show(runner, run, told, shown, is_pretty=is_pretty)
             return _replayed(tape, run) if isinstance(tape, Replay) else status
 
     status = asyncio.run(play())
@@ -127,36 +136,35 @@ def play_session(
     begin: Begin,
     *,
     canvas_file: Path | None,
-    settings_file: Path | None,
-    checkpoint: str,
-    model: str,
+    place: Place,
     events: Events | None,
     tapes: TapeOptions = TapeOptions(),
     inputs: Mapping[str, Any] | None = None,
     has_trace: bool = False,
     target: Callable[[Store], Awaitable[str]] | None = None,
+    given: Sequence[str] = (),
 ) -> None:
     """Play a run of a session that there is, with its own canvas. ``target`` names the session that comes of it."""
-    tapes.check(model)
-    settings = load_settings(settings_file)
+    tapes.check(place.model)
+    settings = load_settings(place.settings)
 
     async def found(store: Store) -> tuple[Path, str]:
         file = canvas_file or Path(await canvas_of(store, session))
         return file, await target(store) if target else session
 
-    file, name = with_store(settings, checkpoint, found)
+    file, name = with_store(settings, place.checkpoint, found)
     play_canvas(
         load_canvas(file, settings),
         begin,
         session=name,
         settings=settings,
-        checkpoint=checkpoint,
-        model=model,
+        place=place,
         canvas_id=str(file.resolve()),
         events=events,
         tapes=tapes,
         inputs=inputs,
         has_trace=has_trace,
+        given=given,
     )
 
 
@@ -176,9 +184,16 @@ async def canvas_of(store: Store, session: str) -> str:
     Raises:
         CheckpointError: if the store does not know the session.
     """
-    async for record in store.runs.of_session(session):
-        return record.canvas_id
+    if newest := await newest_run(store, session):
+        return newest.canvas_id
     raise no_session(session)
+
+
+async def newest_run(store: Store, session: str) -> RunRecord | None:
+    """Give the record of the last run of a session, if the store has one."""
+    async for record in store.runs.of_session(session):
+        return record
+    return None
 
 
 async def has_session(store: Store, session: str) -> bool:
@@ -210,15 +225,24 @@ def _open(url: str, settings: Settings) -> Any:
     return open_store(url, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
 
 
-async def _show(
-    runner: Runner, run: Run, name: str, shown: Coroutine[Any, Any, None], *, is_kept: bool, is_pretty: bool
-) -> str:
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What is known beside the run for what is said about it."""
+
+    place: Place
+    session: str
+    given: Sequence[str]
+    is_kept: bool
+    """Whether another command can come back to the session."""
+
+
+async def _show(runner: Runner, run: Run, told: _Told, shown: Coroutine[Any, Any, None], *, is_pretty: bool) -> str:
     _stop_on_signals(runner, run)
     try:
         await shown
     except AnswerError as error:
         _say(f"ragflow-lg: {error}")
-        _say(await _how_to_answer(runner, name, error))
+        _say(how_to_answer(await runner.pauses(told.session), told.given, told.place, told.session))
         return "refused"
     except (ConflictError, CanvasChangedError) as error:
         _say(f"ragflow-lg: {error}")
@@ -227,14 +251,13 @@ async def _show(
         _say(f"ragflow-lg: {error}")
     if run.status == "failed" and not is_pretty and run.error and run.failed_node:
         _say(f"ragflow-lg: {run.failed_node}: {run.error}")
-    if run.status == "waiting" and is_pretty:
-        pauses = await runner.pauses(name)
-        show_forms(pauses)
-        field = f"{pauses[0].node}@NAME=VALUE" if len(pauses) > 1 else "NAME=VALUE"
-        how = shown_command("resume", name, "--input", field)
-        _say(f"The turn waits for an answer: {how if is_kept else 'name a --session to be able to answer'}")
-    if run.status in ("drained", "cancelled") and is_kept:
-        _say(f"The turn was stopped; go on with: {shown_command('continue', name)}")
+    if run.status == "waiting":
+        pauses = await runner.pauses(told.session)
+        if is_pretty:
+            show_forms(pauses)
+        _say(how_to_wait(pauses, told.place, told.session, is_kept=told.is_kept))
+    if run.status in ("drained", "cancelled") and told.is_kept:
+        _say(f"The turn was stopped; go on with: {told.place.command('continue', told.session)}")
     return run.status
 
 
@@ -246,14 +269,6 @@ def _replayed(replay: Replay, run: Run) -> str:
     if not replay.problems and replay.unused and run.status != "failed":
         _say(f"{replay.unused} recorded answer{' was' if replay.unused == 1 else 's were'} not asked for.")
     return "failed" if replay.problems else run.status
-
-
-async def _how_to_answer(runner: Runner, session: str, error: AnswerError) -> str:
-    """Say that a form is still open, and how to answer what was wrong or missing."""
-    is_one = len(await runner.pauses(session)) == 1
-    whose = "" if is_one else f"{error.node}@"
-    words = [word for name in error.problems for word in ("--input", f"{whose}{name}=VALUE")]
-    return f"The form of {error.node} is still open; answer it with: {shown_command('resume', session, *words)}"
 
 
 def _say(text: str) -> None:

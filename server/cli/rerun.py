@@ -58,6 +58,7 @@ def rerun(
 
     Example: ragflow-lg rerun anna --from Message:Answer --set env.tone=friendly --as anna-2
     """
+    from server.cli.hints import Place
     from server.cli.play import TapeOptions, free_name, play_session
 
     changes = dict(_change(entry) for entry in set_ or [])
@@ -74,9 +75,7 @@ def rerun(
         session,
         begin,
         canvas_file=canvas,
-        settings_file=settings,
-        checkpoint=checkpoint,
-        model=model,
+        place=Place(checkpoint, settings, model),
         tapes=TapeOptions(record, replay, replay_mode),
         events=events,
         has_trace=trace,

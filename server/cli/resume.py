@@ -21,10 +21,10 @@ from server.cli.options import (
     SettingsFile,
     TraceOption,
 )
-from server.cli.terminal import shown_command
 
 if TYPE_CHECKING:
     from ragflow_lg.runner import Run, Runner
+    from server.cli.hints import Place
 
 __all__ = ["resume"]
 
@@ -52,36 +52,38 @@ def resume(
 
     ragflow-lg resume anna --input UserFillUp:Size@size=42
     """
+    from server.cli.hints import Place
     from server.cli.play import TapeOptions, play_session
 
+    place = Place(checkpoint, settings, model)
+
     def begin(runner: Runner, name: str) -> Awaitable[Run]:
-        return _answered(runner, name, inputs or [])
+        return _answered(runner, name, inputs or [], place)
 
     play_session(
         session,
         begin,
         canvas_file=canvas,
-        settings_file=settings,
-        checkpoint=checkpoint,
-        model=model,
+        place=place,
         tapes=TapeOptions(record, replay, replay_mode),
         events=events,
         has_trace=trace,
+        given=inputs or [],
     )
 
 
-async def _answered(runner: Runner, session: str, given: list[str]) -> Run:
+async def _answered(runner: Runner, session: str, given: list[str], place: Place) -> Run:
     from ragflow_lg.forms import form_fields
     from server.cli.console import show_forms
     from server.cli.fields import ask_fields, is_asked, read_answers
+    from server.cli.hints import how_to_answer
 
     pauses = await runner.pauses(session)
     try:
         answers = read_answers(pauses, given)
     except typer.BadParameter as problem:
-        how = shown_command("resume", session, "--input", "NAME=VALUE")
-        open_ = f" The form is still open; answer it with: {how}" if pauses else ""
-        raise typer.BadParameter(f"{problem.message}{open_}", param_hint=problem.param_hint) from None
+        told = f"{problem.message} {how_to_answer(pauses, given, place, session)}".strip()
+        raise typer.BadParameter(told, param_hint=problem.param_hint) from None
     # A form of which nothing is given stays open if others are met.
     met = [pause for pause in pauses if pause.id in answers] or pauses
     for pause in met:

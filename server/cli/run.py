@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,10 +21,17 @@ from server.cli.options import (
     TraceOption,
     named,
 )
+from server.cli.terminal import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from checkpoints import Store
     from ragflow_lg.forms import FormField
+    from ragflow_lg.pauses import Pause
+    from ragflow_lg.runner import Run, Runner
     from ragflow_lg.state import TurnRequest
+    from server.cli.hints import Place
 
 __all__ = ["run"]
 
@@ -50,7 +57,8 @@ def run(
 ) -> None:
     """Run one turn of a canvas and show its answer as it comes.
 
-    Exit code 0: it ran. 1: it failed or was stopped. 2: it cannot be run, or the command is wrong.
+    Exit code 0: it ran, or waits for an answer. 1: it failed or was stopped. 2: it cannot be run, or the command is
+    wrong.
 
     Examples:
     ragflow-lg run canvas.json "Where is my parcel?" --model demo
@@ -61,6 +69,7 @@ def run(
 
     ragflow-lg run chat.json "Hello" --record hello.jsonl, and from then on without a model: --replay hello.jsonl
     """
+    from server.cli.hints import Place
     from server.cli.play import TapeOptions, play_canvas
     from server.library import load_canvas
     from server.settings import load_settings
@@ -72,28 +81,68 @@ def run(
     text = sys.stdin.read().strip() if query == "-" else query
     fields = _fields(canvas.plan.form, inputs or [], text)
     request: TurnRequest = {"query": text, "inputs": {name: {"value": value} for name, value in fields.items()}}
+    place, canvas_id = Place(checkpoint, settings, model), str(file.resolve())
+
     play_canvas(
         canvas,
-        lambda runner, name: runner.start(name, request),
+        _beginning(request, place, has_session=bool(session)),
         session=session or "",
-        inputs=fields,
         settings=loaded,
-        checkpoint=checkpoint,
-        model=model,
+        place=place,
+        inputs=fields,
         tapes=TapeOptions(record, replay, replay_mode),
-        canvas_id=str(file.resolve()),
+        canvas_id=canvas_id,
         events=events,
         has_trace=trace,
+        before=_refuse_other(session, canvas_id, canvas.plan.canvas_hash, place) if session else None,
     )
 
 
-def _fields(form: Sequence[FormField], given: Sequence[str], text: str) -> dict[str, Any]:
-    """Give the fields of Begin's form; a question takes the place of the only one."""
-    from server.cli.fields import ask_fields, check_fields, read_fields
+def _fields(form: Sequence[FormField], given: Sequence[str], query: str) -> dict[str, Any]:
+    """Read the fields of Begin's form, and on a terminal ask for the others; a query alone is the only field."""
+    from server.cli.fields import ask_fields, check_fields, is_asked, read_fields
 
-    fields = read_fields(form, given)
-    if text and len(form) == 1:
-        return fields
-    fields = ask_fields(form, fields)
-    check_fields(form, fields)
+    takes_query = bool(query) and len(form) == 1
+    fields = read_fields(form, given, needs_all=not takes_query and not is_asked())
+    if not takes_query:
+        fields = ask_fields(form, fields)
+        check_fields(form, fields)
     return fields
+
+
+def _beginning(request: TurnRequest, place: Place, *, has_session: bool) -> Callable[[Runner, str], Awaitable[Run]]:
+    async def begin(runner: Runner, name: str) -> Run:
+        if has_session and (pauses := await runner.pauses(name)):
+            sys.stderr.write(printable(_told(pauses, request, place, name) + "\n"))
+        return runner.start(name, request)
+
+    return begin
+
+
+def _refuse_other(session: str, canvas_id: str, canvas_hash: str, place: Place) -> Callable[[Store], Awaitable[None]]:
+    """Refuse to begin a turn of another canvas where the session waits: its form would be lost without a word."""
+    from ragflow_lg.errors import ConflictError
+    from server.cli.play import newest_run
+
+    async def check(store: Store) -> None:
+        newest = await newest_run(store, session)
+        if newest is None or newest.status != "waiting" or canvas_hash == newest.canvas_hash:
+            return
+        if newest.canvas_id not in ("", canvas_id):
+            raise ConflictError(
+                f"The session {session!r} waits for an answer to {newest.canvas_id}; name another session, or\n"
+                f"  answer it: {place.command('resume', session)}\n"
+                f"  give it up: {place.command('cancel', session)}"
+            )
+
+    return check
+
+
+def _told(pauses: Sequence[Pause], request: TurnRequest, place: Place, session: str) -> str:
+    """Say what becomes of a request to a session that waits: it is no new turn."""
+    query, names = request.get("query"), [f"{pause.node}@{name}" for pause in pauses for name in pause.inputs]
+    what = ""
+    if query and not request.get("inputs"):
+        what = f" {query!r:.60} is taken as {names[0]}." if len(names) == 1 else f" {query!r:.60} was not used."
+    how = place.command("cancel", session)
+    return f"The session {session!r} waits for an answer.{what} To begin a new turn, give it up with: {how}"

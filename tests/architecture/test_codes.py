@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg import errors
-from ragflow_lg.diagnostics import CODES, Diagnostic
+from ragflow_lg.diagnostics import ADVICE, CODES, Diagnostic
 from ragflow_lg.errors import RagflowLgError
 from tests.architecture.sources import PACKAGES, ROOT, literals, sources
 
@@ -77,3 +77,8 @@ def test_errors_survive_pickling(kind: type[RagflowLgError]) -> None:
     revived = pickle.loads(pickle.dumps(error))
     assert type(revived) is kind
     assert (str(revived), vars(revived)) == (str(error), vars(error))
+
+
+def test_there_is_advice_for_every_code() -> None:
+    assert set(ADVICE) == set(CODES)
+    assert all(advice.endswith(".") for advice in ADVICE.values())

@@ -1,6 +1,7 @@
 import pytest
 
 from dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.diagnostics import ADVICE
 
 
 def test_each_finding_is_kept_once() -> None:
@@ -11,6 +12,20 @@ def test_each_finding_is_kept_once() -> None:
     assert not reporter.has_errors
     reporter.report("json-invalid", "error", "", "text")
     assert reporter.has_errors
+
+
+def test_every_finding_says_what_to_do() -> None:
+    reporter = Reporter()
+    reporter.report("route-empty", "error", "", "text")
+    reporter.report("route-empty", "error", "", "text", hint="Do this.")
+    assert [found.hint for found in reporter.diagnostics] == [ADVICE["route-empty"], "Do this."]
+
+
+def test_suggestions_for_names_of_one_kind_are_looked_up_together() -> None:
+    reporter = Reporter()
+    assert reporter.nearest("Message", ["content"]).hint("contnt", "") == "Did you mean content?"
+    assert reporter.nearest("Message", ["other"]) is reporter.nearest("Message", [])
+    assert reporter.nearest("LLM", []) is not reporter.nearest("Message", [])
 
 
 def test_a_code_has_to_be_known() -> None:

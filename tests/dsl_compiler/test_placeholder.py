@@ -2,6 +2,7 @@ import pytest
 
 from dsl_compiler.placeholder import is_placeholder, placeholder
 from ragflow_lg.errors import ComponentError
+from ragflow_lg.spec import Route
 from tests.fakes.run import run_component
 
 
@@ -11,8 +12,8 @@ def test_it_takes_anything_and_gives_any_output() -> None:
     assert spec.output_names(params) is None
     assert (spec.name, spec.kind, spec.is_ready) == ("Warp", "plain", False)
     assert placeholder("Begin", is_ready=True, kind="entry").kind == "entry"
-    chooser = placeholder("Switch", is_ready=True, targets=["a", "b"])
-    assert (chooser.kind, [route.targets for route in chooser.routes(params)]) == ("route", [("a",), ("b",)])
+    chooser = placeholder("Switch", is_ready=True, routes=[Route("Else", ("a", "b"))])
+    assert (chooser.kind, [route.targets for route in chooser.routes(params)]) == ("route", [("a", "b")])
     assert is_placeholder(chooser)
 
 

@@ -100,7 +100,7 @@ def test_the_key_of_a_canvas_goes_before_that_of_the_settings() -> None:
 
     context: Any = Context()
     assert [key_of(context, given, "acme") for given in (" own ", "", None)] == ["own", "set", "set"]
-    with pytest.raises(SettingsError, match=r"^Echo has no key: .* \[tools.other\] api_key in the settings"):
+    with pytest.raises(SettingsError, match=r"^Echo has no key: .* \[tools.other\] api_key_env in the settings"):
         key_of(context, "", "other")
 
 

@@ -93,7 +93,7 @@ def test_a_whole_file(home: Path, monkeypatch: pytest.MonkeyPatch):
         override_model="demo",
         providers={
             "Acme": ProviderSettings("https://acme.example/v1", "geheim-1", ("big", "small"), 9.0, 120.0),
-            "Other": ProviderSettings("https://other.example/v1", "geheim-2"),
+            "Other": ProviderSettings("https://other.example/v1", "geheim-2", key_variable="OTHER_KEY"),
         },
         models={"big@Acme": ModelSettings(context_tokens=1000, has_vision=True)},
     )
@@ -216,9 +216,12 @@ def test_wrong_files(home: Path, text: str, says: str):
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("RAGFLOW_LG_HTTP__CONCURRENCY", "geheim", "http.concurrency: "),
+        ("RAGFLOW_LG_HTTP__CONCURRENCY", "geheim", "http.concurrency (RAGFLOW_LG_HTTP__CONCURRENCY): "),
+        ("RAGFLOW_LG_HTTP__TIMEOUT", "1", "http.timeout (RAGFLOW_LG_HTTP__TIMEOUT): there is no such setting."),
         ("RAGFLOW_LG_HTTP__TIMEOUT", "1", "'timeout_s'"),
-        ("RAGFLOW_LG_PROVIDERS", "{geheim", "environment: "),
+        ("RAGFLOW_LG_HTTP", '{"concurrency": "geheim"}', "http.concurrency (RAGFLOW_LG_HTTP): "),
+        ("RAGFLOW_LG_PROVIDERS", "{geheim", "environment: RAGFLOW_LG_PROVIDERS holds no JSON"),
+        ("RAGFLOW_LG_DEFAULTMODEL", "geheim", "Did you mean RAGFLOW_LG_DEFAULT_MODEL?"),
     ],
 )
 def test_wrong_variables(monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str):

@@ -1,3 +1,4 @@
+import time
 from typing import Any
 
 import pytest
@@ -25,6 +26,30 @@ def test_null_means_not_set() -> None:
 def test_unknown_parameters_are_told_of_but_not_those_of_editors() -> None:
     document = canvas({"a": node("Message", {"content": ["x"], "contnt": 1, "llm_filter": "x"})})
     assert [d.pointer for d in found(document, "params-unknown")] == ["/components/a/obj/params/contnt"]
+
+
+def test_a_near_name_is_offered_for_an_unknown_parameter() -> None:
+    document = canvas({"a": node("Message", {"content": ["x"], "contnt": 1, "zzzz": 1})})
+    assert [d.hint for d in found(document, "params-unknown")] == [
+        "Did you mean content?",
+        "Correct the name, or remove it.",
+    ]
+
+
+def test_a_wrong_value_is_told_once() -> None:
+    document = canvas({"s": switch(["a"], ["a"], operator="is_so"), "a": text()})
+    (told,) = found(document, "params-invalid")
+    assert told.message.count("'is_so'") == 1
+    (wrong,) = found(canvas({"a": node("ListOperations", {"query": "sys.query", "sort_method": 5})}), "params-invalid")
+    assert wrong.message.endswith("It is 5.")
+
+
+def test_unknown_parameters_of_many_components_take_linear_time() -> None:
+    names = {f"contents_{i}": 1 for i in range(20)}
+    components = {f"m{i}": node("Message", {"content": ["x"], **names}) for i in range(500)}
+    began = time.perf_counter()
+    check_canvas(canvas(components, list(components)), CATALOG)
+    assert time.perf_counter() - began < 10
 
 
 def test_references_are_collected_with_their_places() -> None:

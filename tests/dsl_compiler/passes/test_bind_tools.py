@@ -7,7 +7,7 @@ import pytest
 from dsl_compiler import check_canvas
 from ragflow_lg.tool_policies import ToolPermits
 from tests.fakes.agents import TAVILY, WIKI
-from tests.fakes.canvas import CATALOG, canvas, node
+from tests.fakes.canvas import CATALOG, canvas, found, node
 from tests.fakes.policies import Canvases
 
 
@@ -76,3 +76,19 @@ def test_a_forbidden_tool_is_refused(permits: ToolPermits, allowed: Any, says: s
         ["/components/a/obj/params/tools/0"] if says else [],
     )
     assert not says or says in told[0][1]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("Bing", "TavilySearch or another search tool"), ("Wikipedai", "Did you mean Wikipedia?"), ("zzz", "Take it out")],
+)
+def test_advice_on_a_tool_that_is_none_names_tools_only(name: str, hint: str) -> None:
+    agent = node("Agent", {"llm_id": "m@T", "tools": [{"component_name": name, "params": {}}]})
+    (told,) = found(canvas({"a": agent}), "tool-unknown")
+    assert hint in told.hint
+
+
+def test_an_older_agent_that_is_a_tool_has_its_tools() -> None:
+    inner = {"component_name": "Agent", "name": "F", "params": {"llm_id": "m@T", "llm_enabled_tools": [WIKI]}}
+    plan, _ = checked(inner)
+    assert [tool.spec.name for tool in plan.nodes["a"].tools[0].tools] == ["Wikipedia"]

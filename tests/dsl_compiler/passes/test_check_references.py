@@ -87,3 +87,36 @@ def test_what_an_iteration_gathers_is_checked() -> None:
     codes = ("reference-unknown-node", "reference-not-upstream", "reference-unknown-output")
     told = [d.pointer.rpartition("/")[2] for code in codes for d in found(canvas(components), code)]
     assert told == ["c", "d", "e"]
+
+
+@pytest.mark.parametrize(
+    ("items", "code", "message"),
+    [
+        ("m@gone", "reference-unknown-output", "it is empty there, and Iteration fails without a list."),
+        ("env.gone", "reference-unknown-global", "it is empty there, and Iteration fails without a list."),
+        ("m@content", "params-invalid", "'m@content' is a text; Iteration goes over a list, and fails without one."),
+    ],
+)
+def test_an_iteration_over_no_list_is_told_to_fail(items: str, code: str, message: str) -> None:
+    components = {
+        "m": node("Message", {"content": ["x"]}, ["it"]),
+        "it": node("Iteration", {"items_ref": items}),
+        "ii": node("IterationItem", {}, ["b"], parent_id="it"),
+        "b": text(parent_id="it"),
+    }
+    (told,) = found(canvas(components), code)
+    assert (told.severity, told.pointer) == ("warning", "/components/it/obj/params/items_ref")
+    assert message in told.message
+    components["it"] = node("Iteration", {"items": items})
+    assert len(found(canvas(components), code)) == (code != "params-invalid")
+
+
+@pytest.mark.parametrize("items", ["m@downloads", "m@content.0", "sys.files"])
+def test_what_may_be_a_list_is_not_told_of(items: str) -> None:
+    components = {
+        "m": node("Message", {"content": ["x"]}, ["it"]),
+        "it": node("Iteration", {"items_ref": items}),
+        "ii": node("IterationItem", {}, ["b"], parent_id="it"),
+        "b": text(parent_id="it"),
+    }
+    assert found(canvas(components), "params-invalid") == []

@@ -4,6 +4,7 @@ import pytest
 
 from dsl_compiler.passes.collect_components import MAX_COMPONENTS
 from tests.fakes.canvas import CATALOG, canvas, found, node, plan_of, text
+from tests.fakes.regions import answer_of, out
 
 
 def test_missing_keys_have_defaults() -> None:
@@ -45,6 +46,12 @@ def test_params_of_a_wrong_type_are_refused() -> None:
 @pytest.mark.parametrize("id_", ["", "__operations__"])
 def test_ids_that_cannot_be_used(id_: str) -> None:
     assert found(canvas({"a": text(), id_: text()}), "id-invalid")
+
+
+@pytest.mark.parametrize("id_", ["__e", "__start__", "__end__", "__round__", "__interrupt__"])
+async def test_ids_that_only_look_like_those_of_the_engine_can_run(id_: str) -> None:
+    components = {id_: text(["out"], "x"), **out(f"got {{{id_}@result}}")}
+    assert await answer_of(components) == "got x"
 
 
 @pytest.mark.parametrize("document", [{}, {"components": {}}, {"graph": {"nodes": []}}])

@@ -1,4 +1,7 @@
 import time
+from typing import Any
+
+import pytest
 
 from dsl_compiler import check_canvas
 from dsl_compiler.compiler import Draft, _run_passes
@@ -22,6 +25,29 @@ def test_a_simplified_categorize_with_a_map_downstream() -> None:
 def test_a_rewrite_is_told_of() -> None:
     document = canvas({"l": node("LLM", {"system_prompt": "x"}, ["m"]), "m": node("Message", {"content": "x"})})
     assert found(document, "document-rewritten")[0].node == "l"
+
+
+@pytest.mark.parametrize("blank", ["", None, []])
+def test_an_empty_key_that_goes_is_not_worth_a_word(blank: Any) -> None:
+    agent = node("Agent", {"sys_prompt": "x", "user_prompt": blank, "prompts": "y"}, ["m"])
+    assert found(canvas({"l": agent, "m": node("Message", {"content": "x"})}), "document-rewritten") == []
+
+
+def test_what_goes_is_told_of_as_such() -> None:
+    agent = node("Agent", {"sys_prompt": "x", "system_prompt": "gone"}, ["m"])
+    (told,) = found(canvas({"l": agent, "m": node("Message", {"content": "x"})}), "document-rewritten")
+    assert told.message == "Agent is written in another shape: system_prompt was left out."
+
+
+def test_the_tools_of_an_older_agent_are_read() -> None:
+    tools = [{"component_name": "TavilySearch", "params": {"api_key": "k"}}]
+    agent = node("Agent", {"llm_id": "m@T", "llm_enabled_tools": tools}, ["m"])
+    document = canvas({"l": agent, "m": node("Message", {"content": "x"})})
+    assert [tool.spec.name for tool in plan_of(document).nodes["l"].tools] == ["TavilySearch"]
+    assert found(document, "document-rewritten")[0].message.endswith("llm_enabled_tools was read as tools.")
+    agent["obj"]["params"]["tools"] = [{"component_name": "Wikipedia", "params": {}}]
+    assert [tool.spec.name for tool in plan_of(document).nodes["l"].tools] == ["Wikipedia"]
+    assert len(found(document, "params-unknown")) == 1
 
 
 def test_the_named_item_of_a_simplified_iteration() -> None:

@@ -37,3 +37,13 @@ def test_an_exception_target_counts_only_with_a_method(method: str | None, targe
     params = {"query": "sys.query", "exception_method": method, "exception_goto": ["h"]}
     document = canvas({"a": node("ListOperations", params, ["b"]), "b": text(), "h": text()})
     assert plan_of(document).nodes["a"].targets == targets
+
+
+def test_a_router_tells_of_a_missing_target_in_downstream_once() -> None:
+    router = {**switch(["a"], ["gone", "b"]), "downstream": ["a", "gone", "nowhere"]}
+    told = found(canvas({"s": router, "a": text(), "b": text()}), "target-unknown")
+    assert [(d.severity, d.pointer.rpartition("/")[2]) for d in told] == [
+        ("warning", "end_cpn_ids"),
+        ("warning", "downstream"),
+    ]
+    assert "'nowhere'" in told[1].message

@@ -104,11 +104,16 @@ def test_a_model_of_which_nothing_is_set_is_large_and_sees() -> None:
 @pytest.mark.parametrize(
     ("providers", "llm_id", "expected"),
     [
-        ({}, "qwen-max@Tongyi-Qianwen", r"no provider 'Tongyi-Qianwen'. Set \[providers.Tongyi-Qianwen\] api_key in"),
-        ({}, "x@My Host", r"Set \[providers.\"My Host\"\] base_url and api_key in"),
+        ({}, "qwen-max@Tongyi-Qianwen", r"no provider 'Tongyi-Q.*'. Set \[providers.Tongyi-Qianwen\] api_key_env, to"),
+        ({}, "x@My Host", r"Set \[providers.\"My Host\"\] base_url and api_key_env, to the"),
         ({"X": ProviderSettings()}, "m@X", r"'X' has no address. Set \[providers.X\] base_url"),
         ({"X": ProviderSettings("ftp://h")}, "m@X", r"'ftp://h' is no web address. Set \[providers.X\] base_url"),
-        ({"OpenAI": ProviderSettings()}, "m@OpenAI", r"'OpenAI' has no key. Set \[providers.OpenAI\] api_key, or"),
+        ({"OpenAI": ProviderSettings()}, "m@OpenAI", r"has no key. Set \[providers.OpenAI\] api_key_env, to the name"),
+        (
+            {"OpenAI": ProviderSettings(key_variable="MY_KEY")},
+            "m@OpenAI",
+            r"the environment has no 'MY_KEY', which \[providers.OpenAI\] api_key_env names. Set it",
+        ),
     ],
 )
 def test_what_is_missing_is_named(providers: dict[str, ProviderSettings], llm_id: str, expected: str) -> None:

@@ -162,11 +162,13 @@ async def test_a_stream_that_breaks_gives_its_pieces_then_an_error(given: Reply)
 async def test_an_endpoint_that_is_not_there_is_a_retryable_error() -> None:
     async with MockLLM() as server:
         gone = server.base_url
-    endpoint = Endpoint("Test", gone, KEY, max_retries=0)
+    endpoint = Endpoint("Test", gone.replace("//", "//me:secret@"), KEY, max_retries=0)
     chat = OpenAIChat("m", endpoint, Capabilities(1))
     with pytest.raises(ServiceError, match="cannot be reached") as caught:
         await chat.complete(HELLO)
     assert caught.value.is_retryable
+    assert f"at {gone}, or" in str(caught.value)
+    assert "secret" not in str(caught.value)
     await endpoint.aclose()
 
 

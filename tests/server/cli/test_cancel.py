@@ -3,6 +3,7 @@ import pytest
 from ragflow_lg.errors import CheckpointError
 from ragflow_lg.sessions import RunRecord, leased
 from server.cli.cancel import _cancel  # pyright: ignore[reportPrivateUsage]
+from server.settings import Settings
 from tests.server.cli.command import invoke
 from tests.stores import OpenStore
 
@@ -16,9 +17,9 @@ def test_it_explains_itself() -> None:
 async def test_it_says_what_it_did(reopen: OpenStore) -> None:
     async with reopen() as store:
         with pytest.raises(CheckpointError, match="no session 'anna'"):
-            await _cancel(store, "anna")
+            await _cancel(store, "anna", None, Settings())
         await store.runs.put(RunRecord("r", "anna", "anna"))
-        assert await _cancel(store, "anna") == "Nothing runs in 'anna'."
+        assert await _cancel(store, "anna", None, Settings()) == "Nothing runs in 'anna'."
         asked: list[str] = []
         async with leased(store.leases, "anna"), store.cancels.watch("anna", lambda: asked.append("anna")):
-            assert (await _cancel(store, "anna")).startswith("Asked process ")
+            assert (await _cancel(store, "anna", None, Settings())).startswith("Asked process ")

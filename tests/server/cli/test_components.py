@@ -19,6 +19,16 @@ def test_one_component_by_any_case() -> None:
     assert "end_cpn_ids" in told
 
 
+def test_shapes_choices_and_defaults_are_shown() -> None:
+    told = invoke("components", "Switch").stdout
+    assert "  conditions: list of maps; required\n" in told
+    assert '      operator: text; default "="\n' in told.replace("          operator", "      operator")
+    assert "one of: contains, not contains, start with" in told
+    assert "Where to go when no case holds." in told
+    assert '{"source"' not in invoke("components", "LLM").stdout
+    assert 'default [{"role": "user", "content": "{sys.query}"}]' in invoke("components", "LLM").stdout
+
+
 def test_json() -> None:
     every = json.loads(invoke("components", "--output", "json").stdout)
     assert {entry["name"] for entry in every["components"]} >= {"Begin", "LLM", "Switch"}

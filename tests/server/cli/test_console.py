@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dsl_compiler import compile_canvas
-from ragflow_lg.run import Pause
+from ragflow_lg.pauses import Pause
 from ragflow_lg.runner import Run, Runner
 from server.cli.console import show, show_forms
 from server.library import load_canvas
@@ -26,13 +26,26 @@ def asked(tmp_path: Path, reply: Reply) -> tuple[Runner, Run]:
     return runner, runner.start("s", {"query": "Well?"})
 
 
-async def test_thinking_is_shown_before_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_what_a_model_thinks_is_no_part_of_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, turn = asked(tmp_path, Reply("<think>Hm.</think>Yes [red]indeed[/]."))
     await show(load_canvas(tmp_path / "ask.json").plan, turn)
     written = capsys.readouterr()
-    assert written.out == "Hm.\nYes [red]indeed[/].\n"
+    assert written.out == "Yes [red]indeed[/].\n"
     assert turn.answer == "Yes [red]indeed[/]."
-    assert [line[0] for line in written.err.splitlines()] == ["▸", "✓", "▸", "▸", "✓", "✓"]
+    assert [line[0] for line in written.err.splitlines()] == ["▸", "✓", "▸", "▸", "H", "✓", "✓"]
+    assert "\nHm.\n" in written.err
+
+
+async def test_words_between_colons_stay_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, turn = asked(tmp_path, Reply("Say :smile: now"))
+    await show(load_canvas(tmp_path / "ask.json").plan, turn)
+    assert capsys.readouterr().out == "Say :smile: now\n"
+    field = {"name": "Label :cat:", "type": "line"}
+    show_forms([Pause("1", "Form:A", "Tips :smile:", {"f": field})])
+    assert capsys.readouterr().err == "? Tips :smile: (Form:A)\n  f: Label :cat:, line\n"
+    _, turn = asked(tmp_path, Reply(error="No :smile:."))
+    await show(load_canvas(tmp_path / "ask.json").plan, turn)
+    assert capsys.readouterr().err.count("No :smile:.") == 1
 
 
 async def test_an_error_names_its_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,7 +53,7 @@ async def test_an_error_names_its_node(tmp_path: Path, capsys: pytest.CaptureFix
     await show(load_canvas(tmp_path / "ask.json").plan, turn)
     written = capsys.readouterr()
     assert "✗ LLM:Ask: The line [bold]is[/] cut. [2J" in written.err
-    assert written.err.splitlines()[-1].startswith("failed in LLM:Ask: ")
+    assert written.err.splitlines()[-1] == "failed in LLM:Ask"
     assert "\x1b" not in written.err
 
 

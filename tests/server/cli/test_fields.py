@@ -4,7 +4,7 @@ import pytest
 import typer
 
 from ragflow_lg.forms import FormField
-from ragflow_lg.run import Pause
+from ragflow_lg.pauses import Pause
 from server.cli.fields import ask_fields, check_fields, read_answers, read_fields, read_value
 
 
@@ -60,6 +60,9 @@ def test_each_of_several_open_forms_can_be_answered() -> None:
     assert read_answers(pauses, ["Form:A@size=6"]) == {"1": {"size": 6}}
     assert read_answers(pauses, ["Form:B@note=a=b", "size=6"]) == {"1": {"size": 6}, "2": {"note": "a=b"}}
     assert read_answers(pauses, ["note=x"]) == {"1": {"note": "x"}, "2": {"note": "x"}}
+    own = {"1": {"note": "x"}, "2": {"note": "own"}}
+    assert read_answers(pauses, ["note=x", "Form:B@note=own"]) == own
+    assert read_answers(pauses, ["Form:B@note=own", "note=x"]) == own
     assert read_answers([], ["note=x"]) == {}
     for wrong, reason in (
         ("Form:B@size=6", "no field 'Form:B@size'. Did you mean Form:A@size"),
@@ -68,6 +71,19 @@ def test_each_of_several_open_forms_can_be_answered() -> None:
     ):
         with pytest.raises(typer.BadParameter, match=reason):
             read_answers(pauses, [wrong])
+
+
+def test_all_that_is_wrong_comes_at_once() -> None:
+    form = [FormField("n", "N", "integer"), FormField("b", "B", "boolean"), FormField("x", "X", "line")]
+    with pytest.raises(typer.BadParameter) as caught:
+        read_fields(form, ["n=three", "b=perhaps", "y", "z=1"], needs_all=True)
+    told = caught.value.message
+    for part in ("'N' (n) should be", "'B' (b) should be", "'y' should be NAME=VALUE", "field 'z'", "'X' (x) is req"):
+        assert part in told
+    assert told.count("(n)") == 1
+    both = {"n": {"type": "integer"}, "b": {"type": "boolean"}}
+    with pytest.raises(typer.BadParameter, match=r"'n' should be.*'b' should be"):
+        read_answers([Pause("1", "Form", "", both)], ["n=three", "b=perhaps"])
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,15 @@ def test_what_cannot_be_done_is_one_line_and_exit_code_2(cli: Any, arguments: tu
 
 def test_cancel_and_doctor(cli: Any) -> None:
     cli("run", "words.json", "go", "--session", "anna")
+    again = cli("run", "words.json", "again", "--session", "anna")
+    assert "waits for an answer. 'again' is taken as ask@w. To begin" in again.stderr
+    assert "give it up with: ragflow-lg cancel anna\n" in again.stderr
+    assert cli("cancel", "anna").stdout == "'anna' waits no longer; the next run of it begins a new turn.\n"
     assert cli("cancel", "anna").stdout == "Nothing runs in 'anna'.\n"
+    assert cli("sessions").stdout.split()[:2] == ["anna", "cancelled"]
+    anew = cli("run", "words.json", "anew", "--session", "anna")
+    assert (anew.returncode, "give it up" in anew.stderr) == (0, False)
+    assert '"event": "workflow_started"' in anew.stdout
     well = cli("doctor")
     assert (well.returncode, "is a session store" in well.stdout) == (0, True)
     ill = cli("doctor", "--checkpoint", "redis://127.0.0.1:1")
@@ -129,20 +137,45 @@ def test_two_forms_that_are_open_at_once(cli: Any, tmp_path: Path) -> None:
     }
     document = canvas({**components, **out("{Form:A@size} {Form:B@size}")}, ["Form:A", "Form:B"])
     (tmp_path / "two.json").write_text(json.dumps(document))
+    quiet = cli("run", "two.json", "go", "--session", "ben", "--events", "json")
+    assert quiet.returncode == 0
+    assert quiet.stderr == "The turn waits for an answer: ragflow-lg resume ben --input Form:A@NAME=VALUE\n"
     asked = cli("run", "two.json", "go", "--session", "anna", "--events", "pretty")
     assert "? For whom? (Form:A)\n  size: Size, integer\n? And then? (Form:B)\n  size: " in asked.stderr
     assert "ragflow-lg resume anna --input Form:A@NAME=VALUE" in asked.stderr
+    lost = cli("run", "two.json", "more", "--session", "anna", "--events", "json")
+    assert (lost.returncode, "'more' was not used" in lost.stderr) == (0, True)
+    other = cli("run", "words.json", "more", "--session", "anna", "--events", "json")
+    assert (other.returncode, other.stdout) == (2, "")
+    assert "two.json; name another session" in other.stderr
+    assert "answer it: ragflow-lg resume anna\n  give it up: ragflow-lg cancel anna\n" in other.stderr
     wrong = cli("resume", "anna", "--input", "Form:B@size=six")
     assert wrong.returncode == 2
-    assert "'Size' (size) should be a whole number, not 'six'. The form is still open" in _plain(wrong.stderr)
+    assert "'Size' (size) should be a whole number, not 'six'. The forms of Form:A (size) and" in _plain(wrong.stderr)
+    assert "resume anna --input Form:B@size=VALUE --input Form:B@word=VALUE" in _plain(wrong.stderr)
     short = cli("resume", "anna", "--input", "Form:B@size=6", "--events", "json")
     assert "'word' is required" in short.stderr
-    assert "resume anna --input Form:B@word=VALUE" in short.stderr
+    assert "resume anna --input Form:B@size=6 --input Form:B@word=VALUE" in short.stderr
     left = cli("resume", "anna", "--input", "Form:A@size=6", "--events", "pretty")
     assert "(Form:B)" in left.stderr
     assert "(Form:A)" not in left.stderr
     done = cli("resume", "anna", "--input", "size=7", "--input", "word=w", "--events", "pretty")
     assert done.stdout == "6 7\n", done.stderr
+
+
+def test_what_is_to_be_typed_next_finds_the_same_store(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text("")
+    store = "sqlite:///my store.db"
+    options = ("--checkpoint", store, "--settings", "my.toml")
+    found = "--checkpoint 'sqlite:///my store.db' --settings my.toml"
+    asked = cli("run", "words.json", "go", "--session", "anna", "--model", "demo", *options)
+    assert f"ragflow-lg resume anna --input NAME=VALUE {found} --model demo\n" in asked.stderr
+    assert f"resume anna --input w=VALUE {found}\n" in cli("resume", "anna", *options).stderr
+    forked = cli("fork", "anna", *options)
+    assert f"ragflow-lg resume anna-fork {found}\n" in forked.stderr
+    assert cli("resume", "anna-fork", "-i", "w=x", *options).returncode == 0
+    lost = cli("run", "words.json", "go", "--session", "anna", "--checkpoint", "memory://")
+    assert "name a --session, in a store that lasts" in lost.stderr
 
 
 def _plain(text: str) -> str:
