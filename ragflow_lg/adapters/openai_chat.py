@@ -26,6 +26,10 @@ _MAX_ERROR_CHARS = 400
 _MIN_KEY_CHARS = 8
 """Shorter keys are placeholders; to take them out would maim the text."""
 _MAX_CHATS = 64
+_MAX_CALLS = 512
+"""Calls in one streamed answer; whoever asks for more is cut off."""
+_MAX_TOKENS = 10**9
+"""Counts beyond it, and below 0, are no counts."""
 _OPENAI_HOST = "api.openai.com"
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 60.0
@@ -199,6 +203,8 @@ class OpenAIChat:
                 if chunk is None:
                     break
                 calls.add(_call_pieces(chunk))
+                if len(calls) > _MAX_CALLS:
+                    raise self.failure(f"asked for more than {_MAX_CALLS} calls at once")
                 usage = self._usage(chunk) if chunk.usage_metadata else usage
                 is_ended = is_ended or bool(chunk.response_metadata.get("finish_reason"))
                 left_s -= loop.time() - began
@@ -216,7 +222,7 @@ class OpenAIChat:
 
     def _usage(self, message: Any) -> Usage:
         counted: Mapping[str, int] = message.usage_metadata or {}
-        read, written = counted.get("input_tokens", 0), counted.get("output_tokens", 0)
+        read, written = (_count(counted.get(name)) for name in ("input_tokens", "output_tokens"))
         cost = (read * self._about.input_price + written * self._about.output_price) / 1_000_000
         return Usage(read, written, 1, cost)
 
@@ -309,11 +315,18 @@ class _CallPieces:
             call.name += piece.get("name") or ""
             call.arguments += piece.get("args") or ""
 
+    def __len__(self) -> int:
+        return len(self._calls)
+
     def whole(self) -> tuple[ToolCall, ...]:
         return tuple(
             ToolCall(call.id or f"call_{number}", call.name, call.arguments)
             for number, call in enumerate(self._calls, 1)
         )
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and 0 <= value <= _MAX_TOKENS else 0
 
 
 def _call_pieces(chunk: Any) -> Sequence[Mapping[str, Any]]:

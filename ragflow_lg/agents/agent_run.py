@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["AgentRun", "joined", "told"]
 
+MAX_CALLS = 128
+"""How many calls of one round are made; the model is told of the others."""
+
 MAX_AT_ONCE = 16
 """How many calls of one round run at the same time."""
 
@@ -112,7 +115,7 @@ class AgentRun:
     async def call(self, calls: Sequence[ToolCall], position: str) -> list[Outcome]:
         """Call all tools of a round, some at the same time; give what came in the order of the calls."""
         if self.show is not None:
-            for call in calls:
+            for call in calls[:MAX_CALLS]:
                 await self.show.thought(f"Running the {call.name} tool...")
         permits = asyncio.Semaphore(MAX_AT_ONCE)
 
@@ -120,9 +123,13 @@ class AgentRun:
             async with permits:
                 return await self._call(call, index, f"{position}.{index}")
 
-        async with asyncio.TaskGroup() as running:
-            tasks = [running.create_task(one(index, call)) for index, call in enumerate(calls)]
-        outcomes = [task.result() for task in tasks]
+        try:
+            async with asyncio.TaskGroup() as running:
+                tasks = [running.create_task(one(index, call)) for index, call in enumerate(calls[:MAX_CALLS])]
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+        too_many = Outcome(f"This call was not made: a round may have {MAX_CALLS} calls.", is_error=True)
+        outcomes = [*(task.result() for task in tasks), *([too_many] * (len(calls) - len(tasks)))]
         for call, outcome in zip(calls, outcomes, strict=True):
             self.gathered.add_call(call, outcome)
         return outcomes

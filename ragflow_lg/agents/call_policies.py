@@ -18,10 +18,11 @@ from ragflow_lg.values import to_json
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
 
-__all__ = ["call_tool"]
+__all__ = ["call_tool", "is_cancelled"]
 
 logger = logging.getLogger(__name__)
 
+MAX_REASON_CHARS = 2_000
 GUARD_LIMIT_S = 30.0
 """How long a guard may think about a call, or about a result."""
 
@@ -40,9 +41,9 @@ async def call_tool(ctx: RunContext, tool: AgentTool, given: Mapping[str, Any], 
     guards = ctx.services.policies.guards
     use = ToolUse(tool.names[0] if tool.names else tool.name, ctx.node.id, to_json(given))
     for guard in guards:
-        verdict = await _verdict(guard.before, _copy(use))
-        if isinstance(verdict, Replace) and isinstance(verdict.value, Mapping):
-            use = replace(use, arguments=to_json(cast("Mapping[str, Any]", verdict.value)))
+        verdict = await _verdict(guard, "before", _copy(use))
+        if isinstance(verdict, Replace) and isinstance(verdict.value, dict):
+            use = replace(use, arguments=cast("Mapping[str, Any]", verdict.value))
         elif not isinstance(verdict, Allow):
             return Outcome(f"The call of {tool.title} was refused: {_reason(verdict)}", is_error=True)
     if tool.runs_once:
@@ -60,36 +61,47 @@ async def _result(ctx: RunContext, tool: AgentTool, arguments: Mapping[str, Any]
     if is_there:
         return Outcome(held["value"], chunks=held["chunks"])
     outcome = await make(arguments)
-    if not outcome.is_error:
+    if not outcome.is_error and not outcome.artifacts:
         kept = to_json({"value": outcome.value, "chunks": list(outcome.chunks)})
         await cache.keep(tool.names, configuration, asked, kept)
     return outcome
 
 
 async def _told(guards: Sequence[ToolGuard], use: ToolUse, tool: AgentTool, outcome: Outcome) -> Outcome:
-    """Let the guards judge what a call gave. What they replace or withhold loses its sources too."""
+    """Let the guards judge what a call gave. What they replace or withhold loses sources and files."""
     for guard in guards:
-        verdict = await _verdict(guard.after, _copy(use), to_json(outcome.value))
+        verdict = await _verdict(guard, "after", _copy(use), to_json(outcome.value))
         if isinstance(verdict, Replace):
-            outcome = outcome._replace(value=to_json(verdict.value), chunks=())
+            outcome = outcome._replace(value=verdict.value, chunks=(), artifacts=())
         elif not isinstance(verdict, Allow):
             said = f"{tool.title} was called, but what it gave is withheld: {_reason(verdict)}"
-            return outcome._replace(value=said, is_error=True, chunks=())
+            return outcome._replace(value=said, is_error=True, chunks=(), artifacts=())
     return outcome
 
 
-async def _verdict(judge: Callable[..., Awaitable[Verdict]], *about: object) -> object:
-    """Ask for a verdict. A guard that fails gives none, which refuses."""
+async def _verdict(guard: ToolGuard, when: str, *about: object) -> object:
+    """Ask for a verdict; what it replaces with is JSON. A guard that fails gives none, which refuses."""
     try:
         async with asyncio.timeout(GUARD_LIMIT_S):
-            return await judge(*about)
-    except Exception:
+            verdict: Verdict = await getattr(guard, when)(*about)
+        return Replace(to_json(verdict.value)) if isinstance(verdict, Replace) else verdict
+    except (Exception, asyncio.CancelledError):
+        if is_cancelled():
+            raise
         logger.warning("A guard of tools failed; what it should have judged is refused.", exc_info=True)
         return None
 
 
+def is_cancelled() -> bool:
+    """Whether this task is being stopped; foreign code may raise the same by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def _reason(verdict: object) -> str:
-    return verdict.reason if isinstance(verdict, Refuse) else "the guard of this deployment could not judge it."
+    if not isinstance(verdict, Refuse):
+        return "the guard of this deployment could not judge it."
+    return str(verdict.reason)[:MAX_REASON_CHARS]
 
 
 def _copy(use: ToolUse) -> ToolUse:

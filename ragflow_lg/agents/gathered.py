@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ragflow_lg.agents.agent_tool import Outcome
+from ragflow_lg.agents.toolbox import read_arguments
 from ragflow_lg.services import ChatAnswer, ChatRequest, ToolCall, Usage
 from ragflow_lg.tokens import estimate_tokens
 from ragflow_lg.values import JsonValue, to_text
@@ -36,9 +35,7 @@ class Gathered:
 
     def add_call(self, call: ToolCall, outcome: Outcome) -> None:
         """Take in a call of a tool."""
-        arguments: JsonValue = call.arguments
-        with suppress(ValueError, RecursionError):
-            arguments = json.loads(call.arguments)
+        arguments = read_arguments(call.arguments)
         self.use_tools.append({"name": call.name, "arguments": arguments, "results": outcome.value})
         self.tokens += _tokens(outcome.usage)
         self.artifacts += [artifact for artifact in outcome.artifacts if artifact not in self.artifacts]

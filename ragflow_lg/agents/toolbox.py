@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from pydantic import ValidationError
 
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
-from ragflow_lg.agents.call_policies import call_tool
-from ragflow_lg.errors import RagflowLgError, RunCancelled, SettingsError
+from ragflow_lg.agents.call_policies import call_tool, is_cancelled
+from ragflow_lg.errors import ComponentError, RagflowLgError, RunCancelled, SettingsError
 from ragflow_lg.services import ToolCall, ToolSchema, Usage
 from ragflow_lg.tool import problem_of
 from ragflow_lg.tool_policies import ToolPermits
@@ -27,8 +28,12 @@ __all__ = ["Begun", "Toolbox", "read_arguments"]
 Begun: TypeAlias = Callable[[str, JsonValue], Awaitable[None]]
 """Is told the title of a tool and its arguments, just before it is called."""
 
+logger = logging.getLogger(__name__)
+
 MAX_NAME_CHARS = 64
 MAX_MENDED_CHARS = 50_000
+MAX_MENDED_BRACKETS = 200
+"""Texts of more brackets are not mended: the mender takes seconds for thousands of them."""
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -107,6 +112,11 @@ async def _outcome(tool: AgentTool, given: Mapping[str, Any], position: str) -> 
             said += " It is not known whether it was done."
     except RagflowLgError as error:
         said = f"{tool.label} error: {error}" if tool.label else str(error)
+    except (Exception, asyncio.CancelledError) as error:
+        if is_cancelled():
+            raise
+        logger.warning("The tool %s failed in a way of its own.", tool.title, exc_info=True)
+        said = f"{tool.title} failed: {type(error).__name__}."
     return Outcome(said, is_error=True)
 
 
@@ -130,12 +140,12 @@ def _visible(name: str, index: int) -> str:
 
 
 def read_arguments(text: str) -> JsonValue:
-    """Read arguments as JSON, mending what is nearly JSON."""
-    with suppress(ValueError, RecursionError):
-        return json.loads(text)
-    if len(text) <= MAX_MENDED_CHARS:
+    """Read arguments as JSON, mending what is nearly JSON; what is too deep or too large stays text."""
+    with suppress(ValueError, RecursionError, ComponentError):
+        return to_json(json.loads(text))
+    if len(text) <= MAX_MENDED_CHARS and text.count("{") + text.count("[") <= MAX_MENDED_BRACKETS:
         from json_repair import loads
 
-        with suppress(ValueError, RecursionError):
-            return cast("JsonValue", loads(text))
+        with suppress(ValueError, RecursionError, ComponentError):
+            return to_json(loads(text))
     return text

@@ -9,8 +9,8 @@ import ragflow_lg.agents.call_policies as module
 from ragflow_lg.adapters.result_cache import MemoryResultCache
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.function_tool import function_tool
-from ragflow_lg.tool_policies import Allow, Refuse, Replace, ToolPermits, ToolPolicies
-from tests.fakes.agents import TAVILY, WIKI, calling, page, play_agent
+from ragflow_lg.tool_policies import Allow, Refuse, Replace, ToolPermits, ToolPolicies, ToolUse, Verdict
+from tests.fakes.agents import TAVILY, TOOLS, WIKI, calling, page, play_agent
 from tests.fakes.policies import Guard, catalog_with, entry
 from tests.fakes.services import FixedClock, Reply
 
@@ -249,3 +249,44 @@ async def test_a_once_only_tool_that_takes_too_long_may_have_done_it() -> None:
         [calling(("Send_0", {})), Reply("ok")], {"tools": [entry("Send")]}, catalog=catalog_with(Send=send)
     )
     assert played.told == ["Send gave no result within 0.02 s. It is not known whether it was done."]
+
+
+class Deep(Guard):
+    async def before(self, use: ToolUse) -> Verdict:
+        held: Any = 1
+        for _ in range(200):
+            held = [held]
+        return Replace({"query": held})
+
+
+class Stopped(Guard):
+    async def before(self, use: ToolUse) -> Verdict:
+        raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("guard", [object(), Deep(), Stopped()])
+async def test_a_guard_whose_verdict_is_of_no_use_refuses(guard: Any) -> None:
+    played = await play_agent([calling(LOOK), Reply("ok")], policies=ToolPolicies(guards=(guard,)))
+    assert played.run.status == "succeeded"
+    assert played.told == ["The call of Wiki was refused: the guard of this deployment could not judge it."]
+    assert played.http.requests == []
+
+
+@pytest.mark.parametrize("verdict", [Refuse("No."), Replace("clean")])
+async def test_files_of_a_result_that_is_withheld_are_not_shown(verdict: Any) -> None:
+    policies = ToolPolicies(guards=(Guard(says_after=verdict),))
+    draw = {"component_name": "Draw", "name": "Draw", "params": {}}
+    replies = [calling(("draw_0", {"query": "q"})), Reply("ok")]
+    played = await play_agent(replies, {"tools": [draw]}, policies=policies, catalog=TOOLS)
+    assert played.run.answer == "ok"
+
+
+async def test_a_result_with_files_is_not_remembered() -> None:
+    draw = {"component_name": "Draw", "name": "Draw", "params": {}}
+    replies = [calling(("draw_0", {"query": "q"})), Reply("ok")]
+    policies = remembering(Draw=60)
+    answers = [
+        (await play_agent(list(replies), {"tools": [draw]}, policies=policies, catalog=TOOLS)).run.answer
+        for _ in range(2)
+    ]
+    assert answers[0] == answers[1] != "ok"

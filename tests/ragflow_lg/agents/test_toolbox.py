@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from ragflow_lg.agents.agent_run import MAX_CALLS
+from ragflow_lg.catalog import load_catalog
 from ragflow_lg.errors import ServiceError
 from ragflow_lg.services import HttpResponse
+from ragflow_lg.spec import ComponentParams, ToolResult
+from ragflow_lg.tool import tool
 from ragflow_lg.tool_policies import ToolPermits, ToolPolicies
 from tests.fakes.agents import TAVILY, WIKI, calling, play_agent
 from tests.fakes.services import Reply
@@ -109,3 +116,46 @@ async def test_names_keep_their_numbers_where_a_tool_is_left_out() -> None:
     policies = ToolPolicies(ToolPermits(("TavilySearch",)))
     played = await play_agent([Reply("hi")], params, policies=policies)
     assert [tool.name for tool in played.model.requests[0][1].tools] == ["tavily_search_1"]
+
+
+@pytest.mark.parametrize("text", ["{" * 10_000, '{"query": ' + "[" * 200 + "]" * 200 + "}"])
+async def test_arguments_that_nobody_can_use_are_told_at_once(text: str) -> None:
+    began = time.process_time()
+    said = await told("wikipedia_search_0", text)
+    assert "must be a JSON object" in said
+    assert time.process_time() - began < 5
+
+
+class Foreign(Exception):
+    """Even its text fails."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.parametrize("error", [RuntimeError("secret detail"), Foreign(), asyncio.CancelledError()])
+async def test_whatever_a_foreign_tool_raises_is_told_in_a_word(error: BaseException) -> None:
+    class Params(ComponentParams):
+        pass
+
+    class Arguments(BaseModel):
+        query: str = ""
+
+    @tool("Odd", function="odd", params=Params, arguments=Arguments, description="Fails.")
+    async def odd(ctx: Any, params: Params, arguments: Arguments) -> ToolResult:
+        raise error
+
+    catalog = load_catalog()
+    catalog.add(odd)
+    entry = {"component_name": "Odd", "name": "Odd", "params": {}}
+    said = await told("odd_0", {"query": "x"}, (entry,), catalog=catalog)
+    assert said == f"Odd failed: {type(error).__name__}."
+
+
+async def test_a_round_has_a_limit_of_calls() -> None:
+    calls = calling(*(("wikipedia_search_0", {"query": str(number)}) for number in range(200)))
+    played = await play_agent([calls, Reply("ok")])
+    assert played.run.status == "succeeded"
+    assert len(played.http.requests) == MAX_CALLS
+    assert len(played.told) == 200
+    assert played.told[-1] == f"This call was not made: a round may have {MAX_CALLS} calls."
