@@ -22,7 +22,8 @@ from ragflow_lg.held_steps import HeldSteps
 from ragflow_lg.ids import NodeId
 from ragflow_lg.inner_turn import InnerTurn
 from ragflow_lg.limits import Limit, Limits
-from ragflow_lg.presented import Presenter, secrets_in
+from ragflow_lg.presented import Presenter
+from ragflow_lg.redaction import Redactor
 from ragflow_lg.references import Chunk, References, add_chunks, merge_references
 from ragflow_lg.refs import Reference, Template
 from ragflow_lg.services import Caller, Usage
@@ -399,7 +400,9 @@ class RunContext:
         if turn.presenter is None:
             nodes = self.plan.nodes.values()
             params = [n.params for node in nodes for n in _with_tools(node) if node.tools or node.spec.tool]
-            turn.presenter = Presenter((*turn.services.all_secrets, *secrets_in([params, dict(self.plan.globals)])))
+            redactor = Redactor(turn.services.all_secrets)
+            redactor.learn_from([params, dict(self.plan.globals)])
+            turn.presenter = Presenter(redactor)
         return turn.presenter
 
     @property
