@@ -15,12 +15,13 @@ from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.diagnostics import Finding
 from ragflow_lg.errors import ComponentError, ServiceError, SettingsError
 from ragflow_lg.services import ServerAnswer, ToolServer
+from ragflow_lg.spec import ServerTool
 from ragflow_lg.structured_answer import problems_of, schema_problem
 
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
 
-__all__ = ["mcp_findings", "mcp_tools"]
+__all__ = ["mcp_findings", "mcp_server_tools", "mcp_tools"]
 
 _SCHEMAS = ("inputSchema", "input_schema", "parameters")
 """Names of a tool's schema: the protocol's, Python's, and that of older canvases."""
@@ -67,6 +68,13 @@ def mcp_findings(mcp: Iterable[Any]) -> Iterable[Finding]:
             message = f"The schema of the tool {tool.name!r} is not a valid JSON schema: {problem}."
             hint = "The model is shown it as it is; its arguments are not checked."
             yield Finding("params-invalid", "warning", tool.path, message, hint)
+
+
+def mcp_server_tools(mcp: Iterable[Any]) -> Iterable[ServerTool]:
+    """Give the tools that ``mcp`` of an agent lists, as the compiler holds them against the settings."""
+    for tool in _declared(mcp):
+        if not isinstance(tool, Finding):
+            yield ServerTool(tool.server, tool.name, tool.path, (*tool.path[:2], "mcp_id"))
 
 
 def _declared(mcp: Iterable[Any]) -> Iterator[_Declared | Finding]:

@@ -146,7 +146,7 @@ def play_session(
 
     file, name = with_store(settings, checkpoint, found)
     play_canvas(
-        load_canvas(file, settings),
+        load_canvas(file, settings, asks_servers=tapes.replay is None),
         begin,
         session=name,
         settings=settings,
