@@ -262,8 +262,15 @@ class RunContext:
     @property
     def services(self) -> Services:
         """The services of the run."""
+        return self._services(self.place)
+
+    def services_at(self, position: str) -> Services:
+        """Give the services for a call that this node makes beside others; ``position`` tells them apart."""
+        return self._services(f"{self.place}/{position}")
+
+    def _services(self, place: str) -> Services:
         services = self._turn.services
-        return services if services.for_caller is None else services.for_caller(Caller(self.node.id, self.place))
+        return services if services.for_caller is None else services.for_caller(Caller(self.node.id, place))
 
     async def step(
         self,
