@@ -1,7 +1,8 @@
-"""What the compiler may ask of the deployment it compiles for: which tools are permitted, and other canvases."""
+"""What the compiler may ask of the deployment it compiles for: permitted tools, servers of tools, other canvases."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,6 +36,11 @@ class Deployment(Protocol):
         """Which tools agents may call."""
         ...
 
+    @property
+    def servers(self) -> Mapping[str, Sequence[str] | None] | None:
+        """The servers of tools by id, with the tools that each lets be called, None for all; None if nobody knows."""
+        ...
+
     def named(self, name: str) -> FoundCanvas:
         """Give the canvas of a name.
 
@@ -53,10 +59,11 @@ class Deployment(Protocol):
 
 
 class NoDeployment:
-    """Permits all tools and has no other canvases."""
+    """Permits all tools, knows nothing of servers, and has no other canvases."""
 
     key = ""
     permits = ToolPermits()
+    servers = None
 
     def named(self, name: str) -> FoundCanvas:
         """Refuse."""

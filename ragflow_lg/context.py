@@ -22,7 +22,8 @@ from ragflow_lg.held_steps import HeldSteps
 from ragflow_lg.ids import NodeId
 from ragflow_lg.inner_turn import InnerTurn
 from ragflow_lg.limits import Limit, Limits
-from ragflow_lg.presented import Presenter, secrets_in
+from ragflow_lg.presented import Presenter
+from ragflow_lg.redaction import Redactor
 from ragflow_lg.references import Chunk, References, add_chunks, merge_references
 from ragflow_lg.refs import Reference, Template
 from ragflow_lg.services import Caller, Usage
@@ -261,8 +262,15 @@ class RunContext:
     @property
     def services(self) -> Services:
         """The services of the run."""
+        return self._services(self.place)
+
+    def services_at(self, position: str) -> Services:
+        """Give the services for a call that this node makes beside others; ``position`` tells them apart."""
+        return self._services(f"{self.place}/{position}")
+
+    def _services(self, place: str) -> Services:
         services = self._turn.services
-        return services if services.for_caller is None else services.for_caller(Caller(self.node.id, self.place))
+        return services if services.for_caller is None else services.for_caller(Caller(self.node.id, place))
 
     async def step(
         self,
@@ -399,7 +407,9 @@ class RunContext:
         if turn.presenter is None:
             nodes = self.plan.nodes.values()
             params = [n.params for node in nodes for n in _with_tools(node) if node.tools or node.spec.tool]
-            turn.presenter = Presenter((*turn.services.all_secrets, *secrets_in([params, dict(self.plan.globals)])))
+            redactor = Redactor(turn.services.all_secrets)
+            redactor.learn_from([params, dict(self.plan.globals)])
+            turn.presenter = Presenter(redactor)
         return turn.presenter
 
     @property

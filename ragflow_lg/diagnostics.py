@@ -27,6 +27,7 @@ CODES: dict[str, str] = {
     "component-not-yet": "The component is known, but this version cannot run it yet.",
     "tool-unknown": "No tool of this name exists; the agent runs without it.",
     "tool-forbidden": "A rule does not let the agent call this tool.",
+    "mcp-server-unknown": "The settings have no MCP server of this id.",
     "canvas-unknown": "The canvas that is to be played cannot be found.",
     "canvas-unfit": "The canvas cannot be played within another one.",
     "component-dropped": "A part of the document has no meaning here and was left out.",

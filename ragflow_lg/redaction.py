@@ -1,7 +1,8 @@
-"""Taking secrets out of what is written down.
+"""What is secret, and taking it out of what is written down or shown. Recordings, logs and records all ask here.
 
 What counts as secret: values that are known to be (keys of settings, secrets of a canvas), values of fields, headers
-and query parameters whose names say so, passwords in URLs, and texts that have the form of a key.
+and query parameters whose names say so, passwords in URLs, and texts that have the form of a key. A text may be the
+beginning of a longer one: a secret that its end cuts off counts too.
 """
 
 from __future__ import annotations
@@ -15,15 +16,24 @@ from itertools import pairwise
 from typing import Any, TypeAlias, cast
 from urllib.parse import quote, quote_plus, unquote_plus
 
+from pydantic import BaseModel
+
+from ragflow_lg.refs import Template
 from ragflow_lg.values import JsonValue
 
-__all__ = ["REDACTED", "Redactor", "is_secret_name"]
+__all__ = ["REDACTED", "Redactor", "hides_all", "is_secret_name"]
 
 REDACTED = "***"
 
 MAX_NAME_CHARS = 80
-MIN_SECRET_CHARS = 8
+MIN_SECRET_CHARS = 6
 """Shorter values are taken out of fields that are named for them only: elsewhere that would maim texts."""
+
+MIN_WORD_CHARS = 8
+"""The same, for a field's value of nothing but letters: ``{"token": "string"}`` is often a type."""
+
+MAX_DEPTH = 100
+"""How deep secrets are looked for."""
 
 MAX_FORMS = 4000
 """Ways to write known secrets; an answer full of tokens teaches no more of them."""
@@ -61,28 +71,35 @@ _HARMLESS_ENDS = frozenset(
 )
 
 _JSON_PAIR = re.compile(
-    r'"(?P<name>[^"\\]{1,80})"\s{0,20}:\s{0,20}(?:"(?P<text>(?:[^"\\]|\\.)*+)"|(?P<number>-?\d[\d.eE+-]*))', re.DOTALL
+    r'"(?P<name>[^"\\]{1,80})"\s{0,20}:\s{0,20}(?:"(?P<text>(?:[^"\\]|\\.)*+)(?:"|\\?\Z)|(?P<number>-?\d[\d.eE+-]*))',
+    re.DOTALL,
 )
-_NESTED_PAIR = re.compile(r'\\"(?P<name>[^"\\]{1,80})\\"\s{0,20}:\s{0,20}\\"(?P<text>[^"\\]*)\\"')
+_NESTED_PAIR = re.compile(r'\\"(?P<name>[^"\\]{1,80})\\"\s{0,20}:\s{0,20}\\"(?P<text>[^"\\]*)(?:\\"|\\?\Z)')
 _NAME = re.compile(r"[\w.%-]{1,80}")
 _VALUE_AFTER = re.compile(r"[^&#;\s\"'<>\\]+")
 _URL_PASSWORD = re.compile(r"://[^/\s:@\"'<>]{0,200}:(?P<text>[^/\s@\"'<>]{1,500})@")
+_AFTER_SCHEME = r"\s{1,5}(?P<text>(?=[A-Za-z.-]*(?:[0-9_~+/=]|\.\w|[a-z][A-Z]))[A-Za-z0-9._~+/=-]{8,})"
+"""What follows the name of a scheme, unless it is a word: ``Basic knowledge``."""
 _KEY_FORMS = tuple(
     (mark, re.compile(pattern))
     for mark, pattern in (
-        ("earer ", r"\bBearer\s(?P<text>[A-Za-z0-9._~+/=-]{16,})"),
+        ("earer", r"\b[Bb]earer\s(?P<text>[A-Za-z0-9._~+/=-]{16,})"),
+        ("earer", r"\b[Bb]earer" + _AFTER_SCHEME),
+        ("EARER", r"\bBEARER" + _AFTER_SCHEME),
+        ("asic", r"\b[Bb]asic" + _AFTER_SCHEME),
+        ("BASIC", r"\bBASIC" + _AFTER_SCHEME),
         ("k-", r"\b[sprt]k-[A-Za-z0-9_-]{16,}"),
-        ("k_", r"\b[spr]k_[A-Za-z0-9_]{16,}"),
+        ("k_", r"\b[sprt]k_(?=[A-Za-z_-]*\d)[\w-]{16,}"),
         ("gh", r"\bgh[pousr]_[A-Za-z0-9]{20,}"),
         ("github_pat_", r"\bgithub_pat_\w{20,}"),
         ("glpat-", r"\bglpat-[\w-]{16,}"),
         ("xox", r"\bxox[a-z]-[A-Za-z0-9-]{10,}"),
         ("AKIA", r"\bAKIA[0-9A-Z]{16}\b"),
         ("AIza", r"\bAIza[\w-]{30,}"),
-        ("tvly-", r"\btvly-[\w-]{10,}"),
+        ("tvly", r"\btvly[-_][\w-]{10,}"),
         ("hf_", r"\bhf_[A-Za-z0-9]{20,}"),
         ("eyJ", r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
-        ("PRIVATE KEY-----", r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]{1,20000}-----END"),
+        ("PRIVATE KEY-----", r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]{1,20000}(?:-----END|-{0,4}\Z)"),
     )
 )
 """Forms of keys, each with a text without which there is none."""
@@ -113,6 +130,11 @@ def is_secret_name(name: str) -> bool:
     return bool(words) and (words[-1] in _AT_END or _is_always_secret(name))
 
 
+def hides_all(name: str) -> bool:
+    """Tell whether all that stands in an object of this name is secret: ``credentials``, but not ``key``."""
+    return _is_always_secret(name)
+
+
 def _may_be_learned(name: str) -> bool:
     """Whether a value of this name is secret wherever it occurs; a bare ``key`` is often the key of a table."""
     return _is_always_secret(name) or (is_secret_name(name) and name.lower() not in ("key", "auth", "pass", "sig"))
@@ -123,8 +145,14 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._forms: dict[str, None] = {}
+        self._longest = 0
         for secret in secrets:
             self.learn(secret)
+
+    @property
+    def longest(self) -> int:
+        """Characters of the longest secret that is known, in any way to write it."""
+        return self._longest
 
     def learn(self, secret: str) -> None:
         """Take a value out of every text from now on, also as it is written in JSON and in URLs.
@@ -133,7 +161,8 @@ class Redactor:
         """
         secret = secret.strip()
         scheme, _, rest = secret.partition(" ")
-        if rest and scheme.lower() in ("bearer", "basic", "token"):
+        rest = rest.strip()
+        if rest and (scheme.lower() in ("bearer", "basic", "token") or (scheme.isalpha() and " " not in rest)):
             self.learn(rest)
         if (
             len(self._forms) >= MAX_FORMS
@@ -146,26 +175,43 @@ class Redactor:
         with suppress(UnicodeEncodeError):  # half of a surrogate pair
             forms += (quote(secret, safe=""), quote(secret), quote_plus(secret))
         self._forms.update(dict.fromkeys(forms))
+        self._longest = max(self._longest, *map(len, forms))
 
-    def learn_from(self, value: JsonValue) -> None:
-        """Learn the values of all fields and query parameters that are named like secrets, and passwords in URLs."""
+    def learn_from(self, value: object, depth: int = 0) -> None:
+        """Learn the values of all fields and query parameters that are named like secrets, and passwords in URLs.
+
+        ``value`` is JSON, or params of components.
+        """
+        if depth > MAX_DEPTH:
+            return
+        if isinstance(value, BaseModel):
+            value = {**value.__dict__, **(value.__pydantic_extra__ or {})}
         if isinstance(value, Mapping):
-            for name, entry in cast("Mapping[str, Any]", value).items():
-                if isinstance(entry, str) and _may_be_learned(str(name)):
-                    self.learn(entry)
-                self.learn_from(entry)
-        elif isinstance(value, list):
-            for entry in cast("list[Any]", value):
-                self.learn_from(entry)
-        elif isinstance(value, str):
-            for match in _URL_PASSWORD.finditer(value):
-                self.learn(match["text"])
-            for start, end, _ in _assigned(value):
-                self.learn(unquote_plus(value[start:end]))
-            if '"' in value:
-                for match in _JSON_PAIR.finditer(value):
-                    if match["text"] and _may_be_learned(match["name"]):
-                        self.learn(match["text"])
+            for name, entry in cast("Mapping[Any, Any]", value).items():
+                text = _written(entry)
+                if text and _may_be_learned(str(name)):
+                    self._learn_value(text)
+                self.learn_from(entry, depth + 1)
+        elif isinstance(value, list | tuple):
+            for entry in cast("Sequence[Any]", value):
+                self.learn_from(entry, depth + 1)
+        else:
+            self._learn_from_text(_written(value))
+
+    def _learn_value(self, text: str) -> None:
+        if len(text) >= MIN_WORD_CHARS or not text.isalpha():
+            self.learn(text)
+
+    def _learn_from_text(self, text: str) -> None:
+        if "://" in text:
+            for match in _URL_PASSWORD.finditer(text):
+                self._learn_value(match["text"])
+        for start, end, _ in _assigned(text):
+            self._learn_value(unquote_plus(text[start:end]))
+        if '"' in text:
+            for match in _JSON_PAIR.finditer(text):
+                if match["text"] and _may_be_learned(match["name"]):
+                    self._learn_value(match["text"])
 
     def text(self, text: str) -> str:
         """Take the secrets out of a text."""
@@ -188,7 +234,7 @@ class Redactor:
     def value(self, value: JsonValue, name: str = "", *, is_inside: bool = False) -> JsonValue:
         """Take the secrets out of a JSON value that stands in a field of this name."""
         if isinstance(value, Mapping):
-            inside = is_inside or _is_always_secret(name)
+            inside = is_inside or hides_all(name)
             held = cast("Mapping[str, Any]", value)
             return {self.text(str(key)): self.value(v, str(key), is_inside=inside) for key, v in held.items()}
         if isinstance(value, list | tuple):
@@ -220,6 +266,13 @@ class Redactor:
             elif end > start:
                 joined.append((start, end, mark))
         return joined
+
+
+def _written(value: object) -> str:
+    """Give the text that an author wrote, of a template without its references; ``""`` for what is no text."""
+    if isinstance(value, Template):
+        return "".join(part for part in value.segments if isinstance(part, str))
+    return value if isinstance(value, str) else ""
 
 
 def _places(text: str, part: str) -> Iterator[int]:

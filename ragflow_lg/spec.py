@@ -44,6 +44,7 @@ __all__ = [
     "ReferenceEntry",
     "RegionRules",
     "Route",
+    "ServerTool",
     "Shown",
     "TemplateOrValue",
     "ToolEntry",
@@ -221,6 +222,10 @@ def _no_tools(params: Any) -> Sequence[ToolEntry]:
     return ()
 
 
+def _no_server_tools(params: Any) -> Sequence[ServerTool]:
+    return ()
+
+
 def _no_rule(params: Any) -> Sequence[str] | None:
     return None
 
@@ -247,6 +252,17 @@ class ToolEntry(NamedTuple):
     params: Mapping[str, Any]
     path: tuple[str | int, ...]
     """Where it stands, from the component's params, for diagnostics."""
+
+
+class ServerTool(NamedTuple):
+    """A tool of a server of the settings that a component declares in its params."""
+
+    server: str
+    tool: str
+    path: tuple[str | int, ...]
+    """Where the tool stands, from the component's params, for diagnostics."""
+    server_path: tuple[str | int, ...]
+    """Where the server's id stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +364,8 @@ class ComponentSpec(Generic[P]):
     """The tools that its own model may call."""
     allowed_tools: Callable[[P], Sequence[str] | None] = _no_rule
     """Names and patterns of the tools that its own model may call at most; None for all."""
+    server_tools: Callable[[P], Iterable[ServerTool]] = _no_server_tools
+    """The tools of servers that its own model may call."""
     plays: Callable[[P], CanvasName] | None = None
     """The canvas that it plays within itself, if it plays one."""
     asks: Callable[[RunContext, P], Form | None] = _asks_nothing

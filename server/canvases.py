@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -26,12 +26,17 @@ class CanvasFiles:
     a canvas decides neither where it is put nor what else is read on the machine.
     """
 
-    def __init__(self, settings: Callable[[], Settings], path: Path | None = None) -> None:
-        """``settings`` are read when something is asked of them. ``path`` is that of the canvas, if it has one."""
+    def __init__(
+        self, settings: Callable[[], Settings], path: Path | None = None, *, asks_servers: bool = True
+    ) -> None:
+        """``settings`` are read when something is asked of them. ``path`` is that of the canvas, if it has one.
+
+        ``asks_servers``: whether the canvas will call the MCP servers of the settings, and no others.
+        """
         self._settings = cache(settings)
         self._path = None if path is None else path.absolute()
-        self.asked_permits: ToolPermits | None = None
-        """The rule, if it was asked for."""
+        self._asks_servers = asks_servers
+        self._asked: dict[str, object] = {}
         self.has_given = False
         """Whether another canvas was asked for."""
 
@@ -43,9 +48,27 @@ class CanvasFiles:
     @property
     def permits(self) -> ToolPermits:
         """Which tools agents may call."""
-        if self.asked_permits is None:
-            self.asked_permits = self._settings().permits
-        return self.asked_permits
+        permits = self._settings().permits
+        self._asked["permits"] = permits
+        return permits
+
+    @property
+    def servers(self) -> Mapping[str, tuple[str, ...] | None] | None:
+        """The MCP servers of the settings, and the tools that each lets be called."""
+        servers = None
+        if self._asks_servers:
+            servers = {id_: section.allow for id_, section in self._settings().mcp.items()}
+        self._asked["servers"] = servers
+        return servers
+
+    @property
+    def asked(self) -> Mapping[str, object]:
+        """What was asked of the settings, by the property's name, and what they said."""
+        return dict(self._asked)
+
+    def says(self, asked: Mapping[str, object]) -> bool:
+        """Tell whether the settings would say the same as others have; what was not asked is not looked at."""
+        return all(getattr(self, name) == said for name, said in asked.items())
 
     def named(self, name: str) -> FoundCanvas:
         """Give a canvas of the settings.
@@ -86,7 +109,9 @@ class CanvasFiles:
     def _found(self, file: Path, label: str) -> FoundCanvas:
         if not file.is_file():
             raise SettingsError(f"The canvas {label!r} cannot be read: there is no such file.")
-        return FoundCanvas(str(file), label, read_canvas(file), CanvasFiles(self._settings, file))
+        return FoundCanvas(
+            str(file), label, read_canvas(file), CanvasFiles(self._settings, file, asks_servers=self._asks_servers)
+        )
 
 
 def read_canvas(path: Path) -> bytes:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ragflow_lg.registry import Registry
     from ragflow_lg.runner import Runner
     from ragflow_lg.services import Services
-    from ragflow_lg.tool_policies import ToolPermits
     from server.settings import Settings
 
 __all__ = ["catalog", "check_file", "load_canvas", "open_runner", "open_services", "sketch_file"]
@@ -38,11 +37,15 @@ def catalog() -> Registry:
     return load_catalog()
 
 
-def load_canvas(source: Path | str | bytes | Mapping[str, Any], settings: Settings | None = None) -> CompiledCanvas:
+def load_canvas(
+    source: Path | str | bytes | Mapping[str, Any], settings: Settings | None = None, *, asks_servers: bool = True
+) -> CompiledCanvas:
     """Compile a canvas: a file by its path, the text or bytes of one, or the JSON object itself.
 
     A text that begins with ``{`` is a document, every other one a path. Compiled canvases are kept, by content, but
     for those that play others. Without ``settings`` the usual ones are read as soon as the canvas asks for a rule.
+    ``asks_servers`` is false where the canvas does not call the MCP servers of the settings: it is replayed, only
+    looked at, or given servers by services of another making. Then those that it names need not be in the settings.
 
     Raises:
         CompileError: if the canvas has errors.
@@ -51,9 +54,9 @@ def load_canvas(source: Path | str | bytes | Mapping[str, Any], settings: Settin
     read = _usual if settings is None else lambda: settings
     content = _content(source)
     if isinstance(content, Mapping):
-        return compile_canvas(content, catalog(), CanvasFiles(read))
+        return compile_canvas(content, catalog(), CanvasFiles(read, asks_servers=asks_servers))
     path = Path(source) if isinstance(source, Path | str) and not _is_document(source) else None
-    return _compiled(content, CanvasFiles(read) if path is None else CanvasFiles(read, path))
+    return _compiled(content, CanvasFiles(read, path, asks_servers=asks_servers))
 
 
 def _content(source: Path | str | bytes | Mapping[str, Any]) -> bytes | Mapping[str, Any]:
@@ -82,21 +85,21 @@ def check_file(
 
 def sketch_file(path: Path) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
     """Give a plan of a file to look at, if there is one, and all diagnostics."""
-    return sketch_canvas(read_canvas(path), catalog(), CanvasFiles(_usual, path))
+    return sketch_canvas(read_canvas(path), catalog(), CanvasFiles(_usual, path, asks_servers=False))
 
 
-_kept: OrderedDict[bytes, tuple[CompiledCanvas, ToolPermits | None]] = OrderedDict()
-"""Compiled canvases by content, with the rule that they were compiled by, if they asked for it."""
+_kept: OrderedDict[bytes, tuple[CompiledCanvas, Mapping[str, object]]] = OrderedDict()
+"""Compiled canvases by content, with the rules that they asked for and were compiled by."""
 
 
 def _compiled(content: bytes, files: CanvasFiles) -> CompiledCanvas:
     kept = _kept.get(content)
-    if kept is not None and (kept[1] is None or kept[1] == files.permits):
+    if kept is not None and files.says(kept[1]):
         _kept.move_to_end(content)
         return kept[0]
     compiled = compile_canvas(content, catalog(), files)
     if not files.has_given:  # what it plays may change at any time
-        _kept[content] = compiled, files.asked_permits
+        _kept[content] = compiled, files.asked
         if len(_kept) > MAX_KEPT:
             _kept.popitem(last=False)
     return compiled
@@ -182,7 +185,7 @@ async def open_runner(
     from server.telemetry import open_callbacks
 
     settings = load_settings(None)
-    canvas = load_canvas(source, settings)
+    canvas = load_canvas(source, settings, asks_servers=not replay)
     store = open_store(checkpoint, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
     limit = settings.run.event_limit
     with open_tape(record, replay, secrets=settings.secrets, sources=[_content(source)]) as tape:

@@ -18,6 +18,7 @@ import pytest
 from ragflow_lg.runner import Runner
 from server.library import load_canvas, open_services
 from server.settings import Settings
+from tests.fakes.mcp_servers import TINY
 from tests.server.cli.command import ROOT, frames, invoke, write_canvas
 
 KEY, CANVAS_KEY = "settings-key-0123456789", "canvas-key-0123456789"
@@ -165,6 +166,35 @@ def test_a_run_is_recorded_and_replayed_when_the_server_is_gone(tmp_path: Path) 
     assert KEY not in written
     assert CANVAS_KEY not in written
     assert replayed.stderr == ""
+
+
+def test_a_server_of_tools_is_neither_needed_nor_named_for_a_replay(tmp_path: Path) -> None:
+    tape = tmp_path / "tape.jsonl"
+    rules = """
+[[rules]]
+when.last_role = "user"
+replies = [{ calls = [{ name = "echo_0", arguments = { a = 1 } }] }]
+[[rules]]
+replies = [{ text = "It said ${last}" }]
+"""
+    mcp = [{"mcp_id": "s", "tools": {"echo": {}}}]
+    canvas = write_canvas(
+        tmp_path / "mcp.json",
+        ("begin", "Begin", {}, ["a"]),
+        ("a", "Agent", {"llm_id": "m@Mock", "prompts": "{sys.query}", "mcp": mcp}, ["m"]),
+        ("m", "Message", {"content": ["{a@content}"]}, []),
+    )
+    with mock_llm(tmp_path, rules) as url:
+        settings = settings_file(tmp_path, url)
+        command = f"[mcp.s]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([*TINY, 'well'])}\n"
+        settings.write_text(f"{settings.read_text()}\n{command}initialize_timeout_s = 30\n")
+        recorded = invoke("run", canvas, "question", "--settings", settings, "--record", tape)
+    assert recorded.exit_code == 0, recorded.stderr
+    assert 'It said {"a": 1}' in answer(frames(recorded))
+    replayed = invoke("run", canvas, "question", "--replay", tape)
+    assert (replayed.exit_code, replayed.stderr) == (0, "")
+    assert steady(frames(replayed)) == steady(frames(recorded))
+    assert "There is no MCP server 's'" in str(invoke("run", canvas, "question").exception)
 
 
 def test_a_replay_tells_what_has_changed(tmp_path: Path) -> None:

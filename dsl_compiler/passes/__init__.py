@@ -18,6 +18,7 @@ from dsl_compiler.passes.check_parallel import check_parallel
 from dsl_compiler.passes.check_reachable import check_reachable
 from dsl_compiler.passes.check_ready import check_ready
 from dsl_compiler.passes.check_references import check_references
+from dsl_compiler.passes.check_servers import check_servers
 from dsl_compiler.passes.check_titles import check_titles
 from dsl_compiler.passes.classify_document import classify_document
 from dsl_compiler.passes.collect_components import collect_components
@@ -40,5 +41,5 @@ PASSES: tuple[tuple[Pass, ...], ...] = (
     (classify_document, collect_components, migrate_names, rewrite_shapes),
     (bind_components, bind_params, bind_tools, bind_canvases, bind_globals),
     (route_edges, find_entry, rank_nodes, group_regions, find_cycles, find_joins, plan_messages),
-    (check_ready, check_parallel, check_reachable, check_references, check_titles),
+    (check_ready, check_servers, check_parallel, check_reachable, check_references, check_titles),
 )

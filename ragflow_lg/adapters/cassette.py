@@ -1,7 +1,7 @@
-"""The file of a recording: what a run asked of models and HTTP servers, and what they answered, a line each.
+"""The file of a recording: what a run asked of models, HTTP servers and servers of tools, and what they answered.
 
-The first line is the head. Every exchange is written when it has ended, so that a file is readable whenever its
-process died; only its last line may be incomplete.
+The first line is the head. Every exchange is a line, which is written when it has ended, so that a file is readable
+whenever its process died; only its last line may be incomplete.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from ragflow_lg.errors import CassetteError
 
 __all__ = [
+    "CallLine",
     "CassetteWriter",
     "ChatLine",
     "DateLine",
@@ -28,6 +29,8 @@ __all__ = [
     "PieceRecord",
     "ResponseRecord",
     "SeedLine",
+    "ServerAnswerRecord",
+    "ServerLine",
     "ToolsLine",
     "read_cassette",
 ]
@@ -76,6 +79,15 @@ class ModelLine(_Record):
     has_vision: bool = False
     has_tools: bool = False
     has_schemas: bool = False
+    error: str = ""
+
+
+class ServerLine(_Record):
+    """A tool of a server that may be called, or why not; without a tool: that there is no such server."""
+
+    kind: Literal["server"] = "server"
+    server: str
+    tool: str | None = None
     error: str = ""
 
 
@@ -131,8 +143,26 @@ class HttpLine(_Exchange):
     response: ResponseRecord | None = None
 
 
-ExchangeLine: TypeAlias = ChatLine | HttpLine
-Line: TypeAlias = ChatLine | HttpLine | ModelLine | DateLine | SeedLine | ToolsLine
+class ServerAnswerRecord(_Record):
+    """A `ragflow_lg.services.ServerAnswer`."""
+
+    texts: list[str] = Field(default_factory=list[str])
+    others: list[str] = Field(default_factory=list[str])
+    structured: Any = None
+    is_error: bool = False
+
+
+class CallLine(_Exchange):
+    """A call of a tool of a server."""
+
+    kind: Literal["call"] = "call"
+    answer: ServerAnswerRecord | None = None
+    timeout_s: float | None = None
+    """The limit in which no answer came, if that is why there is none."""
+
+
+ExchangeLine: TypeAlias = ChatLine | HttpLine | CallLine
+Line: TypeAlias = ChatLine | HttpLine | CallLine | ModelLine | ServerLine | DateLine | SeedLine | ToolsLine
 
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind")])
 

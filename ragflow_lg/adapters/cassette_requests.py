@@ -11,7 +11,7 @@ from typing import Any, cast
 from ragflow_lg.redaction import REDACTED, Redactor
 from ragflow_lg.services import ChatRequest, HttpRequest
 
-__all__ = ["chat_request", "differences", "digest", "http_request", "is_same"]
+__all__ = ["call_request", "chat_request", "differences", "digest", "http_request", "is_same"]
 
 MAX_DIFFERENCES = 3
 MAX_SHOWN_CHARS = 60
@@ -46,6 +46,13 @@ def http_request(request: HttpRequest, redactor: Redactor) -> dict[str, Any]:
         "form": dict(request.form) if request.form is not None else None,
         "proxy": request.proxy,
     }
+    redactor.learn_from(value)
+    return _clean(value, redactor)
+
+
+def call_request(server: str, tool: str, arguments: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """Write a call of a tool of a server down; its secrets are known to the redactor from then on."""
+    value = {"server": server, "tool": tool, "arguments": dict(arguments)}
     redactor.learn_from(value)
     return _clean(value, redactor)
 

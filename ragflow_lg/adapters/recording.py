@@ -1,12 +1,13 @@
-"""Recording what a run asks of models and HTTP servers, and what they answer."""
+"""Recording what a run asks of models, HTTP servers and servers of tools, and what they answer."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ragflow_lg.adapters.cassette import (
+    CallLine,
     CassetteWriter,
     ChatLine,
     DateLine,
@@ -16,9 +17,11 @@ from ragflow_lg.adapters.cassette import (
     PieceRecord,
     ResponseRecord,
     SeedLine,
+    ServerAnswerRecord,
+    ServerLine,
     ToolsLine,
 )
-from ragflow_lg.adapters.cassette_requests import chat_request, http_request
+from ragflow_lg.adapters.cassette_requests import call_request, chat_request, http_request
 from ragflow_lg.errors import ServiceError, SettingsError
 from ragflow_lg.ids import RunId
 from ragflow_lg.redaction import REDACTED, Redactor, is_secret_name
@@ -34,8 +37,10 @@ from ragflow_lg.services import (
     HttpRequest,
     HttpResponse,
     Ids,
+    ServerAnswer,
     Services,
     ToolCall,
+    ToolServer,
 )
 
 __all__ = ["Recorder"]
@@ -49,6 +54,7 @@ class Recorder:
         self._redactor = redactor
         self._order = 0
         self._models: set[str] = set()
+        self._servers: set[ServerLine] = set()
 
     def wrap(self, services: Services) -> Services:
         """Give services that do the same and are recorded."""
@@ -61,7 +67,8 @@ class Recorder:
 
         def for_caller(caller: Caller) -> Services:
             models, http = _Models(services.models, self, caller), _Http(services.http, self, caller)
-            return replace(recorded, models=models, http=http)
+            servers = _Servers(services.servers, self, caller)
+            return replace(recorded, models=models, http=http, servers=servers)
 
         clock, ids = _Clock(services.clock, self._writer), _Ids(services.ids, self._writer)
         recorded = replace(services, clock=clock, ids=ids)
@@ -88,6 +95,13 @@ class Recorder:
             has_schemas=model.has_schemas,
         )
         self._writer.write(line)
+
+    def server(self, server: str, tool: str | None = None, error: str = "") -> None:
+        """Write down that a tool of a server may be called, or why not, once; without a tool: there is no server."""
+        line = ServerLine(server=server, tool=tool, error=self._redactor.text(error))
+        if line not in self._servers:
+            self._servers.add(line)
+            self._writer.write(line)
 
     def request(self, llm_id: str, request: ChatRequest) -> dict[str, Any]:
         """Write a call of a model as it is recorded."""
@@ -142,6 +156,50 @@ class Recorder:
                 )
             )
 
+    async def call(
+        self,
+        called: ToolServer,
+        caller: Caller,
+        server: str,
+        tool: str,
+        given: Mapping[str, Any],
+        own: Mapping[str, str],
+    ) -> ServerAnswer:
+        """Call a tool of a server and write it down, but for the headers."""
+        self._redactor.learn_from(own)
+        order, asked = self.begin(), call_request(server, tool, given, self._redactor)
+        answers: list[ServerAnswer] = []
+        failure: ServiceError | SettingsError | TimeoutError | None = None
+        try:
+            answers.append(await called.call(tool, given, own))
+            return answers[0]
+        except (ServiceError, SettingsError, TimeoutError) as error:
+            failure = error
+            raise
+        finally:
+            self._writer.write(
+                CallLine(
+                    order=order,
+                    node=caller.node,
+                    position=caller.position,
+                    request=asked,
+                    answer=self._answer(answers[0]) if answers else None,
+                    error=None if isinstance(failure, TimeoutError) else self._failure(failure),
+                    timeout_s=_limit(failure) if isinstance(failure, TimeoutError) else None,
+                    is_stopped=not answers and failure is None,
+                )
+            )
+
+    def _answer(self, answer: ServerAnswer) -> ServerAnswerRecord:
+        redactor = self._redactor
+        redactor.learn_from([*answer.texts, answer.structured])
+        return ServerAnswerRecord(
+            texts=[redactor.text(text) for text in answer.texts],
+            others=[redactor.text(kind) for kind in answer.others],
+            structured=redactor.value(answer.structured),
+            is_error=answer.is_error,
+        )
+
     def _response(self, answer: HttpResponse) -> ResponseRecord:
         redactor = self._redactor
         redactor.learn_from(answer.text)
@@ -150,10 +208,12 @@ class Recorder:
             status=answer.status, headers=headers, text=redactor.text(answer.text), url=redactor.text(answer.url)
         )
 
-    def _failure(self, error: ServiceError | None) -> FailureRecord | None:
+    def _failure(self, error: ServiceError | SettingsError | None) -> FailureRecord | None:
         if error is None:
             return None
         text = self._redactor.text(str(error))
+        if isinstance(error, SettingsError):
+            return FailureRecord(text=text)
         return FailureRecord(text=text, is_retryable=error.is_retryable, retry_after_s=error.retry_after_s)
 
     def _pieces(self, deltas: Sequence[ChatDelta]) -> list[str | PieceRecord]:
@@ -248,6 +308,52 @@ class _Http:
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         return await self._recorder.http(self._client, self._caller, request)
+
+
+class _Servers(Mapping[str, ToolServer]):
+    """The servers of tools, for one caller."""
+
+    def __init__(self, servers: Mapping[str, ToolServer], recorder: Recorder, caller: Caller) -> None:
+        self._servers = servers
+        self._recorder = recorder
+        self._caller = caller
+
+    def __getitem__(self, id_: str) -> ToolServer:
+        if id_ not in self._servers:
+            self._recorder.server(id_)
+        return _Server(self._servers[id_], id_, self._recorder, self._caller)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._servers)
+
+    def __len__(self) -> int:
+        return len(self._servers)
+
+
+class _Server:
+    """`ragflow_lg.services.ToolServer` of one caller."""
+
+    def __init__(self, server: ToolServer, id_: str, recorder: Recorder, caller: Caller) -> None:
+        self._server = server
+        self._id = id_
+        self._recorder = recorder
+        self._caller = caller
+
+    def check(self, tool: str) -> None:
+        try:
+            self._server.check(tool)
+        except SettingsError as error:
+            self._recorder.server(self._id, tool, str(error))
+            raise
+        self._recorder.server(self._id, tool)
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str]) -> ServerAnswer:
+        return await self._recorder.call(self._server, self._caller, self._id, tool, arguments, headers)
+
+
+def _limit(error: TimeoutError) -> float:
+    """Give the limit in seconds that a server's time-out names."""
+    return float(error.args[0]) if error.args and isinstance(error.args[0], int | float) else 0.0
 
 
 class _Clock:

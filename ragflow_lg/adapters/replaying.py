@@ -1,14 +1,15 @@
-"""Answering from a recording, without a model, a network or a key."""
+"""Answering from a recording, without a model, a network, a server of tools or a key."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ragflow_lg.adapters.cassette import (
+    CallLine,
     ChatLine,
     DateLine,
     ExchangeLine,
@@ -17,10 +18,18 @@ from ragflow_lg.adapters.cassette import (
     ModelLine,
     PieceRecord,
     SeedLine,
+    ServerLine,
     ToolsLine,
     read_cassette,
 )
-from ragflow_lg.adapters.cassette_requests import chat_request, differences, digest, http_request, is_same
+from ragflow_lg.adapters.cassette_requests import (
+    call_request,
+    chat_request,
+    differences,
+    digest,
+    http_request,
+    is_same,
+)
 from ragflow_lg.errors import CassetteError, ServiceError, SettingsError
 from ragflow_lg.ids import RunId
 from ragflow_lg.redaction import REDACTED, Redactor
@@ -36,8 +45,10 @@ from ragflow_lg.services import (
     HttpRequest,
     HttpResponse,
     Ids,
+    ServerAnswer,
     Services,
     ToolCall,
+    ToolServer,
     ToolSettings,
     Usage,
 )
@@ -48,7 +59,7 @@ __all__ = ["Replay"]
 MAX_COMPARED = 500
 MAX_PROBLEMS = 100
 
-L = TypeVar("L", ChatLine, HttpLine)
+L = TypeVar("L", ChatLine, HttpLine, CallLine)
 
 
 class _Tracks(Generic[L]):
@@ -119,6 +130,8 @@ class Replay:
         lines = read_cassette(path)
         self._chats = _Tracks([(n, line) for n, line in lines if isinstance(line, ChatLine)])
         self._https = _Tracks([(n, line) for n, line in lines if isinstance(line, HttpLine)])
+        self._calls = _Tracks([(n, line) for n, line in lines if isinstance(line, CallLine)])
+        self._servers = {(line.server, line.tool): line for _, line in lines if isinstance(line, ServerLine)}
         self._models = {line.llm_id: line for _, line in lines if isinstance(line, ModelLine)}
         self._dates = deque(line.value for _, line in lines if isinstance(line, DateLine))
         self._seeds = deque(line.value for _, line in lines if isinstance(line, SeedLine))
@@ -128,7 +141,7 @@ class Replay:
     @property
     def unused(self) -> int:
         """How many recorded exchanges nobody has asked for."""
-        return sum(len(tracks.lines) - len(tracks.given) for tracks in (self._chats, self._https))
+        return sum(len(tracks.lines) - len(tracks.given) for tracks in (self._chats, self._https, self._calls))
 
     def services(self, files: Files, clock: Clock, ids: Ids, policies: ToolPolicies) -> Services:
         """Give services that answer from the recording; dates and seeds come from it too."""
@@ -136,7 +149,8 @@ class Replay:
 
         def for_caller(caller: Caller) -> Services:
             models, http = _Models(self, caller), _Http(self, caller)
-            return Services(models, http, files, clock, ids, self._tools, policies, for_caller)
+            servers = _Servers(self, caller)
+            return Services(models, http, files, clock, ids, self._tools, policies, for_caller, servers)
 
         return for_caller(Caller())
 
@@ -165,6 +179,35 @@ class Replay:
         """Give the recorded HTTP request."""
         asked = http_request(request, self._redactor)
         return self._found(self._https, caller, asked, f"{asked['method']} {asked.get('url', '')}")
+
+    @property
+    def servers(self) -> list[str]:
+        """The ids of the servers of tools that were asked for and there."""
+        return list(dict.fromkeys(server for server, tool in self._servers if tool is not None))
+
+    def has_server(self, server: str) -> bool:
+        """Tell whether there may have been such a server: nobody asked for it, or it was there."""
+        return (server, None) not in self._servers
+
+    def check(self, caller: Caller, server: str, tool: str) -> None:
+        """Say what kept a canvas from calling a tool of a server.
+
+        Raises:
+            SettingsError: if something did.
+            CassetteError: if nobody asked.
+        """
+        line = self._servers.get((server, tool))
+        if line is not None and line.error:
+            raise SettingsError(line.error)
+        if line is None and not (self._is_loose and self.servers):
+            recorded = ", ".join(f"{tool!r} of {server!r}" for server, tool in self._servers if tool) or "none"
+            what = f"Node {caller.node!r} asks for the tool {tool!r} of the MCP server {server!r}"
+            raise self._problem(f"{what}; recorded are: {recorded}.")
+
+    def call(self, caller: Caller, server: str, tool: str, arguments: Mapping[str, Any]) -> CallLine:
+        """Give the recorded call of a tool of a server."""
+        asked = call_request(server, tool, arguments, self._redactor)
+        return self._found(self._calls, caller, asked, f"the tool {tool!r} of the MCP server {server!r}")
 
     def _found(self, tracks: _Tracks[L], caller: Caller, request: dict[str, Any], what: str) -> L:
         line = tracks.take(caller, request, is_loose=self._is_loose)
@@ -260,6 +303,46 @@ class _Http:
         if response is None:
             raise ServiceError("The recording has no answer to this request.")
         return HttpResponse(response.status, response.headers, response.text, response.url)
+
+
+class _Servers(Mapping[str, ToolServer]):
+    """Every server that is asked for, so that a recording without it can say so."""
+
+    def __init__(self, replay: Replay, caller: Caller) -> None:
+        self._replay = replay
+        self._caller = caller
+
+    def __getitem__(self, id_: str) -> ToolServer:
+        if not self._replay.has_server(id_):
+            raise KeyError(id_)
+        return _Server(self._replay, self._caller, id_)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._replay.servers)
+
+    def __len__(self) -> int:
+        return len(self._replay.servers)
+
+
+class _Server:
+    def __init__(self, replay: Replay, caller: Caller, id_: str) -> None:
+        self._replay = replay
+        self._caller = caller
+        self._id = id_
+
+    def check(self, tool: str) -> None:
+        self._replay.check(self._caller, self._id, tool)
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str]) -> ServerAnswer:
+        line = self._replay.call(self._caller, self._id, tool, arguments)
+        await asyncio.sleep(0)
+        if line.timeout_s is not None:
+            raise TimeoutError(line.timeout_s)
+        _raise_failure(line)
+        answer = line.answer
+        if answer is None:
+            raise ServiceError("The recording has no answer to this call.")
+        return ServerAnswer(tuple(answer.texts), tuple(answer.others), answer.structured, answer.is_error)
 
 
 class _Clock:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.diagnostics import Finding
 from ragflow_lg.errors import ComponentError, ServiceError, SettingsError
-from ragflow_lg.services import ServerAnswer, ToolServer
+from ragflow_lg.services import ServerAnswer
+from ragflow_lg.spec import ServerTool
 from ragflow_lg.structured_answer import problems_of, schema_problem
 
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
 
-__all__ = ["mcp_findings", "mcp_tools"]
+__all__ = ["mcp_findings", "mcp_server_tools", "mcp_tools"]
 
 _SCHEMAS = ("inputSchema", "input_schema", "parameters")
 """Names of a tool's schema: the protocol's, Python's, and that of older canvases."""
@@ -52,7 +53,7 @@ def mcp_tools(ctx: RunContext, mcp: Iterable[Any], headers: Mapping[str, Any]) -
                 f'Add [mcp."{tool.server}"] with its url, or the command that starts it.'
             )
         server.check(tool.name)
-        call = partial(_call, ctx, server, tool, own)
+        call = partial(_call, ctx, tool, own)
         names = (f"mcp:{tool.server}/{tool.name}",)
         found.append(AgentTool(tool.name, tool.name, tool.description, tool.parameters, call, names=names))
     return found
@@ -67,6 +68,13 @@ def mcp_findings(mcp: Iterable[Any]) -> Iterable[Finding]:
             message = f"The schema of the tool {tool.name!r} is not a valid JSON schema: {problem}."
             hint = "The model is shown it as it is; its arguments are not checked."
             yield Finding("params-invalid", "warning", tool.path, message, hint)
+
+
+def mcp_server_tools(mcp: Iterable[Any]) -> Iterable[ServerTool]:
+    """Give the tools that ``mcp`` of an agent lists, as the compiler holds them against the settings."""
+    for tool in _declared(mcp):
+        if not isinstance(tool, Finding):
+            yield ServerTool(tool.server, tool.name, tool.path, (*tool.path[:2], "mcp_id"))
 
 
 def _declared(mcp: Iterable[Any]) -> Iterator[_Declared | Finding]:
@@ -127,7 +135,6 @@ def _wrong(path: tuple[str | int, ...], message: str) -> Finding:
 
 async def _call(
     ctx: RunContext,
-    server: ToolServer,
     tool: _Declared,
     headers: Mapping[str, str],
     given: Mapping[str, Any],
@@ -138,6 +145,7 @@ async def _call(
         problems = await ctx.in_thread(problems_of, dict(given), tool.parameters, where)
         if problems:
             return Outcome(f"The arguments do not fit: {'. '.join(problems)}.", is_error=True)
+        server = ctx.services_at(position).servers[tool.server]
         return _told(await server.call(tool.name, given, headers))
     except TimeoutError as error:
         limit = f"{error.args[0]:g}" if error.args else "?"

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from ragflow_lg.agents.agent_run import AgentRun
 from ragflow_lg.agents.component_tools import component_tools
-from ragflow_lg.agents.mcp_tools import mcp_findings, mcp_tools
+from ragflow_lg.agents.mcp_tools import mcp_findings, mcp_server_tools, mcp_tools
 from ragflow_lg.agents.question import with_whole_question
 from ragflow_lg.agents.strategies import StrategyName, strategy_for, strategy_named
 from ragflow_lg.agents.toolbox import Toolbox
@@ -28,7 +28,7 @@ from ragflow_lg.evidence import with_evidence
 from ragflow_lg.model_call import Show, ask, guidelines_of, read_structured, request_of, sections_of
 from ragflow_lg.prompts import ChatMessage
 from ragflow_lg.services import ChatModel, ChatRequest
-from ragflow_lg.spec import ComponentOutputs, ToolEntry, ToolResult, ToolRules, component
+from ragflow_lg.spec import ComponentOutputs, ServerTool, ToolEntry, ToolResult, ToolRules, component
 from ragflow_lg.thinking import Part, without_thinking
 from ragflow_lg.tokens import estimate_tokens
 from ragflow_lg.values import JsonValue
@@ -104,6 +104,10 @@ def _tools(params: Params) -> Sequence[ToolEntry]:
             given = cast("Mapping[str, Any]", own if isinstance(own, Mapping) else {})
             entries.append(ToolEntry(name, str(held.get("name") or name), given, ("tools", index)))
     return entries
+
+
+def _server_tools(params: Params) -> Iterable[ServerTool]:
+    return mcp_server_tools(params.mcp)
 
 
 def _allowed_tools(params: Params) -> Sequence[str] | None:
@@ -214,6 +218,7 @@ async def _checked(run: AgentRun, params: Params, text: str) -> Outputs:
     lint=_lint,
     rewrite=_rewrite,
     tools=_tools,
+    server_tools=_server_tools,
     allowed_tools=_allowed_tools,
     tool=ToolRules("", Arguments, _as_tool),
     description="Ask a chat model that may call tools.",

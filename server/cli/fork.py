@@ -66,7 +66,7 @@ async def _fork(store: Store, session: str, name: str, at: str, file: Path | Non
     from server.library import load_canvas
 
     canvas_id = str(file or await canvas_of(store, session))
-    compiled = load_canvas(Path(canvas_id)).with_saver(store.saver)
+    compiled = load_canvas(Path(canvas_id), asks_servers=False).with_saver(store.saver)
     target = name or await free_name(store, f"{session}-fork")
     await fork(compiled, store.saver, session, target, at, leases=store.leases)
     snapshot = await compiled.graph.aget_state(thread_config(compiled, target))

@@ -36,7 +36,7 @@ async def _history(store: Store, session: str, file: Path | None) -> None:
     from server.cli.play import canvas_of
     from server.library import load_canvas
 
-    canvas = load_canvas(file or Path(await canvas_of(store, session)))
+    canvas = load_canvas(file or Path(await canvas_of(store, session)), asks_servers=False)
     async for moment in moments(canvas.with_saver(store.saver), store.saver, session):
         where = f"  in {moment.region}" if moment.region else ""
         turn = f" round {moment.round}" if moment.round is not None else ""

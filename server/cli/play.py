@@ -154,7 +154,7 @@ def play_session(
 
     file, name = with_store(settings, place.checkpoint, found)
     play_canvas(
-        load_canvas(file, settings),
+        load_canvas(file, settings, asks_servers=tapes.replay is None),
         begin,
         session=name,
         settings=settings,

@@ -77,7 +77,7 @@ def run(
     if checkpoint and not session:
         raise typer.BadParameter("It keeps sessions; name one with --session.", param_hint="--checkpoint")
     loaded = load_settings(settings)
-    canvas = load_canvas(file, loaded)
+    canvas = load_canvas(file, loaded, asks_servers=replay is None)
     text = sys.stdin.read().strip() if query == "-" else query
     fields = _fields(canvas.plan.form, inputs or [], text)
     request: TurnRequest = {"query": text, "inputs": {name: {"value": value} for name, value in fields.items()}}

@@ -6,17 +6,39 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.adapters.mcp_servers import McpServers, McpServerSettings
+from ragflow_lg.errors import SettingsError
+from ragflow_lg.services import ServerAnswer
 
 ROOT = Path(__file__).parents[2]
 REAL = ("-P", str(ROOT / "tests" / "fakes" / "mcp_server.py"))
 TINY = ("-S", str(Path(__file__).parent / "mcp_stdio.py"))
+
+
+class FakeServer:
+    """Answers as it is told, and remembers the calls."""
+
+    def __init__(self, *answers: Any, denied: str = "") -> None:
+        self.answers = list(answers)
+        self.denied = denied
+        self.calls: list[tuple[str, Mapping[str, Any], Mapping[str, str]]] = []
+
+    def check(self, tool: str) -> None:
+        if tool == self.denied:
+            raise SettingsError(f"The settings do not allow {tool!r}.")
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str]) -> ServerAnswer:
+        self.calls.append((tool, arguments, headers))
+        answer = self.answers.pop(0) if self.answers else ServerAnswer(("ok",))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
 def free_port() -> int:

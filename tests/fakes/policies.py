@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,13 +36,14 @@ class Canvases:
     documents: Mapping[str, Any] = field(default_factory=dict)
     permits: ToolPermits = field(default_factory=ToolPermits)
     key: str = ""
+    servers: Mapping[str, Sequence[str] | None] | None = None
 
     def named(self, name: str) -> FoundCanvas:
         if name not in self.documents:
             raise SettingsError(f"There is no canvas {name!r}.")
         document = self.documents[name]
         content = document if isinstance(document, bytes) else json.dumps(document).encode()
-        return FoundCanvas(name, name, content, Canvases(self.documents, self.permits, name))
+        return FoundCanvas(name, name, content, Canvases(self.documents, self.permits, name, self.servers))
 
     def beside(self, path: str) -> FoundCanvas:
         return self.named(path)

@@ -3,13 +3,16 @@ from __future__ import annotations
 import json
 import time
 from itertools import pairwise
+from typing import Any
 from urllib.parse import quote_plus
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict
 
-from ragflow_lg.redaction import REDACTED, Redactor, is_secret_name
+from ragflow_lg.redaction import REDACTED, Redactor, hides_all, is_secret_name
+from ragflow_lg.refs import parse_template
 
 SECRET = 'we"ird\\ ücret/&1'
 
@@ -23,6 +26,13 @@ SECRET = 'we"ird\\ ücret/&1'
         ("https://u:pass@host/p?token=abc&x=2", "https://u:***@host/p?token=***&x=2"),
         ("password=abc host=x key=shown", "password=*** host=x key=shown"),
         ("Authorization: Bearer abcdefgh12345678", "Authorization: Bearer ***"),
+        ("authorization: bearer abcdef.ghijk", "authorization: bearer ***"),
+        ("Basic QWxhZGRpbjpv and BASIC cGFzc3dvcmQ9", "Basic *** and BASIC ***"),
+        ("Basic knowledge of the bearer certificates.", "Basic knowledge of the bearer certificates."),
+        ("sk_live_0123456789abcdef pk_of_the_table_orders", "*** pk_of_the_table_orders"),
+        ('{"password": "cut off', '{"password": "***'),
+        ('{"a": "{\\"password\\": \\"cut', '{"a": "{\\"password\\": \\"***'),
+        ("-----BEGIN PRIVATE KEY-----\nabc", "***"),
         ("use sk-0123456789abcdef0123 here", "use *** here"),
         ("eyJhbGciOiJI.eyJzdWIiOiIx.c2ln", "***"),
         ("-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----", "*** PRIVATE KEY-----"),
@@ -91,7 +101,36 @@ def test_secrets_of_a_document_are_learned_by_their_names() -> None:
     assert redactor.text(text) == "*** *** *** *** Rome-is-big status-x"
 
 
+class Params(BaseModel):
+    model_config = ConfigDict(extra="allow", arbitrary_types_allowed=True)
+
+    api_key: str = "s3cret-of-the-house"
+    headers: Any = None
+
+
+def test_secrets_of_params_are_learned_by_their_names() -> None:
+    params = Params(headers={"Authorization": parse_template("Bearer abc-42{sys.query}")}, max_tokens="12345678")  # pyright: ignore[reportCallIssue]
+    redactor = Redactor()
+    redactor.learn_from([params, ({"env.db_password": "hunter2", "keywords": "parcel", "token": 5},)])
+    assert redactor.text("s3cret-of-the-house abc-42 12345678 hunter2 parcel") == "*** *** 12345678 *** parcel"
+    assert redactor.longest == len("s3cret-of-the-house")
+
+
+def test_a_type_in_place_of_a_secret_is_not_learned() -> None:
+    redactor = Redactor()
+    redactor.learn_from({"token": "string", "password": "integer"})
+    assert redactor.text("a string, an integer") == "a string, an integer"
+
+
+def test_a_loop_of_maps_ends() -> None:
+    held: dict[str, Any] = {}
+    held["again"] = held
+    Redactor().learn_from(held)
+
+
 def test_names() -> None:
+    assert hides_all("credentials")
+    assert not hides_all("key")
     assert is_secret_name("clientSecret")
     assert is_secret_name("X-Amz-Signature")
     assert not is_secret_name("")
@@ -100,7 +139,22 @@ def test_names() -> None:
 
 @pytest.mark.parametrize(
     "part",
-    ['"a":"', "token=a", "a=", '\\"', "://:", "Bearer ", "-----BEGIN PRIVATE KEY-----", "eyJaaaaaaaa.", "?key=", "-"],
+    [
+        '"a":"',
+        "token=a",
+        "a=",
+        '\\"',
+        "://:",
+        "Bearer ",
+        "-----BEGIN PRIVATE KEY-----",
+        "eyJaaaaaaaa.",
+        "?key=",
+        "-",
+        "Basic  ",
+        "Bearer\t",
+        "sk_a",
+        '"key": "',
+    ],
 )
 def test_hostile_texts_take_linear_time(part: str) -> None:
     began = time.monotonic()

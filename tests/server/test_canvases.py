@@ -11,7 +11,7 @@ from dsl_compiler.source import MAX_BYTES
 from ragflow_lg.errors import CompileError, SettingsError
 from server.canvases import CanvasFiles, read_canvas
 from server.library import check_file, load_canvas
-from server.settings import AgentsSection, Settings
+from server.settings import AgentsSection, McpSection, Settings
 from tests.fakes.canvas import canvas, node
 
 HELLO = canvas({"m": node("Message", {"content": "hello"})})
@@ -107,6 +107,40 @@ def test_a_kept_canvas_is_not_kept_from_another_rule() -> None:
     denied = Settings(agents=AgentsSection(deny_tools=("Wikipedia",)))
     with pytest.raises(CompileError, match="may not call 'Wikipedia'"):
         load_canvas(text, denied)
+
+
+MCP = canvas({"a": node("Agent", {"llm_id": "m@T", "mcp": [{"mcp_id": "s", "tools": {"t": {}}}]})})
+
+
+def serving(**more: Any) -> Settings:
+    return Settings(mcp={"s": McpSection(command="x", **more)})
+
+
+def test_servers_of_the_settings_and_what_they_allow_are_known() -> None:
+    assert CanvasFiles(lambda: serving()).servers == {"s": None}
+    assert CanvasFiles(lambda: serving(allow=["t"])).servers == {"s": ("t",)}
+    unasked = CanvasFiles(serving, asks_servers=False)
+    assert (unasked.servers, unasked.asked) == (None, {"servers": None})
+
+
+def test_a_canvas_of_servers_is_kept_by_what_the_settings_say_of_them(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", MCP)
+    assert load_canvas(path, serving()) is load_canvas(path, serving())
+    with pytest.raises(CompileError, match="no MCP server 's'"):
+        load_canvas(path, Settings())
+    with pytest.raises(CompileError, match="may not call 't'"):
+        load_canvas(path, serving(allow=["other"]))
+    assert load_canvas(path, Settings(), asks_servers=False).plan.nodes
+    with pytest.raises(CompileError, match="no MCP server 's'"):
+        load_canvas(path, Settings())
+
+
+def test_what_is_not_asked_holds_for_canvases_that_are_played(tmp_path: Path) -> None:
+    path = write(tmp_path / "main.json", playing(path="inner.json"))
+    write(tmp_path / "inner.json", canvas({**MCP["components"], "m": node("Message", {"content": "x"})}))
+    with pytest.raises(CompileError, match="no MCP server 's'"):
+        load_canvas(path, Settings())
+    assert load_canvas(path, Settings(), asks_servers=False).plan.nodes
 
 
 def test_a_huge_file_is_not_read_whole(tmp_path: Path) -> None:

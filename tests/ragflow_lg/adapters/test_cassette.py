@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.adapters.cassette import (
+    CallLine,
     CassetteWriter,
     ChatLine,
     DateLine,
@@ -16,6 +17,8 @@ from ragflow_lg.adapters.cassette import (
     PieceRecord,
     ResponseRecord,
     SeedLine,
+    ServerAnswerRecord,
+    ServerLine,
     ToolsLine,
     read_cassette,
 )
@@ -40,7 +43,16 @@ LINES: list[Line] = [
         error=FailureRecord(text="It fell.", is_retryable=True, retry_after_s=1.5),
     ),
     HttpLine(order=2, node="Invoke:0", request={"url": "http://x"}, response=ResponseRecord(status=404, text="no")),
-    HttpLine(order=3, node="Invoke:0", request={}, is_stopped=True),
+    ServerLine(server="none"),
+    ServerLine(server="s", tool="t", error="It is not allowed."),
+    CallLine(
+        order=3,
+        node="Agent:0",
+        request={"server": "s", "tool": "t"},
+        answer=ServerAnswerRecord(texts=["a", ""], others=["image"], structured={"n": [1]}, is_error=True),
+    ),
+    CallLine(order=4, node="Agent:0", request={}, timeout_s=0.5),
+    HttpLine(order=5, node="Invoke:0", request={}, is_stopped=True),
 ]
 
 

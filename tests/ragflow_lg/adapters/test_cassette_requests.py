@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.cassette_requests import chat_request, differences, digest, http_request, is_same
+from ragflow_lg.adapters.cassette_requests import call_request, chat_request, differences, digest, http_request, is_same
 from ragflow_lg.redaction import Redactor
 from ragflow_lg.services import ChatRequest, HttpRequest, ToolSchema
 
@@ -28,6 +28,13 @@ def test_tools_and_schemas_are_part_of_it() -> None:
     one = chat_request("m", ChatRequest("", (), tools=(tool,), schema={"type": "object"}), Redactor())
     assert one["tools"] == [{"name": "look", "description": "Look it up.", "parameters": {"type": "object"}}]
     assert digest(one) != digest(chat_request("m", ChatRequest("", (), tools=(tool,)), Redactor()))
+
+
+def test_a_call_of_a_server_is_written_without_its_secrets_and_they_are_known_then() -> None:
+    redactor = Redactor()
+    written = call_request("s", "t", {"api_key": "qqqqqqqq1", "city": "Rome", "none": {}}, redactor)
+    assert written == {"server": "s", "tool": "t", "arguments": {"api_key": "***", "city": "Rome", "none": {}}}
+    assert redactor.text("qqqqqqqq1") == "***"
 
 
 def test_an_http_request_is_written_without_its_secrets_and_they_are_known_then() -> None:

@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.cassette import CassetteWriter, ChatLine, HttpLine, ModelLine, PieceRecord, read_cassette
+from ragflow_lg.adapters.cassette import (
+    CallLine,
+    CassetteWriter,
+    ChatLine,
+    HttpLine,
+    ModelLine,
+    PieceRecord,
+    ServerAnswerRecord,
+    ServerLine,
+    read_cassette,
+)
 from ragflow_lg.adapters.recording import Recorder
 from ragflow_lg.errors import ServiceError, SettingsError
 from ragflow_lg.redaction import Redactor
@@ -19,11 +29,13 @@ from ragflow_lg.services import (
     ChatRequest,
     HttpRequest,
     HttpResponse,
+    ServerAnswer,
     ToolSettings,
     Usage,
 )
 from tests.fakes.agents import WIKI, calling, page
 from tests.fakes.canvas import node
+from tests.fakes.mcp_servers import FakeServer
 from tests.fakes.regions import iteration, out
 from tests.fakes.services import OneModel, Reply, ScriptedHttp, ScriptedModel, fake_services
 from tests.fakes.tapes import record
@@ -172,6 +184,76 @@ async def test_no_secret_stands_in_the_file(tmp_path: Path) -> None:
     assert [name for name, secret in SECRETS.items() if secret in written] == []
     spoken = "".join(p for p in lines(file, ChatLine)[0].pieces if isinstance(p, str))
     assert spoken == "settings ***, env ***, header ***"
+
+
+async def test_calls_of_servers_are_recorded_however_they_end(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    answer = ServerAnswer(("a", "b"), ("image",), {"n": 1}, is_error=True)
+    server = FakeServer(
+        answer, ServiceError("It broke.", is_retryable=True), SettingsError("closed"), TimeoutError(10.0), denied="no"
+    )
+    with CassetteWriter(file) as writer:
+        services = Recorder(writer, Redactor()).wrap(fake_services(servers={"s": server}))
+        assert (list(services.servers), services.servers.get("other")) == (["s"], None)
+        assert services.for_caller is not None
+        mine = services.for_caller(Caller("n", "0.1")).servers["s"]
+        mine.check("t")
+        mine.check("t")
+        with pytest.raises(SettingsError):
+            mine.check("no")
+        assert await mine.call("t", {"x": 1}, {"X-Team": "a"}) == answer
+        for kind in (ServiceError, SettingsError, TimeoutError):
+            with pytest.raises(kind):
+                await mine.call("t", {}, {})
+    assert lines(file, ServerLine) == [
+        ServerLine(server="other"),
+        ServerLine(server="s", tool="t"),
+        ServerLine(server="s", tool="no", error="The settings do not allow 'no'."),
+    ]
+    calls = lines(file, CallLine)
+    assert [(line.order, line.node, line.position, line.is_stopped) for line in calls] == [
+        (order, "n", "0.1", False) for order in (1, 2, 3, 4)
+    ]
+    assert calls[0].request == {"server": "s", "tool": "t", "arguments": {"x": 1}}
+    assert calls[0].answer == ServerAnswerRecord(texts=["a", "b"], others=["image"], structured={"n": 1}, is_error=True)
+    assert [(line.error and line.error.text, line.timeout_s) for line in calls[1:]] == [
+        ("It broke.", None),
+        ("closed", None),
+        (None, 10.0),
+    ]
+    assert "X-Team" not in file.read_text()
+
+
+async def test_no_secret_of_a_call_stands_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    said = json.dumps({"access_token": SECRETS["answer"], "echo": f"{SECRETS['header']} {SECRETS['settings']}"})
+    server = FakeServer(
+        ServerAnswer((said,), (), {"cookie": SECRETS["cookie"], "also": SECRETS["query"]}),
+        ServiceError(f"{SECRETS['header']} is wrong"),
+    )
+    with CassetteWriter(file) as writer:
+        services = Recorder(writer, Redactor([SECRETS["settings"]])).wrap(fake_services(servers={"s": server}))
+        mine = services.servers["s"]
+        mine.check("t")
+        await mine.call("t", {"api_key": SECRETS["query"]}, {"Authorization": f"Bearer {SECRETS['header']}"})
+        with pytest.raises(ServiceError):
+            await mine.call("t", {"text": SECRETS["answer"]}, {})
+    written = file.read_text(encoding="utf-8")
+    assert [name for name, secret in SECRETS.items() if secret in written] == []
+
+
+async def test_a_call_that_is_stopped_is_marked(tmp_path: Path) -> None:
+    class Never(FakeServer):
+        async def call(self, tool: str, arguments: Any, headers: Any) -> ServerAnswer:
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    file = tmp_path / "r.jsonl"
+    with CassetteWriter(file) as writer:
+        services = Recorder(writer, Redactor()).wrap(fake_services(servers={"s": Never()}))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(services.servers["s"].call("t", {}, {}), 0.02)
+    assert [(line.is_stopped, line.answer, line.timeout_s) for line in lines(file, CallLine)] == [(True, None, None)]
 
 
 async def test_a_whole_answer_is_one_piece(tmp_path: Path) -> None:

@@ -8,14 +8,27 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.cassette import CassetteWriter, ChatLine, ModelLine
+from ragflow_lg.adapters.cassette import CallLine, CassetteWriter, ChatLine, ModelLine, ServerAnswerRecord, ServerLine
 from ragflow_lg.adapters.replaying import Replay
-from ragflow_lg.errors import CassetteError, ServiceError
+from ragflow_lg.errors import CassetteError, ServiceError, SettingsError
 from ragflow_lg.redaction import Redactor
-from ragflow_lg.services import Caller, ChatAnswer, ChatDelta, ChatModel, ChatRequest, HttpResponse, ToolSettings, Usage
+from ragflow_lg.services import (
+    Caller,
+    ChatAnswer,
+    ChatDelta,
+    ChatModel,
+    ChatRequest,
+    HttpResponse,
+    ServerAnswer,
+    Services,
+    ToolServer,
+    ToolSettings,
+    Usage,
+)
 from ragflow_lg.tool_policies import ToolPolicies
 from tests.fakes.agents import WIKI, calling, page
 from tests.fakes.canvas import node
+from tests.fakes.mcp_servers import FakeServer, real_stdio, servers_of
 from tests.fakes.regions import iteration, out
 from tests.fakes.services import CountedIds, FixedClock, NamedFiles, OneModel, Reply, ScriptedHttp, ScriptedModel
 from tests.fakes.services import fake_services as fakes
@@ -171,6 +184,109 @@ def model_of(tape: Replay, node: str = "a", llm_id: str = "m") -> ChatModel:
     services = tape.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
     assert services.for_caller is not None
     return services.for_caller(Caller(node)).models.model(llm_id)
+
+
+def serving(*tools: str) -> dict[str, Any]:
+    mcp = [{"mcp_id": "s", "tools": {tool: {} for tool in tools}}]
+    header = {"Authorization": "Bearer of-the-canvas-1"}
+    agent = node("Agent", {"llm_id": "m@Test", "prompts": "{sys.query}", "mcp": mcp, "custom_header": header}, ["out"])
+    return {"a": agent, **out("{a@content}")}
+
+
+async def test_a_real_server_is_not_needed_again(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    components = serving("add", "fail", "picture")
+    calls = calling(("add_0", {"a": 1, "b": 2}), ("add_0", {"a": 3, "b": 4}), ("fail_1", {"why": "no"}))
+    replies = (calls, calling(("picture_2", {})), Reply("done"))
+    async with servers_of(s=real_stdio()) as servers:
+        run, events = await record(file, components, fakes(models=models(*replies), servers=servers))
+    assert run.status == "succeeded", run.error
+    again, replayed, tape = await replay(file, components)
+    assert (again.answer, again.usage) == (run.answer, run.usage)
+    assert replayed == events
+    assert (tape.unused, tape.problems) == (0, [])
+    written = file.read_text()
+    assert '"texts": ["7"]' in written
+    assert '"others": ["image"]' in written
+    assert "of-the-canvas-1" not in written
+
+
+def server_of(tape: Replay, position: str = "", id_: str = "s") -> ToolServer:
+    services: Services = tape.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
+    assert services.for_caller is not None
+    return services.for_caller(Caller("a", position)).servers[id_]
+
+
+def called(order: int, **more: Any) -> CallLine:
+    text = ServerAnswerRecord(texts=[str(order)])
+    request = {"server": "s", "tool": "t", "arguments": {"x": order}}
+    return CallLine(**{"order": order, "node": "a", "request": request, "answer": text, **more})
+
+
+async def test_calls_of_servers_are_strict_or_loose(tmp_path: Path) -> None:
+    lines = [ServerLine(server="s", tool="t"), called(1), called(2, position="/0.1"), called(3)]
+    tape = tape_of(tmp_path / "r", *lines)
+    server_of(tape).check("t")
+    assert await server_of(tape).call("t", {"x": 2}, {"any": "header"}) == ServerAnswer(("2",))
+    with pytest.raises(CassetteError, match=r"the tool 't' of the MCP server 's' something that was not recorded"):
+        await server_of(tape).call("t", {"x": 9}, {})
+    assert (len(tape.problems), tape.unused) == (1, 2)
+    loose = tape_of(tmp_path / "r", *lines, is_loose=True)
+    assert (await server_of(loose, "/0.1").call("t", {"x": 9}, {})).texts == ("2",)
+    assert (await server_of(loose).call("t", {"x": 9}, {})).texts == ("1",)
+
+
+async def test_failures_of_servers_come_again(tmp_path: Path) -> None:
+    tape = tape_of(
+        tmp_path / "r",
+        called(1, answer=None, timeout_s=10.0),
+        called(2, answer=None, error={"text": "It broke.", "is_retryable": True}),
+        called(3, answer=None, is_stopped=True),
+        called(4, answer=None),
+    )
+    for number, kind, says in (
+        (1, TimeoutError, "10"),
+        (2, ServiceError, "It broke"),
+        (3, ServiceError, "recording ends here"),
+        (4, ServiceError, "no answer"),
+    ):
+        with pytest.raises(kind, match=says):
+            await server_of(tape).call("t", {"x": number}, {})
+
+
+def test_servers_and_tools_that_were_refused_are_refused_again(tmp_path: Path) -> None:
+    lines = [
+        ServerLine(server="none"),
+        ServerLine(server="s", tool="t"),
+        ServerLine(server="s", tool="no", error="No."),
+    ]
+    tape = tape_of(tmp_path / "r", *lines)
+    with pytest.raises(KeyError):
+        server_of(tape, id_="none")
+    with pytest.raises(SettingsError, match=r"No\."):
+        server_of(tape).check("no")
+    with pytest.raises(CassetteError, match="the tool 'other' of the MCP server 's'; recorded are: 't' of 's'"):
+        server_of(tape).check("other")
+    services = tape.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
+    assert (list(services.servers), len(services.servers)) == (["s"], 1)
+    loose = tape_of(tmp_path / "r", *lines, is_loose=True)
+    server_of(loose).check("other")
+
+
+async def test_calls_side_by_side_get_their_own_answers(tmp_path: Path) -> None:
+    class Racing(FakeServer):
+        async def call(self, tool: str, arguments: Any, headers: Any) -> ServerAnswer:
+            number = len(self.calls)
+            self.calls.append((tool, arguments, headers))
+            await asyncio.sleep(0.01 * (5 - number))
+            return ServerAnswer((f"answer {number}",))
+
+    file = tmp_path / "r.jsonl"
+    replies = (calling(*[("t_0", {"same": 1})] * 4), Reply("done"))
+    run, events = await record(file, serving("t"), fakes(models=models(*replies), servers={"s": Racing()}))
+    again, replayed, tape = await replay(file, serving("t"))
+    assert (run.status, again.status, tape.problems) == ("succeeded", "succeeded", [])
+    assert replayed == events
 
 
 async def test_one_time_too_many_is_told(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -14,31 +13,11 @@ from ragflow_lg.services import ServerAnswer
 from ragflow_lg.tool_policies import ToolPermits, ToolPolicies
 from tests.fakes.agents import Played, calling, play_agent
 from tests.fakes.canvas import node
-from tests.fakes.mcp_servers import servers_of, text_of, tiny
+from tests.fakes.mcp_servers import FakeServer, servers_of, text_of, tiny
 from tests.fakes.regions import runner_of
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
 ADD = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}
-
-
-class FakeServer:
-    """Answers as it is told, and remembers the calls."""
-
-    def __init__(self, *answers: Any, denied: str = "") -> None:
-        self.answers = list(answers)
-        self.denied = denied
-        self.calls: list[tuple[str, Mapping[str, Any], Mapping[str, str]]] = []
-
-    def check(self, tool: str) -> None:
-        if tool == self.denied:
-            raise SettingsError(f"The settings do not allow {tool!r}.")
-
-    async def call(self, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str]) -> ServerAnswer:
-        self.calls.append((tool, arguments, headers))
-        answer = self.answers.pop(0) if self.answers else ServerAnswer(("ok",))
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
 
 
 def listed(id_: str = "s", **tools: Any) -> dict[str, Any]:
