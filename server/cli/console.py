@@ -33,14 +33,14 @@ async def show(plan: Plan, turn: Run, *, has_trace: bool = False) -> None:
         else:
             view.take(event)
     view.close()
+    if turn.status == "succeeded" and not turn.answer.strip():
+        view.say("[yellow]The turn ended without an answer[/]: no Message had a text to show.")
     if turn.agents.visits:
         view.say(f"[dim]{escape(metrics_line(turn.agents))}[/]")
     if turn.status == "failed":
         who = plan.nodes[turn.failed_node].title or turn.failed_node if turn.failed_node in plan.nodes else ""  # pyright: ignore[reportArgumentType]
         why = "" if turn.failed_node in view.failed else f": {escape(turn.error or '')}"
         view.say(f"[bold red]failed[/]{' in ' + escape(who) if who else ''}{why}")
-    elif turn.status == "succeeded" and not turn.answer.strip():
-        view.say("[yellow]The turn ended without an answer[/]: no Message had a text to show.")
     elif turn.status == "cancelled":
         view.say("[yellow]stopped[/]")
 
