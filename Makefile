@@ -52,6 +52,7 @@ schema: $(VENV)/.ok
 
 $(VENV)/.ok: pyproject.toml constraints.txt
 	@$(PY) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "ragflow-lg needs Python 3.11 to 3.13; choose one with PY=python3.12 make …")'
+	@echo "Setting up $(VENV) with what pyproject.toml names; this takes a minute or two, once."
 ifdef UV
 	@test -z "$(FRESH)" -a -x $(BIN)/python || $(UV) venv --quiet $(FRESH) --python $(PY) $(VENV)
 	@$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e ".[dev]"

@@ -118,10 +118,12 @@ def disturb(document: bytes, fresh: Callable[[], Where], folder: Path, query: st
         yield Result(point, tuple(_problems(state, found, calm, _entries(log))))
 
 
-def disturb_all(document: bytes, url: str = "", query: str = "hello") -> tuple[int, list[str]]:
+def disturb_all(
+    document: bytes, url: str = "", query: str = "hello", tell: Callable[[int, int], None] | None = None
+) -> tuple[int, list[str]]:
     """Disturb a canvas everywhere; give how often it was killed, and what went wrong.
 
-    Without ``url`` every run has an SQLite file of its own.
+    Without ``url`` every run has an SQLite file of its own. ``tell`` is told how many of how many kills are done.
 
     Raises:
         RuntimeError: if the canvas does not come to an end when it is left in peace.
@@ -133,12 +135,15 @@ def disturb_all(document: bytes, url: str = "", query: str = "hello") -> tuple[i
             name = next(names)
             return url or f"sqlite:///{folder}/{name}.db", name
 
-        kills, problems = 0, list[str]()
+        kills, done, problems = 0, 0, list[str]()
         for result in disturb(document, fresh, Path(folder), query):
             if isinstance(result, int):
                 kills = result
             else:
+                done += 1
                 problems += [f"killed {result.point}: {problem}" for problem in result.problems]
+            if tell is not None:
+                tell(done, kills)
     return kills, problems
 
 

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from ragflow_lg.events import AgentRecord
 from ragflow_lg.forms import form_fields
+from ragflow_lg.ids import NodeId
 from ragflow_lg.pauses import Pause
 from ragflow_lg.plan import Plan
 from ragflow_lg.runner import Run
@@ -25,13 +26,15 @@ async def show(plan: Plan, turn: Run, *, has_trace: bool = False) -> None:
 
     Calls of tools are part of the progress; with ``has_trace`` rounds and thoughts of agents too.
     """
-    view = _View()
+    view = _View(plan)
     async for event in turn.with_records():
         if isinstance(event, AgentRecord):
             view.record(event, has_trace=has_trace)
         else:
             view.take(event)
     view.close()
+    if turn.status == "succeeded" and not turn.answer.strip():
+        view.say("[yellow]The turn ended without an answer[/]: no Message had a text to show.")
     if turn.agents.visits:
         view.say(f"[dim]{escape(metrics_line(turn.agents))}[/]")
     if turn.status == "failed":
@@ -58,7 +61,8 @@ def show_forms(pauses: Iterable[Pause]) -> None:
 class _View:
     """What is on the screen."""
 
-    def __init__(self) -> None:
+    def __init__(self, plan: Plan) -> None:
+        self._rounds = _Rounds(plan)
         self._progress = Console(stderr=True, highlight=False, emoji=False)
         self._answer = Console(file=sys.stdout, highlight=False, emoji=False)
         self._is_thinking = False
@@ -76,9 +80,10 @@ class _View:
         """Show an event."""
         match event:
             case NodeStarted():
-                self.say(
-                    f"[dim]▸ {escape(event.component_name or event.component_id)} ({escape(event.component_type)})[/]"
-                )
+                name = event.component_name or event.component_id
+                round_ = self._rounds.of(event.component_id)
+                where = f" round {round_}" if round_ is not None else ""
+                self.say(f"[dim]▸ {escape(name)} ({escape(event.component_type)}){where}[/]")
             case NodeFinished():
                 name = escape(event.component_name or event.component_id)
                 if event.error:
@@ -139,3 +144,28 @@ class _View:
 def _tool_name(record: AgentRecord) -> str:
     """Give the name for people, where there is such a tool."""
     return brief(record.details["title"] or record.details["tool"])
+
+
+class _Rounds:
+    """Which round of a Loop or Iteration a node begins in, from 0 as for ``rerun --round``.
+
+    Events do not tell; it is counted where the region has been seen to begin, and its rounds do not mix.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._count: dict[str, int] = {}
+
+    def of(self, id_: str) -> int | None:
+        """Take note of a node that begins; give its round. The item node also begins once to find that all is done."""
+        node = self._plan.nodes.get(NodeId(id_))
+        if node is None:
+            return None
+        if node.spec.region is not None and node.spec.region.max_concurrency(node.params) == 1:
+            self._count[id_] = -1
+        around = node.parent or ""
+        if node.spec.kind == "region_item" and around in self._count:
+            self._count[around] += 1
+            return None
+        number = self._count.get(around, -1)
+        return number if number >= 0 else None

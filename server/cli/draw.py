@@ -40,6 +40,7 @@ def draw(
     from server.drawing import to_mermaid, to_png, to_svg, to_text_drawing
 
     kind = format or _kind_of(output)
+    _refuse_misnamed(kind, output)
     plan, diagnostics = sketch_file(file)
     if plan is None:
         raise CompileError(diagnostics)
@@ -60,10 +61,20 @@ def draw(
         sys.stdout.buffer.flush()
 
 
+_PICTURES = {".svg": Format.SVG, ".png": Format.PNG, ".mmd": Format.MERMAID, ".mermaid": Format.MERMAID}
+
+
+def _refuse_misnamed(kind: Format, output: Path | None) -> None:
+    """Refuse a file that is called like another kind of picture: nothing could open it."""
+    named = _PICTURES.get(output.suffix.lower()) if output else None
+    if named not in (None, kind):
+        message = f"{str(output)!r} is called like {named}, not like {kind}: leave --format out, or name another file."
+        raise typer.BadParameter(message, param_hint="--output")
+
+
 def _kind_of(output: Path | None) -> Format:
     """Give the kind of picture that a file's name asks for; text where it asks for none."""
-    kinds = {".svg": Format.SVG, ".png": Format.PNG, ".mmd": Format.MERMAID, ".mermaid": Format.MERMAID}
-    kinds |= {".txt": Format.ASCII, "": Format.ASCII}
+    kinds = {**_PICTURES, ".txt": Format.ASCII, "": Format.ASCII}
     suffix = output.suffix.lower() if output else ""
     if suffix not in kinds:
         known = ", ".join(name for name in kinds if name)

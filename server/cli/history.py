@@ -12,6 +12,8 @@ from server.cli.terminal import printable, shown_time
 
 if TYPE_CHECKING:
     from checkpoints import Store
+    from ragflow_lg.ids import NodeId
+    from ragflow_lg.plan import Plan
 
 __all__ = ["history"]
 
@@ -19,7 +21,7 @@ __all__ = ["history"]
 def history(
     session: Session, canvas: CanvasFile = None, settings: SettingsFile = None, checkpoint: Checkpoint = ""
 ) -> None:
-    """List the steps of a session, the newest first: checkpoint, time, size, and the nodes that came next.
+    """List the steps of a session, the newest first: checkpoint, time, size, and the nodes (titles) that came next.
 
     Steps of a Loop or Iteration are listed behind, with their rounds. fork and rerun begin at any of them.
 
@@ -38,9 +40,15 @@ async def _history(store: Store, session: str, file: Path | None) -> None:
 
     canvas = load_canvas(file or Path(await canvas_of(store, session)), asks_servers=False)
     async for moment in moments(canvas.with_saver(store.saver), store.saver, session):
-        where = f"  in {moment.region}" if moment.region else ""
+        where = f"  in {_named(canvas.plan, moment.region)}" if moment.region else ""
         turn = f" round {moment.round}" if moment.round is not None else ""
-        coming = ", ".join(moment.next) or "–"
+        coming = ", ".join(_named(canvas.plan, id_) for id_ in moment.next) or "–"
         when = shown_time(datetime.fromisoformat(moment.created_at))
         line = f"{moment.checkpoint}  {when}  {moment.size_bytes:>8} B{where}{turn}  next: {coming}"
         sys.stdout.write(printable(line) + "\n")
+
+
+def _named(plan: Plan, id_: NodeId) -> str:
+    """Show a node by the id that other commands take, and by its title."""
+    node = plan.nodes.get(id_)
+    return f"{id_} ({node.title})" if node is not None and node.title not in ("", id_) else id_

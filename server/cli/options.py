@@ -9,8 +9,11 @@ from typing import Annotated, TypeAlias
 import typer
 
 __all__ = [
+    "Attachments",
+    "BeginInputs",
     "CanvasFile",
     "Checkpoint",
+    "Conversation",
     "Events",
     "EventsOption",
     "Inputs",
@@ -88,6 +91,17 @@ ReplayModeOption: TypeAlias = Annotated[
         "--replay-mode",
         help="strict: what was not recorded is an error. loose: a request that differs gets its node's next answer.",
     ),
+]
+Attachments: TypeAlias = Annotated[
+    list[Path] | None,
+    typer.Option("--file", "-f", help="A text file or picture that goes along (sys.files).", metavar="PATH"),
+]
+BeginInputs: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--input", "-i", help="A field of Begin's form.", metavar="NAME=VALUE")
+]
+Conversation: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--session", "-s", help="Continue (or begin) the conversation of this name.", callback=named),
 ]
 Inputs: TypeAlias = Annotated[
     list[str] | None, typer.Option("--input", "-i", help="A field of the form.", metavar="NAME=VALUE")

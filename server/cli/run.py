@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from server.cli.options import (
+    Attachments,
+    BeginInputs,
     Checkpoint,
+    Conversation,
     EventsOption,
     Model,
     Record,
@@ -19,7 +22,6 @@ from server.cli.options import (
     ReplayModeOption,
     SettingsFile,
     TraceOption,
-    named,
 )
 from server.cli.terminal import printable
 
@@ -39,13 +41,9 @@ __all__ = ["run"]
 def run(
     file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
     query: Annotated[str, typer.Argument(help="The question; - reads it from standard input.", metavar="[QUERY]")] = "",
-    inputs: Annotated[
-        list[str] | None, typer.Option("--input", "-i", help="A field of Begin's form.", metavar="NAME=VALUE")
-    ] = None,
-    session: Annotated[
-        str | None,
-        typer.Option("--session", "-s", help="Continue (or begin) the conversation of this name.", callback=named),
-    ] = None,
+    inputs: BeginInputs = None,
+    files: Attachments = None,
+    session: Conversation = None,
     model: Model = "",
     record: Record = None,
     replay: Replay = None,
@@ -65,10 +63,11 @@ def run(
 
     ragflow-lg run form.json --input city=Rome --input days=3
 
-    ragflow-lg run chat.json "And then?" --session anna
+    ragflow-lg run chat.json "What is in it?" --file report.md --session anna
 
     ragflow-lg run chat.json "Hello" --record hello.jsonl, and from then on without a model: --replay hello.jsonl
     """
+    from server.cli.attachments import read_attachments
     from server.cli.hints import Place
     from server.cli.play import TapeOptions, play_canvas
     from server.library import load_canvas
@@ -81,6 +80,7 @@ def run(
     text = sys.stdin.read().strip() if query == "-" else query
     fields = _fields(canvas.plan.form, inputs or [], text)
     request: TurnRequest = {"query": text, "inputs": {name: {"value": value} for name, value in fields.items()}}
+    request["files"] = read_attachments(files or [])
     place, canvas_id = Place(checkpoint, settings, model), str(file.resolve())
 
     play_canvas(

@@ -11,8 +11,11 @@ SAMPLE = ("fan_out_and_join", "iteration_side_by_side", "form_in_loop", "streami
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_run_that_is_killed_anywhere_ends_like_one_in_peace(name: str) -> None:
-    kills, problems = disturb_all((CRASH / f"{name}.json").read_bytes())
+    told: list[tuple[int, int]] = []
+    document = (CRASH / f"{name}.json").read_bytes()
+    kills, problems = disturb_all(document, tell=lambda done, all_: told.append((done, all_)))
     assert problems == []
+    assert told == [(done, kills) for done in range(kills + 1)]
     assert kills > 10
 
 

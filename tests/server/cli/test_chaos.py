@@ -14,4 +14,8 @@ def test_it_tells_how_often_and_how_it_ended(tmp_path: Path) -> None:
     done = invoke("chaos", good)
     assert done.exit_code == 0
     assert done.stdout.splitlines()[-1].endswith(" kills, 0 differences")
+    kills = int(done.stdout.splitlines()[-1].split()[0])
+    told = done.stderr.splitlines()
+    assert (told[0], told[-1]) == (f"{good}: 0 of {kills} kills", f"{good}: {kills} of {kills} kills")
+    assert "s left" in told[1]
     assert isinstance(invoke("chaos", bad).exception, CompileError)

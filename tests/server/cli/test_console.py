@@ -10,7 +10,8 @@ from ragflow_lg.runner import Run, Runner
 from server.cli.console import show, show_forms
 from server.library import load_canvas
 from tests.fakes.agents import WIKI, calling, play_agent
-from tests.fakes.canvas import CATALOG, canvas, node
+from tests.fakes.canvas import CATALOG, canvas, node, text
+from tests.fakes.regions import loop, out, runner_of
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.server.cli.command import write_canvas
 
@@ -46,6 +47,24 @@ async def test_words_between_colons_stay_words(tmp_path: Path, capsys: pytest.Ca
     _, turn = asked(tmp_path, Reply(error="No :smile:."))
     await show(load_canvas(tmp_path / "ask.json").plan, turn)
     assert capsys.readouterr().err.count("No :smile:.") == 1
+
+
+async def test_progress_tells_the_round(capsys: pytest.CaptureFixture[str]) -> None:
+    inner = {**loop({"k": text()}, count=2), **out("x")}
+    inner["out"] = text()
+    play = runner_of(inner)
+    await show(compile_canvas(canvas(inner), CATALOG).plan, play.start("s", {"query": "q"}))
+    begun = [line[2:] for line in capsys.readouterr().err.splitlines() if line.startswith("▸")]
+    assert begun == [
+        "begin (Begin)",
+        "lp (Loop)",
+        "li (LoopItem)",
+        "k (StringTransform) round 0",
+        "li (LoopItem)",
+        "k (StringTransform) round 1",
+        "li (LoopItem)",
+        "out (StringTransform)",
+    ]
 
 
 async def test_an_error_names_its_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

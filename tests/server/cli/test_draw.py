@@ -50,3 +50,14 @@ def test_what_cannot_run_is_not_drawn(tmp_path: Path) -> None:
 def test_every_example_is_drawn(example: Path) -> None:
     for kind in ("mermaid", "svg", "ascii"):
         assert invoke("draw", example, "--format", kind).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [("mermaid", "a.svg", 2), ("svg", "a.PNG", 2), ("mermaid", "a.md", 0), ("png", "a.png", 0)],
+)
+def test_a_file_is_not_called_like_another_kind_of_picture(tmp_path: Path, kind: str, name: str, code: int) -> None:
+    drawn = invoke("draw", SUPPORT, "--format", kind, "--output", tmp_path / name)
+    assert drawn.exit_code == code
+    assert (tmp_path / name).is_file() == (code == 0)
+    assert ("is called like" in drawn.stderr) == (code == 2)

@@ -72,6 +72,25 @@ def test_a_query_from_standard_input(greeter: Path) -> None:
     assert invoke("run", greeter, "-", "-e", "pretty", text="from a pipe\n").stdout == "Turn 1: from a pipe\n"
 
 
+def test_files_go_along(tmp_path: Path) -> None:
+    shows = write_canvas(
+        tmp_path / "files.json",
+        ("begin", "Begin", {}, ["Message:Told"]),
+        ("Message:Told", "Message", {"content": ["{sys.files.0} {sys.query}"]}, []),
+    )
+    (tmp_path / "a.txt").write_text("inside")
+    assert invoke("run", shows, "Hi", "-e", "pretty", "--file", tmp_path / "a.txt").stdout == "inside Hi\n"
+    refused = invoke("run", shows, "Hi", "--file", tmp_path / "b.txt")
+    assert (refused.exit_code, "--file" in refused.stderr) == (2, True)
+
+
+def test_a_turn_without_an_answer_says_so(tmp_path: Path) -> None:
+    silent = write_canvas(tmp_path / "silent.json", ("begin", "Begin", {}, []))
+    told = invoke("run", silent, "Hi", "-e", "pretty")
+    assert (told.exit_code, told.stdout) == (0, "")
+    assert "The turn ended without an answer" in told.stderr
+
+
 def test_nothing_steers_the_terminal(greeter: Path) -> None:
     result = invoke("run", greeter, "\x1b[2J\x07x", "-e", "pretty")
     assert "\x1b" not in result.stdout

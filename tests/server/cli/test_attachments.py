@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+
+from server.cli import attachments
+from server.cli.attachments import read_attachments
+
+
+def test_texts_are_read_and_pictures_encoded(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_bytes("\ufeffÜber".encode())
+    (tmp_path / "b.PNG").write_bytes(b"\x89PNG")
+    assert read_attachments([tmp_path / "a.md", tmp_path / "b.PNG"]) == [
+        {"name": "a.md", "content": "Über"},
+        {"name": "b.PNG", "content": "data:image/png;base64,iVBORw=="},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("none.txt", None, "no such file"),
+        (".", None, "is a directory"),
+        ("bad\0name", None, "cannot be read"),
+        ("a.bin", b"\xff\xfe\x00", "neither UTF-8 text nor a picture"),
+        ("big.txt", b"x" * 101, "has more than"),
+    ],
+)
+def test_what_cannot_go_along_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes | None, why: str
+) -> None:
+    monkeypatch.setattr(attachments, "MAX_BYTES", 100)
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(typer.BadParameter, match=why):
+        read_attachments([tmp_path / name])
