@@ -73,6 +73,7 @@ ADVICE: dict[str, str] = {
     "component-unknown": "Correct the name; `ragflow-lg components` lists those there are.",
     "component-not-yet": "Take it out; `ragflow-lg components` lists what can run.",
     "tool-unknown": "Take it out, or name one that there is.",
+    "mcp-server-unknown": "Add the server to the settings, or correct its id.",
     "canvas-unknown": "Name one that the settings or the folder have.",
     "canvas-unfit": "Mend the canvas that is named, or name another one.",
     "tool-forbidden": "Take it out, or have the settings changed.",
