@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 
 import pytest
 from langgraph.checkpoint.base import id as langgraph_ids
@@ -10,6 +9,7 @@ from checkpoints.checkpoint_ids import begin_after
 from tests.fakes.regions import out, played, runner_of
 from tests.stores import OpenStore
 
+RANDOM = "9b2f0c1e-5d3a-4c7b-8e6f-1a2b3c4d5e6f"
 COUNTING = out("{sys.conversation_turns}")
 
 
@@ -21,7 +21,7 @@ def an_hour_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: now() - 3600 * 10**9)
 
 
-@pytest.mark.parametrize("text", ["", "no id", str(uuid.uuid4()), "ffffffff-ffff-6fff-bfff-ffffffffffff"])
+@pytest.mark.parametrize("text", ["", "no id", RANDOM, "ffffffff-ffff-6fff-bfff-ffffffffffff"])
 def test_other_ids_move_nothing(text: str) -> None:
     before = langgraph_ids.uuid6(clock_seq=0)
     begin_after(text)
