@@ -193,8 +193,9 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
             raise _damaged(error) from error
         if found is None:
             return None
-        begin_after(str(found.checkpoint["id"]))
-        return await self._opened(found)
+        opened = await self._opened(found)
+        begin_after(opened.checkpoint["id"])
+        return opened
 
     async def alist(
         self,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from ragflow_lg.ids import RunId
+from ragflow_lg.knowledge import Knowledge
 from ragflow_lg.tool_policies import ToolPolicies
 from ragflow_lg.values import JsonValue
 
@@ -312,6 +313,8 @@ class Services:
     for_caller: Callable[[Caller], Services] | None = None
     servers: Mapping[str, ToolServer] = field(default_factory=dict[str, ToolServer])
     """Servers of tools, by the id that canvases know them by."""
+    knowledge: Knowledge | None = None
+    """The datasets that Retrieval searches, None if the settings have none."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """Keys and passwords of the settings, so that nothing shows them."""
 

@@ -6,6 +6,7 @@ import pytest
 
 from ragflow_lg.context import RunContext, TurnContext
 from ragflow_lg.errors import ComponentError
+from ragflow_lg.ids import NodeId
 from ragflow_lg.prompts import (
     Collected,
     chat_template_kwargs,
@@ -16,6 +17,7 @@ from ragflow_lg.prompts import (
 )
 from ragflow_lg.refs import parse_template
 from ragflow_lg.tokens import estimate_tokens
+from tests.fakes.canvas import canvas, plan_of, text
 from tests.fakes.services import fake_services
 
 IMAGE = "data:image/png;base64,AA=="
@@ -30,8 +32,8 @@ HISTORY: list[list[Any]] = [
 
 def context(**globals_: Any) -> RunContext:
     named = {f"sys.{name}": value for name, value in globals_.items()}
-    plan: Any = None
-    return RunContext(plan, plan, TurnContext(fake_services()), {"globals": named})
+    plan = plan_of(canvas({"node": text()}))
+    return RunContext(plan, plan.nodes[NodeId("node")], TurnContext(fake_services()), {"globals": named})
 
 
 def user(text: str) -> dict[str, str]:

@@ -280,7 +280,7 @@ async def test_a_key_that_is_missing_is_asked_for_by_the_name_of_its_setting(too
     if not tool.needs_key:
         assert result.error is None
         return
-    assert f"set api_key in the canvas, or [tools.{tool.service}] api_key in the settings" in str(result.error)
+    assert f"set [tools.{tool.service}] api_key_env in the settings" in str(result.error)
     assert http.requests == []
 
 

@@ -69,7 +69,7 @@ async def test_the_key_may_be_a_setting_and_is_missed_by_name() -> None:
     _, http = await search({}, keys={"tavily": "secret"})
     assert http.requests[0].headers["Authorization"] == "Bearer secret"
     result, http = await search({})
-    assert "set api_key in the canvas, or [tools.tavily] api_key in the settings" in str(result.error)
+    assert "set [tools.tavily] api_key_env in the settings" in str(result.error)
     assert http.requests == []
 
 
