@@ -61,7 +61,7 @@ class DocumentCount(NamedTuple):
 
     name: str
     id: str
-    count: int
+    chunks: int
 
 
 @dataclass(frozen=True, slots=True)
