@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from checkpoints.saver import CanvasSaver
 from checkpoints.url import sqlite_path, store_kind
@@ -24,8 +25,7 @@ TTL_S = 30 * 24 * 3600
 """How long Redis keeps a session that nobody touches."""
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(Struct, frozen=True):
     """Everything about sessions, in one place."""
 
     saver: CanvasSaver

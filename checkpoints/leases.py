@@ -10,11 +10,11 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import aiosqlite
+from msgspec import Struct
 
 from checkpoints.owner import Owner, parse_owner, this_process
 from ragflow_lg.errors import CheckpointError, ConflictError
@@ -28,8 +28,7 @@ RENEW_S = 5.0
 TOKEN_TTL_S = 90 * 24 * 3600
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """Somebody has the session."""
 
     owner: Owner | None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 __all__ = ["Owner", "parse_owner", "this_process"]
 
@@ -13,8 +14,7 @@ _HIDDEN = "running"
 """In place of the start of a process that is there, but does not show it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """A process. ``machine`` tells machines apart, and containers with process numbers of their own."""
 
     machine: str

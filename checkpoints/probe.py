@@ -8,9 +8,10 @@ import shutil
 import stat
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from checkpoints.url import KINDS, sqlite_path, store_kind
 from ragflow_lg.errors import CheckpointError
@@ -24,8 +25,7 @@ LEAST_FREE_MIB = 100
 _SAMPLE = "ragflow-lg:doctor"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that was looked at."""
 
     is_well: bool

@@ -20,9 +20,10 @@ import time
 import zipfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct, field
 
 from checkpoints.failures import plain_reason
 from checkpoints.redis_url import client_of, shown_url
@@ -39,8 +40,7 @@ _OPENSSL_PACKAGE = "psycopg2-binary==2.9.5"  # an old wheel that carries both li
 _PR_SET_PDEATHSIG = 1
 
 
-@dataclass(frozen=True)
-class _Candidate:
+class _Candidate(Struct, frozen=True):
     command: list[str]
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
 

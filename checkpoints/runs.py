@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator
-from dataclasses import asdict, fields
 from typing import Any
 
 import aiosqlite
+from msgspec.structs import asdict, fields
 
 from checkpoints.failures import told_plainly
 from ragflow_lg.ids import session_of_thread, thread_of_session

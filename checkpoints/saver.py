@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -20,6 +19,7 @@ from langgraph.checkpoint.base import (
     CheckpointTuple,
 )
 from langgraph.types import Interrupt, Send
+from msgspec import Struct
 
 from checkpoints.checkpoint_ids import begin_after
 from checkpoints.codec import Codec
@@ -54,8 +54,7 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """By what right, and on which grounds, a thread is written to."""
 
     thread: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.tool_policies import ToolPermits
@@ -12,8 +13,7 @@ from ragflow_lg.tool_policies import ToolPermits
 __all__ = ["Deployment", "FoundCanvas", "NoDeployment"]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundCanvas:
+class FoundCanvas(Struct, frozen=True):
     """Another canvas. ``key`` is the same for the same canvas, however it is named; ``label`` is for people."""
 
     key: str

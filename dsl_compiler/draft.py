@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
 
 from dsl_compiler.deployment import Deployment, FoundCanvas, NoDeployment
 from dsl_compiler.diagnostics import Reporter
@@ -22,8 +23,7 @@ NO_ENTRY = NodeId("")
 __all__ = ["Draft", "Nesting", "Pass", "RawComponent"]
 
 
-@dataclass(frozen=True, slots=True)
-class RawComponent:
+class RawComponent(Struct, frozen=True):
     """A component as the document has it, in today's form after the document passes."""
 
     id: str
@@ -39,8 +39,7 @@ class RawComponent:
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Nesting:
+class Nesting(Struct, frozen=True):
     """How a canvas came to be compiled, and how those that it plays are."""
 
     check: Callable[[FoundCanvas, Nesting], tuple[Plan | None, tuple[Diagnostic, ...]]]
@@ -51,8 +50,7 @@ class Nesting:
     """The canvases compiled so far, shared by all of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """Everything known of a canvas so far. Passes never change one; they give a new one."""
 
     document: Mapping[str, Any]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from ragflow_lg.services import NO_USAGE, Usage
 from ragflow_lg.values import JsonValue
@@ -32,8 +33,7 @@ class ToolMetrics(NamedTuple):
 _NO_TOOLS: Mapping[str, ToolMetrics] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class AgentMetrics:
+class AgentMetrics(Struct, frozen=True):
     """What one visit of an agent, or all visits of a run, did themselves.
 
     Steps whose results were there already, from before a crash or a retry, are not among them but in ``replayed``: the

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, quote_plus, urljoin
+
+from msgspec.structs import replace
 
 from ragflow_lg.errors import ComponentError, ServiceError
 from ragflow_lg.services import HttpRequest, HttpResponse

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
 
 from ragflow_lg.changes import changed_channels, near_names, read_changes
 from ragflow_lg.compiled import CompiledCanvas
@@ -30,8 +31,7 @@ _START, _ROUND = "__start__", "__round__"
 """Graph names of the way in, and of a round that runs beside others; all others are those of components."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """A stored superstep of a session. ``next`` are the nodes that come next, by component id."""
 
     checkpoint: str
@@ -47,8 +47,7 @@ class Moment:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
+class _Level(Struct, frozen=True):
     """A stored superstep of a namespace, and which of its tasks are to run again."""
 
     namespace: str

@@ -10,8 +10,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from ragflow_lg.agent_metrics import AgentMetrics
 from ragflow_lg.events import AgentRecord, EngineEvent, NodeFinished, NodeStarted
@@ -23,8 +24,7 @@ __all__ = ["DEFAULT_LIMITS", "CallbackLimits", "Relay", "RunCallbacks", "RunInfo
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class RunInfo:
+class RunInfo(Struct, frozen=True):
     """Which run it is. The same object in all calls of a run."""
 
     run_id: str
@@ -41,8 +41,7 @@ class RunInfo:
     """The canvas: titles and components of its nodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunSummary:
+class RunSummary(Struct, frozen=True):
     """How a run ended. ``status`` is that of `ragflow_lg.run.Run`, never ``running``."""
 
     status: str
@@ -80,8 +79,7 @@ class RunCallbacks(Protocol):
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class CallbackLimits:
+class CallbackLimits(Struct, frozen=True):
     """How much patience there is with callbacks."""
 
     timeout_s: float = 5.0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
+
+from msgspec import Struct
 
 from ragflow_lg.errors import CheckpointError, ComponentError
 from ragflow_lg.ids import NodeId
@@ -23,8 +24,7 @@ _WORKED_OUT = frozenset({"sys.conversation_turns", "sys.date", "sys.history"})
 """Globals that the entry node sets anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One value. ``node`` is ``""`` for a global, whose name is ``key`` then; ``request`` for one of the request."""
 
     node: str

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextvars import copy_context
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ragflow_lg.errors import RunError
 from ragflow_lg.ids import NodeId
@@ -25,8 +27,7 @@ CYCLE_STEPS = 10_000
 """Most supersteps that a canvas with a cycle outside of any Loop may take in one turn."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CompiledCanvas:
+class CompiledCanvas(Struct, frozen=True, eq=False):
     """The plan, the graph lowered from it, and the names of its nodes there."""
 
     plan: Plan

@@ -12,8 +12,9 @@ import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+from msgspec import Struct, field
 
 from ragflow_lg.errors import ComponentError, RunCancelled
 from ragflow_lg.events import Delta, EngineEvent, Piece
@@ -100,8 +101,7 @@ class EventSink:
                 turn.set_result(None)
 
 
-@dataclass(slots=True, eq=False)
-class TurnContext:
+class TurnContext(Struct, eq=False):
     """Everything that one turn needs and that is never stored.
 
     ``write`` takes events where there is no sink: a graph that runs in Studio or as a library hands
@@ -136,8 +136,7 @@ class TurnContext:
         self.sink.put(event)
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(Struct, frozen=True):
     """One round of a region. ``index`` counts from 0; ``items`` is what an Iteration goes through."""
 
     index: int

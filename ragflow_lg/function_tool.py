@@ -21,10 +21,11 @@ import inspect
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 
+from msgspec import Struct
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
@@ -52,8 +53,7 @@ _SECTION = re.compile(r"^(Args|Arguments|Parameters):\s*$", re.MULTILINE)
 _ARGUMENT = re.compile(r"^\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
+class _Options(Struct, frozen=True):
     runs_once: bool = False
     timeout_s: float = 60.0
     description: str = ""

@@ -6,8 +6,9 @@ Source: RAGFlow's ``agent/tools/retrieval.py`` and ``rag/nlp/search.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from ragflow_lg.references import Chunk
 
@@ -37,8 +38,7 @@ class Dataset(NamedTuple):
     tenant: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DatasetSearch:
+class DatasetSearch(Struct, frozen=True):
     """One search. The weight of the vectors is ``1 - keywords_similarity_weight``.
 
     ``document_ids`` limits it to some documents; None means all, an empty tuple none.
@@ -64,8 +64,7 @@ class DocumentCount(NamedTuple):
     chunks: int
 
 
-@dataclass(frozen=True, slots=True)
-class FoundChunks:
+class FoundChunks(Struct, frozen=True):
     """What a search gave: the best ``top_n`` chunks, best first, with RAGFlow's field names.
 
     ``documents`` counts all chunks over the threshold, not only those given; most first. ``total`` is their number.

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from ragflow_lg.context import Round, RunContext, TurnContext, step_key
 from ragflow_lg.errors import (
@@ -47,8 +48,7 @@ Ask: TypeAlias = Callable[[PlanNode, Form], Awaitable[dict[str, JsonValue]]]
 """Asks the user: gives the answer by field name, or pauses the run by an exception that only LangGraph takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeProgram:
+class NodeProgram(Struct, frozen=True):
     """A node with everything about it that is known before a run."""
 
     plan: Plan
@@ -63,8 +63,7 @@ class NodeProgram:
     """Successors outside the region whose body the node is in."""
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """What came of a visit."""
 
     outputs: dict[str, JsonValue]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from ragflow_lg.errors import AnswerError, ConflictError
 from ragflow_lg.forms import form_fields, form_problems
@@ -19,8 +20,7 @@ MAX_NAMED = 10
 _PAUSE_ID_DIGITS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Struct, frozen=True):
     """A place where a session waits for its user. ``inputs`` are the form's fields as clients are sent them."""
 
     id: str

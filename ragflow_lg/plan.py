@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct, field
 
 from ragflow_lg.forms import FormField
 from ragflow_lg.ids import NodeId
@@ -73,8 +74,7 @@ class Edge(NamedTuple):
     is_conditional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class InnerCanvas:
+class InnerCanvas(Struct, frozen=True):
     """A canvas that a node plays within itself."""
 
     name: str
@@ -84,8 +84,7 @@ class InnerCanvas:
     """Its graph, once the canvas around has been lowered."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanNode:
+class PlanNode(Struct, frozen=True):
     """One component of the canvas, bound and checked."""
 
     id: NodeId
@@ -152,8 +151,7 @@ class PlanNode:
         return bool(self.routes or self.exits) or self.on_error.jumps
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(Struct, frozen=True):
     """A Loop or Iteration: the owning node, its item node, the body in document order, the first body nodes."""
 
     owner: NodeId
@@ -199,8 +197,7 @@ class MessagePlan(NamedTuple):
         return all(node in ran for node in nodes if node in self.ancestors)
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Struct, frozen=True, eq=False, dict=True):
     """A whole canvas, ready to be lowered."""
 
     title: str

@@ -12,8 +12,9 @@ pieces between two models' answers before the Message itself runs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ragflow_lg import wire
 from ragflow_lg.downloads import shown_text
@@ -40,8 +41,7 @@ from ragflow_lg.values import JsonValue, to_text
 __all__ = ["Projection"]
 
 
-@dataclass(slots=True)
-class _Answer:
+class _Answer(Struct):
     """What one visit of a streaming model has said so far."""
 
     deltas: list[Delta] = field(default_factory=list[Delta])
@@ -49,8 +49,7 @@ class _Answer:
     shown_by: _Show | None = None
 
 
-@dataclass(slots=True, eq=False)
-class _Show:
+class _Show(Struct, eq=False):
     """One Message on its way to the user. ``segments`` are None for a text that comes as one piece."""
 
     node: NodeId

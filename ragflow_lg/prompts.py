@@ -10,8 +10,9 @@ import logging
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from msgspec import Struct, field
 
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.refs import Template
@@ -75,8 +76,7 @@ def join_prompts(earlier: Sequence[ChatMessage], prompts: Sequence[ChatMessage])
 # Values and images
 
 
-@dataclass(slots=True)
-class Collected:
+class Collected(Struct):
     """Renders prompts and collects the images that their values hold, each once."""
 
     ctx: RunContext

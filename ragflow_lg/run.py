@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+from msgspec.structs import replace
 
 from ragflow_lg.agent_metrics import AgentMetrics
 from ragflow_lg.callbacks import RunSummary

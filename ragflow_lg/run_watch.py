@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from ragflow_lg.agent_metrics import AgentMetrics
 from ragflow_lg.callbacks import DEFAULT_LIMITS, CallbackLimits, Relay, RunCallbacks, RunInfo, RunSummary
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Audience", "RunWatch"]
 
 
-@dataclass(frozen=True, slots=True)
-class Audience:
+class Audience(Struct, frozen=True):
     """Who looks on at the runs of a runner."""
 
     callbacks: Sequence[RunCallbacks] = ()

@@ -7,8 +7,9 @@ read through a `Scope`, which the region's node makes anew whenever it runs, so 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ragflow_lg.collected import append_entry, entries_of
 from ragflow_lg.context import Round, RunContext, TurnContext
@@ -28,8 +29,7 @@ __all__ = ["RegionProgram", "Scope", "Step", "visit_region"]
 Write = Callable[[EngineEvent], None]
 
 
-@dataclass(frozen=True, slots=True)
-class RegionProgram:
+class RegionProgram(Struct, frozen=True):
     """A region with everything about it that is known before a run."""
 
     owner: NodeProgram
@@ -62,8 +62,7 @@ class RegionProgram:
         return len(items or ()) if limit is None else limit
 
 
-@dataclass(slots=True)
-class Step:
+class Step(Struct):
     """What a step does: its state update, and the graph names of the next nodes (or LangGraph's ``Send``)."""
 
     update: dict[str, Any]
@@ -79,8 +78,7 @@ class Step:
         return Step(update, other.goto, other.begins_round)
 
 
-@dataclass(slots=True, eq=False)
-class Scope:
+class Scope(Struct, eq=False):
     """LangGraph's runtime context of a region's graph."""
 
     program: RegionProgram

@@ -7,8 +7,9 @@ The real ones are in ``adapters``; tests bring their own. A component reaches th
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+
+from msgspec import Struct, field
 
 from ragflow_lg.ids import RunId
 from ragflow_lg.knowledge import Knowledge
@@ -78,8 +79,7 @@ class ToolSchema(NamedTuple):
     parameters: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
+class ChatRequest(Struct, frozen=True):
     """One call of a chat model.
 
     ``messages`` stand behind the system message: ``{"role": "user"|"assistant", "content": text}``, an assistant one
@@ -164,8 +164,7 @@ class ChatModels(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(Struct, frozen=True):
     """An outgoing HTTP request. Exactly one of ``json`` and ``form`` may be given."""
 
     method: Literal["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
@@ -236,8 +235,7 @@ class Ids(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ServerAnswer:
+class ServerAnswer(Struct, frozen=True):
     """What a tool of a server gave. ``others`` are the kinds of its contents that are no text, as ``image``."""
 
     texts: tuple[str, ...] = ()
@@ -273,12 +271,15 @@ class SupportsClose(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSettings:
+class ToolSettings(Struct, frozen=True):
     """What tools need beside a canvas: other addresses of their services, and keys, by the name of the service."""
 
     endpoints: Mapping[str, str] = field(default_factory=dict[str, str])
-    keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    keys: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __repr__(self) -> str:
+        """Show no key."""
+        return f"ToolSettings(endpoints={self.endpoints!r}, keys of {sorted(self.keys)})"
 
     def endpoint(self, service: str, default: str) -> str:
         """Give the address of a service, without a slash at its end."""
@@ -299,8 +300,7 @@ class Caller(NamedTuple):
     position: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+class Services(Struct, frozen=True):
     """All services of a run. ``for_caller`` gives them to one caller, where calls are told apart by who makes them."""
 
     models: ChatModels
@@ -315,8 +315,12 @@ class Services:
     """Servers of tools, by the id that canvases know them by."""
     knowledge: Knowledge | None = None
     """The datasets that Retrieval searches, None if the settings have none."""
-    secrets: tuple[str, ...] = field(default=(), repr=False)
+    secrets: tuple[str, ...] = ()
     """Keys and passwords of the settings, so that nothing shows them."""
+
+    def __repr__(self) -> str:
+        """Show no secret."""
+        return f"Services(servers={sorted(self.servers)})"
 
     @property
     def all_secrets(self) -> tuple[str, ...]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from ragflow_lg.values import JsonValue
 
@@ -43,8 +44,7 @@ RunStatus: TypeAlias = Literal["running", "succeeded", "failed", "cancelled", "w
 """``waiting`` runs have asked the user something."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(Struct, frozen=True):
     """What is known of one run. Times are epoch milliseconds, 0 where it has not happened."""
 
     run_id: str

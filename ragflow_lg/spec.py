@@ -18,10 +18,10 @@ The decorator takes the models as arguments, so that a type checker holds them a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from posixpath import normpath
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
+from msgspec import Struct, field
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo
 
 from ragflow_lg.diagnostics import Finding
@@ -265,8 +265,7 @@ class ServerTool(NamedTuple):
     """Where the server's id stands."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """What a tool gives: ``value`` to the model that called it, ``outputs`` to the canvas, ``chunks`` to cite.
 
     ``artifacts`` are files that it made, ``{name, url, mime_type, size}`` each; an agent shows them below its answer.
@@ -278,8 +277,7 @@ class ToolResult:
     artifacts: Sequence[Mapping[str, JsonValue]] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ToolRules(Generic[P]):
+class ToolRules(Generic[P], Struct, frozen=True):
     """How a component is called by a model."""
 
     function: str
@@ -295,8 +293,7 @@ class ToolRules(Generic[P]):
     """What goes before an error that the model is told; ``""`` for nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class RegionRules(Generic[P]):
+class RegionRules(Generic[P], Struct, frozen=True):
     """How a component of kind ``region`` repeats its body. Its ``run`` gives its outputs as they are at entry."""
 
     items: Callable[[RunContext, P], Sequence[JsonValue] | None]
@@ -320,8 +317,7 @@ class RegionRules(Generic[P]):
     """Whether an ExitLoop leaves the region; else it only ends the round."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ComponentSpec(Generic[P]):
+class ComponentSpec(Generic[P], Struct, frozen=True, eq=False):
     """Everything the compiler and the engine know of a component."""
 
     name: str

@@ -7,9 +7,10 @@ nobody looks on and nothing is remembered.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from ragflow_lg.values import JsonValue
 
@@ -26,8 +27,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPermits:
+class ToolPermits(Struct, frozen=True):
     """Which tools may be called, by name or pattern (``*``, ``?``, ``[…]``), whatever the case of the letters.
 
     Names are those of components and functions, ``mcp:ID/TOOL`` and ``canvas:NAME``.
@@ -54,8 +54,7 @@ def _is_among(names: Sequence[str], patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name.lower(), pattern.lower()) for name in names for pattern in patterns)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUse:
+class ToolUse(Struct, frozen=True):
     """A call of a tool, as a guard sees it."""
 
     tool: str
@@ -65,20 +64,17 @@ class ToolUse:
     arguments: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Allow:
+class Allow(Struct, frozen=True):
     """Let it be as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(Struct, frozen=True):
     """Do not call the tool, or do not tell what it gave. The model is told the reason."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(Struct, frozen=True):
     """Call the tool with other arguments (a map), or tell another result; sources to cite are then left out."""
 
     value: JsonValue
@@ -122,8 +118,7 @@ class ResultCache(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPolicies:
+class ToolPolicies(Struct, frozen=True):
     """The policies around calls of tools."""
 
     permits: ToolPermits = ToolPermits()

@@ -7,8 +7,9 @@ monotonic clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeAlias
+
+from msgspec import Struct, field
 
 from ragflow_lg.services import NO_USAGE, Usage
 from ragflow_lg.values import JsonValue
@@ -27,8 +28,7 @@ __all__ = [
 ]
 
 
-@dataclass(slots=True)
-class WorkflowStarted:
+class WorkflowStarted(Struct):
     """A new turn began; not sent when a paused one goes on."""
 
     event: ClassVar[str] = "workflow_started"
@@ -39,8 +39,7 @@ class WorkflowStarted:
         return {"inputs": self.inputs}
 
 
-@dataclass(slots=True)
-class NodeStarted:
+class NodeStarted(Struct):
     """A node began."""
 
     event: ClassVar[str] = "node_started"
@@ -61,8 +60,7 @@ class NodeStarted:
         }
 
 
-@dataclass(slots=True)
-class NodeFinished:
+class NodeFinished(Struct):
     """A node ended; ``error`` tells why if it failed."""
 
     event: ClassVar[str] = "node_finished"
@@ -89,8 +87,7 @@ class NodeFinished:
         }
 
 
-@dataclass(slots=True)
-class Message:
+class Message(Struct):
     """A piece of the answer. At the border of a thinking section ``content`` is empty and a flag is set."""
 
     event: ClassVar[str] = "message"
@@ -108,8 +105,7 @@ class Message:
         return data
 
 
-@dataclass(slots=True)
-class MessageEnd:
+class MessageEnd(Struct):
     """The end of one Message. ``extras`` holds ``status``, ``attachment``, ``downloads``, ``reference`` if any."""
 
     event: ClassVar[str] = "message_end"
@@ -120,8 +116,7 @@ class MessageEnd:
         return self.extras
 
 
-@dataclass(slots=True)
-class UserInputs:
+class UserInputs(Struct):
     """The turn waits for a form."""
 
     event: ClassVar[str] = "user_inputs"
@@ -133,8 +128,7 @@ class UserInputs:
         return {"inputs": self.inputs, "tips": self.tips}
 
 
-@dataclass(slots=True)
-class WorkflowFinished:
+class WorkflowFinished(Struct):
     """The turn ended well, or was cancelled (``outputs`` is then RAGFlow's text for that)."""
 
     event: ClassVar[str] = "workflow_finished"
@@ -177,8 +171,7 @@ class Framed(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(Struct, frozen=True):
     """What all frames of one turn share. ``task_id`` is the session id; ``created_at`` the start of the turn."""
 
     message_id: str

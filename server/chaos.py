@@ -16,10 +16,12 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from checkpoints import Store, open_store
 from dsl_compiler import compile_canvas
@@ -53,8 +55,7 @@ _PASSIVE = ("region", "region_item")
 """Kinds whose ``run`` only reads and is called again whenever a run goes on inside."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """Where a run is killed: at the ``number``-th time, from 1, that it comes to such a place."""
 
     place: Place
@@ -64,8 +65,7 @@ class Point:
         return f"{self.place} {self.number}"
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """What came of one point: what is wrong, nothing if all is well."""
 
     point: Point

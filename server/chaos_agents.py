@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import replace
 
 from ragflow_lg.adapters.demo_chat import DemoChat
 from ragflow_lg.agents.plan_prompts import COMPLETE_TASK, LAST, PROMPTS

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Any
 
 from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
+from msgspec.structs import replace
 from typing_extensions import TypedDict
 
 from dsl_compiler.lower.drawing import with_own_drawing

@@ -7,7 +7,6 @@ signatures, which took half of the time of compiling.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -15,6 +14,7 @@ from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command, Send, interrupt
+from msgspec.structs import replace
 
 from dsl_compiler.lower.gate import RESET, SETTLE
 from dsl_compiler.names import CLOSING_NODE, ROUND_NODE

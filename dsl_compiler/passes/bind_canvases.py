@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl_compiler.deployment import FoundCanvas
 from dsl_compiler.diagnostics import Reporter, pointer_of
@@ -27,8 +29,7 @@ MAX_TOLD = 20
 """How many findings of a canvas are told where it is named."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """Where a canvas is named."""
 
     pointer: str

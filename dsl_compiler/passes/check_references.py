@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from dsl_compiler.diagnostics import Reporter, pointer_of
 from dsl_compiler.draft import Draft
@@ -33,8 +34,7 @@ MAX_PATH = 64
 """Deepest path of a global that is looked up."""
 
 
-@dataclass(frozen=True)
-class _Known:
+class _Known(Struct, frozen=True, dict=True):
     """What there is in the canvas, for the checks of all its references."""
 
     draft: Draft

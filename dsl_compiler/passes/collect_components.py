@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from dsl_compiler.diagnostics import Reporter, pointer_of
 from dsl_compiler.draft import Draft, RawComponent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from dsl_compiler.diagnostics import Reporter, pointer_of
 from dsl_compiler.draft import Draft

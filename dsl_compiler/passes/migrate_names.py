@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from dsl_compiler.diagnostics import Reporter
 from dsl_compiler.draft import Draft, RawComponent

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from dsl_compiler.diagnostics import Reporter, pointer_of
 from dsl_compiler.draft import Draft, RawComponent

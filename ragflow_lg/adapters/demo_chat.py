@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct
 
 from ragflow_lg.classification import categories_in
 from ragflow_lg.errors import SettingsError
@@ -27,8 +28,7 @@ _MAX_DEPTH = 8
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptLine:
+class ScriptLine(Struct, frozen=True):
     """Where ``match`` occurs in the system prompt or the last message, ``reply`` is the answer; ``""`` always fits."""
 
     match: str

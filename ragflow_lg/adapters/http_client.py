@@ -16,11 +16,11 @@ import ssl
 import zlib
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
 import httpcore
 import httpx
+from msgspec import Struct
 
 from ragflow_lg.adapters.address_guard import AddressGuard, Resolver, system_addresses
 from ragflow_lg.adapters.pinned_network import PinnedNetwork, TunnelNetwork
@@ -61,8 +61,7 @@ _FRAMING_HEADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class HttpSettings:
+class HttpSettings(Struct, frozen=True):
     """Limits of the client. ``timeout_s`` bounds every request, whatever a canvas asks for."""
 
     allow: tuple[str, ...] = ()
@@ -71,8 +70,7 @@ class HttpSettings:
     concurrency: int = 32
 
 
-@dataclass(frozen=True, slots=True)
-class _Lane:
+class _Lane(Struct, frozen=True):
     """What belongs to one event loop: its connections, and the permits to use them."""
 
     loop: asyncio.AbstractEventLoop

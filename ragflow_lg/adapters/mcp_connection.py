@@ -11,7 +11,6 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, cast
 
 import anyio
@@ -35,6 +34,7 @@ from mcp.types import (
     TextResourceContents,
     Tool,
 )
+from msgspec import Struct
 from pydantic import ValidationError
 
 from ragflow_lg.adapters.http_client import GuardedHttpClient
@@ -52,8 +52,7 @@ MAX_PAGES = 50
 """Of the list of tools."""
 
 
-@dataclass(frozen=True, slots=True)
-class McpLimits:
+class McpLimits(Struct, frozen=True):
     """How long the handshake and a call may take."""
 
     initialize_s: float = 5.0

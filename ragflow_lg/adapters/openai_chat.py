@@ -7,9 +7,10 @@ import json
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from ragflow_lg.errors import ServiceError
 from ragflow_lg.services import ChatAnswer, ChatDelta, ChatRequest, ToolCall, ToolSchema, Usage
@@ -36,8 +37,7 @@ _LONGEST_PAUSE_S = 60.0
 """An endpoint that asks for a longer one is given up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True):
     """What a model can do, and what a million tokens cost."""
 
     context_tokens: int
@@ -290,8 +290,7 @@ def _retry_after_s(error: Any) -> float:
         return 0.0
 
 
-@dataclass(slots=True)
-class _CallPiece:
+class _CallPiece(Struct):
     index: Any
     id: str = ""
     name: str = ""

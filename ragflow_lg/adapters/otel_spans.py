@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct, field
 
 from ragflow_lg.adapters.chat_models import parse_llm_id
 from ragflow_lg.agent_metrics import AgentMetrics
@@ -30,8 +31,7 @@ Attributes: TypeAlias = dict[str, str | int | float | bool]
 _Key: TypeAlias = tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """The spans of one run that have not ended."""
 
     run: Span

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_log import log_of
 from ragflow_lg.agents.agent_tool import Outcome
@@ -35,8 +37,7 @@ MAX_AT_ONCE = 16
 """How many calls of one round run at the same time."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentRun:
+class AgentRun(Struct, frozen=True):
     """What a strategy has: the request to start from, the model, the tools, and whom to show the answer.
 
     After ``max_rounds`` + 1 rounds with tools, or once ``max_total_tokens`` (0 for no limit) are used up, the model has

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from ragflow_lg.services import Usage
 from ragflow_lg.values import JsonValue
@@ -35,8 +36,7 @@ It raises `pydantic.ValidationError` for arguments that do not fit, `ragflow_lg.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class AgentTool:
+class AgentTool(Struct, frozen=True):
     """One tool of an agent."""
 
     name: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.tool_policies import Allow, Refuse, Replace, ToolGuard, ToolUse, Verdict

@@ -5,8 +5,9 @@ Source: RAGFlow's ``rag/llm/chat_model.py``.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_run import AgentRun, told
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlsplit
+
+from msgspec import Struct, field
 
 from ragflow_lg.agents.agent_tool import Outcome
 from ragflow_lg.agents.toolbox import read_arguments
@@ -18,8 +19,7 @@ __all__ = ["Gathered"]
 _MARKDOWN = str.maketrans({character: f"\\{character}" for character in "[]\\`"} | {"\n": " ", "\r": " "})
 
 
-@dataclass(slots=True)
-class Gathered:
+class Gathered(Struct):
     """Grows with each call of the model and of a tool; the same when a visit is run again behind a crash."""
 
     use_tools: list[dict[str, JsonValue]] = field(default_factory=list[dict[str, Any]])

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_run import AgentRun, joined, told
 from ragflow_lg.agents.plan_prompts import COMPLETE_TASK, LAST, prompt_of
@@ -35,8 +37,7 @@ _ASK_NEXT = "Which tools are to be called next, or is the task complete? Answer 
 _NO_LIST = 'Answer with a JSON list of calls: [{"name": "tool", "arguments": {}}].'
 
 
-@dataclass(slots=True)
-class _Step:
+class _Step(Struct):
     """One round: what was planned, what came of it, what is to be thought of it."""
 
     plan: str

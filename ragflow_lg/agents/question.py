@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_log import QUESTION, log_of
 from ragflow_lg.model_call import ask

@@ -7,8 +7,9 @@ import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_run import AgentRun, joined, told
 from ragflow_lg.agents.react_action import WrittenCall

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from ragflow_lg.prompts import CONTEXT_SHARE
 from ragflow_lg.services import ChatRequest

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from msgspec import Struct
 
 from ragflow_lg.forms import FormField, form_fields, form_problems
 from server.cli.fields import chosen_fields, declared_form, read_value
@@ -21,8 +21,7 @@ __all__ = ["Place", "how_to_answer", "how_to_wait"]
 _ASK_MODELS = ("run", "resume", "continue", "rerun")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a command was told to find sessions, settings and models. What is typed next has to say so again."""
 
     checkpoint: str = ""

@@ -9,11 +9,11 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
+from msgspec import Struct
 
 from ragflow_lg.adapters.replaying import Replay
 from ragflow_lg.errors import AnswerError, CanvasChangedError, CheckpointError, ConflictError, RagflowLgError
@@ -54,8 +54,7 @@ Begin = Callable[[Runner, str], Run | Awaitable[Run]]
 """Gives the run to play, from a runner and the session's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class TapeOptions:
+class TapeOptions(Struct, frozen=True):
     """Whether a run is recorded or replayed."""
 
     record: Path | None = None
@@ -225,8 +224,7 @@ def _open(url: str, settings: Settings) -> Any:
     return open_store(url, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(Struct, frozen=True):
     """What is known beside the run for what is said about it."""
 
     place: Place

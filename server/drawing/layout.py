@@ -7,8 +7,9 @@ order allows. An edge over several columns goes through a place of its own in ea
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import Edge, Plan, PlanNode
@@ -25,16 +26,14 @@ NODE_ROWS, BEND_ROWS = 1.0, 0.4
 """Rows that a node and a passing edge take up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(Struct, frozen=True):
     """Where something stands: its column from the left and its row from the top."""
 
     column: int
     row: float
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """A drawing in abstract units."""
 
     boxes: Mapping[NodeId, Box]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
+
+from msgspec import Struct
 
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.ids import NodeId
@@ -45,8 +46,7 @@ _FONTS = (
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-@dataclass(frozen=True, slots=True)
-class _Canvas:
+class _Canvas(Struct, frozen=True):
     """Where things stand, in pixels."""
 
     layout: Layout

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -28,8 +29,7 @@ __all__ = ["Exchange", "Listener", "mock_app"]
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(Struct):
     """A request and what became of it. ``rule`` and ``reply`` count from 1; 0 where no rule has answered."""
 
     number: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 __all__ = ["Pattern", "compile_pattern"]
 
@@ -13,8 +14,7 @@ MAX_SEARCHED_CHARS = 200_000
 LIMIT_S = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     """A regular expression with limits of text and time."""
 
     text: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
+
+from msgspec import Struct
 
 from ragflow_lg.errors import ServiceError
 from server.mock_llm.rules import Reply, Rule, Rules, TextTest, When
@@ -14,8 +15,7 @@ __all__ = ["Asked", "Chosen", "Script", "read_asked"]
 _SHOWN_CHARS = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What rules look at in a request."""
 
     model: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, cast
+
+from msgspec import Struct, field
 
 from server.mock_llm.rules import MockUsage, Reply
 from server.mock_llm.script import Asked
@@ -25,8 +26,7 @@ _ERROR_TYPES: Mapping[int, tuple[str, str | None]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What goes out: the head, and the body in the pieces in which it is sent."""
 
     status: int

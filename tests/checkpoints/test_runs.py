@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
+from msgspec.structs import replace
 
 from checkpoints import open_store
 from checkpoints.runs import SqliteRuns

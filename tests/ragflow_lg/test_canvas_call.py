@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 
 import ragflow_lg.compiled as compiled
 from ragflow_lg.canvas_call import parameters_of, takes_query
@@ -177,7 +178,7 @@ async def test_the_time_limit_and_a_cancel_reach_into_it() -> None:
 
     inner = canvas({"w": node("Wait", {}, ["m"]), "m": node("Message", {"content": "x"})})
     catalog = catalog_with(Wait=wait)
-    object.__setattr__(component, "timeout_s", 0.05)
+    force_setattr(component, "timeout_s", 0.05)
     try:
         played = await play_agent(
             [calling(("Canvas_0", {"query": "q"})), Reply("ok")],
@@ -187,7 +188,7 @@ async def test_the_time_limit_and_a_cancel_reach_into_it() -> None:
             is_shown=False,
         )
     finally:
-        object.__setattr__(component, "timeout_s", 1200.0)
+        force_setattr(component, "timeout_s", 1200.0)
     assert played.told == ["Canvas gave no result within 0.05 s."]
     assert ended == ["ended"]
 

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 from pydantic import BaseModel
 
 from ragflow_lg.agents.agent_run import MAX_CALLS
@@ -60,7 +61,7 @@ async def test_a_tool_that_takes_too_long_is_told() -> None:
 
     import ragflow_lg.tools.tavily_search as module
 
-    object.__setattr__(module.tavily_search, "timeout_s", 0.05)
+    force_setattr(module.tavily_search, "timeout_s", 0.05)
     try:
         from tests.fakes import agents
 
@@ -71,7 +72,7 @@ async def test_a_tool_that_takes_too_long_is_told() -> None:
         finally:
             agents.ScriptedHttp.send = real  # type: ignore[method-assign]
     finally:
-        object.__setattr__(module.tavily_search, "timeout_s", 12.0)
+        force_setattr(module.tavily_search, "timeout_s", 12.0)
 
 
 async def test_a_model_sees_arrays_with_their_items() -> None:
