@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.graph.state import CompiledStateGraph
 
-    from ragflow_lg.context import TurnContext
     from ragflow_lg.state import TurnRequest
+    from ragflow_lg.turn_context import TurnContext
 
 __all__ = ["CYCLE_STEPS", "CompiledCanvas"]
 

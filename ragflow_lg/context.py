@@ -1,35 +1,29 @@
-"""What a run carries: `TurnContext` for the whole turn, `RunContext` for one node.
-
-A `TurnContext` is LangGraph's runtime context: clients, the event sink, the cancel flag. It is never stored.
-A `RunContext` is all that a component sees.
-"""
+"""What a component sees of the run: `RunContext`."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ragflow_lg.errors import ComponentError, RunCancelled
 from ragflow_lg.events import Delta, EngineEvent, Piece
 from ragflow_lg.forms import is_file, read_value, submitted_value
-from ragflow_lg.held_steps import HeldSteps
+from ragflow_lg.held_steps import HeldSteps, step_key
 from ragflow_lg.ids import NodeId
 from ragflow_lg.inner_turn import InnerTurn
-from ragflow_lg.limits import Limit, Limits
+from ragflow_lg.limits import Limit
 from ragflow_lg.presented import Presenter
 from ragflow_lg.redaction import Redactor
 from ragflow_lg.references import Chunk, References, add_chunks, merge_references
 from ragflow_lg.refs import Reference, Template
-from ragflow_lg.services import Caller, Usage
+from ragflow_lg.services import NO_USAGE, Caller, Usage
 from ragflow_lg.spec import Shown
 from ragflow_lg.state import TurnRequest, look_up, merge_outputs, output_patch
+from ragflow_lg.turn_context import TurnContext
 from ragflow_lg.values import JsonValue, join_texts, to_json, to_text, write_path
 
 if TYPE_CHECKING:
@@ -38,102 +32,9 @@ if TYPE_CHECKING:
     from ragflow_lg.services import Services
     from ragflow_lg.sessions import Steps
 
-__all__ = ["EventSink", "Round", "RunContext", "TurnContext", "step_key"]
+__all__ = ["Round", "RunContext"]
 
 T = TypeVar("T")
-
-
-class EventSink:
-    """A bounded queue from the nodes of one run to its one reader.
-
-    A full sink makes the writer wait; a closed one drops what it is given.
-    """
-
-    def __init__(self, limit: int = 256) -> None:
-        self._limit = limit
-        self._events: deque[EngineEvent] = deque()
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._reader: asyncio.Future[None] | None = None
-        self._is_closed = False
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the next writer has to wait."""
-        return len(self._events) >= self._limit and not self._is_closed
-
-    async def room(self) -> None:
-        """Wait until there is room."""
-        while self.is_full:
-            turn = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            await turn
-
-    def put(self, event: EngineEvent) -> None:
-        """Add an event, without looking at the limit."""
-        if not self._is_closed:
-            self._events.append(event)
-            self._wake()
-
-    async def take(self) -> list[EngineEvent]:
-        """Wait for events and give all there are; an empty list means that the sink is closed."""
-        while not self._events and not self._is_closed:
-            self._reader = asyncio.get_running_loop().create_future()
-            await self._reader
-        events = list(self._events)
-        self._events.clear()
-        self._release()
-        return events
-
-    def close(self) -> None:
-        """End the queue: the reader gets what is left, writers no longer wait."""
-        self._is_closed = True
-        self._release()
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
-
-    def _release(self) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-
-
-class TurnContext(Struct, eq=False):
-    """Everything that one turn needs and that is never stored.
-
-    ``write`` takes events where there is no sink: a graph that runs in Studio or as a library hands
-    LangGraph's stream writer.
-    """
-
-    services: Services
-    sink: EventSink | None = None
-    steps: Steps | None = None
-    """Where results of steps are kept, if the session is."""
-    is_cancelled: bool = False
-    limits: Limits = field(default_factory=Limits)
-    inner: InnerTurn | None = None
-    """For the turn of a canvas that is played within a node of another."""
-    visits: int = 0
-    """How many visits of nodes have begun."""
-    presenter: Presenter | None = None
-    """Made when it is first needed."""
-
-    def cancel(self) -> None:
-        """Stop all running nodes at once; those that would start next do not."""
-        self.is_cancelled = True
-        self.limits.end_all()
-
-    async def emit(self, event: EngineEvent, write: Callable[[EngineEvent], None] | None = None) -> None:
-        """Hand an event out that belongs to no running component; ``write`` takes it where there is no sink."""
-        if self.sink is None:
-            if write is not None:
-                write(event)
-            return
-        await self.sink.room()
-        self.sink.put(event)
 
 
 class Round(Struct, frozen=True):
@@ -154,48 +55,33 @@ def _with_tools(node: PlanNode) -> Iterator[PlanNode]:
         yield from _with_tools(tool)
 
 
-def step_key(task: str, position: str, name: str, arguments: JsonValue) -> str:
-    """Give the key of a step: 32 hexadecimal digits."""
-    text = json.dumps([task, position, name, arguments], sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
-
-
 class RunContext:
     """What a component sees of the run: its node, values, services, and ways to speak.
 
     Reading a value records it; the record becomes ``node_finished.inputs``.
     """
 
-    __slots__ = (
-        "_held",
-        "_state",
-        "_turn",
-        "agent_log",
-        "caller",
-        "deltas",
-        "end",
-        "feedback",
-        "found",
-        "global_updates",
-        "inputs",
-        "limit",
-        "node",
-        "output_updates",
-        "owner",
-        "partial",
-        "place",
-        "plan",
-        "replayed",
-        "request",
-        "round",
-        "said",
-        "steps",
-        "task",
-        "usage",
-        "visit",
-        "visits",
-        "write",
-    )
+    # What most visits never change is a default of the class: a context is made for every visit.
+    agent_log: AgentLog | None = None
+    """What the agent of this visit tells about itself, while it works."""
+    caller = ""
+    """Where ``node`` is a tool: the positions of the calls that led to it, ``/`` between."""
+    deltas = 0
+    """How many deltas this visit has shown; an answer that was shown is not asked for again."""
+    end: dict[str, JsonValue] | None = None
+    """Data of ``message_end``, from a Message."""
+    limit: Limit | None = None
+    """What ends the component when its time is up."""
+    replayed: frozenset[str] = frozenset()
+    """Positions of the steps whose result was there already."""
+    said = ""
+    """What a Message has shown, with tags, in a canvas that is played within a node of another."""
+    steps = 0
+    """How many steps this visit has taken."""
+    usage = NO_USAGE
+    """What the models of this visit have been asked so far."""
+    visit = 0
+    """Number of the visit in this run, see `ragflow_lg.events.NodeStarted`."""
 
     def __init__(
         self,
@@ -215,7 +101,7 @@ class RunContext:
         self.node = node
         self._turn = turn
         self._state = state
-        self._held = held or HeldSteps()
+        self._held = held
         self.request: TurnRequest = request or {}
         """What the turn was started with, or the answer to a form; for nodes that take one."""
         self.round = round or Round(0)
@@ -224,37 +110,17 @@ class RunContext:
         """Names this visit among all of the session; the same when a run goes on behind a crash."""
         self.place = ".".join(map(str, state.get("place", ()))) if place is None else place
         """The position of `ragflow_lg.services.Caller`; the same in every run that does the same."""
-        self.steps = 0
-        """How many steps this visit has taken."""
         self.write = write
-        self.limit: Limit | None = None
-        """What ends the component when its time is up."""
         self.inputs: dict[str, JsonValue] = {}
         self.global_updates: dict[str, JsonValue] = {}
         self.output_updates: dict[str, dict[str, JsonValue]] = {}
-        self.end: dict[str, JsonValue] | None = None
-        """Data of ``message_end``, from a Message."""
         self.partial: dict[str, JsonValue] = {}
         """Outputs to keep should the node be stopped before it returns."""
         self.visits: dict[str, int] = {}
         self.found: References = {}
         """What this visit has found that answers may cite."""
-        self.said = ""
-        """What a Message has shown, with tags, in a canvas that is played within a node of another."""
-        self.deltas = 0
-        """How many deltas this visit has shown; an answer that was shown is not asked for again."""
-        self.usage = Usage()
-        """What the models of this visit have been asked so far."""
-        self.visit = 0
-        """Number of the visit in this run, see `ragflow_lg.events.NodeStarted`."""
         self.owner = node.id
         """The component of the canvas that is visited; another one than ``node`` where that is a tool."""
-        self.caller = ""
-        """Where ``node`` is a tool: the positions of the calls that led to it, ``/`` between."""
-        self.replayed: frozenset[str] = frozenset()
-        """Positions of the steps whose result was there already."""
-        self.agent_log: AgentLog | None = None
-        """What the agent of this visit tells about itself, while it works."""
         self.feedback: list[dict[str, str]] = []
         """Messages a failed attempt leaves for the next one of this visit: an answer, and what is wrong with it."""
 
@@ -313,7 +179,13 @@ class RunContext:
     def _steps(self) -> tuple[Steps, str]:
         """Give where this visit's steps are kept, and what names the visit there."""
         steps = self._turn.steps
-        return (self._held, self.place) if steps is None or not self.task else (steps, self.task)
+        return (self._held_steps, self.place) if steps is None or not self.task else (steps, self.task)
+
+    @property
+    def _held_steps(self) -> HeldSteps:
+        if self._held is None:
+            self._held = HeldSteps()
+        return self._held
 
     def inner_turn(self) -> TurnContext:
         """Give what a canvas needs to be played within this visit. Its steps are those of this visit."""
@@ -393,7 +265,7 @@ class RunContext:
         task = f"{self.task}/{position}" if self.task else ""
         place = f"{self.place}/{position}"
         child = RunContext(
-            self.plan, node, self._turn, self._state, task=task, place=place, write=self.write, held=self._held
+            self.plan, node, self._turn, self._state, task=task, place=place, write=self.write, held=self._held_steps
         )
         child.visit, child.owner = self.visit, self.owner
         child.caller = f"{self.caller}/{position}" if self.caller else position

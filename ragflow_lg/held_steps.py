@@ -1,10 +1,13 @@
-"""Results of steps in memory, for as long as one visit of a node lasts."""
+"""What names a step, and results of steps in memory for as long as one visit of a node lasts."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 from ragflow_lg.values import JsonValue
 
-__all__ = ["HeldSteps"]
+__all__ = ["HeldSteps", "step_key"]
 
 
 class HeldSteps:
@@ -20,3 +23,9 @@ class HeldSteps:
     async def find(self, key: str) -> tuple[bool, JsonValue]:
         """Give whether there is a result, and the result."""
         return key in self._results, self._results.get(key)
+
+
+def step_key(task: str, position: str, name: str, arguments: JsonValue) -> str:
+    """Give the key of a step: 32 hexadecimal digits."""
+    text = json.dumps([task, position, name, arguments], sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()

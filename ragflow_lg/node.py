@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from ragflow_lg.context import Round, RunContext, TurnContext, step_key
+from ragflow_lg.context import Round, RunContext
 from ragflow_lg.errors import (
     CassetteError,
     NodeTimeoutError,
@@ -24,6 +25,7 @@ from ragflow_lg.errors import (
 )
 from ragflow_lg.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.forms import Form, submitted_value
+from ragflow_lg.held_steps import step_key
 from ragflow_lg.ids import NodeId
 from ragflow_lg.inner_turn import InnerTurn
 from ragflow_lg.plan import ERROR, NEXT, STREAMED_OUTPUT, Plan, PlanNode
@@ -31,9 +33,22 @@ from ragflow_lg.services import Usage
 from ragflow_lg.spec import ComponentOutputs
 from ragflow_lg.state import TurnRequest, output_patch
 from ragflow_lg.thinking import without_thinking
+from ragflow_lg.turn_context import TurnContext
 from ragflow_lg.values import JsonValue, to_json, to_text
 
-__all__ = ["Ask", "NodeProgram", "Outcome", "attempt", "failed", "may_start", "next_of", "tell", "update_of", "visit"]
+__all__ = [
+    "Ask",
+    "NodeProgram",
+    "Outcome",
+    "attempt",
+    "failed",
+    "may_start",
+    "next_of",
+    "tell",
+    "update_of",
+    "visit",
+    "visit_item",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +63,7 @@ Ask: TypeAlias = Callable[[PlanNode, Form], Awaitable[dict[str, JsonValue]]]
 """Asks the user: gives the answer by field name, or pauses the run by an exception that only LangGraph takes."""
 
 
-class NodeProgram(Struct, frozen=True):
+class NodeProgram(Struct, frozen=True, dict=True):
     """A node with everything about it that is known before a run."""
 
     plan: Plan
@@ -61,6 +76,16 @@ class NodeProgram(Struct, frozen=True):
     """Declared outputs, all null."""
     exits: frozenset[NodeId] = frozenset()
     """Successors outside the region whose body the node is in."""
+
+    @cached_property
+    def onward(self) -> tuple[NodeId, ...]:
+        """Where a node that does not choose goes on."""
+        return _onward(self, self.node.downstream)
+
+    @cached_property
+    def chooses(self) -> bool:
+        """Whether which successors run depends on the run."""
+        return self.node.chooses
 
 
 class Outcome(Struct):
@@ -119,6 +144,34 @@ async def visit(
     if turn.inner is not None:
         await _keep(turn, turn.inner, task, update, goto, ctx.usage, outcome.fallback or without_thinking(ctx.said))
     return update, goto
+
+
+async def visit_item(
+    program: NodeProgram,
+    state: Mapping[str, Any],
+    turn: TurnContext,
+    round: Round,
+    write: Callable[[EngineEvent], None] | None,
+) -> tuple[dict[str, Any], list[str]]:
+    """Visit the item node of a region, which begins a round. It neither waits nor chooses nor fails.
+
+    So it needs no limit, no retries and no policy: a round should cost little more than its body.
+    """
+    node = program.node
+    if not may_start(node, state, turn):
+        return {}, []
+    ctx = RunContext(program.plan, node, turn, state, round=round, write=write)
+    turn.visits += 1
+    created_at = turn.services.clock.now()
+    await turn.emit(NodeStarted(node.id, created_at, turn.visits), write)
+    outputs = {**program.blank, **_plain(await node.spec.run(ctx, node.params))}
+    finished = NodeFinished(node.id, created_at, 0.0, ctx.inputs, outputs, targets=program.onward, visit=turn.visits)
+    await turn.emit(finished, write)
+    update: dict[str, Any] = {"outputs": {node.id: outputs}}
+    if program.gates:
+        update.update({gate: {node.id: None} for gate in program.gates})
+    names = program.names
+    return update, [names[target] for target in program.onward if target in names]
 
 
 async def _made_before(turn: TurnContext, inner: InnerTurn, task: str) -> tuple[dict[str, Any], list[str]] | None:
@@ -234,7 +287,7 @@ def _plain(result: ComponentOutputs) -> dict[str, JsonValue]:
 def _routed(program: NodeProgram, outputs: dict[str, JsonValue]) -> Outcome:
     node = program.node
     if not node.routes:
-        return Outcome(outputs, targets=_onward(program, node.downstream))
+        return Outcome(outputs, targets=program.onward)
     allowed = {target for route in node.routes for target in route.targets}
     chosen = tuple(NodeId(target) for target in outputs.get(NEXT) or ())
     kept = tuple(dict.fromkeys(target for target in chosen if target in allowed))
@@ -304,14 +357,13 @@ def _finished(node: PlanNode, ctx: RunContext, outcome: Outcome, created_at: flo
 def update_of(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: int) -> dict[str, Any]:
     """Give the state update that a visit leaves."""
     node = program.node
-    update: dict[str, Any] = {
-        "outputs": output_patch(
-            set={node.id: outcome.outputs}, patch=to_json(ctx.output_updates) if ctx.output_updates else None
-        )
-    }
+    changed: dict[str, Any] = {node.id: outcome.outputs}
+    if ctx.output_updates:
+        changed = output_patch(set=changed, patch=to_json(ctx.output_updates))
+    update: dict[str, Any] = {"outputs": changed}
     if ctx.global_updates:
         update["globals"] = to_json(ctx.global_updates)
-    if leaving := [target for target in outcome.targets if target in program.exits]:
+    if program.exits and (leaving := [target for target in outcome.targets if target in program.exits]):
         update["scope"] = {"leave": leaving}
     record: dict[str, Any] = {}
     if outcome.is_halting:
@@ -324,10 +376,9 @@ def update_of(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: int
         record["references"] = to_json(ctx.found)
     if record:
         update["turn"] = record
-    if not outcome.is_halting:
-        token = {node.id: list(outcome.targets) if node.chooses else None}
-        for gate in program.gates:
-            update[gate] = token
+    if program.gates and not outcome.is_halting:
+        token = {node.id: list(outcome.targets) if program.chooses else None}
+        update.update(dict.fromkeys(program.gates, token))
     return update
 
 

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from ragflow_lg.agent_metrics import AgentMetrics
 from ragflow_lg.callbacks import RunSummary
 from ragflow_lg.compiled import CompiledCanvas
-from ragflow_lg.context import EventSink, TurnContext
 from ragflow_lg.errors import (
     CANCELLED_TEXT,
     CanvasChangedError,
@@ -22,6 +21,7 @@ from ragflow_lg.errors import (
     RunCancelled,
     RunError,
 )
+from ragflow_lg.event_sink import EventSink
 from ragflow_lg.events import AgentRecord, EngineEvent, NodeFinished, TurnFinished
 from ragflow_lg.ids import SessionId, session_of_thread, thread_of_session
 from ragflow_lg.pauses import answered, answers_to, pauses_of
@@ -31,6 +31,7 @@ from ragflow_lg.services import Usage
 from ragflow_lg.sessions import RunRecord, RunStatus, SessionStore, Steps, Trace, leased_config
 from ragflow_lg.state import TurnRecord, TurnRequest
 from ragflow_lg.turn import resume_turn
+from ragflow_lg.turn_context import TurnContext
 from ragflow_lg.values import to_json
 from ragflow_lg.wire import Envelope, Message, UserInputs, WireEvent, WorkflowFinished
 

@@ -12,16 +12,17 @@ from typing import Any
 from msgspec import Struct, field
 
 from ragflow_lg.collected import append_entry, entries_of
-from ragflow_lg.context import Round, RunContext, TurnContext
+from ragflow_lg.context import Round, RunContext
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.ids import NodeId
-from ragflow_lg.node import NodeProgram, attempt, failed, may_start, next_of, tell, update_of, visit
+from ragflow_lg.node import NodeProgram, attempt, failed, may_start, next_of, tell, update_of, visit_item
 from ragflow_lg.plan import ERROR, Region
 from ragflow_lg.refs import Reference
 from ragflow_lg.sealed import SealedList
 from ragflow_lg.spec import RegionRules
 from ragflow_lg.state import join_outputs, look_up, merge, merge_outputs, merge_turn, output_patch
+from ragflow_lg.turn_context import TurnContext
 from ragflow_lg.values import JsonValue
 
 __all__ = ["RegionProgram", "Scope", "Step", "visit_region"]
@@ -96,12 +97,12 @@ class Scope(Struct, eq=False):
         outputs = dict(self.outer.get("outputs", {}))
         for node, written in state.get("outputs", {}).items():
             outputs[node] = {**outputs[node], **written} if node in outputs else written
-        record = state.get("scope", {})
+        record, turn = state.get("scope", {}), self.outer.get("turn", {})
         view = {
             **self.outer,
             "outputs": outputs,
             "globals": {**self.outer.get("globals", {}), **state.get("globals", {})},
-            "turn": merge_turn(self.outer.get("turn", {}), state.get("turn", {})),
+            "turn": merge_turn(turn, state["turn"]) if "turn" in state else turn,
             "scope": record,
             "ran": state.get("ran", {}),
             "place": (*self.outer.get("place", ()), record.get("round", 0)),
@@ -117,8 +118,8 @@ class Scope(Struct, eq=False):
 
     # Rounds
 
-    async def enter(self, state: Mapping[str, Any], number: int, write: Write | None) -> Step:
-        """Open the region and begin its first round, if there is one. ``number`` is that of the superstep."""
+    async def enter(self, state: Mapping[str, Any], write: Write | None) -> Step:
+        """Open the region and begin its first round, if there is one."""
         owner, clock = self.program.owner.node, self.turn.services.clock
         began = [clock.now(), clock.monotonic()]
         scope: dict[str, Any] = {"began": began, "collected": {}}
@@ -127,7 +128,7 @@ class Scope(Struct, eq=False):
         opened = Step({"outputs": {owner.id: dict(self.first)}, "scope": scope})
         if self.only is None:
             await self._emit(NodeStarted(owner.id, began[0]), write)
-        return opened.then(await self._begin(self._after(state, opened.update), self.only or 0, number, write))
+        return opened.then(await self._begin(self._after(state, opened.update), self.only or 0, write))
 
     async def spread(self, write: Write | None) -> tuple[dict[str, Any], range]:
         """Open a region whose rounds run side by side; give the state update and the numbers of the rounds."""
@@ -150,9 +151,7 @@ class Scope(Struct, eq=False):
             update["scope"] = {"leave": leaving}
         return update
 
-    async def close_round(
-        self, state: Mapping[str, Any], update: Mapping[str, Any], number: int, write: Write | None
-    ) -> Step:
+    async def close_round(self, state: Mapping[str, Any], update: Mapping[str, Any], write: Write | None) -> Step:
         """End the round with the update of its last node, and begin the next one or leave."""
         seen = self._after(state, update)
         record = seen.get("scope", {})
@@ -162,9 +161,9 @@ class Scope(Struct, eq=False):
         if self.only is not None or (record.get("exit") and self.program.rules.leaves_at_exit):
             return closed
         seen["scope"] = {**record, **gathered}
-        return closed.then(await self._begin(seen, index + 1, number, write))
+        return closed.then(await self._begin(seen, index + 1, write))
 
-    async def _begin(self, state: Mapping[str, Any], index: int, number: int, write: Write | None) -> Step:
+    async def _begin(self, state: Mapping[str, Any], index: int, write: Write | None) -> Step:
         program = self.program
         view = self.view(state)
         items = self._items(view["scope"])
@@ -183,7 +182,7 @@ class Scope(Struct, eq=False):
                 list(program.start),
                 begins_round=True,
             )
-        update, goto = await visit(program.item, view, self.turn, number, round=current, write=write)
+        update, goto = await visit_item(program.item, view, self.turn, current, write)
         return Step({**update, "scope": scope}, goto, begins_round=bool(update.get("outputs")))
 
     async def _visit_item_in_vain(self, view: Mapping[str, Any], write: Write | None) -> dict[str, Any]:

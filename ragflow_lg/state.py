@@ -23,6 +23,7 @@ from ragflow_lg.values import MAX_NAME_PARTS, JsonValue, read_path
 
 __all__ = [
     "CanvasState",
+    "CollectingState",
     "ParallelState",
     "RegionState",
     "ScopeRecord",
@@ -162,6 +163,11 @@ class RegionState(TypedDict, total=False):
     globals: Annotated[dict[str, Any], merge]
     turn: Annotated[TurnRecord, merge_turn]
     scope: Annotated[ScopeRecord, merge]
+
+
+class CollectingState(RegionState, total=False):
+    """The channels of an entry into a region that gathers what its body gives."""
+
     ran: Annotated[dict[str, int], merge]
     """The last round in which each collected node ran."""
 

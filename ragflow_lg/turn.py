@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ragflow_lg.context import TurnContext
 from ragflow_lg.errors import RagflowLgError
 from ragflow_lg.events import TurnFinished, TurnStarted
 from ragflow_lg.plan import Plan
 from ragflow_lg.state import TurnRecord, TurnRequest
+from ragflow_lg.turn_context import TurnContext
 from ragflow_lg.values import to_json, to_text
 
 __all__ = ["REQUEST_KEYS", "close_turn", "open_turn", "resume_turn"]

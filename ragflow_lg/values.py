@@ -169,8 +169,14 @@ class _Normaliser:
         self.items = 0
 
     def walk(self, value: Any, depth: int) -> JsonValue:
-        if value is None or isinstance(value, bool):
+        kind = cast("Any", type(value))
+        if value is None or kind is bool:
             return value
+        if kind is str:
+            return _text(value)
+        if kind is dict:  # what most values are, before what they could be
+            self._count(len(value), depth)
+            return {_text(k) if type(k) is str else self._key(k): self.walk(v, depth + 1) for k, v in value.items()}
         if isinstance(value, str):
             return _text(str(value))
         if isinstance(value, int):

@@ -25,13 +25,13 @@ from dsl_compiler.lower.nodes import (
 )
 from dsl_compiler.names import CLOSING_NODE, ROUND_NODE, graph_name
 from ragflow_lg.compiled import CYCLE_STEPS, CompiledCanvas
-from ragflow_lg.context import TurnContext
 from ragflow_lg.ids import NodeId
 from ragflow_lg.joins import JoinRegion
 from ragflow_lg.node import NodeProgram
 from ragflow_lg.plan import Plan, PlanNode, Region
 from ragflow_lg.scope import RegionProgram
-from ragflow_lg.state import CanvasState, ParallelState, RegionState, TurnRequest
+from ragflow_lg.state import CanvasState, CollectingState, ParallelState, RegionState, TurnRequest
+from ragflow_lg.turn_context import TurnContext
 
 __all__ = ["lower_plan"]
 
@@ -98,31 +98,33 @@ class _Lowering:
         joins = self._joins(region.owner)
         gates = {join: gate_key(join) for join in joins}
         entry = graph_name(region.entry)
-        builder = StateGraph(_with_gates("Body", RegionState, joins), context_schema=TurnContext)
+        program = self._region_program(region, gates)
+        schema = CollectingState if program.collects else RegionState  # each channel costs time in every superstep
+        builder = StateGraph(_with_gates("Body", schema, joins), context_schema=TurnContext)
         regions: dict[str, SubGraph] = {}
         item = self._plan.nodes[region.item] if region.item else None
         if item is not None:
-            self._add(builder, item, RegionEntry(item.id), RegionState)
+            self._add(builder, item, RegionEntry(item.id), schema)
         else:
             targets = tuple(self._names[n] for n in region.start)
-            builder.add_node(entry, RegionEntry(region.owner), input_schema=RegionState, destinations=targets)
+            builder.add_node(entry, RegionEntry(region.owner), input_schema=schema, destinations=targets)
         for node in self._scope(region.owner):
             if node.id != region.item:
                 shell = self._shell(node, gates, regions, region)
-                self._add(builder, node, shell, RegionState)
+                self._add(builder, node, shell, schema)
         if region.needs_closing:
             closing = RoundClosing(_looping(joins))
-            builder.add_node(CLOSING_NODE, closing, input_schema=RegionState, defer=True)
+            builder.add_node(CLOSING_NODE, closing, input_schema=schema, defer=True)
         builder.add_edge(START, entry)
         graph = self._finished(builder.compile(name=region.owner), gates, regions)
         in_cycle = any(node in self._plan.cyclic for node in region.body)
         steps = CYCLE_STEPS if in_cycle else len(region.body) + len(_looping(joins)) + 2
         if region.item:
             graph = with_own_drawing(graph, self._plan, self._names, region.owner)
-        program = self._region_program(region, item, gates)
         return program, _side_by_side(region, graph, steps) if program.max_concurrency > 1 else graph, steps
 
-    def _region_program(self, region: Region, item: PlanNode | None, gates: Mapping[NodeId, str]) -> RegionProgram:
+    def _region_program(self, region: Region, gates: Mapping[NodeId, str]) -> RegionProgram:
+        item = self._plan.nodes[region.item] if region.item else None
         owner = self._plan.nodes[region.owner]
         rules = owner.spec.region
         assert rules is not None

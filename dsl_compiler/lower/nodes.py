@@ -7,6 +7,7 @@ signatures, which took half of the time of compiling.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -18,7 +19,6 @@ from msgspec.structs import replace
 
 from dsl_compiler.lower.gate import RESET, SETTLE
 from dsl_compiler.names import CLOSING_NODE, ROUND_NODE
-from ragflow_lg.context import TurnContext
 from ragflow_lg.errors import RunError
 from ragflow_lg.events import Waiting
 from ragflow_lg.forms import Form, answered_fields, form_problems
@@ -28,6 +28,7 @@ from ragflow_lg.plan import PlanNode
 from ragflow_lg.scope import RegionProgram, Scope, Step, visit_region
 from ragflow_lg.state import TurnRequest, nodes_set, output_patch
 from ragflow_lg.turn import REQUEST_KEYS, close_turn, open_turn
+from ragflow_lg.turn_context import TurnContext
 
 __all__ = [
     "ClosingNode",
@@ -97,16 +98,13 @@ class Node(_Shell):
     async def _play(
         self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
-        async def ask(node: PlanNode, form: Form) -> dict[str, Any]:
-            return await _ask(turn, runtime, node, form)
-
         task, inner = _task(config), turn.inner
         visited = visit(
             self._program,
             state,
             turn,
             _step(config),
-            ask=ask if inner is None else None,  # nobody could be asked
+            ask=partial(_ask, turn, runtime) if inner is None else None,  # else nobody could be asked
             task=task if inner is None else inner.task_of(task),
             write=runtime.stream_writer,
         )
@@ -133,7 +131,7 @@ class Node(_Shell):
             return step
         if not self._is_closer:
             return Step(step.update, [self._closing])
-        return _reset(scope, await scope.close_round(state, step.update, _step(config), runtime.stream_writer))
+        return _reset(scope, await scope.close_round(state, step.update, runtime.stream_writer))
 
 
 class RegionNode(Node):
@@ -167,7 +165,7 @@ class RegionEntry(_Shell):
     async def _inside(
         self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
-        return _reset(scope, await scope.enter(state, _step(config), runtime.stream_writer))
+        return _reset(scope, await scope.enter(state, runtime.stream_writer))
 
 
 class ParallelEntry(_Shell):
@@ -214,7 +212,7 @@ class RoundClosing(_Shell):
             return Step({})
         if not record.get("exit") and settled < len(self._gates):
             return Step({self._gates[settled]: SETTLE, "scope": {"settled": settled + 1}}, [CLOSING_NODE])
-        return _reset(scope, await scope.close_round(state, {}, _step(config), runtime.stream_writer))
+        return _reset(scope, await scope.close_round(state, {}, runtime.stream_writer))
 
 
 class EntryNode(Node):

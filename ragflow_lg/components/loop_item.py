@@ -20,6 +20,9 @@ class Outputs(ComponentOutputs):
     """Nothing."""
 
 
+_NOTHING = Outputs()
+
+
 @component(
     "LoopItem",
     kind="region_item",
@@ -31,4 +34,4 @@ class Outputs(ComponentOutputs):
 )
 async def loop_item(ctx: RunContext, params: Params) -> Outputs:
     """Do nothing: the engine tests the conditions."""
-    return Outputs()
+    return _NOTHING

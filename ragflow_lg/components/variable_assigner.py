@@ -71,6 +71,9 @@ class Outputs(ComponentOutputs):
     """``errors``: one line per change that was not possible, ``variable: code``; absent if there was none."""
 
 
+_NO_ERRORS = Outputs()
+
+
 def _names(params: Params) -> Iterable[str]:
     return ("errors",)
 
@@ -119,7 +122,7 @@ async def variable_assigner(ctx: RunContext, params: Params) -> Outputs:
             continue
         # Bounded at every step, since one change may double what the one before has made.
         ctx.assign(change.variable, to_json(changed))
-    return Outputs.model_validate({"errors": errors} if errors else {})
+    return Outputs.model_validate({"errors": errors}) if errors else _NO_ERRORS
 
 
 class _NotPossibleError(Exception):

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragflow_lg.context import TurnContext
 from ragflow_lg.events import EngineEvent, NodeFinished
 from ragflow_lg.ids import NodeId
 from ragflow_lg.node import NodeProgram, visit
@@ -14,6 +13,7 @@ from ragflow_lg.plan import ExceptionPolicy, MessagePlan, Plan, PlanNode
 from ragflow_lg.refs import ReferenceScope
 from ragflow_lg.services import Services
 from ragflow_lg.spec import ComponentSpec, Route
+from ragflow_lg.turn_context import TurnContext
 from tests.fakes.services import fake_services
 
 

@@ -3,11 +3,13 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.context import EventSink, RunContext, TurnContext
+from ragflow_lg.context import RunContext
 from ragflow_lg.errors import ComponentError, RunCancelled
+from ragflow_lg.event_sink import EventSink
 from ragflow_lg.events import Delta
 from ragflow_lg.ids import NodeId
 from ragflow_lg.refs import Reference, parse_reference, parse_template
+from ragflow_lg.turn_context import TurnContext
 from tests.fakes.canvas import canvas, plan_of, text
 from tests.fakes.services import fake_services
 

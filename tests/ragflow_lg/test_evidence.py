@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from ragflow_lg.components.llm import llm
-from ragflow_lg.context import RunContext, TurnContext
+from ragflow_lg.context import RunContext
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.evidence import with_evidence
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import Plan, PlanNode
 from ragflow_lg.services import ChatRequest
+from ragflow_lg.turn_context import TurnContext
 from tests.fakes.run import bind
 from tests.fakes.services import ScriptedModel, fake_services
 

@@ -6,12 +6,14 @@ import pytest
 
 from ragflow_lg.citations import CITATION_GUIDELINES
 from ragflow_lg.components.llm import llm
-from ragflow_lg.context import EventSink, RunContext, TurnContext
+from ragflow_lg.context import RunContext
+from ragflow_lg.event_sink import EventSink
 from ragflow_lg.events import Delta, EngineEvent
 from ragflow_lg.ids import NodeId
 from ragflow_lg.model_call import Show, ask, guidelines_of, request_of
 from ragflow_lg.plan import Plan, PlanNode
 from ragflow_lg.services import ChatRequest, ToolCall
+from ragflow_lg.turn_context import TurnContext
 from tests.fakes.run import bind
 from tests.fakes.services import Reply, ScriptedModel, fake_services
 

@@ -5,13 +5,15 @@ from typing import Any
 import pytest
 
 from ragflow_lg.components.switch import switch
-from ragflow_lg.context import EventSink, RunContext, TurnContext
+from ragflow_lg.context import RunContext
 from ragflow_lg.errors import ComponentError, RunCancelled, SettingsError, UndeclaredTargetError
+from ragflow_lg.event_sink import EventSink
 from ragflow_lg.events import NodeFinished
 from ragflow_lg.ids import NodeId
 from ragflow_lg.node import NodeProgram, visit
 from ragflow_lg.plan import ExceptionPolicy, Plan, PlanNode
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, ComponentSpec, Route
+from ragflow_lg.turn_context import TurnContext
 from tests.fakes.run import run_component
 from tests.fakes.services import fake_services
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.context import RunContext, TurnContext
+from ragflow_lg.context import RunContext
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.ids import NodeId
 from ragflow_lg.prompts import (
@@ -17,6 +17,7 @@ from ragflow_lg.prompts import (
 )
 from ragflow_lg.refs import parse_template
 from ragflow_lg.tokens import estimate_tokens
+from ragflow_lg.turn_context import TurnContext
 from tests.fakes.canvas import canvas, plan_of, text
 from tests.fakes.services import fake_services
 

@@ -1,5 +1,5 @@
-from ragflow_lg.context import TurnContext
 from ragflow_lg.turn import close_turn, open_turn, resume_turn
+from ragflow_lg.turn_context import TurnContext
 from tests.fakes.canvas import canvas, plan_of, text
 from tests.fakes.services import fake_services
 

@@ -8,8 +8,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from dsl_compiler import compile_canvas
 from dsl_compiler.names import node_id
-from ragflow_lg.context import TurnContext
 from ragflow_lg.runner import Runner
+from ragflow_lg.turn_context import TurnContext
 from tests.fakes.canvas import CATALOG, canvas, node, switch, text
 from tests.fakes.services import fake_services
 

@@ -1,8 +1,8 @@
 import pytest
 
 from dsl_compiler import compile_canvas
-from ragflow_lg.context import TurnContext
 from ragflow_lg.errors import RunError
+from ragflow_lg.turn_context import TurnContext
 from tests.fakes.canvas import CATALOG, canvas, node, switch, text
 from tests.fakes.regions import answer_of, out
 from tests.fakes.services import fake_services
