@@ -14,7 +14,7 @@ from ragflow_lg.citations import citing_system, known_citations
 from ragflow_lg.errors import RunCancelled, ServiceError
 from ragflow_lg.model_call import Show
 from ragflow_lg.services import NO_USAGE, ChatRequest
-from ragflow_lg.thinking import Part, without_thinking
+from ragflow_lg.thinking import Part, split_thinking, without_thinking
 
 if TYPE_CHECKING:
     from ragflow_lg.agents.agent_run import AgentRun
@@ -25,6 +25,8 @@ __all__ = ["CitingShow", "show_cited"]
 logger = logging.getLogger(__name__)
 
 _POSITION = "citations"
+_MARKER_CHARS = 16
+"""The longest citation."""
 
 
 class CitingShow(Show):
@@ -33,9 +35,9 @@ class CitingShow(Show):
     def __init__(self, ctx: RunContext) -> None:
         super().__init__(ctx, cites=True)
         self._held = ""
-        self._is_open = bool(ctx.references["chunks"])
-        """Whether the answer goes out as it comes; from the start where the model was told at once to cite."""
-        self._always_open = self._is_open
+        self._always_open = bool(ctx.references["chunks"])
+        """Where there was something to cite from the start the model was told so, and nothing is held back."""
+        self._is_open = self._always_open
         self.repeated = ""
         """What has been shown already and is not to be shown again at the beginning of the next answer."""
 
@@ -44,10 +46,10 @@ class CitingShow(Show):
         super().begin()
         self._is_open = self._always_open
 
-    async def thought(self, text: str) -> None:
-        """Show a thought of the engine's own; what was held back is no answer then, and goes before it."""
+    async def finish_text(self) -> None:
+        """Show what was held back of a text that ends here: it is followed by a thought or a call, or by nothing."""
         await self.release()
-        await super().thought(text)
+        await super().finish_text()
 
     async def text_of_answer(self, part: Part) -> None:
         """Show a piece of the answer, or hold it back."""
@@ -74,9 +76,6 @@ class CitingShow(Show):
             await super().text_of_answer(Part(held))
 
 
-_MARKER_CHARS = 16
-
-
 async def show_cited(run: AgentRun, show: CitingShow) -> None:
     """Let an answer that cites nothing be written again, and show it; as it was where that gives nothing better."""
     answer = show.take_held()
@@ -86,7 +85,7 @@ async def show_cited(run: AgentRun, show: CitingShow) -> None:
     room = run.model.context_tokens // 2
     system = citing_system(ctx.references, run.guidelines, room)
     request = ChatRequest(system, ({"role": "user", "content": answer},), run.request.sampling)
-    show.repeated = without_thinking(before)
+    show.repeated = _spoken(before)
     try:
         cited = (await run.ask(request, _POSITION, show)).text
     except RunCancelled:
@@ -101,6 +100,16 @@ async def show_cited(run: AgentRun, show: CitingShow) -> None:
         return await _show(show, answer)
     await log_of(ctx).note(CITATIONS, without_thinking(cited), 0.0, NO_USAGE)
     return None
+
+
+def _spoken(text: str) -> str:
+    """Leave out the thinking sections, the one too that is not closed yet."""
+    said: list[str] = []
+    is_thinking = False
+    for part in split_thinking(text):
+        is_thinking = part.mark == "start" if part.mark else is_thinking
+        said += [] if is_thinking else [part.text]
+    return "".join(said)
 
 
 async def _show(show: CitingShow, text: str) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 from ragflow_lg.errors import ServiceError
 from ragflow_lg.knowledge import Dataset, DatasetSearch, DocumentCount, FoundChunks, Metadata
+
+Row: TypeAlias = dict[str, Any]
 
 
 def chunk(id_: str, content: str, document: str = "guide.pdf", dataset: str = "ds1", **more: Any) -> dict[str, Any]:
@@ -27,9 +29,9 @@ class FakeKnowledge:
 
     known: Sequence[Dataset] = (Dataset("ds1", "Manuals", "embed@Test"), Dataset("ds2", "News", "embed@Test"))
     chunks: Sequence[Any] = (chunk("c-rice", "Rice needs water."), chunk("c-tea", "Tea likes hills.", "tea.md"))
-    metas: Metadata = field(default_factory=dict)
+    metas: Metadata = field(default_factory=dict[str, Any])
     error: str = ""
-    searches: list[DatasetSearch] = field(default_factory=list)
+    searches: list[DatasetSearch] = field(default_factory=list[DatasetSearch])
 
     @classmethod
     def of_case(cls, kb: Mapping[str, Any]) -> FakeKnowledge:
@@ -46,17 +48,19 @@ class FakeKnowledge:
         self.searches.append(search)
         if self.error:
             raise ServiceError(self.error)
-        found = [row for row in self.chunks if not isinstance(row, Mapping) or self._fits(row, search)]
-        shown = [{k: v for k, v in row.items() if k != "when"} if isinstance(row, Mapping) else row for row in found]
+        found = [row for row in self.chunks if not isinstance(row, dict) or self._fits(cast("Row", row), search)]
+        rows = [cast("Row", row) for row in found if isinstance(row, dict)]
+        shown: list[Any] = [{k: v for k, v in row.items() if k != "when"} for row in rows]
+        shown += [row for row in found if not isinstance(row, dict)]
         counts: dict[str, DocumentCount] = {}
-        for row in (row for row in found if isinstance(row, Mapping)):
-            name = row.get("docnm_kwd")
-            held = counts.get(str(name), DocumentCount(name, row.get("doc_id"), 0))  # pyright: ignore[reportArgumentType]
-            counts[str(name)] = held._replace(chunks=held.chunks + 1)
+        for row in rows:
+            name = str(row.get("docnm_kwd"))
+            held = counts.get(name, DocumentCount(name, str(row.get("doc_id")), 0))
+            counts[name] = held._replace(chunks=held.chunks + 1)
         documents = tuple(sorted(counts.values(), key=lambda document: -document.chunks))
         return FoundChunks(tuple(shown[: search.top_n]), documents, len(found))
 
-    def _fits(self, row: Mapping[str, Any], search: DatasetSearch) -> bool:
+    def _fits(self, row: Row, search: DatasetSearch) -> bool:
         return (
             row.get("kb_id", "ds1") in {dataset.id for dataset in search.datasets}
             and (search.document_ids is None or row.get("doc_id") in search.document_ids)

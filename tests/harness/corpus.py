@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,9 @@ from ragflow_lg.errors import RagflowLgError
 from ragflow_lg.forms import FormField, form_fields
 from ragflow_lg.plan import Plan
 from ragflow_lg.runner import Runner
+from ragflow_lg.knowledge import Dataset
 from ragflow_lg.services import HttpRequest, HttpResponse
+from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import fake_services
 
 MOST_ANSWERS = 10
@@ -58,6 +60,13 @@ class EmptyServices:
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         return HttpResponse(200, {}, "{}", request.url)
+
+
+class AnyKnowledge(FakeKnowledge):
+    """Has every dataset that a canvas names, with the same chunks."""
+
+    async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
+        return {asked: Dataset("ds1", asked) for asked in names_or_ids}
 
 
 class DemoModels:
@@ -98,7 +107,7 @@ def _refused(name: str, era: str, errors: list[Diagnostic]) -> Verdict:
 
 
 async def _run(plan: Plan) -> tuple[str, str | None]:
-    services = fake_services(models=DemoModels(), http=EmptyServices())
+    services = fake_services(models=DemoModels(), http=EmptyServices(), knowledge=AnyKnowledge())
     runner = Runner(lower_plan(plan), services)
     run = runner.start("corpus", {"query": "hello", "inputs": dict(_filled(plan.form))})
     for _ in range(MOST_ANSWERS):
