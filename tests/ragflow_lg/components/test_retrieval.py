@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from ragflow_lg.components.retrieval import MAX_QUESTION_CHARS, retrieval
@@ -186,22 +187,17 @@ class Slow(FakeKnowledge):
 
 async def test_a_slow_place_is_stopped() -> None:
     assert retrieval.timeout_s == 12.0
-    quick = ComponentSpec(
-        **{name: getattr(retrieval, name) for name in retrieval.__struct_fields__} | {"timeout_s": 0.01}
-    )
+    quick = replace(retrieval, timeout_s=0.01)
     result, _, _ = await search(DS1, Slow(), spec=quick)
     assert "did not finish within 0.01 s" in str(result.error)
 
 
 async def test_documents_are_counted_by_all_that_was_found() -> None:
     rows = [chunk("a", "1"), chunk("b", "2"), chunk("c", "3", "tea.md")]
+    docs = {"component_name": "Retrieval", "name": "D", "params": {**DS1, "top_n": 1, "function_name": "docs"}}
     played = await play_agent(
         [calling(("docs_0", {"query": "x"})), Reply("done")],
-        {
-            "tools": [
-                {"component_name": "Retrieval", "name": "D", "params": {**DS1, "top_n": 1, "function_name": "docs"}}
-            ]
-        },
+        {"tools": [docs]},
         knowledge=FakeKnowledge(chunks=rows),
     )
     references = played.state["turn"]["references"]
