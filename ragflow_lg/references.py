@@ -153,16 +153,19 @@ def merge_references(first: References, second: References) -> References:
 
     So it makes no difference whether a node that runs again adds the same once more.
     """
-    documents = {**second.get("doc_aggs", {}), **first.get("doc_aggs", {})}
-    for name in first.get("doc_aggs", {}).keys() & second.get("doc_aggs", {}).keys():
-        held, other = documents[name], second["doc_aggs"][name]
-        if other.get("count", 0) > held.get("count", 0):
-            documents[name] = {**held, "count": other["count"]}
+    documents = dict(first.get("doc_aggs", {}))
+    for name, document in second.get("doc_aggs", {}).items():
+        held = documents.setdefault(name, document)
+        if document.get("count", 0) > held.get("count", 0):
+            documents[name] = {**held, "count": document["count"]}
     if len(documents) > MAX_DOCUMENTS:
         logger.warning("Of %d documents %d are named.", len(documents), MAX_DOCUMENTS)
-        kept = [*first.get("doc_aggs", {}), *second.get("doc_aggs", {})]
-        documents = {name: documents[name] for name in list(dict.fromkeys(kept))[:MAX_DOCUMENTS]}
-    return {"chunks": {**second.get("chunks", {}), **first.get("chunks", {})}, "doc_aggs": documents}
+        documents = dict(list(documents.items())[:MAX_DOCUMENTS])
+    # New ones stand at the end: what a checkpoint shares with the one before begins at the beginning.
+    chunks = dict(first.get("chunks", {}))
+    for number, chunk in second.get("chunks", {}).items():
+        chunks.setdefault(number, chunk)
+    return {"chunks": chunks, "doc_aggs": documents}
 
 
 def _cited(chunk: Chunk) -> dict[str, JsonValue]:
