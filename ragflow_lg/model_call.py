@@ -93,7 +93,7 @@ def guidelines_of(ctx: RunContext, params: PromptedParams) -> str:
 def has_citations(ctx: RunContext, params: PromptedParams) -> bool:
     """Whether ``[ID:n]`` in an answer is a citation: it is to cite, and the canvas searches or has found something."""
     searches = any(n.tools or (n.spec.tool and n.spec.kind == "plain") for n in ctx.plan.nodes.values())
-    return params.cite and (searches or bool(ctx.references["chunks"]))
+    return bool(params.cite) and (searches or bool(ctx.references["chunks"]))
 
 
 def with_known_citations(ctx: RunContext, params: PromptedParams, answer: str) -> str:

@@ -103,10 +103,7 @@ def tool(
     told. ``more`` are further fields of
     `ragflow_lg.spec.ComponentSpec`; with ``runs_once`` no call is ever begun twice.
     """
-    more.setdefault("retries", not more.get("runs_once"))
-    more.setdefault("shows_default", True)
-    if outputs is SearchOutputs:
-        more.setdefault("output_names", _json_too)
+    more = {**_usual(outputs), "retries": not more.get("runs_once"), **more}
     needed = needs if needs in arguments.model_fields else ""
     configured = tuple(field for field in arguments.model_fields if field != needed)
     node_params = _with_arguments(name, params, arguments, {"query": "{sys.query}"} if defaults is None else defaults)
@@ -143,6 +140,11 @@ def tool(
         )
 
     return decorate
+
+
+def _usual(outputs: type[ComponentOutputs]) -> dict[str, Any]:
+    """Give what a tool's spec has where it says nothing else."""
+    return {"shows_default": True, **({"output_names": _json_too} if outputs is SearchOutputs else {})}
 
 
 def asked_of(ctx: RunContext, rules: ToolRules[P], params: P, given: Mapping[str, JsonValue]) -> BaseModel:

@@ -119,6 +119,10 @@ class MetadataFilter(BaseModel):
     semi_auto: OneOrMany[ChosenField] = Field(default_factory=list[ChosenField])
 
 
+def _all_documents() -> MetadataFilter:
+    return MetadataFilter.model_validate({})
+
+
 class Params(ComponentParams):
     """Parameters of Retrieval."""
 
@@ -147,7 +151,7 @@ class Params(ComponentParams):
     """Languages into which the default model translates the question."""
     toc_enhance: bool = False
     """Whether the table of contents of the best document counts."""
-    meta_data_filter: MetadataFilter = Field(default_factory=MetadataFilter)
+    meta_data_filter: MetadataFilter = Field(default_factory=_all_documents)
     kb_vars: Any = None
     """Not read, as in RAGFlow."""
     function_name: str | None = ""
