@@ -10,7 +10,7 @@ from ragflow_lg.errors import ComponentError, ServiceError
 from ragflow_lg.references import Chunk, id_of_text
 from ragflow_lg.values import JsonValue, to_json, to_text
 
-__all__ = ["readable_chunks"]
+__all__ = ["readable_chunks", "readable_documents"]
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +48,18 @@ def readable_chunks(rows: Sequence[Any]) -> list[dict[str, JsonValue]]:
     if rows and not chunks:
         raise ServiceError("The knowledge gave chunks that cannot be read: none of them is a map.")
     return chunks
+
+
+def readable_documents(documents: Iterable[tuple[Any, Any, Any]]) -> list[dict[str, JsonValue]]:
+    """Give documents as references hold them: ``{doc_name, doc_id, count}`` each."""
+    return [
+        {
+            "doc_name": _text(name, MAX_FIELD_CHARS),
+            "doc_id": _text(id_, MAX_FIELD_CHARS),
+            "count": count if isinstance(count, int) and not isinstance(count, bool) and 0 < count < 2**53 else 1,
+        }
+        for name, id_, count in documents
+    ]
 
 
 def _readable(row: Chunk) -> dict[str, JsonValue]:

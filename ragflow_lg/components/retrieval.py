@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator, model_validator
 
-from ragflow_lg.chunks import readable_chunks
+from ragflow_lg.chunks import readable_chunks, readable_documents
 from ragflow_lg.diagnostics import Finding
 from ragflow_lg.errors import ComponentError, SettingsError
 from ragflow_lg.knowledge import Dataset, DatasetSearch, Knowledge
@@ -227,14 +227,14 @@ async def retrieval(ctx: RunContext, params: Params, arguments: Arguments) -> To
     knowledge = _knowledge(ctx)
     datasets = await _datasets(ctx, knowledge, params.entries)
     question = arguments.query[:MAX_QUESTION_CHARS]
-    documents = await _documents(ctx, knowledge, datasets, params.meta_data_filter, question)
+    searched = await _documents(ctx, knowledge, datasets, params.meta_data_filter, question)
     if languages := [language for language in params.cross_languages if language.strip()]:
         question = await in_languages(ctx, question, languages)
     found = await knowledge.search(
         DatasetSearch(
             question=_USER_LABEL.sub("", question),
             datasets=datasets,
-            document_ids=documents,
+            document_ids=searched,
             top_n=params.top_n,
             top_k=params.top_k,
             similarity_threshold=params.similarity_threshold,
@@ -248,8 +248,8 @@ async def retrieval(ctx: RunContext, params: Params, arguments: Arguments) -> To
     if not chunks:
         return _nothing(params)
     text = knowledge_text(chunks)
-    counts = [{"doc_name": to_text(name), "doc_id": id_, "count": chunks} for name, id_, chunks in found.documents]
-    return ToolResult(text, {"formalized_content": text, "json": chunks}, chunks, documents=counts)
+    documents = readable_documents(found.documents)
+    return ToolResult(text, {"formalized_content": text, "json": chunks}, chunks, documents=documents)
 
 
 def _knowledge(ctx: RunContext) -> Knowledge:

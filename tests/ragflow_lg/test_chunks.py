@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.chunks import MAX_ALL_CHARS, MAX_CHUNK_CHARS, readable_chunks
+from ragflow_lg.chunks import MAX_ALL_CHARS, MAX_CHUNK_CHARS, readable_chunks, readable_documents
 from ragflow_lg.errors import ServiceError
 from ragflow_lg.references import add_chunks, knowledge_text
 
@@ -54,3 +54,11 @@ def test_what_is_no_chunk_is_left_out_but_never_all() -> None:
     with pytest.raises(ServiceError, match="cannot be read"):
         readable_chunks(["x", 1])
     assert readable_chunks([]) == []
+
+
+def test_documents_are_counted_in_whole_numbers() -> None:
+    rows = [("a", "1", 2), (None, 5, "many"), ("x" * 1_000_000, "2", True), ("b", "3", -1)]
+    found = readable_documents(rows)
+    assert [row["count"] for row in found] == [2, 1, 1, 1]
+    assert [row["doc_name"][:1] for row in found] == ["a", "", "x", "b"]
+    assert len(json.dumps(found)) < 11_000
