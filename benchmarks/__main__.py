@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from benchmarks import agents, by_hand, canvases, regions
+from benchmarks.searches import print_searches
 from benchmarks.stores import print_stores
 from dsl_compiler import compile_canvas
 from ragflow_lg.adapters.demo_chat import DemoChat
@@ -234,6 +235,7 @@ async def _main() -> None:
     print(f"{'model delta to JSON event, median':<40} {delays[len(delays) // 2] * 1000:>9.3f}")
     print(f"{'model delta to JSON event, worst of 200':<40} {delays[-1] * 1000:>9.3f}")
     await print_stores(services_of(), print)
+    await print_searches(services_of(), print)
     example = str(Path(__file__).parent.parent / "examples" / "customer_service_router.json")
     check = _process_ms(sys.executable, "-m", "server", "check", example)
     bare = _process_ms(sys.executable, "-c", "import pydantic, typer")

@@ -2,8 +2,8 @@
 
 One value is one JSON text. Parts of a kilobyte and more are *blobs*, kept once under the hash of their text; the text
 around holds a mark in their place. The marks are bytes that JSON text never has, so no data looks like one.
-Large maps and lists are taken apart further, lists into groups counted from their beginning: a list that has grown by
-an entry shares nearly all of its blobs with the one before.
+Large maps and lists are taken apart further, into groups of entries counted from their beginning: one that has grown
+by an entry at its end shares nearly all of its blobs with the one before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SPLIT_BYTES = 4096
 """A map or list from this size on is taken apart."""
 
 GROUP = 16
-"""How many entries of a list, and then how many such groups, make a blob together."""
+"""How many entries of a list or map, and then how many such groups, make a blob together."""
 
 MAX_EXPANDED_BYTES = 512 * 1024 * 1024
 MAX_NESTING = 64
@@ -153,8 +153,8 @@ class _Encoding:
         """Write a map or list part by part, everything else at once."""
         if type(value) is dict:
             held = cast("dict[Any, Any]", value)
-            pairs = (self._dump(str(key)) + b":" + self._part(part, depth + 1) for key, part in held.items())
-            return b"{" + b",".join(pairs) + b"}"
+            pairs = [self._dump(str(key)) + b":" + self._part(part, depth + 1) for key, part in held.items()]
+            return b"{" + self._grouped(pairs) + b"}"
         if type(value) is list:
             return b"[" + self._grouped([self._part(entry, depth + 1) for entry in cast("list[Any]", value)]) + b"]"
         return self._part(value, depth + 1)
@@ -185,7 +185,7 @@ class _Encoding:
         return text
 
     def _grouped(self, entries: list[bytes]) -> bytes:
-        """Join the entries of a list; full groups of them, and of such groups, become blobs."""
+        """Join the entries of a list or map; full groups of them, and of such groups, become blobs."""
         parts = entries
         while len(parts) >= 2 * GROUP:
             whole = len(parts) - len(parts) % GROUP

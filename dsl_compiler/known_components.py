@@ -6,7 +6,6 @@ __all__ = ["LEGACY", "NOT_YET", "PIPELINE"]
 
 NOT_YET: frozenset[str] = frozenset(
     [
-        "Retrieval",
         "CodeExec",
         "Browser",
         "DocGenerator",

@@ -81,10 +81,11 @@ async def play_canvas(ctx: RunContext, given: Mapping[str, Any]) -> ToolResult:
     outputs: Mapping[str, JsonValue] = state.get("outputs", {}).get(last, {})
     result = {name: value for name, value in outputs.items() if value is not None and not name.startswith("_")}
     said = "\n\n".join(turn.inner.said)
-    chunks = list(record.get("references", {}).get("chunks", {}).values())
+    references = record.get("references", {})
+    chunks, documents = (list(references.get(name, {}).values()) for name in ("chunks", "doc_aggs"))
     ended_with_message = bool(last) and canvas.plan.nodes[last].spec.kind == "message"
     given_back = {"content": said or to_text(result.get("content")), "result": result}
-    return ToolResult(_value(said, {} if ended_with_message else result), given_back, chunks)
+    return ToolResult(_value(said, {} if ended_with_message else result), given_back, chunks, documents=documents)
 
 
 def _value(said: str, result: Mapping[str, JsonValue]) -> JsonValue:

@@ -255,10 +255,10 @@ class RunContext:
         """What answers of this turn may cite."""
         return merge_references(self._state.get("turn", {}).get("references", {}), self.found)
 
-    def cite(self, chunks: Sequence[Chunk]) -> None:
-        """Let answers cite what was found."""
-        if chunks:
-            self.found = add_chunks(self.found, chunks)
+    def cite(self, chunks: Sequence[Chunk], documents: Sequence[Mapping[str, JsonValue]] | None = None) -> None:
+        """Let answers cite what was found, see `ragflow_lg.references.add_chunks`."""
+        if chunks or documents:
+            self.found = add_chunks(self.found, chunks, documents)
 
     def child(self, node: PlanNode, position: str) -> RunContext:
         """Give the context of a tool that this node calls. ``position`` tells its steps from those of other calls."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ragflow_lg.chat_params import PromptedParams
-from ragflow_lg.citations import CITATION_GUIDELINES
+from ragflow_lg.citations import CITATION_GUIDELINES, CitationFilter, without_unknown_citations
 from ragflow_lg.errors import ComponentError, ServiceError
 from ragflow_lg.prompts import (
     ChatMessage,
@@ -26,7 +26,17 @@ from ragflow_lg.values import MAX_TEXT_CHARS, JsonValue
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
 
-__all__ = ["AnswerShow", "Show", "ask", "guidelines_of", "read_structured", "request_of", "sections_of"]
+__all__ = [
+    "AnswerShow",
+    "Show",
+    "ask",
+    "guidelines_of",
+    "has_citations",
+    "read_structured",
+    "request_of",
+    "sections_of",
+    "with_known_citations",
+]
 
 
 def request_of(
@@ -80,6 +90,20 @@ def guidelines_of(ctx: RunContext, params: PromptedParams) -> str:
     return sections_of(ctx, params).get("CITATION_GUIDELINES", CITATION_GUIDELINES) if params.cite else ""
 
 
+def has_citations(ctx: RunContext, params: PromptedParams) -> bool:
+    """Whether ``[ID:n]`` in an answer is a citation: it is to cite, and the canvas searches or has found something."""
+    searches = any(n.tools or (n.spec.tool and n.spec.kind == "plain") for n in ctx.plan.nodes.values())
+    return bool(params.cite) and (searches or bool(ctx.references["chunks"]))
+
+
+def with_known_citations(ctx: RunContext, params: PromptedParams, answer: str) -> str:
+    """Give an answer without the citations that lead nowhere."""
+    if not has_citations(ctx, params):
+        return answer
+    known = ctx.references["chunks"]
+    return without_unknown_citations(answer, lambda number: number in known)
+
+
 class AnswerShow(Protocol):
     """Takes the answers of a model as they come, to show of them what is to be shown."""
 
@@ -102,10 +126,14 @@ class AnswerShow(Protocol):
 
 
 class Show:
-    """Shows an answer as it comes, through the Message that waits for it. ``text`` is what was said, with tags."""
+    """Shows an answer as it comes, through the Message that waits for it. ``text`` is what was said, with tags.
 
-    def __init__(self, ctx: RunContext) -> None:
+    With ``cites`` citations that lead nowhere are taken out.
+    """
+
+    def __init__(self, ctx: RunContext, *, cites: bool = False) -> None:
         self._ctx = ctx
+        self._citations = CitationFilter(lambda number: number in ctx.references["chunks"]) if cites else None
         self._said: list[str] = []
         self._chars = 0
         self._is_thinking = False
@@ -131,12 +159,26 @@ class Show:
         """Show parts of one answer of the model; a thought of its own goes on with one of the engine before it."""
         for part in parts:
             if part.mark:
+                await self.finish_text()
                 self._model_thinks = part.mark == "start"
-                if self._model_thinks == self._is_thinking:
-                    continue
-            elif not self._model_thinks:
-                await self.end_thought()
-            await self.parts([part])
+                if self._model_thinks != self._is_thinking:
+                    await self.parts([part])
+            elif self._model_thinks:
+                await self.parts([part])
+            else:
+                await self.text_of_answer(part)
+
+    async def text_of_answer(self, part: Part) -> None:
+        """Show a piece of the answer itself."""
+        await self.end_thought()
+        shown = part if self._citations is None else Part(self._citations.feed(part.text))
+        if shown.text:
+            await self.parts([shown])
+
+    async def finish_text(self) -> None:
+        """Show what was held back of a text that ends here."""
+        if self._citations is not None and (held := self._citations.finish()):
+            await self.parts([Part(held)])
 
     async def again(self, text: str) -> None:
         """Show an answer, with tags, that was shown before a crash."""
@@ -149,6 +191,7 @@ class Show:
 
     async def thought(self, text: str) -> None:
         """Show a thought of the engine's own; one behind another in the same section."""
+        await self.finish_text()
         if not self._is_thinking:
             await self.parts([Part("", "start")])
         await self.parts([Part(text)])

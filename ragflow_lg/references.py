@@ -14,7 +14,16 @@ from typing import Any, TypeAlias, cast
 from ragflow_lg.tokens import estimate_tokens
 from ragflow_lg.values import JsonValue, to_text
 
-__all__ = ["Chunk", "References", "add_chunks", "chunks_of_rows", "knowledge_text", "merge_references", "number_of"]
+__all__ = [
+    "Chunk",
+    "References",
+    "add_chunks",
+    "chunks_of_rows",
+    "id_of_text",
+    "knowledge_text",
+    "merge_references",
+    "number_of",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +34,10 @@ References: TypeAlias = dict[str, dict[str, Any]]
 """``{"chunks": {number: chunk}, "doc_aggs": {document name: …}}``, as ``message_end`` carries them."""
 
 MAX_CONTENT_CHARS = 10_000
+MAX_CITED_CHARS = 32_768
+"""How much of the content of a chunk the state of a run keeps."""
+
+MAX_DOCUMENTS = 1000
 KNOWLEDGE_TOKENS = 200_000
 BUDGET_SHARE = 0.97
 _BUCKETS = 500
@@ -62,13 +75,22 @@ def number_of(chunk_id: str) -> int:
     return _hash(chunk_id, _BUCKETS)
 
 
+def id_of_text(text: str) -> str:
+    """Give the id of a chunk that has none of its own.
+
+    >>> id_of_text("hello")
+    '45743181'
+    """
+    return str(_hash(text, _ID_BUCKETS))
+
+
 def chunks_of_rows(rows: Iterable[tuple[str, str, str, float]]) -> list[dict[str, JsonValue]]:
     """Make chunks of search results: title, URL, content and score of each; without inline images, cut to a length."""
     chunks: list[dict[str, JsonValue]] = []
     for title, url, content, score in rows:
         text = _INLINE_IMAGE.sub("", content)[:MAX_CONTENT_CHARS]
         if text:
-            id_ = str(_hash(text, _ID_BUCKETS))
+            id_ = id_of_text(text)
             row = {"chunk_id": id_, "content": text, "doc_id": id_, "docnm_kwd": title, "similarity": score, "url": url}
             chunks.append(row)
     return chunks
@@ -89,11 +111,12 @@ def knowledge_text(chunks: Sequence[Chunk], max_tokens: int = KNOWLEDGE_TOKENS) 
 
 
 def _head_lines(chunk: Chunk) -> Iterable[str]:
+    metadata = chunk.get("document_metadata")
     yield f"ID: {number_of(to_text(chunk.get('id') or chunk.get('chunk_id')))}"
     fields: list[tuple[str, JsonValue]] = [
         ("Title", _first(chunk, _NAMES["document_name"])),
         ("URL", chunk.get("url")),
-        *cast("Mapping[str, Any]", chunk.get("document_metadata") or {}).items(),
+        *(cast("Mapping[str, Any]", metadata).items() if isinstance(metadata, Mapping) else ()),
     ]
     for name, value in fields:
         text = _LINE_BREAKS.sub(" ", to_text(value)) if value is not None else ""
@@ -101,25 +124,56 @@ def _head_lines(chunk: Chunk) -> Iterable[str]:
             yield f"├── {name}: {text}"
 
 
-def add_chunks(references: References, chunks: Sequence[Chunk]) -> References:
-    """Give references with more chunks and their documents. Of two chunks of one number the first stays."""
-    added = [{field: _first(chunk, names) for field, names in _NAMES.items()} for chunk in chunks]
+def add_chunks(
+    references: References, chunks: Sequence[Chunk], documents: Sequence[Mapping[str, JsonValue]] | None = None
+) -> References:
+    """Give references with more chunks and their documents. Of two chunks of one number the first stays.
+
+    ``documents`` are ``{doc_name, doc_id, count}`` each; by default those of the chunks, one chunk each.
+    """
     more: References = {"chunks": {}, "doc_aggs": {}}
-    for chunk in added:
+    for row in chunks:
+        chunk = _cited(row)
         number = str(number_of(to_text(chunk["id"])))
         held = more["chunks"].get(number) or references.get("chunks", {}).get(number)
         if held is not None and held["id"] != chunk["id"]:
             logger.warning("The chunks %s and %s share the number %s.", held["id"], chunk["id"], number)
         more["chunks"].setdefault(number, chunk)
-        name = to_text(chunk["document_name"])
-        document = {"doc_name": name, "doc_id": chunk["document_id"], "count": 1, "url": chunk["url"]}
-        more["doc_aggs"].setdefault(name, document)
+        if documents is None:
+            name = to_text(chunk["document_name"])
+            document = {"doc_name": name, "doc_id": chunk["document_id"], "count": 1, "url": chunk["url"]}
+            more["doc_aggs"].setdefault(name, document)
+    for document in documents or ():
+        more["doc_aggs"].setdefault(to_text(document["doc_name"]), dict(document))
     return merge_references(references, more)
 
 
 def merge_references(first: References, second: References) -> References:
-    """Join references; what is there stays."""
-    return {name: {**second.get(name, {}), **first.get(name, {})} for name in ("chunks", "doc_aggs")}
+    """Join references; what is there stays, and a document counts with the larger of its two numbers of chunks.
+
+    So it makes no difference whether a node that runs again adds the same once more.
+    """
+    documents = dict(first.get("doc_aggs", {}))
+    for name, document in second.get("doc_aggs", {}).items():
+        held = documents.setdefault(name, document)
+        if document.get("count", 0) > held.get("count", 0):
+            documents[name] = {**held, "count": document["count"]}
+    if len(documents) > MAX_DOCUMENTS:
+        logger.warning("Of %d documents %d are named.", len(documents), MAX_DOCUMENTS)
+        documents = dict(list(documents.items())[:MAX_DOCUMENTS])
+    # New ones stand at the end: what a checkpoint shares with the one before begins at the beginning.
+    chunks = dict(first.get("chunks", {}))
+    for number, chunk in second.get("chunks", {}).items():
+        chunks.setdefault(number, chunk)
+    return {"chunks": chunks, "doc_aggs": documents}
+
+
+def _cited(chunk: Chunk) -> dict[str, JsonValue]:
+    """Give a chunk as the state keeps it: the fields that are shown with a citation, its content cut."""
+    cited = {field: _first(chunk, names) for field, names in _NAMES.items()}
+    if isinstance(content := cited["content"], str) and len(content) > MAX_CITED_CHARS:
+        cited["content"] = content[:MAX_CITED_CHARS] + " …"
+    return cited
 
 
 def _first(chunk: Chunk, names: Iterable[str]) -> JsonValue:

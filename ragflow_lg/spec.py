@@ -230,6 +230,10 @@ def _no_rule(params: Any) -> Sequence[str] | None:
     return None
 
 
+def _no_name(params: Any) -> str:
+    return ""
+
+
 def _one(params: Any) -> int:
     return 1
 
@@ -269,12 +273,14 @@ class ToolResult(Struct, frozen=True):
     """What a tool gives: ``value`` to the model that called it, ``outputs`` to the canvas, ``chunks`` to cite.
 
     ``artifacts`` are files that it made, ``{name, url, mime_type, size}`` each; an agent shows them below its answer.
+    ``documents`` are those of all that was found, ``{doc_name, doc_id, count}`` each; None for those of ``chunks``.
     """
 
     value: JsonValue
     outputs: Mapping[str, JsonValue] = field(default_factory=dict[str, Any])
     chunks: Sequence[Mapping[str, JsonValue]] = ()
     artifacts: Sequence[Mapping[str, JsonValue]] = ()
+    documents: Sequence[Mapping[str, JsonValue]] | None = None
 
 
 class ToolRules(Generic[P], Struct, frozen=True):
@@ -291,6 +297,8 @@ class ToolRules(Generic[P], Struct, frozen=True):
     """Arguments that the canvas sets where the model leaves them out."""
     label: str = ""
     """What goes before an error that the model is told; ``""`` for nothing."""
+    named: Callable[[P], str] = _no_name
+    """The name of the function that the canvas sets, ``""`` for none."""
 
 
 class RegionRules(Generic[P], Struct, frozen=True):

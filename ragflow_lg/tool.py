@@ -90,7 +90,8 @@ def tool(
     outputs: type[ComponentOutputs] = SearchOutputs,
     defaults: Mapping[str, JsonValue] | None = None,
     needs: str = "query",
-    blank: ToolResult = NOTHING_FOUND,
+    blank: ToolResult | Callable[[P], ToolResult] = NOTHING_FOUND,
+    named: Callable[[P], str] = lambda params: "",
     label: str = "",
     source: str = "",
     **more: Any,
@@ -98,21 +99,22 @@ def tool(
     """Make a tool. As a node its arguments are parameters; ``defaults`` are theirs where the canvas sets none.
 
     Without the argument ``needs``, or with a blank one, the function is not called and ``blank`` is the result.
-    ``label`` goes before errors that a model is told. ``more`` are further fields of
+    ``named`` gives the name of the function where the canvas sets one. ``label`` goes before errors that a model is
+    told. ``more`` are further fields of
     `ragflow_lg.spec.ComponentSpec`; with ``runs_once`` no call is ever begun twice.
     """
-    more.setdefault("retries", not more.get("runs_once"))
-    if outputs is SearchOutputs:
-        more.setdefault("output_names", _json_too)
+    more = {**_usual(outputs), "retries": not more.get("runs_once"), **more}
     needed = needs if needs in arguments.model_fields else ""
     configured = tuple(field for field in arguments.model_fields if field != needed)
     node_params = _with_arguments(name, params, arguments, {"query": "{sys.query}"} if defaults is None else defaults)
 
     def decorate(call: Callable[[RunContext, P, A], Awaitable[ToolResult]]) -> ComponentSpec[P]:
         async def called(ctx: RunContext, given: P, asked: A) -> ToolResult:
-            return blank if needed and _is_blank(getattr(asked, needed)) else await call(ctx, given, asked)
+            if needed and _is_blank(getattr(asked, needed)):
+                return blank(given) if callable(blank) else blank
+            return await call(ctx, given, asked)
 
-        rules: ToolRules[P] = ToolRules(function, arguments, called, needed, configured, label)
+        rules: ToolRules[P] = ToolRules(function, arguments, called, needed, configured, label, named)
 
         async def run(ctx: RunContext, given: P) -> ComponentOutputs:
             try:
@@ -121,7 +123,7 @@ def tool(
             except ValidationError as error:
                 raise ComponentError(problem_of(error), node=ctx.node.id) from None
             result = await called(ctx, given, cast("A", asked))
-            ctx.cite(result.chunks)
+            ctx.cite(result.chunks, result.documents)
             return outputs.model_validate(dict(result.outputs))
 
         run.__doc__ = call.__doc__
@@ -138,6 +140,11 @@ def tool(
         )
 
     return decorate
+
+
+def _usual(outputs: type[ComponentOutputs]) -> dict[str, Any]:
+    """Give what a tool's spec has where it says nothing else."""
+    return {"shows_default": True, **({"output_names": _json_too} if outputs is SearchOutputs else {})}
 
 
 def asked_of(ctx: RunContext, rules: ToolRules[P], params: P, given: Mapping[str, JsonValue]) -> BaseModel:

@@ -25,6 +25,8 @@ class Outcome(NamedTuple):
     """What models behind the tool were asked."""
     artifacts: Sequence[Mapping[str, JsonValue]] = ()
     """Files that it made: ``{name, url, mime_type, size}`` each."""
+    documents: Sequence[Mapping[str, JsonValue]] | None = None
+    """The documents of what was found, None for those of ``chunks``."""
     seconds: float = 0.0
     """How long it took."""
 

@@ -60,10 +60,11 @@ async def _result(ctx: RunContext, tool: AgentTool, arguments: Mapping[str, Any]
     configuration, asked = tool.configuration(), to_json(arguments)
     is_there, held = await cache.find(tool.names, configuration, asked)
     if is_there:
-        return Outcome(held["value"], chunks=held["chunks"])
+        return Outcome(held["value"], chunks=held["chunks"], documents=held["documents"])
     outcome = await make(arguments)
     if not outcome.is_error and not outcome.artifacts:
-        kept = to_json({"value": outcome.value, "chunks": list(outcome.chunks)})
+        documents = None if outcome.documents is None else list(outcome.documents)
+        kept = to_json({"value": outcome.value, "chunks": list(outcome.chunks), "documents": documents})
         await cache.keep(tool.names, configuration, asked, kept)
     return outcome
 
@@ -73,10 +74,10 @@ async def _told(guards: Sequence[ToolGuard], use: ToolUse, tool: AgentTool, outc
     for guard in guards:
         verdict = await _verdict(guard, "after", _copy(use), to_json(outcome.value))
         if isinstance(verdict, Replace):
-            outcome = outcome._replace(value=verdict.value, chunks=(), artifacts=())
+            outcome = outcome._replace(value=verdict.value, chunks=(), documents=(), artifacts=())
         elif not isinstance(verdict, Allow):
             said = f"{tool.title} was called, but what it gave is withheld: {_reason(verdict)}"
-            return outcome._replace(value=said, is_error=True, chunks=(), artifacts=())
+            return outcome._replace(value=said, is_error=True, chunks=(), documents=(), artifacts=())
     return outcome
 
 

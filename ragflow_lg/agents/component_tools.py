@@ -28,7 +28,7 @@ def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
     rules = node.spec.tool
     assert rules is not None
     return AgentTool(
-        name=rules.function or node.id.rpartition("-->")[2],
+        name=rules.named(node.params) or rules.function or node.id.rpartition("-->")[2],
         title=node.title or node.spec.name,
         description=node.params.description or node.spec.description,
         parameters=parameters_of(node.canvas.plan) if node.canvas else _parameters(rules),
@@ -69,11 +69,12 @@ async def _call(
     child = ctx.child(node, position)
     arguments = asked_of(child, rules, node.params, given)
     result = await rules.call(child, node.params, arguments)
-    chunks = [*child.found.get("chunks", {}).values(), *result.chunks]
+    child.cite(result.chunks, result.documents)
+    chunks, documents = ([*child.found.get(name, {}).values()] for name in ("chunks", "doc_aggs"))
     artifacts: Any = result.artifacts or result.outputs.get("_ARTIFACTS") or ()
     files = cast("list[Any]", artifacts if isinstance(artifacts, list | tuple) else [])
     made: list[Mapping[str, JsonValue]] = [file for file in files if isinstance(file, Mapping)]
-    return Outcome(_value_of(result), chunks=chunks, usage=child.usage, artifacts=made)
+    return Outcome(_value_of(result), chunks=chunks, usage=child.usage, artifacts=made, documents=documents)
 
 
 def _value_of(result: ToolResult) -> JsonValue:

@@ -89,7 +89,7 @@ class Toolbox:
 
         stored: Any = await self._ctx.step(call.name, given, run, position=position, is_held=tool.runs_once)
         outcome = Outcome(**stored)._replace(usage=Usage(*stored["usage"]))
-        self._ctx.cite(outcome.chunks)
+        self._ctx.cite(outcome.chunks, outcome.documents)
         self._ctx.count(outcome.usage)
         return outcome
 
@@ -101,6 +101,7 @@ async def _outcome(tool: AgentTool, given: Mapping[str, Any], position: str) -> 
             value=to_json(outcome.value),
             chunks=to_json(list(outcome.chunks)),
             artifacts=to_json(list(outcome.artifacts)),
+            documents=None if outcome.documents is None else to_json(list(outcome.documents)),
         )
     except RunCancelled:
         raise

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, Field
 
 from ragflow_lg.agents.agent_run import AgentRun
+from ragflow_lg.agents.citing import CitingShow, show_cited
 from ragflow_lg.agents.component_tools import component_tools
 from ragflow_lg.agents.mcp_tools import mcp_findings, mcp_server_tools, mcp_tools
 from ragflow_lg.agents.question import with_whole_question
@@ -25,7 +27,16 @@ from ragflow_lg.chat_params import (
 from ragflow_lg.diagnostics import Finding
 from ragflow_lg.errors import ComponentError
 from ragflow_lg.evidence import with_evidence
-from ragflow_lg.model_call import Show, ask, guidelines_of, read_structured, request_of, sections_of
+from ragflow_lg.model_call import (
+    Show,
+    ask,
+    guidelines_of,
+    has_citations,
+    read_structured,
+    request_of,
+    sections_of,
+    with_known_citations,
+)
 from ragflow_lg.prompts import ChatMessage
 from ragflow_lg.services import ChatModel, ChatRequest
 from ragflow_lg.spec import ComponentOutputs, ServerTool, ToolEntry, ToolResult, ToolRules, component
@@ -134,7 +145,7 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
     guidelines = guidelines_of(ctx, params) if prompts is None else ""
     if not toolbox.schemas:
         return await _without_tools(ctx, params, model, prompts, guidelines)
-    show = Show(ctx) if ctx.is_streaming and _streams(params) else None
+    show = _show(ctx, params)
     strategy = strategy_for(model, params.strategy)
     says_schema = strategy == "function_calling"  # the others tell the model where the schema holds
     reserved = estimate_tokens(guidelines) + sum(estimate_tokens(json.dumps(t.parameters)) for t in toolbox.schemas)
@@ -161,13 +172,29 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
         sections_of(ctx, params),
     )
     try:
-        text = await run.play(strategy_named(strategy))
+        text = await run.play(partial(_cited, strategy_named(strategy)))
     finally:
         ctx.partial["use_tools"] = run.gathered.use_tools
         if show is not None:
+            await show.finish_text()
             await show.end_thought()
     outputs = await _checked(run, params, text)
     return outputs.model_copy(update={"use_tools": run.gathered.use_tools})
+
+
+def _show(ctx: RunContext, params: Params) -> Show | None:
+    """Give what shows the answer as it comes, None where it is given whole."""
+    if not ctx.is_streaming or not _streams(params):
+        return None
+    return CitingShow(ctx) if has_citations(ctx, params) else Show(ctx)
+
+
+async def _cited(strategy: Callable[[AgentRun], Awaitable[str]], run: AgentRun) -> str:
+    """Let a strategy find the answer, and have it written again if it cites nothing of what was found."""
+    text = await strategy(run)
+    if isinstance(run.show, CitingShow):
+        await show_cited(run, run.show)
+    return text
 
 
 async def _without_tools(
@@ -176,9 +203,12 @@ async def _without_tools(
     if not ctx.references["chunks"]:
         guidelines = ""
     request = request_of(ctx, params, model, schema=params.json_schema, prompts=prompts, guidelines=guidelines)
-    show = Show(ctx) if ctx.is_streaming and _streams(params) else None
+    show = _show(ctx, params)
     run = AgentRun(ctx, model, request, Toolbox(ctx, ()), 0, show)
-    return await _checked(run, params, (await ask(ctx, model, request, show)).text)
+    text = (await ask(ctx, model, request, show)).text
+    if show is not None:
+        await show.finish_text()
+    return await _checked(run, params, text)
 
 
 async def _checked(run: AgentRun, params: Params, text: str) -> Outputs:
@@ -198,7 +228,7 @@ async def _checked(run: AgentRun, params: Params, text: str) -> Outputs:
             raise
         return Outputs.model_validate({"structured": value})
     if show is None:
-        text = without_thinking(text)
+        text = with_known_citations(ctx, params, without_thinking(text))
         return Outputs(content=text + run.gathered.links(text))
     if links := run.gathered.links(show.text):
         show.begin()

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.chat_params import GO_NAMES, PromptedParams, renamed, schema_findings, structured_names
 from ragflow_lg.evidence import with_evidence
-from ragflow_lg.model_call import Show, ask, guidelines_of, read_structured, request_of
+from ragflow_lg.model_call import (
+    Show,
+    ask,
+    guidelines_of,
+    has_citations,
+    read_structured,
+    request_of,
+    with_known_citations,
+)
 from ragflow_lg.services import ChatRequest
 from ragflow_lg.spec import ComponentOutputs, component
 from ragflow_lg.thinking import without_thinking
@@ -55,8 +63,11 @@ async def llm(ctx: RunContext, params: Params) -> Outputs:
     schema = params.json_schema
     guidelines = guidelines_of(ctx, params) if ctx.references["chunks"] else ""
     request = request_of(ctx, params, model, schema=schema, guidelines=guidelines)
-    show = Show(ctx) if ctx.is_streaming and _streams(params) else None
+    show = Show(ctx, cites=has_citations(ctx, params)) if ctx.is_streaming and _streams(params) else None
     text = (await ask(ctx, model, request, show)).text
+    if show is not None:
+        await show.finish_text()
+        return Outputs(content=show.text)
 
     async def ask_again(request: ChatRequest) -> str:
         return (await ask(ctx, model, request)).text
@@ -65,4 +76,4 @@ async def llm(ctx: RunContext, params: Params) -> Outputs:
         text = await with_evidence(ctx, model, request, text, ask_again)
     if schema is not None:
         return Outputs.model_validate({"structured": await read_structured(ctx, model, text, schema)})
-    return Outputs(content=text if show else without_thinking(text))
+    return Outputs(content=with_known_citations(ctx, params, without_thinking(text)))

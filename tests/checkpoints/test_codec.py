@@ -112,11 +112,12 @@ def test_what_could_not_be_read_again_is_not_stored(monkeypatch: pytest.MonkeyPa
 
 
 @given(st.lists(st.integers(0, 10**400), max_size=300), st.integers(1, 40))
-async def test_a_list_that_has_grown_shares_its_blobs(entries: list[int], more: int) -> None:
+async def test_a_list_or_map_that_has_grown_shares_its_blobs(entries: list[int], more: int) -> None:
     texts = [f"{entry}" * 3 for entry in entries]
     codec, first, second = Codec(), dict[str, bytes](), dict[str, bytes]()
-    before = {"a": {"rows": texts}, "b": texts}
-    after = {"a": {"rows": [*texts, *"y" * more]}, "b": [*texts, *"y" * more]}
+    named = {f"{index}": text for index, text in enumerate(texts)}
+    before = {"a": {"rows": texts}, "b": texts, "c": named}
+    after = {"a": {"rows": [*texts, *"y" * more]}, "b": [*texts, *"y" * more], "c": {**named, "new": "y" * more}}
     told = codec.encode(before, "t", first)
     codec.stored("t", first)
     retold = codec.encode(after, "t", second)

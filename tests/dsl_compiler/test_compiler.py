@@ -61,7 +61,7 @@ def test_five_thousand_components() -> None:
 
 
 def test_a_canvas_that_cannot_run_yet_can_be_looked_at() -> None:
-    loop = {"l": node("Loop", {}, ["m"]), "b": text(parent_id="l"), "m": node("Retrieval")}
+    loop = {"l": node("Loop", {}, ["m"]), "b": text(parent_id="l"), "m": node("CodeExec")}
     plan, diagnostics = sketch_canvas(canvas(loop), CATALOG)
     assert plan is not None
     assert plan.regions["l"].body == ("b",)

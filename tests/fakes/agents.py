@@ -64,9 +64,13 @@ async def play_agent(
     goes_on: bool = False,
     model: ScriptedModel | None = None,
     clock: Any = None,
+    knowledge: Any = None,
     **more: Any,
 ) -> Played:
-    """Play one turn of an agent ``a``, shown by a Message or read by another node. One that hangs is cancelled."""
+    """Play one turn of an agent ``a``, shown by a Message or read by another node. One that hangs is cancelled.
+
+    It is not to cite, unless the params say so.
+    """
     model = model or ScriptedModel()
     model.replies = list(replies)
     http = ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane is the capital."), **(answers or {})})
@@ -76,9 +80,10 @@ async def play_agent(
         tools=ToolSettings({"wikipedia": "http://wiki.test", "tavily": "http://t"}),
         policies=policies or ToolPolicies(),
         servers=servers or {},
+        knowledge=knowledge,
         **({"clock": clock} if clock is not None else {}),
     )
-    asked = {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI], **(params or {})}
+    asked = {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI], "cite": False, **(params or {})}
     reader = node("Message", {"content": ["{a@content}"]}) if is_shown else node("VariableAssigner", {})
     if "store" not in more:
         more.setdefault("saver", InMemorySaver())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LATER = frozenset({"CodeExec", "Retrieval"})
+LATER = frozenset({"CodeExec"})
 """Components that this version cannot run; a case with one of them is skipped by its name."""
 
 

@@ -93,4 +93,5 @@ _COMPARED: dict[str, Callable[[Any], Any]] = {
     "llm_calls": _any_order,
     "http_calls": _any_order,
     "tool_calls": _any_order,
+    "searches": _any_order,
 }

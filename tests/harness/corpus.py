@@ -9,11 +9,12 @@ as such.
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from dsl_compiler import check_canvas
 from dsl_compiler.lower import lower_plan
@@ -22,9 +23,11 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.diagnostics import Diagnostic
 from ragflow_lg.errors import RagflowLgError
 from ragflow_lg.forms import FormField, form_fields
+from ragflow_lg.knowledge import Dataset
 from ragflow_lg.plan import Plan
 from ragflow_lg.runner import Runner
 from ragflow_lg.services import HttpRequest, HttpResponse
+from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import fake_services
 
 MOST_ANSWERS = 10
@@ -60,6 +63,13 @@ class EmptyServices:
         return HttpResponse(200, {}, "{}", request.url)
 
 
+class AnyKnowledge(FakeKnowledge):
+    """Has every dataset that a canvas names, with the same chunks."""
+
+    async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
+        return {asked: Dataset("ds1", asked) for asked in names_or_ids}
+
+
 class DemoModels:
     """The demo model, whatever a canvas names."""
 
@@ -77,6 +87,8 @@ def judge(path: Path) -> Verdict:
         return _refused(name, era, errors)
     if era in ("legacy", "pipeline"):
         return Verdict(name, False, "compiled, but should be refused")
+    document = _with_datasets(json.loads(path.read_bytes()))
+    plan = check_canvas(document, load_catalog())[0] or plan
     try:
         status, error = asyncio.run(asyncio.wait_for(_run(plan), LIMIT_S))
     except RagflowLgError as failure:
@@ -84,6 +96,20 @@ def judge(path: Path) -> Verdict:
     if name in FAILING:
         return Verdict(name, status == "failed" and FAILING[name] in str(error), f"fails as it should: {error}")
     return Verdict(name, status == "succeeded", "ran" if status == "succeeded" else f"compiled, then {status}: {error}")
+
+
+def _with_datasets(value: Any) -> Any:
+    """Let every Retrieval of a document that names no dataset search one: templates come without."""
+    if isinstance(value, list):
+        return [_with_datasets(entry) for entry in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    held = {key: _with_datasets(entry) for key, entry in cast("dict[str, Any]", value).items()}
+    params = held.get("params")
+    if held.get("component_name") == "Retrieval" and isinstance(params, dict):
+        given = cast("dict[str, Any]", params)
+        held["params"] = {**given, "dataset_ids": given.get("dataset_ids") or given.get("kb_ids") or ["any"]}
+    return held
 
 
 def _refused(name: str, era: str, errors: list[Diagnostic]) -> Verdict:
@@ -98,7 +124,7 @@ def _refused(name: str, era: str, errors: list[Diagnostic]) -> Verdict:
 
 
 async def _run(plan: Plan) -> tuple[str, str | None]:
-    services = fake_services(models=DemoModels(), http=EmptyServices())
+    services = fake_services(models=DemoModels(), http=EmptyServices(), knowledge=AnyKnowledge())
     runner = Runner(lower_plan(plan), services)
     run = runner.start("corpus", {"query": "hello", "inputs": dict(_filled(plan.form))})
     for _ in range(MOST_ANSWERS):

@@ -35,6 +35,15 @@ _SUCCESS = f"{_MORE} globals error end"
 _LISTS = f"{_TEXT} nodes"
 """What differs where an Iteration gives other lists."""
 
+_CITED = "answer thinking outputs llm_calls"
+"""What differs where an answer is written again."""
+
+_NEWS = "\nID: 15\n├── Title: daily.txt\n└── Content:\nHarvest was good."
+_TWO = (
+    "\nID: 331\n├── Title: guide.pdf\n└── Content:\nfirst text\n"
+    "\nID: 331\n├── Title: other.pdf\n└── Content:\nsecond text"
+)
+
 DEVIATIONS: dict[str, Deviation] = {
     "agent-tool-cancel": _differs("cancel-ends-cleanly", "nodes history globals outputs error", "Looking."),
     "agent-tool-error-default": _differs("stream-failures", "outputs history", "Looking. Please try later."),
@@ -74,6 +83,16 @@ DEVIATIONS: dict[str, Deviation] = {
     "message-unrun-reference": _differs("no-silent-drop", _MORE, "A"),
     "ref-brace-tolerance": _differs("braces", _TEXT, "{-Q-}-[1] [1] [{nope}] [{a@}] [Qx]"),
     "ref-hyphen-id": _differs("hyphens", _TEXT, "got v"),
+    "retrieval-agent-cite-live": _differs("citations-once", "llm_calls", "Rice needs water [ID:61]."),
+    "retrieval-llm-own-guidelines": _differs("guidelines-apart", "llm_calls", "Water, please [ID:61]."),
+    "retrieval-memory-unknown": _differs("no-memories", _SUCCESS, ""),
+    "retrieval-nested-agent-cite": _differs("citations-when-missing", _CITED, "It needs water [ID:61]."),
+    "retrieval-query-template": _differs("one-pass", "searches", _NEWS, _NEWS),
+    "retrieval-reference-collision": _differs("references-first", "messages references", _TWO),
+    "retrieval-tool-cite": _differs("citations-when-missing", _CITED, "Yes, it does [ID:61]."),
+    "retrieval-tool-cite-text-first": _differs(
+        "citations-when-missing", f"{_CITED} messages history", "Let me check. Yes, it does [ID:61]."
+    ),
     "stream-repeated-first-piece": _differs("repeated-piece", f"{_TEXT} pieces", "haha!"),
     "switch-list-and-dict": _differs("switch-contains", _MORE, "no"),
     "switch-number-bad-value": _differs("switch-types", _SUCCESS, "else"),

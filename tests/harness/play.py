@@ -12,16 +12,21 @@ from ragflow_lg.adapters.address_guard import system_addresses
 from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.errors import RagflowLgError
+from ragflow_lg.knowledge import DatasetSearch
 from ragflow_lg.plan import Plan
 from ragflow_lg.registry import Registry
 from ragflow_lg.runner import Runner
 from tests.fakes.http_server import HttpServer, Received, Route
+from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import NamedFiles, OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.cases import Case
 from tests.harness.scripted_tools import ScriptedServer, ToolScripts, scripted_tool
 from tests.stores import OpenStore, reopenable
 
 STUB_HOST = "stub.test"
+REAL = "Retrieval"
+"""The tool that is played as it is, with datasets of the case."""
+
 ERROR_MARK = "**ERROR**"
 """How a recorded script says that the provider's call fails; an adapter raises."""
 
@@ -40,6 +45,7 @@ class TurnResult:
     received: list[Received]
     tool_calls: list[tuple[str, dict[str, Any]]]
     trace: list[dict[str, Any]]
+    searches: list[DatasetSearch]
 
 
 class BeginFiles(NamedFiles):
@@ -63,6 +69,7 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
     canvas = compile_canvas(case.data["dsl"], _catalog(case, scripts))
     reopen = reopen or reopenable("memory://")
     results: list[TurnResult] = []
+    knowledge = FakeKnowledge.of_case(case.data.get("kb", {}))
     async with _stub(case) as (server, http):
         for turn in case.data["turns"][: len(case.expected)]:
             scripts.scripts = {
@@ -72,13 +79,17 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
             files = BeginFiles()
             files.is_opening = bool(turn.get("files"))
             servers = {id_: ScriptedServer(scripts) for id_ in case.servers}
-            services = fake_services(models=OneModel(model), http=http, files=files, servers=servers)
+            services = fake_services(
+                models=OneModel(model), http=http, files=files, servers=servers, knowledge=knowledge
+            )
             limit = 1 if turn.get("cancel_after") else 256
             scripts.calls.clear()
             async with reopen() as store:
                 played, trace = await _turn(Runner(canvas, services, store=store, event_limit=limit), turn)
-            results.append(TurnResult(*played, model, canvas.plan, list(server.received), list(scripts.calls), trace))
+            received, calls, searches = list(server.received), list(scripts.calls), list(knowledge.searches)
+            results.append(TurnResult(*played, model, canvas.plan, received, calls, trace, searches))
             server.received.clear()
+            knowledge.searches.clear()
     return results
 
 
@@ -129,7 +140,7 @@ def _model(turn: Mapping[str, Any]) -> ScriptedModel:
 
 def _catalog(case: Case, scripts: ToolScripts) -> Registry:
     catalog = load_catalog()
-    for spec in [spec for spec in catalog if spec.tool is not None and spec.kind == "plain"]:
+    for spec in [spec for spec in catalog if spec.tool is not None and spec.kind == "plain" and spec.name != REAL]:
         catalog.add(scripted_tool(spec, scripts), replace=True)
     return catalog
 

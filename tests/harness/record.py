@@ -8,7 +8,8 @@ A record is a map with some of these fields:
 - ``nodes``: ``+id`` for each ``node_started``, ``-id`` for each ``node_finished``, ``!id`` for one with an error.
 - ``messages``: for each Message its text and the data of its ``message_end``; ``pieces``: each ``message``.
 - ``outputs``: of the components that ran; ``history``; ``globals``.
-- ``llm_calls``, ``http_calls``, ``tool_calls``: what left the engine.
+- ``llm_calls``, ``http_calls``, ``tool_calls``, ``searches``: what left the engine.
+- ``references``: what the turn's answers may cite.
 - ``trace``: what agents called, as RAGFlow stores it for its page, without times.
 
 Texts of errors differ between implementations, so each becomes ``<error>`` wherever it shows up.
@@ -22,8 +23,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from ragflow_lg.agents.question import QUESTION_HEAD
-from ragflow_lg.citations import CITATION_GUIDELINES
+from ragflow_lg.citations import CITATION_GUIDELINES, CITING_HEAD
 from ragflow_lg.classification import CONVERSATION_HEAD, INSTRUCTIONS_HEAD
+from ragflow_lg.knowledge import DatasetSearch
+from ragflow_lg.search_prompts import CONDITIONS_HEAD, TRANSLATION_HEAD
 from ragflow_lg.structured_answer import SCHEMA_HEAD
 from tests.harness.play import TurnResult
 
@@ -55,6 +58,10 @@ def of_recording(expect: Mapping[str, Any], components: Mapping[str, Any]) -> Re
         record["http_calls"] = [_http_call(**call) for call in expect["http_calls"]]
     if "tool_calls" in expect:
         record["tool_calls"] = [[call["tool"], _looked_for(call["arguments"])] for call in expect["tool_calls"]]
+    if "retrieval" in expect:
+        record["references"] = expect["retrieval"][-1]
+    if "retrieval_calls" in expect:
+        record["searches"] = [{**call, "doc_ids": call["doc_ids"] or None} for call in expect["retrieval_calls"]]
     if "tool_calls" in expect or "trace" in expect:
         record["trace"] = [_in_order(block) for block in expect.get("trace", [])]
     errors = [frame.get("error") or "" for frame in frames] + [str(expect.get("canvas_error") or "")]
@@ -74,8 +81,26 @@ def of_result(result: TurnResult) -> Record:
         for call in result.received
     ]
     record["tool_calls"] = [[function, _looked_for(arguments)] for function, arguments in result.tool_calls]
+    record["references"] = result.state.get("turn", {}).get("references", {"chunks": {}, "doc_aggs": {}})
+    record["searches"] = [_search(search) for search in result.searches]
     record["trace"] = [_in_order(block) for block in result.trace]
     return _presentable(record, [frame.get("error") or "" for frame in result.frames] + [result.error or ""])
+
+
+def _search(search: DatasetSearch) -> Record:
+    """Write a search as RAGFlow's retriever is asked; no document at all is an id that there is not."""
+    documents = search.document_ids
+    return {
+        "question": search.question,
+        "kb_ids": sorted(dataset.id for dataset in search.datasets),
+        "page": 1,
+        "page_size": search.top_n,
+        "similarity_threshold": search.similarity_threshold,
+        "vector_similarity_weight": round(1 - search.keywords_similarity_weight, 9),
+        "top": search.top_k,
+        "doc_ids": None if documents is None else sorted(documents) or ["-999"],
+        "rerank": bool(search.rerank_id),
+    }
 
 
 def _looked_for(arguments: Mapping[str, Any]) -> Any:
@@ -126,12 +151,20 @@ def _llm_call(is_streaming: bool, request: Any) -> Record:
     if system.startswith(INSTRUCTIONS_HEAD):
         system = "<categorize-instructions>"
         messages[0]["content"] = "<categorize-data> " + messages[0]["content"].removeprefix(CONVERSATION_HEAD)
+    elif system == TRANSLATION_HEAD:
+        system = "<cross-language-instructions>"
+        messages[0]["content"] = "<cross-language-data>\n" + messages[0]["content"]
+    elif system.startswith(CONDITIONS_HEAD):
+        system = re.sub(r"^\nToday is [0-9-]+\.", "<meta-filter-instructions>", system.removeprefix(CONDITIONS_HEAD))
+        messages[0]["content"] = "Generate filters:"
+    elif system.startswith(CITING_HEAD):
+        system = system.replace(f"{CITING_HEAD}\n{CITATION_GUIDELINES}\n", "<citation-rewrite-instructions>\n")
     elif system.startswith(QUESTION_HEAD):
         system = "<full-question-instructions>\n" + system.removeprefix(QUESTION_HEAD)
     else:
         schema = rf"\n*{re.escape(SCHEMA_HEAD)}.*"
         system = re.sub(schema, "\n<structured-output-instructions>", system, flags=re.DOTALL)
-        system = system.replace(f"\n{CITATION_GUIDELINES}", "<citation-guidelines>")
+        system = re.sub(r"\n*" + re.escape(CITATION_GUIDELINES), "<citation-guidelines>", system)
     call: Record = {"stream": is_streaming, "system": system.strip(), "messages": [_message(m) for m in messages]}
     call["gen_conf"] = dict(request.sampling)
     if request.tools:

@@ -1,4 +1,13 @@
-from ragflow_lg.references import add_chunks, chunks_of_rows, knowledge_text, merge_references, number_of
+from ragflow_lg.references import (
+    MAX_CITED_CHARS,
+    MAX_DOCUMENTS,
+    add_chunks,
+    chunks_of_rows,
+    id_of_text,
+    knowledge_text,
+    merge_references,
+    number_of,
+)
 
 ROWS = [
     ("Laos", "http://example.org/laos", "Vientiane is the capital.", 0.9),
@@ -41,3 +50,33 @@ def test_of_two_with_one_number_the_first_stays() -> None:
     assert [chunk["content"] for chunk in references["chunks"].values()] == ["first"]
     assert references["doc_aggs"]["D"] == {"doc_name": "D", "doc_id": None, "count": 1, "url": None}
     assert merge_references(references, {}) == references
+
+
+def test_documents_count_what_was_found_and_the_larger_number_stays() -> None:
+    few = add_chunks({}, [{"chunk_id": "a"}], [{"doc_name": "D", "doc_id": "d", "count": 2}])
+    many = add_chunks(few, [{"chunk_id": "b"}], [{"doc_name": "D", "doc_id": "other", "count": 5}])
+    assert many["doc_aggs"] == {"D": {"doc_name": "D", "doc_id": "d", "count": 5}}
+    assert merge_references(many, few) == merge_references(few, many) == merge_references(many, many) == many
+
+
+def test_what_the_state_keeps_is_bounded() -> None:
+    rows = [{"chunk_id": str(n), "content": "x" * 100_000} for n in range(600)]
+    documents = [{"doc_name": str(n), "doc_id": str(n), "count": 1} for n in range(5000)]
+    references = add_chunks({}, rows, documents)
+    assert len(references["chunks"]) <= 500
+    assert max(len(chunk["content"]) for chunk in references["chunks"].values()) == MAX_CITED_CHARS + 2
+    assert list(references["doc_aggs"]) == [str(n) for n in range(MAX_DOCUMENTS)]
+
+
+def test_numbers_as_measured() -> None:
+    assert [id_of_text("hello"), id_of_text("你好")] == ["45743181", "13397538"]
+    assert [number_of("45743181"), number_of("13397538")] == [386, 332]
+
+
+def test_the_rendering_as_measured() -> None:
+    chunk = {"chunk_id": "45743181", "content": "hello", "docnm_kwd": "T", "url": "U"}
+    assert knowledge_text([chunk]) == "\nID: 386\n├── Title: T\n├── URL: U\n└── Content:\nhello"
+    odd = {**chunk, "docnm_kwd": "a\n\nb", "url": None, "document_metadata": {"y": 0, "z": ""}}
+    assert knowledge_text([odd]) == "\nID: 386\n├── Title: a b\n├── y: 0\n└── Content:\nhello"
+    hundred = {**chunk, "content": "abcd" * 100}
+    assert knowledge_text([hundred] * 3, 200).count("ID:") == 2

@@ -43,7 +43,7 @@ def test_an_unknown_tool_is_left_out_one_that_is_to_come_refused() -> None:
     plan, found = checked({"component_name": "Bing", "name": "B", "params": {}}, WIKI)
     assert [tool.spec.name for tool in plan.nodes["a"].tools] == ["Wikipedia"]
     assert "tool-unknown" in found
-    assert "component-not-yet" in checked({"component_name": "Retrieval", "name": "R", "params": {}})[1]
+    assert "component-not-yet" in checked({"component_name": "CodeExec", "name": "R", "params": {}})[1]
     assert checked(mcp=[{"mcp_id": "x", "tools": {}}])[1] == {}
 
 

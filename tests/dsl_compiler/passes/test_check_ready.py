@@ -3,7 +3,7 @@ import pytest
 from tests.fakes.canvas import canvas, found, node
 
 
-@pytest.mark.parametrize("name", ["Retrieval", "retrieval", "CodeExec", "PubMed"])
+@pytest.mark.parametrize("name", ["CodeExec", "codeexec", "PubMed"])
 def test_a_known_component_that_cannot_run_yet_is_named(name: str) -> None:
     (diagnostic,) = found(canvas({"a": node(name)}), "component-not-yet")
     assert diagnostic.severity == "error"

@@ -26,14 +26,14 @@ DONE = plan("complete_task", query="")
 
 async def test_earlier_steps_are_thoughts_and_the_answer_is_shown() -> None:
     replies = [Reply("A capital is asked for."), plan(), Reply("Found."), DONE, Reply("Vientiane.")]
-    played = await play_agent(replies, PLAN, catalog=TOOLS)
+    played = await play_agent(replies, {**PLAN, "cite": True}, catalog=TOOLS)
     thoughts = "A capital is asked for.\nRunning the look_up_0 tool...Found.\n"
     assert played.outputs["content"] == f"<think>{thoughts}</think>Vientiane."
     systems = [request.system for _, request in played.model.requests]
     names = ("TASK_ANALYSIS", "PLAN_GENERATION", "REFLECTION", "PLAN_GENERATION")
     assert [system.startswith(PROMPTS[name]) for system, name in zip(systems, names, strict=False)] == [True] * 4
-    assert systems[-1] == CITATION_GUIDELINES
-    last: Any = played.model.requests[-1][1].messages
+    assert systems[4] == CITATION_GUIDELINES
+    last: Any = played.model.requests[4][1].messages
     assert [message["role"] for message in last] == ["user", "assistant", "user", "assistant", "user"]
     assert "Reflection:\nFound." in last[2]["content"]
     assert last[-1]["content"].endswith(LAST)
@@ -78,7 +78,7 @@ async def test_sections_of_the_system_prompt_take_the_place_of_ours() -> None:
     names = ("TASK_ANALYSIS", "PLAN_GENERATION", "REFLECTION")
     sections = "".join(f"<{name}>Own {name}.</{name}>" for name in names)
     replies = [Reply("Hm."), plan(), Reply("Good."), DONE, Reply("A.")]
-    played = await play_agent(replies, {**PLAN, "sys_prompt": f"Be kind.{sections}"}, catalog=TOOLS)
+    played = await play_agent(replies, {**PLAN, "cite": True, "sys_prompt": f"Be kind.{sections}"}, catalog=TOOLS)
     systems = [request.system for _, request in played.model.requests]
     assert [system.splitlines()[0] for system in systems[:4]] == [
         "Own TASK_ANALYSIS.",
@@ -86,7 +86,7 @@ async def test_sections_of_the_system_prompt_take_the_place_of_ours() -> None:
         "Own REFLECTION.",
         "Own PLAN_GENERATION.",
     ]
-    assert systems[-1] == f"Be kind.\n\n{CITATION_GUIDELINES}"
+    assert systems[4] == f"Be kind.\n\n{CITATION_GUIDELINES}"
 
 
 async def test_a_long_result_is_summed_up_and_what_does_not_fit_is_ranked() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.citations import CITATION_GUIDELINES
@@ -10,6 +11,7 @@ from ragflow_lg.services import Usage
 from tests.fakes.agents import TAVILY, TOOLS, WIKI, calling, play_agent
 from tests.fakes.services import Reply
 
+NUMBER = number_of(str(chunks_of_rows([("Laos", "", "Vientiane is the capital.", 1.0)])[0]["chunk_id"]))
 LOOK = calling(("wikipedia_search_0", {"query": "Laos"}))
 SCHEMA = {"structured": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
 
@@ -103,7 +105,10 @@ async def test_files_of_another_visit_do_not() -> None:
 
 async def test_a_model_is_told_to_cite_once_there_is_something_to_cite() -> None:
     played = await play_agent(
-        [calling(("look_up_0", {"query": "Laos"})), Reply("A.")], {"tools": [LOOKUP]}, catalog=TOOLS
+        [calling(("look_up_0", {"query": "Laos"})), Reply("A.")],
+        {"tools": [LOOKUP], "cite": True},
+        catalog=TOOLS,
+        is_shown=False,
     )
     first, second = (request for _, request in played.model.requests)
     assert (first.system, second.system) == ("", CITATION_GUIDELINES)
@@ -115,7 +120,10 @@ async def test_nobody_is_told_to_cite_where_it_is_off_or_nested() -> None:
     assert [request.system for _, request in played.model.requests] == ["", ""]
     child = {"component_name": "Agent", "name": "Child", "params": {"tools": [LOOKUP], "sys_prompt": "Child."}}
     played = await play_agent(
-        [calling(("Child_0", {"user_prompt": "x"})), *replies, Reply("B.")], {"tools": [child]}, catalog=TOOLS
+        [calling(("Child_0", {"user_prompt": "x"})), *replies, Reply("B.")],
+        {"tools": [child], "cite": True},
+        catalog=TOOLS,
+        is_shown=False,
     )
     assert [request.system for _, request in played.model.requests] == ["", "Child.", "Child.", CITATION_GUIDELINES]
 
@@ -133,9 +141,12 @@ async def test_required_evidence_is_asked_for_once_and_shown_when_it_is_there() 
     assert played.outputs["use_tools"][0]["name"] == "look_up_0"
 
 
-async def test_a_citation_that_leads_nowhere_stays() -> None:
-    played = await play_agent([LOOK, Reply("Vientiane [ID:1000].")])
-    assert played.run.answer == "Vientiane [ID:1000]."
+@pytest.mark.parametrize("is_shown", [True, False])
+async def test_a_citation_that_leads_nowhere_is_taken_out(is_shown: bool) -> None:
+    replies = [LOOK, Reply(f"Vientiane [ID:1000] [ID:{NUMBER}].")]
+    played = await play_agent(replies, {"cite": True}, is_shown=is_shown)
+    assert played.outputs["content"].endswith(f"Vientiane [ID:{NUMBER}].")
+    assert len(played.model.requests) == 2
 
 
 async def test_an_answer_that_never_matches_its_schema_is_kept_as_text() -> None:

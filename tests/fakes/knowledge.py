@@ -1,0 +1,72 @@
+"""Datasets that tests can foresee: those of a conformance case, or a few by default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+from ragflow_lg.errors import ServiceError
+from ragflow_lg.knowledge import Dataset, DatasetSearch, DocumentCount, FoundChunks, Metadata
+
+Row: TypeAlias = dict[str, Any]
+
+
+def chunk(id_: str, content: str, document: str = "guide.pdf", dataset: str = "ds1", **more: Any) -> dict[str, Any]:
+    """A chunk as a search gives it."""
+    similarity = more.pop("similarity", 0.8)
+    scores = dict.fromkeys(("similarity", "vector_similarity", "term_similarity"), similarity)
+    base = {"chunk_id": id_, "content_with_weight": content, "doc_id": f"doc-{document}", "docnm_kwd": document}
+    return {**base, "kb_id": dataset, **scores, "positions": [], "image_id": "", **more}
+
+
+@dataclass
+class FakeKnowledge:
+    """Finds chunks of the datasets asked for, over the threshold; one with ``when`` only for questions with that text.
+
+    It remembers every search. With ``error`` each fails.
+    """
+
+    known: Sequence[Dataset] = (Dataset("ds1", "Manuals", "embed@Test"), Dataset("ds2", "News", "embed@Test"))
+    chunks: Sequence[Any] = (chunk("c-rice", "Rice needs water."), chunk("c-tea", "Tea likes hills.", "tea.md"))
+    metas: Metadata = field(default_factory=dict[str, Any])
+    error: str = ""
+    searches: list[DatasetSearch] = field(default_factory=list[DatasetSearch])
+
+    @classmethod
+    def of_case(cls, kb: Mapping[str, Any]) -> FakeKnowledge:
+        """Give the datasets of a conformance case."""
+        known = [Dataset(d["id"], d["name"], d.get("embd_id", "embed@Test")) for d in kb.get("datasets", ())]
+        return cls(known, kb.get("chunks", ()), kb.get("metas", {}), kb.get("raise", ""))
+
+    async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
+        by_id, by_name = {d.id: d for d in self.known}, {d.name: d for d in self.known}
+        known = {**by_id, **by_name}
+        return {asked: known[asked] for asked in names_or_ids if asked in known}
+
+    async def search(self, search: DatasetSearch) -> FoundChunks:
+        self.searches.append(search)
+        if self.error:
+            raise ServiceError(self.error)
+        found = [row for row in self.chunks if not isinstance(row, dict) or self._fits(cast("Row", row), search)]
+        rows = [cast("Row", row) for row in found if isinstance(row, dict)]
+        shown: list[Any] = [{k: v for k, v in row.items() if k != "when"} for row in rows]
+        shown += [row for row in found if not isinstance(row, dict)]
+        counts: dict[str, DocumentCount] = {}
+        for row in rows:
+            name = str(row.get("docnm_kwd"))
+            held = counts.get(name, DocumentCount(name, str(row.get("doc_id")), 0))
+            counts[name] = held._replace(chunks=held.chunks + 1)
+        documents = tuple(sorted(counts.values(), key=lambda document: -document.chunks))
+        return FoundChunks(tuple(shown[: search.top_n]), documents, len(found))
+
+    def _fits(self, row: Row, search: DatasetSearch) -> bool:
+        return (
+            row.get("kb_id", "ds1") in {dataset.id for dataset in search.datasets}
+            and (search.document_ids is None or row.get("doc_id") in search.document_ids)
+            and row.get("similarity", 1) >= search.similarity_threshold
+            and row.get("when", "") in search.question
+        )
+
+    async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
+        return self.metas

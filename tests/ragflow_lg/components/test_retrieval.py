@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from pydantic import ValidationError
+
+from ragflow_lg.components.retrieval import MAX_QUESTION_CHARS, retrieval
+from ragflow_lg.knowledge import Dataset, DatasetSearch, FoundChunks
+from ragflow_lg.spec import ComponentSpec
+from tests.fakes.agents import calling, play_agent
+from tests.fakes.knowledge import FakeKnowledge, chunk
+from tests.fakes.run import Result, bind, run_component
+from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+
+DS1 = {"dataset_ids": ["ds1"]}
+METAS = {"year": {"2023": ["doc-guide.pdf"], "2024": ["doc-tea.md"]}, "crop": {"Tea": ["doc-tea.md"]}}
+
+
+async def search(
+    params: dict[str, Any],
+    knowledge: FakeKnowledge | None = None,
+    *replies: Reply,
+    query: Any = "rice",
+    spec: ComponentSpec[Any] = retrieval,
+    **more: Any,
+) -> tuple[Result, FakeKnowledge, ScriptedModel]:
+    knowledge, model = knowledge or FakeKnowledge(), ScriptedModel(list(replies))
+    services = fake_services(models=OneModel(model), knowledge=knowledge)
+    given = {"sys.query": query, "sys.user_id": "u1", **more.pop("globals", {})}
+    return await run_component(spec, params, services=services, globals=given, **more), knowledge, model
+
+
+async def test_every_parameter_reaches_the_search() -> None:
+    params = {"similarity_threshold": 0.5, "keywords_similarity_weight": 0.7, "top_n": 3, "top_k": 64}
+    more = {"rerank_id": "r@Test", "toc_enhance": True, "use_kg": True}
+    result, knowledge, _ = await search({**DS1, **params, **more})
+    datasets = (Dataset("ds1", "Manuals", "embed@Test"),)
+    assert knowledge.searches == [DatasetSearch("rice", datasets, None, 3, 64, 0.5, 0.7, "r@Test", True, True)]
+    assert result.outputs["formalized_content"].startswith("\nID: 61\n├── Title: guide.pdf\n└── Content:\nRice needs")
+    assert [row["chunk_id"] for row in result.outputs["json"]] == ["c-rice", "c-tea"]
+
+
+@pytest.mark.parametrize(
+    ("params", "value", "ids"),
+    [
+        ({"dataset_ids": ["ds1", "ds1", ""]}, None, ["ds1"]),
+        ({"dataset_ids": "News"}, None, ["ds2"]),
+        ({"kb_ids": ["ds2"]}, None, ["ds2"]),
+        ({"dataset_ids": [""], "kb_ids": ["ds2"]}, None, ["ds2"]),
+        ({"dataset_ids": ["ds1"], "kb_ids": ["ds2"]}, None, ["ds1"]),
+        ({"dataset_ids": ["{form@knowledge base}"]}, "Manuals", ["ds1"]),
+        ({"dataset_ids": ["form@knowledge base"]}, ["News", "ds1", "", None], ["ds2", "ds1"]),
+        ({"dataset_ids": ["ds1", "form@knowledge base"]}, "", ["ds1"]),
+        ({"dataset_ids": ["{env.set}"]}, None, ["ds2"]),
+        ({"dataset_ids": ["ds1", "gone"]}, None, ["ds1"]),
+    ],
+)
+async def test_datasets_are_named_in_many_ways(params: dict[str, Any], value: Any, ids: list[str]) -> None:
+    outputs = {"form": {"knowledge base": value}}
+    _, knowledge, _ = await search(params, outputs=outputs, globals={"env.set": "ds2"})
+    assert [dataset.id for dataset in knowledge.searches[0].datasets] == ids
+
+
+@pytest.mark.parametrize(
+    ("params", "value", "problem"),
+    [
+        ({"dataset_ids": ["form@set"]}, "Recipes", "Dataset(Recipes) does not exist."),
+        ({"dataset_ids": ["form@set"]}, {"a": 1}, 'Dataset({"a": 1}) does not exist.'),
+        ({"dataset_ids": ["form@set"]}, [], "No dataset is selected."),
+        ({"dataset_ids": ["gone"]}, "", "No dataset is selected."),
+        ({"memory_ids": ["m"]}, "", "Memories are not searched"),
+        ({"retrieval_from": "memory", "dataset_ids": ["ds1"]}, "", "Memories are not searched"),
+    ],
+)
+async def test_what_cannot_be_searched_is_an_error(params: dict[str, Any], value: Any, problem: str) -> None:
+    result, knowledge, _ = await search(params, outputs={"form": {"set": value}})
+    assert problem in str(result.error)
+    assert (result.outputs["formalized_content"], knowledge.searches) == (None, [])
+
+
+async def test_datasets_of_different_models_do_not_mix() -> None:
+    knowledge = FakeKnowledge([Dataset("ds1", "A", "one"), Dataset("ds2", "B", "two")])
+    result, _, _ = await search({"dataset_ids": ["ds1", "ds2"]}, knowledge)
+    assert result.error == "Knowledge bases use different embedding models."
+
+
+@pytest.mark.parametrize(
+    ("query", "said", "question"),
+    [
+        ("about {sys.query}", "{sys.user_id}", "about {sys.user_id}"),
+        ("sys.query", "User： tea", "tea"),
+        ("user: {sys.query}", "users of tea", "users of tea"),
+        ("{sys.query}", "users of tea", "users of tea"),
+        ("{sys.query}", 42, "42"),
+        ("{sys.query}", ["a", 1], '["a", 1]'),
+        ("{sys.query}", '"x" OR *:* AND {}', '"x" OR *:* AND {}'),
+        ("{sys.query}", "茶" * 20_000, "茶" * MAX_QUESTION_CHARS),
+    ],
+)
+async def test_the_question_is_the_template_filled_once(query: str, said: Any, question: str) -> None:
+    _, knowledge, _ = await search({**DS1, "query": query}, query=said)
+    assert knowledge.searches[0].question == question
+
+
+@pytest.mark.parametrize("query", ["", "  ", None, [], {}])
+async def test_nothing_asked_and_nothing_found_give_the_empty_response(query: Any) -> None:
+    result, knowledge, _ = await search({**DS1, "empty_response": "Nothing."}, query=query)
+    assert (result.error, result.outputs["formalized_content"], knowledge.searches) == (None, "Nothing.", [])
+    result, _, _ = await search({**DS1, "empty_response": "Nothing."}, FakeKnowledge(chunks=()))
+    assert (result.outputs["formalized_content"], result.outputs.get("json")) == ("Nothing.", None)
+    result, _, _ = await search({"empty_response": "Nothing."})
+    assert result.outputs["formalized_content"] == "Nothing."
+
+
+async def test_translations_are_asked_for_once_and_searched_together() -> None:
+    params = {**DS1, "cross_languages": ["French", "German"]}
+    for reply, question in (
+        ('["riz", "Reis", "", 5]', "rice\nriz\nReis"),
+        ('```json\n["riz"]\n```', "rice\nriz"),
+        ("<think>hm</think>Output: riz === Reis", " riz \n Reis"),
+        ("[broken", "rice"),
+        ("", "rice"),
+    ):
+        _, knowledge, model = await search(params, None, Reply(reply))
+        assert knowledge.searches[0].question == question
+        assert len(model.requests) == 1
+    _, knowledge, _ = await search(params, None, Reply(error="down"))
+    assert knowledge.searches[0].question == "rice"
+
+
+MANUAL = [{"key": "year", "op": "≥", "value": "{sys.query}"}, {"key": "crop", "op": "is", "value": "tea"}]
+CHOSEN = '{"logic": "and", "conditions": [{"key": "year", "op": "=", "value": 2024}, {"key": "no", "op": "="}, 5]}'
+
+
+@pytest.mark.parametrize(
+    ("given", "reply", "documents"),
+    [
+        ({"method": "manual", "manual": MANUAL}, "", ("doc-tea.md",)),
+        ({"method": "manual", "logic": "or", "manual": MANUAL}, "", ("doc-guide.pdf", "doc-tea.md")),
+        ({"method": "manual", "manual": [{"key": "year", "op": "=", "value": "1"}]}, "", ()),
+        ({"method": "manual", "manual": [{"key": "", "op": "", "value": ""}]}, "", None),
+        ({"method": "manual", "manual": [{"key": "year", "op": "in", "value": ["2024"]}]}, "", ("doc-tea.md",)),
+        ({"method": "auto"}, CHOSEN, ("doc-tea.md",)),
+        ({"method": "auto"}, '{"conditions": [{"key": "year", "op": "=", "value": "1"}]}', None),
+        ({"method": "auto"}, "no idea", None),
+        ({"method": "auto"}, '{"conditions": {"key": "year"}}', None),
+        ({"method": "semi_auto", "semi_auto": [{"key": "year", "op": "<"}, "size"]}, CHOSEN, ("doc-guide.pdf",)),
+        ({"method": "semi_auto", "semi_auto": ["size"]}, CHOSEN, None),
+        ({"method": "disabled"}, CHOSEN, None),
+        ({}, CHOSEN, None),
+    ],
+)
+async def test_filters_limit_the_documents(given: dict[str, Any], reply: str, documents: Any) -> None:
+    knowledge = FakeKnowledge(metas=METAS)
+    await search({**DS1, "meta_data_filter": given}, knowledge, Reply(reply), query="2023")
+    assert knowledge.searches[0].document_ids == documents
+
+
+async def test_the_model_that_chooses_is_shown_the_fields() -> None:
+    given = {"method": "semi_auto", "semi_auto": [{"key": "year", "op": "<"}]}
+    _, _, model = await search({**DS1, "meta_data_filter": given}, FakeKnowledge(metas=METAS), Reply("{}"))
+    system = model.requests[0][1].system
+    assert system.endswith('\nToday is 2026-01-02.\n{"year": ["2023", "2024"]}\nrice{"year": "<"}')
+
+
+async def test_a_failure_is_never_an_empty_success() -> None:
+    result, _, _ = await search({**DS1, "empty_response": "Nothing."}, FakeKnowledge(error="index is missing"))
+    assert (result.error, result.outputs["formalized_content"]) == ("index is missing", None)
+    result, _, _ = await search({**DS1, "empty_response": "Nothing."}, FakeKnowledge(chunks=["odd"]))
+    assert "cannot be read" in str(result.error)
+
+
+async def test_without_settings_the_setting_is_named() -> None:
+    result = await run_component(retrieval, DS1, globals={"sys.query": "q"})
+    assert "[knowledge]" in str(result.error)
+
+
+class Slow(FakeKnowledge):
+    async def search(self, search: DatasetSearch) -> FoundChunks:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+
+async def test_a_slow_place_is_stopped() -> None:
+    assert retrieval.timeout_s == 12.0
+    quick = replace(retrieval, timeout_s=0.01)
+    result, _, _ = await search(DS1, Slow(), spec=quick)
+    assert "did not finish within 0.01 s" in str(result.error)
+
+
+async def test_documents_are_counted_by_all_that_was_found() -> None:
+    rows = [chunk("a", "1"), chunk("b", "2"), chunk("c", "3", "tea.md")]
+    docs = {"component_name": "Retrieval", "name": "D", "params": {**DS1, "top_n": 1, "function_name": "docs"}}
+    played = await play_agent(
+        [calling(("docs_0", {"query": "x"})), Reply("done")],
+        {"tools": [docs]},
+        knowledge=FakeKnowledge(chunks=rows),
+    )
+    references = played.state["turn"]["references"]
+    assert len(references["chunks"]) == 1
+    assert [(d["doc_name"], d["count"]) for d in references["doc_aggs"].values()] == [("guide.pdf", 2), ("tea.md", 1)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (FakeKnowledge(), "\nID: 61"),
+        (FakeKnowledge(chunks=()), '{"formalized_content": "None."}'),
+        (FakeKnowledge(error="index is missing"), "index is missing"),
+    ],
+)
+async def test_as_a_tool(answer: FakeKnowledge, told: str) -> None:
+    params = {**DS1, "empty_response": "None.", "description": "Own words."}
+    tools = [{"component_name": "Retrieval", "name": "Docs", "params": params}]
+    replies = [calling(("search_my_dateset_0", {"query": "rice"})), Reply("done")]
+    played = await play_agent(replies, {"tools": tools}, knowledge=answer)
+    (shown,) = played.model.requests[0][1].tools
+    assert (shown.name, shown.description, shown.parameters["required"]) == (
+        "search_my_dateset_0",
+        "Own words.",
+        ["query"],
+    )
+    assert played.told[0].startswith(told)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"top_n": 0},
+        {"top_n": 10_001},
+        {"top_k": -1},
+        {"similarity_threshold": 1.5},
+        {"keywords_similarity_weight": -0.1},
+        {"dataset_ids": ["{nothing}"]},
+        {"dataset_ids": [{"id": "ds1"}]},
+        {"dataset_ids": [None]},
+        {"meta_data_filter": {"method": "manual", "manual": [{"key": "a", "op": "like", "value": "x"}]}},
+        {"meta_data_filter": "all"},
+    ],
+)
+def test_bad_params_are_refused(params: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        bind(retrieval, params)
+
+
+def lint(params: dict[str, Any]) -> Sequence[str]:
+    return [finding.message for finding in retrieval.lint(bind(retrieval, params))]
+
+
+def test_what_has_no_effect_is_told() -> None:
+    assert lint(DS1) == []
+    assert lint({"kb_ids": ["form@set"], "meta_data_filter": {}}) == []
+    assert ["No dataset is named" in text for text in lint({})] == [True]
+    assert ["Memories" in text for text in lint({"memory_ids": ["m"]})] == [True]
+    assert ["'magic'" in text for text in lint({**DS1, "meta_data_filter": {"method": "magic"}})] == [True]
