@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from ragflow_lg.errors import ServiceError
+from ragflow_lg.errors import ServiceError, SettingsError
 from ragflow_lg.services import HttpClient, HttpRequest, HttpResponse
 
 __all__ = ["EmbeddingSettings", "EndpointEmbedder"]
@@ -29,6 +29,8 @@ class EmbeddingSettings(Struct, frozen=True):
     base_url: str
     model: str
     api_key: str = ""
+    key_variable: str = ""
+    """The environment variable that the key is taken from, if it is from one."""
     dims: int = 0
     """How long its vectors have to be, 0 if that is not set."""
     batch: int = 64
@@ -78,6 +80,11 @@ class EndpointEmbedder:
 
     async def _send(self, texts: Sequence[str]) -> HttpResponse:
         settings = self._settings
+        if settings.key_variable and not settings.api_key:
+            raise SettingsError(
+                f"The embedding model {settings.model!r} cannot be used: the environment has no "
+                f'{settings.key_variable!r}, which [embeddings."{self.name}"] api_key_env names.'
+            )
         # An empty text is refused by most endpoints; RAGFlow embeds the word None for it.
         body = {"model": settings.model, "input": [text if text.strip() else "None" for text in texts]}
         request = HttpRequest(

@@ -26,7 +26,7 @@ from ragflow_lg.adapters.knowledge.records import (
     places_of,
     set_dims,
 )
-from ragflow_lg.adapters.knowledge.source_files import FileContent, SourceFile, read_source
+from ragflow_lg.adapters.knowledge.source_files import FileContent, SourceFile, read_source, source_name
 from ragflow_lg.errors import ServiceError
 from ragflow_lg.knowledge import Embedder
 
@@ -92,13 +92,14 @@ class Indexer:
         dataset: DatasetRecord,
         embedder: Embedder,
         *,
+        batch: int = BATCH,
         parallel: int = 4,
         tell: Callable[[Progress], None] = lambda _: None,
     ) -> None:
         self._database = database
         self._dataset = dataset
         self._embedder = embedder
-        self._parallel = parallel
+        self._batch, self._parallel = batch, parallel
         self._tell = tell
         self._report = AddedFiles()
         self._files = self._all_files = 0
@@ -149,9 +150,9 @@ class Indexer:
             if not items:
                 await asyncio.to_thread(self._write, [(prepared, [])], 0)
             gathered += items
-            while len(gathered) >= BATCH:
-                yield gathered[:BATCH]
-                gathered = gathered[BATCH:]
+            while len(gathered) >= self._batch:
+                yield gathered[: self._batch]
+                gathered = gathered[self._batch :]
         if gathered:
             yield gathered
 
@@ -171,7 +172,7 @@ class Indexer:
                 if known is not None:
                     await asyncio.to_thread(self._delete, known)
                 return None
-            source = str(file.path.resolve())
+            source = source_name(file.path)
             if known is not None and known.source != source and not _is_gone(known.source):
                 raise ServiceError(
                     f"the dataset has a document of this name from {known.source!r}; add the folder above both, "
@@ -186,7 +187,7 @@ class Indexer:
             stored = await asyncio.to_thread(self._places, known)
         else:
             stored = frozenset[int]()
-        (report.added if known is None else report.changed).append(file.name)
+        (report.added if known is None or known.hash == held.hash else report.changed).append(file.name)
         return _Prepared(file.name, source, held.hash, metadata, pieces, stored)
 
     def _pieces(self, file: SourceFile, held: FileContent) -> tuple[Sequence[Piece], str]:

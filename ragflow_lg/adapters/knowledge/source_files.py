@@ -13,7 +13,7 @@ from ragflow_lg.adapters.knowledge.document_metadata import SIDECAR
 from ragflow_lg.adapters.knowledge.file_text import MAX_FILE_BYTES, SUFFIXES
 from ragflow_lg.errors import ServiceError
 
-__all__ = ["FileContent", "SourceFile", "read_source", "source_files"]
+__all__ = ["FileContent", "SourceFile", "read_source", "source_files", "source_name"]
 
 _READER = b"1"
 """Changes where files are read anew although they are the same."""
@@ -41,7 +41,7 @@ def source_files(path: Path) -> Iterator[SourceFile]:
         ServiceError: if there is no such file or folder.
     """
     if path.is_file():
-        yield SourceFile(path, path.name)
+        yield SourceFile(path, _text(path.name))
         return
     if not path.is_dir():
         raise ServiceError(f"There is no file or folder {str(path)!r}.")
@@ -51,7 +51,7 @@ def source_files(path: Path) -> Iterator[SourceFile]:
             file = Path(folder) / name
             is_known = file.suffix.lower() in SUFFIXES and not name.lower().endswith(SIDECAR)
             if is_known and not name.startswith((".", "~$")) and not file.is_symlink():
-                yield SourceFile(file, file.relative_to(path).as_posix())
+                yield SourceFile(file, _text(file.relative_to(path).as_posix()))
 
 
 def read_source(file: SourceFile) -> FileContent:
@@ -67,6 +67,16 @@ def read_source(file: SourceFile) -> FileContent:
     for part in (file.path.suffix.lower().encode("utf-8", "replace"), content, sidecar or b""):
         digest.update(len(part).to_bytes(8) + part)
     return FileContent(content, sidecar, digest.hexdigest())
+
+
+def source_name(path: Path) -> str:
+    """Give the whole path of a file or folder as text."""
+    return _text(str(path.resolve()))
+
+
+def _text(name: str) -> str:
+    """Write a name as text, also where its bytes are none."""
+    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def _read(path: Path) -> bytes:
