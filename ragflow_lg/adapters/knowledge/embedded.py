@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragflow_lg.adapters.knowledge.database import KnowledgeDatabase
-from ragflow_lg.adapters.knowledge.matrices import Matrices, Matrix, nearest
+from ragflow_lg.adapters.knowledge.hits import NO_HITS, Wanted, find_hits, joined
+from ragflow_lg.adapters.knowledge.matrices import Matrices
 from ragflow_lg.adapters.knowledge.records import (
     ChunkRecord,
     DatasetRecord,
@@ -23,8 +23,6 @@ from ragflow_lg.adapters.knowledge.records import (
     documents_of,
     find_dataset,
 )
-from ragflow_lg.adapters.knowledge.scoring import cosine_score, reciprocal_ranks, weighted_sum
-from ragflow_lg.adapters.knowledge.word_search import WordSearch
 from ragflow_lg.adapters.knowledge.words import question_words
 from ragflow_lg.errors import ServiceError, SettingsError
 from ragflow_lg.knowledge import Dataset, DatasetSearch, DocumentCount, Embedders, FoundChunks, Metadata
@@ -41,17 +39,6 @@ SECOND_FLOOR = 0.17
 
 LEAST_KEYWORDS_WEIGHT = 0.5
 """What words count at least where the vectors are a stand-in."""
-
-
-class _Hit(NamedTuple):
-    """A chunk that was found, with its scores of 0..1."""
-
-    chunk: int
-    document: int
-    dataset: DatasetRecord
-    words: float
-    vector: float
-    similarity: float
 
 
 class EmbeddedKnowledge:
@@ -142,41 +129,41 @@ class EmbeddedKnowledge:
     def _search(
         self, search: DatasetSearch, records: Sequence[DatasetRecord], vector: NDArray[np.float32], weight: float
     ) -> FoundChunks:
-        floor = search.similarity_threshold
-        words = question_words(search.question)
-        hits: list[_Hit] = []
+        wanted = Wanted(vector, question_words(search.question), search.top_k, weight)
         with self.database.reading() as connection:
             # Again, in this state of the file: the one before is over.
-            current = [
-                r for r in (find_dataset(connection, record.id) for record in records) if r is not None and r.dims
-            ]
+            found = [find_dataset(connection, record.id) for record in records]
+            current = {record.number: record for record in found if record is not None and record.dims}
             numbers = _document_numbers(connection, search.document_ids)
-            searches = {record.number: WordSearch(connection, record.number, words) for record in current}
-            second = -1.0 if numbers is not None else min(floor, SECOND_FLOOR)
-            for least in dict.fromkeys((floor, second)):
-                for record in current:
-                    matrix = self._matrices.get(connection, record)
-                    hits += _hits(record, matrix, searches[record.number], vector, search, numbers, least, weight)
-                if hits:
+            hits = NO_HITS
+            # What RAGFlow does where nothing is found: with documents named it takes them as they are.
+            second = -1.0 if numbers is not None else min(search.similarity_threshold, SECOND_FLOOR)
+            for floor in dict.fromkeys((search.similarity_threshold, second)):
+                every = [
+                    find_hits(connection, record, self._matrices.get(connection, record), wanted, numbers, floor)
+                    for record in current.values()
+                ]
+                hits = joined(every)
+                if len(hits.chunks):
                     break
-            kept = self._ordered(hits, 0.0 if weight >= 1.0 else search.similarity_threshold)
-            chosen = kept[: search.top_n]
-            stored = chunks_by_number(connection, [hit.chunk for hit in chosen])
-            documents = _counts(connection, kept)
-        chunks = tuple(_shown(hit, stored[hit.chunk]) for hit in chosen if hit.chunk in stored)
-        return FoundChunks(chunks, documents, len(kept))
-
-    def _ordered(self, hits: Sequence[_Hit], threshold: float) -> list[_Hit]:
-        """Give the hits over the threshold, best first. The threshold is about the weighted sum, whatever orders."""
-        kept = sorted(
-            (hit for hit in hits if hit.similarity >= threshold), key=lambda hit: (-hit.similarity, hit.chunk)
+            threshold = search.similarity_threshold if weight < 1.0 else 0.0
+            kept = hits.ordered(threshold, by_ranks=self._fusion == "rrf")
+            best = kept.first(search.top_n)
+            stored = chunks_by_number(connection, best.chunks.tolist())
+            counts = _counts(connection, kept.documents)
+        chunks = tuple(
+            _shown(stored[chunk], current[dataset].id, *scores)
+            for chunk, dataset, *scores in zip(
+                best.chunks.tolist(),
+                best.datasets.tolist(),
+                best.similarities.tolist(),
+                best.words.tolist(),
+                best.vectors.tolist(),
+                strict=True,
+            )
+            if chunk in stored
         )
-        if self._fusion == "weighted":
-            return kept
-        by_words = sorted((hit for hit in kept if hit.words > 0), key=lambda hit: -hit.words)
-        by_vector = sorted(kept, key=lambda hit: -hit.vector)
-        ranks = reciprocal_ranks([[hit.chunk for hit in by_words], [hit.chunk for hit in by_vector]])
-        return sorted(kept, key=lambda hit: -ranks[hit.chunk])
+        return FoundChunks(chunks, counts, len(kept.chunks))
 
 
 def _refuse_foreign(search: DatasetSearch) -> None:
@@ -198,41 +185,9 @@ def _document_numbers(connection: sqlite3.Connection, ids: Sequence[str] | None)
     return [row[0] for row in rows]
 
 
-def _hits(
-    dataset: DatasetRecord,
-    matrix: Matrix,
-    word_search: WordSearch,
-    vector: NDArray[np.float32],
-    search: DatasetSearch,
-    documents: Sequence[int] | None,
-    floor: float,
-    weight: float,
-) -> list[_Hit]:
-    """Give the chunks of a dataset that hold words of the question or are near to it, with their scores."""
-    words = word_search.best(search.top_k, documents)
-    cosines = matrix.cosines(vector)
-    allowed = cosines
-    if documents is not None:
-        allowed = np.where(np.isin(matrix.documents, np.asarray(documents, np.int64)), cosines, -np.inf)
-    near = nearest(allowed, search.top_k, floor)
-    others = [int(chunk) for chunk in matrix.chunks[near] if int(chunk) not in words]
-    words = {**words, **word_search.of(others)}
-    chunks = np.asarray(sorted({*words, *others}), np.int64)
-    places = np.searchsorted(matrix.chunks, chunks)
-    found: list[_Hit] = []
-    for chunk, place in zip(chunks.tolist(), places.tolist(), strict=True):
-        if place >= len(matrix.chunks) or matrix.chunks[place] != chunk:
-            continue  # its vector is of another length than the dataset's
-        cosine = float(cosines[place])
-        by_vector = cosine_score(cosine if math.isfinite(cosine) else -1.0)
-        by_words = words.get(chunk, 0.0)
-        similarity = weighted_sum(by_words, by_vector, weight)
-        found.append(_Hit(chunk, int(matrix.documents[place]), dataset, by_words, by_vector, similarity))
-    return found
-
-
-def _counts(connection: sqlite3.Connection, hits: Sequence[_Hit]) -> tuple[DocumentCount, ...]:
-    counted = Counter(hit.document for hit in hits)
+def _counts(connection: sqlite3.Connection, documents: NDArray[np.int64]) -> tuple[DocumentCount, ...]:
+    numbers: list[int] = documents.tolist()
+    counted = Counter(numbers)
     rows = connection.execute(
         "SELECT number, name, id FROM documents WHERE number IN (SELECT value FROM json_each(?))",
         (json.dumps(list(counted)),),
@@ -241,19 +196,19 @@ def _counts(connection: sqlite3.Connection, hits: Sequence[_Hit]) -> tuple[Docum
     return tuple(DocumentCount(*named[number], chunks) for number, chunks in counted.most_common() if number in named)
 
 
-def _shown(hit: _Hit, chunk: ChunkRecord) -> Chunk:
+def _shown(chunk: ChunkRecord, dataset_id: str, similarity: float, words: float, vector: float) -> Chunk:
     return {
         "chunk_id": chunk.id,
         "content_with_weight": chunk.content,
         "doc_id": chunk.document_id,
         "docnm_kwd": chunk.document_name,
-        "kb_id": hit.dataset.id,
+        "kb_id": dataset_id,
         "important_kwd": [],
         "tag_kwd": [],
         "image_id": "",
-        "similarity": hit.similarity,
-        "vector_similarity": hit.vector,
-        "term_similarity": hit.words,
+        "similarity": similarity,
+        "vector_similarity": vector,
+        "term_similarity": words,
         "positions": [list(position) for position in chunk.positions],
         "doc_type_kwd": "",
         "mom_id": "",

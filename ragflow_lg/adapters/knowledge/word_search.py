@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ragflow_lg.adapters.knowledge.records import words_table
-from ragflow_lg.adapters.knowledge.scoring import word_score
+from ragflow_lg.adapters.knowledge.scoring import Numbers, word_scores
 
-__all__ = ["WordSearch"]
+__all__ = ["WordHits", "WordSearch"]
+
+WordHits: TypeAlias = tuple[NDArray[np.int64], Numbers]
+"""Numbers of chunks, and their scores of 0..1."""
 
 TITLE_WEIGHT = 0.5
 """How much a word of a document's name counts, against one of the text."""
@@ -28,31 +35,31 @@ class WordSearch:
         self._match = " OR ".join(f'"{word}"' for word in (w.replace('"', "") for w in words) if word)
         self._weights = _weights(connection, self._table, words) if self._match else []
 
-    def best(self, count: int, documents: Sequence[int] | None) -> Mapping[int, float]:
+    def best(self, count: int, documents: Sequence[int] | None) -> WordHits:
         """Give the chunks that hold any of the words with their scores of 0..1, best first.
 
         ``documents`` limits it to the documents of these numbers.
         """
         if documents is None:
             return self._scores("", "ORDER BY rank LIMIT ?", count)
-        inside = "AND rowid IN (SELECT number FROM chunks WHERE document IN (SELECT value FROM json_each(?)))"
+        inside = "AND +rowid IN (SELECT number FROM chunks WHERE document IN (SELECT value FROM json_each(?)))"
         return self._scores(inside, "ORDER BY rank LIMIT ?", json.dumps(list(documents)), count)
 
-    def of(self, chunks: Sequence[int]) -> Mapping[int, float]:
+    def of(self, chunks: Sequence[int]) -> WordHits:
         """Give the scores of some chunks; those without any of the words are left out."""
-        if not chunks:
-            return {}
-        return self._scores("AND rowid IN (SELECT value FROM json_each(?))", "", json.dumps(list(chunks)))
+        return self._scores("AND +rowid IN (SELECT value FROM json_each(?))", "", json.dumps(list(chunks)))
 
-    def _scores(self, inside: str, order: str, *values: str | int) -> Mapping[int, float]:
+    # The plus keeps SQLite from looking for every one of those rows by a search of its own.
+    def _scores(self, inside: str, order: str, *values: str | int) -> WordHits:
         if not self._match:
-            return {}
+            return np.empty(0, np.int64), np.empty(0)
         rows = self._connection.execute(
             f"SELECT rowid, rank FROM {self._table} WHERE {self._table} MATCH ? "
             f"AND rank MATCH 'bm25({TITLE_WEIGHT}, 1.0)' {inside} {order}",
             (self._match, *values),
         )
-        return {chunk: word_score(-rank, self._weights) for chunk, rank in rows}
+        found = np.array(rows.fetchall(), np.float64).reshape(-1, 2)
+        return found[:, 0].astype(np.int64), word_scores(-found[:, 1], self._weights)
 
 
 def _weights(connection: sqlite3.Connection, table: str, words: Sequence[str]) -> list[float]:

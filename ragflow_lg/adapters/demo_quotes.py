@@ -1,0 +1,44 @@
+"""What the demo model answers when it is shown pieces of knowledge: the one that fits, quoted, with its number."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["quoted_answer"]
+
+_PIECE = re.compile(
+    r"^ID: (\d{1,9})\n((?:├── .*\n)*)└── Content:\n(.*?)(?=\n\nID: \d{1,9}\n|\Z)", re.MULTILINE | re.DOTALL
+)
+_TITLE = re.compile(r"├── Title: (.*)")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n(?=[^\n]{1,40}: )")
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}|[^\W_]+")
+_UNSPACED = re.compile(r"(?<=[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])(?=[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])")
+_MAX_QUOTE_CHARS = 400
+_MAX_PIECES = 50
+_SHORTEST_WORD = 4
+
+
+def quoted_answer(question: str, prompt: str) -> str:
+    """Quote the sentence that shares most words with the question; ``""`` where the prompt shows no knowledge.
+
+    Of equal ones the first counts: the best chunk is shown first.
+    """
+    wanted = _words(question)
+    best, most = "", -1
+    for found, number in zip(_PIECE.finditer(prompt), range(_MAX_PIECES), strict=False):
+        del number
+        title = _TITLE.search(found[2])
+        source = f" ({title[1].strip()})" if title else ""
+        around = _words(found[3])
+        for sentence in _SENTENCE.split(found[3]):
+            shared = 2 * len(wanted & _words(sentence)) + len(wanted & around)
+            if sentence.strip() and shared > most:
+                said = " ".join(sentence.split())[:_MAX_QUOTE_CHARS].rstrip(" .。")
+                best, most = f"“{said}”{source} [ID:{found[1]}].", shared
+    return f"This is the demo model, not a real one. It finds: {best}" if best else ""
+
+
+def _words(text: str) -> set[str]:
+    """Give longer words, and pairs of characters where there are no blanks."""
+    pairs = {text[at.start() - 1 : at.start() + 1] for at in _UNSPACED.finditer(text)}
+    return pairs | {word for word in _WORD.findall(text.casefold()) if len(word) >= _SHORTEST_WORD}
