@@ -90,8 +90,7 @@ class DemoChat:
             return _category(request.system, asked)
         if (schema := schema_in(request.system)) is not None:
             return json.dumps(_example(schema, "answer", 0), ensure_ascii=False)
-        shown, _, question = asked.rpartition("└── Content:\n")  # a question may stand before or behind the pieces
-        if quote := quoted_answer(asked.partition("\nID: ")[0] if shown else question, haystack):
+        if quote := quoted_answer(asked, request.system, asked):
             return quote
         images = f" ({len(request.images)} image(s) attached)" if request.images else ""
         said = asked if len(asked) <= _MAX_ECHO_CHARS else asked[: _MAX_ECHO_CHARS - 1] + "…"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 __all__ = ["quoted_answer"]
 
@@ -18,23 +19,24 @@ _MAX_PIECES = 50
 _SHORTEST_WORD = 4
 
 
-def quoted_answer(question: str, prompt: str) -> str:
-    """Quote the sentence that shares most words with the question; ``""`` where the prompt shows no knowledge.
+def quoted_answer(question: str, *prompts: str) -> str:
+    """Quote the sentence that shares most words with the question; ``""`` where no prompt shows knowledge.
 
-    Of equal ones the first counts: the best chunk is shown first.
+    Of equal ones the first counts: the best chunk is shown first. A question may hold the knowledge itself, behind it.
     """
-    wanted = _words(question)
+    wanted = _words(question.partition("\nID: ")[0])
     best, most = "", -1
-    for found, number in zip(_PIECE.finditer(prompt), range(_MAX_PIECES), strict=False):
-        del number
-        title = _TITLE.search(found[2])
+    found = [piece for prompt in prompts for piece in islice(_PIECE.finditer(prompt), _MAX_PIECES)]
+    for number, head, content in (piece.groups() for piece in found):
+        title = _TITLE.search(head)
         source = f" ({title[1].strip()})" if title else ""
-        around = _words(found[3])
-        for sentence in _SENTENCE.split(found[3]):
-            shared = 2 * len(wanted & _words(sentence)) + len(wanted & around)
+        around = len(wanted & _words(content))
+        first, _, rest = content.partition("\n")
+        for sentence in _SENTENCE.split(rest if " > " in first and rest else content):
+            shared = 2 * len(wanted & _words(sentence)) + around
             if sentence.strip() and shared > most:
                 said = " ".join(sentence.split())[:_MAX_QUOTE_CHARS].rstrip(" .。")
-                best, most = f"“{said}”{source} [ID:{found[1]}].", shared
+                best, most = f"“{said}”{source} [ID:{number}].", shared
     return f"This is the demo model, not a real one. It finds: {best}" if best else ""
 
 
