@@ -7,9 +7,8 @@ from itertools import islice
 
 __all__ = ["quoted_answer"]
 
-_PIECE = re.compile(
-    r"^ID: (\d{1,9})\n((?:├── .*\n)*)└── Content:\n(.*?)(?=\n\nID: \d{1,9}\n|\Z)", re.MULTILINE | re.DOTALL
-)
+_PIECE = re.compile(r"^ID: (\d{1,9})\n((?:├── [^\n]*\n)*)└── Content:\n(.*?)(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
+"""Up to the first blank line: where the last piece ends, and the rest of the prompt begins, nothing tells."""
 _TITLE = re.compile(r"├── Title: (.*)")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n(?=[^\n]{1,40}: )")
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}|[^\W_]+")
