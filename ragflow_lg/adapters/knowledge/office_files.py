@@ -6,7 +6,8 @@ import importlib
 import io
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ragflow_lg.adapters.knowledge.chunking import Block, row_text
@@ -24,12 +25,17 @@ _HEADING_STYLE = re.compile(r"heading (\d)|title", re.IGNORECASE)
 
 def read_docx(content: bytes) -> list[Block]:
     """Read a Word document: paragraphs, headings by their style, rows of tables; lines count these."""
-    return _read("docx", "python-docx", content, _docx)
+    with _reading("python-docx"):
+        library: Any = importlib.import_module("docx")
+        _check_size(content)
+        return list(_docx(library, content))
 
 
 def read_pdf(content: bytes) -> list[Block]:
     """Read the text of a PDF, page by page. Pictures of text hold none."""
-    blocks = _read("pypdf", "pypdf", content, _pdf)
+    with _reading("pypdf"):
+        library: Any = importlib.import_module("pypdf")
+        blocks = list(_pdf(library, content))
     if not blocks:
         raise ServiceError("it holds no text; scanned pages have to go through text recognition first")
     return blocks
@@ -37,20 +43,21 @@ def read_pdf(content: bytes) -> list[Block]:
 
 def read_xlsx(content: bytes) -> list[Block]:
     """Read the rows of all sheets with the names of their columns; lines are rows, pages are sheets."""
-    return _read("openpyxl", "openpyxl", content, _xlsx)
+    with _reading("openpyxl"):
+        library: Any = importlib.import_module("openpyxl")
+        _check_size(content)
+        return list(_xlsx(library, content))
 
 
-def _read(module: str, package: str, content: bytes, read: Callable[[Any, bytes], Iterator[Block]]) -> list[Block]:
+@contextmanager
+def _reading(package: str) -> Generator[None]:
+    """Say in our words what a library meets."""
     try:
-        library = importlib.import_module(module)
-    except ImportError:
-        raise ServiceError(f"{package} is missing: pip install 'ragflow-lg[documents]'") from None
-    try:
-        if module != "pypdf":
-            _check_size(content)
-        return list(read(library, content))
+        yield
     except ServiceError:
         raise
+    except ImportError:
+        raise ServiceError(f"{package} is missing: pip install 'ragflow-lg[documents]'") from None
     except Exception as error:  # whatever foreign code meets in a damaged file
         why = " ".join(str(error).split())[:200]
         raise ServiceError(
