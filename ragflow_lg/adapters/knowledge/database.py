@@ -125,7 +125,9 @@ class KnowledgeDatabase:
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Take the file for ours if it is empty; refuse every other that is not."""
+        connection.execute("BEGIN")  # so that all three are of one moment
         kind, version, tables = _marks(connection)
+        connection.execute("COMMIT")
         if not kind and not tables:
             connection.execute("PRAGMA page_size = 8192")
             connection.execute("PRAGMA journal_mode = WAL")
