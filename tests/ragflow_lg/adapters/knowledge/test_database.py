@@ -10,6 +10,12 @@ from ragflow_lg.adapters.knowledge.database import KnowledgeDatabase
 from ragflow_lg.errors import ServiceError
 
 
+def _write(database: KnowledgeDatabase, *rows: tuple[str, str]) -> None:
+    with database.writing() as connection:
+        for table, values in rows:
+            connection.execute(f"INSERT INTO {table} VALUES ({values})")
+
+
 def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
     database = KnowledgeDatabase(tmp_path / "new" / "k.db")
     assert not database.exists
@@ -21,9 +27,8 @@ def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
 
 def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
     database = KnowledgeDatabase(tmp_path / "k.db")
-    with pytest.raises(ServiceError, match="no such table"), database.writing() as connection:
-        for table, values in (("datasets", "1, 'i', 'n', 'm', 0, 1, 0, 0"), ("none", "1")):
-            connection.execute(f"INSERT INTO {table} VALUES ({values})")
+    with pytest.raises(ServiceError, match="no such table"):
+        _write(database, ("datasets", "1, 'i', 'n', 'm', 0, 1, 0, 0"), ("none", "1"))
     with database.reading() as connection:
         assert connection.execute("SELECT count(*) FROM datasets").fetchone() == (0,)
 
@@ -60,10 +65,11 @@ def test_what_is_no_knowledge_base_is_refused_and_left_alone(tmp_path: Path, kin
     elif kind == "folder":
         path.mkdir()
     else:
-        KnowledgeDatabase(path)
         if kind == "newer":
-            with KnowledgeDatabase(path).reading():
+            database = KnowledgeDatabase(path)
+            with database.reading():
                 pass
+            database.close()
         connection = sqlite3.connect(path)
         connection.execute("PRAGMA user_version = 99" if kind == "newer" else "CREATE TABLE mine (a)")
         connection.commit()

@@ -101,7 +101,7 @@ class ShortEmbedder(CountingEmbedder):
 
 
 async def test_vectors_of_another_length_are_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(ServiceError, match="'handbook' holds vectors of 384 numbers.*gives 2: it is another model"):
+    with pytest.raises(ServiceError, match=r"'handbook' holds vectors of 384 numbers.*gives 2: it is another model"):
         await search(tmp_path, "vacation", ShortEmbedder())
 
 

@@ -48,6 +48,6 @@ def test_the_threshold_holds_whatever_orders() -> None:
         numbers, numbers, numbers, np.array([0.9, 0.0, 0.5]), np.array([0.1, 0.9, 0.8]), np.array([0.5, 0.1, 0.6])
     )
     assert hits.ordered(0.2, by_ranks=False).chunks.tolist() == [2, 0]
-    assert hits.ordered(0.0, by_ranks=True).chunks.tolist() == [2, 0, 1]
+    assert hits.ordered(0.0, by_ranks=True).chunks.tolist() == [0, 2, 1]
     assert joined([hits, hits]).chunks.tolist() == [0, 1, 2, 0, 1, 2]
     assert joined([]) is NO_HITS
