@@ -138,7 +138,9 @@ class Indexer:
         self, files: Sequence[SourceFile], known: Mapping[str, DocumentRecord]
     ) -> AsyncIterator[list[_Item]]:
         """Read the files one after the other and give their chunks, many small files or a part of a large one."""
-        holders = {d.hash: d.name for d in known.values() if d.is_complete}
+        # One whose file is gone holds nothing for others: the file may have got another name.
+        complete = [document for document in known.values() if document.is_complete]
+        holders = {document.hash: document.name for document in complete if not _is_gone(document.source)}
         gathered: list[_Item] = []
         for file in files:
             prepared = await self._prepared(file, known.get(file.name), holders)

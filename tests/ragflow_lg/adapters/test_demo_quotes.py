@@ -9,7 +9,7 @@ CHUNKS = [
     {
         "chunk_id": "1",
         "docnm_kwd": "leave.md",
-        "content_with_weight": "Time > Leave\nTell us early. There are 27 days.",
+        "content_with_weight": "Time > Leave\nTell us. There are 27 days.",
     },
     {"chunk_id": "2", "docnm_kwd": "", "content_with_weight": "年假有十五天。工资月底发。"},
 ]
@@ -17,8 +17,8 @@ CHUNKS = [
 
 def test_the_sentence_that_fits_is_quoted_with_its_number() -> None:
     prompt = f"Answer from this:\n{knowledge_text(CHUNKS)}\n\nGuidelines: how many days are told here."
-    assert quoted_answer("How many days?", prompt).endswith("“There are 27 days” (leave.md) [ID:48].")
-    assert quoted_answer("年假有多少天？", "", prompt).endswith("“年假有十五天” [ID:484].")
+    assert quoted_answer("How many days?", prompt).endswith("“There are 27 days” (leave.md) [ID:383].")
+    assert quoted_answer("年假有多少天？", "", prompt).endswith("“年假有十五天” [ID:216].")
 
 
 def test_a_question_may_hold_the_knowledge() -> None:

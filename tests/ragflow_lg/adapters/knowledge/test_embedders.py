@@ -17,7 +17,7 @@ SETTINGS = {name: EmbeddingSettings("https://models.example/v1", name) for name 
         ("bge", "bge"),
         ("bge@Somewhere", "bge"),
         ("m3@Silicon", "m3@Silicon"),
-        ("m3@Silicon#tenant", "m3@Silicon"),
+        ("m3@Silicon#x", "m3@Silicon"),
         ("", "bge"),
     ],
 )

@@ -17,6 +17,8 @@ from ragflow_lg.errors import ServiceError
 from tests.architecture.sources import ROOT
 from tests.fakes.knowledge import CountingEmbedder
 
+PARAGRAPHS = [f"paragraph number {i} of a long text here" for i in range(30)]
+
 
 async def add(folder: Path, embedder: CountingEmbedder | None = None, **options: Any) -> AddedFiles:
     database = KnowledgeDatabase(folder.parent / "k.db")
@@ -78,15 +80,14 @@ async def test_bad_files_and_duplicates_are_told_and_the_others_go_in(folder: Pa
     assert report.duplicates == {"same.txt": "b.txt"}
     assert list(report.failed) == ["bad.json", "bad.pdf", "empty.txt"]
     assert report.failed["empty.txt"] == "it holds no text"
-    (folder / "a.md").write_text("two", "utf-8")
-    (folder / "b.txt").unlink()
-    assert (await add(folder)).duplicates == {"a.md": "b.txt", "same.txt": "b.txt"}
+    (folder / "b.txt").rename(folder / "c.txt")
+    renamed = await add(folder)
+    assert (renamed.added, renamed.missing) == (["c.txt"], ["b.txt"])
+    assert renamed.duplicates == {"same.txt": "c.txt"}
 
 
 async def test_what_was_stored_before_a_failure_is_not_embedded_again(folder: Path) -> None:
-    (folder / "long.txt").write_text(
-        "\n\n".join(f"paragraph number {i} of a long text here" for i in range(20)), "utf-8"
-    )
+    (folder / "long.txt").write_text("\n\n".join(PARAGRAPHS[:20]), "utf-8")
     with pytest.raises(ServiceError, match="gone"):
         await add(folder, CountingEmbedder(fails_after=8), batch=4, parallel=1)
     assert stored(folder)["long.txt"][0] == "partial"
@@ -96,7 +97,7 @@ async def test_what_was_stored_before_a_failure_is_not_embedded_again(folder: Pa
     assert "long.txt" in report.added
     held = stored(folder)["long.txt"]
     assert held[0] == "complete"
-    assert held[1:] == [f"paragraph number {i} of a long text here" for i in range(20)]
+    assert held[1:] == PARAGRAPHS[:20]
 
 
 async def test_two_files_of_one_name_do_not_replace_each_other(folder: Path, tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ async def test_vectors_of_another_length_are_refused(folder: Path) -> None:
         async def embed_chunks(self, texts: Any) -> Any:
             return [[1.0, 2.0]] * len(texts)
 
-    with pytest.raises(ServiceError, match="'d' holds vectors of 384 numbers.*gives 2"):
+    with pytest.raises(ServiceError, match=r"'d' holds vectors of 384 numbers.*gives 2"):
         await add(folder, Short())
 
 
@@ -142,9 +143,7 @@ asyncio.run(add(Path(sys.argv[1]), Killed(), batch=4, parallel=1))
 
 
 async def test_a_killed_process_is_gone_on_with(folder: Path) -> None:
-    (folder / "long.txt").write_text(
-        "\n\n".join(f"paragraph number {i} of a long text here" for i in range(30)), "utf-8"
-    )
+    (folder / "long.txt").write_text("\n\n".join(PARAGRAPHS), "utf-8")
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(folder)],
         cwd=ROOT,
@@ -157,4 +156,4 @@ async def test_a_killed_process_is_gone_on_with(folder: Path) -> None:
     embedder = CountingEmbedder()
     await add(folder, embedder)
     assert len(embedder.texts) == 32 - 12
-    assert stored(folder)["long.txt"][1:] == [f"paragraph number {i} of a long text here" for i in range(30)]
+    assert stored(folder)["long.txt"][1:] == PARAGRAPHS
