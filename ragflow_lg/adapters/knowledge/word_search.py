@@ -22,6 +22,12 @@ WordHits: TypeAlias = tuple[NDArray[np.int64], Numbers]
 TITLE_WEIGHT = 0.5
 """How much a word of a document's name counts, against one of the text."""
 
+LARGE = 20_000
+"""From how many chunks on common words are not looked for where a question has others."""
+
+_COMMON_WEIGHT = math.log(9)
+"""Of words that stand in more than a tenth of the chunks."""
+
 _LEAST_WEIGHT = 1e-6
 """What SQLite gives to words that stand in more than half of the chunks."""
 
@@ -32,8 +38,29 @@ class WordSearch:
     def __init__(self, connection: sqlite3.Connection, dataset: int, words: Sequence[str]) -> None:
         self._connection = connection
         self._table = words_table(dataset)
-        self._match = " OR ".join(f'"{word}"' for word in (w.replace('"', "") for w in words) if word)
-        self._weights = _weights(connection, self._table, words) if self._match else []
+        self._weights: list[float] = []
+        telling = self._telling([word for word in (word.replace('"', "") for word in words) if word])
+        self._match = " OR ".join(f'"{word}"' for word in telling)
+
+    def _telling(self, words: Sequence[str]) -> Sequence[str]:
+        """Weigh the words; leave out those that would cost much and tell little.
+
+        A word that no chunk has counts as the others do on average: by its rarity it would count most of all, and a
+        question with one such word could not score well.
+        """
+        (count,) = self._connection.execute(f"SELECT count(*) FROM {self._table}_docsize").fetchone()
+        rows = self._connection.execute(
+            f"SELECT term, doc FROM {self._table}_terms WHERE term IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(words)),),
+        )
+        known = {word: max(_LEAST_WEIGHT, math.log((count - n + 0.5) / (n + 0.5))) for word, n in rows}
+        if count >= LARGE and (rare := {word: w for word, w in known.items() if w >= _COMMON_WEIGHT}):
+            words = [word for word in words if word in rare or word not in known]
+            known = rare
+        if known:
+            unknown = [sum(known.values()) / len(known)] * (len(words) - len(known))
+            self._weights = [*known.values(), *unknown]
+        return words
 
     def best(self, count: int, documents: Sequence[int] | None) -> WordHits:
         """Give the chunks that hold any of the words with their scores of 0..1, best first.
@@ -60,18 +87,3 @@ class WordSearch:
         )
         found = np.array(rows.fetchall(), np.float64).reshape(-1, 2)
         return found[:, 0].astype(np.int64), word_scores(-found[:, 1], self._weights)
-
-
-def _weights(connection: sqlite3.Connection, table: str, words: Sequence[str]) -> list[float]:
-    """Give what BM25 counts each word for. A word that no chunk has counts as the others do on average.
-
-    By its rarity it would count most of all, and a question with one such word could not score well.
-    """
-    (count,) = connection.execute(f"SELECT count(*) FROM {table}_docsize").fetchone()
-    rows = connection.execute(
-        f"SELECT doc FROM {table}_terms WHERE term IN (SELECT value FROM json_each(?))", (json.dumps(list(words)),)
-    )
-    weights = [max(_LEAST_WEIGHT, math.log((count - found + 0.5) / (found + 0.5))) for (found,) in rows]
-    if not weights:
-        return []
-    return weights + [sum(weights) / len(weights)] * max(0, len(words) - len(weights))
