@@ -9,8 +9,8 @@ from ragflow_lg.errors import ServiceError, SettingsError
 from ragflow_lg.knowledge import DatasetSearch
 from server.knowledge import SettingsKnowledge, embedded_path
 from server.settings import load_settings
+from tests.fakes.embedded import fill, stored_knowledge
 from tests.fakes.http_server import HttpServer, Route
-from tests.fakes.knowledge import fill, stored_knowledge
 
 
 @pytest.mark.parametrize(

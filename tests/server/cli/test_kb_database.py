@@ -6,7 +6,7 @@ import pytest
 
 from ragflow_lg.errors import SettingsError
 from server.cli.kb_database import tell, the_database, the_dataset
-from tests.fakes.knowledge import fill, stored_knowledge
+from tests.fakes.embedded import fill, stored_knowledge
 
 
 def test_a_dataset_by_name_and_by_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

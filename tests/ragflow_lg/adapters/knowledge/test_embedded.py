@@ -8,7 +8,7 @@ import pytest
 
 from ragflow_lg.errors import ServiceError, SettingsError
 from ragflow_lg.knowledge import DatasetSearch, DocumentCount
-from tests.fakes.knowledge import CountingEmbedder, fill, stored_knowledge
+from tests.fakes.embedded import CountingEmbedder, fill, stored_knowledge
 
 DOCUMENTS = {
     "leave.md": ["Everybody has 27 days of vacation.", "Sick days are no vacation."],

@@ -9,7 +9,7 @@ from ragflow_lg.adapters.knowledge.hits import NO_HITS, Hits, Wanted, find_hits,
 from ragflow_lg.adapters.knowledge.matrices import Matrices
 from ragflow_lg.adapters.knowledge.records import datasets_in, vectors_table
 from ragflow_lg.adapters.knowledge.stand_in import HashingEmbedder
-from tests.fakes.knowledge import fill, stored_knowledge
+from tests.fakes.embedded import fill, stored_knowledge
 
 
 def found(tmp_path: Path, *, count: int = 10, documents: list[int] | None = None, floor: float = 0.2) -> Hits:

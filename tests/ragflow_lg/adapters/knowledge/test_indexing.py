@@ -15,7 +15,7 @@ from ragflow_lg.adapters.knowledge.records import add_dataset, all_chunks, docum
 from ragflow_lg.adapters.knowledge.source_files import source_files
 from ragflow_lg.errors import ServiceError
 from tests.architecture.sources import ROOT
-from tests.fakes.knowledge import CountingEmbedder
+from tests.fakes.embedded import CountingEmbedder
 
 PARAGRAPHS = [f"paragraph number {i} of a long text here" for i in range(30)]
 
@@ -129,7 +129,7 @@ async def test_progress_is_told(folder: Path) -> None:
 PROGRAM = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from tests.fakes.knowledge import CountingEmbedder
+from tests.fakes.embedded import CountingEmbedder
 from tests.ragflow_lg.adapters.knowledge.test_indexing import add
 
 class Killed(CountingEmbedder):

@@ -7,7 +7,7 @@ import pytest
 
 from ragflow_lg.adapters.knowledge.matrices import Matrices, nearest
 from ragflow_lg.adapters.knowledge.records import datasets_in, delete_document, documents_of
-from tests.fakes.knowledge import fill, stored_knowledge
+from tests.fakes.embedded import fill, stored_knowledge
 
 
 def test_a_matrix_is_read_again_when_its_dataset_has_changed(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from ragflow_lg.adapters.knowledge.records import (
     set_dims,
     words_table,
 )
-from tests.fakes.knowledge import fill, stored_knowledge
+from tests.fakes.embedded import fill, stored_knowledge
 
 
 def test_a_name_goes_before_an_id(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ragflow_lg.adapters.knowledge.word_search import WordSearch
 from ragflow_lg.adapters.knowledge.words import question_words
-from tests.fakes.knowledge import fill, stored_knowledge
+from tests.fakes.embedded import fill, stored_knowledge
 
 TEXTS = ["the cat sat", "the dog sat", "年假十五天", "the bird"]
 
