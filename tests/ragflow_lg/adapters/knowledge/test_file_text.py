@@ -36,7 +36,7 @@ def test_kinds_of_files(name: str, content: str | bytes, expected: list[str]) ->
     ("name", "content", "problem"),
     [
         ("a.txt", b"a\0b", "binary"),
-        ("a.txt", "é caf\xe9 na\xefve".encode("latin-1"), "not UTF-8"),
+        ("a.txt", "é \xe9t\xe9 na\xefve".encode("latin-1"), "not UTF-8"),
         ("a.json", b"{", "not JSON"),
         ("a.json", b"[" * 200_000, "nested too deeply"),
         ("a.jsonl", b'{"a": 1}\n{', r"line 2"),
