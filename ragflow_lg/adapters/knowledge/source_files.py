@@ -81,7 +81,8 @@ def _text(name: str) -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        # A pipe would keep us waiting for somebody who writes into it.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ServiceError("it is no ordinary file")
             content = file.read(MAX_FILE_BYTES + 1)

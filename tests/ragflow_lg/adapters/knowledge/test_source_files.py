@@ -38,6 +38,9 @@ def test_what_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, "MAX_FILE_BYTES", 3)
     with pytest.raises(ServiceError, match="larger than 3 bytes"):
         read_source(large)
+    os.mkfifo(tmp_path / "pipe.md")
+    with pytest.raises(ServiceError, match="no ordinary file"):
+        read_source(SourceFile(tmp_path / "pipe.md", "pipe.md"))
     with pytest.raises(ServiceError, match="cannot be opened"):
         read_source(SourceFile(tmp_path / "none.md", "none.md"))
 
