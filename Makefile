@@ -36,6 +36,7 @@ format: $(VENV)/.ok
 
 bench: $(VENV)/.ok
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.knowledge
 
 conformance: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.conformance $(CASES)

@@ -126,6 +126,7 @@ async def open_services(
     from ragflow_lg.adapters.replaying import Replay
     from ragflow_lg.adapters.system import RandomIds, SystemClock
     from ragflow_lg.services import Services
+    from server.knowledge import SettingsKnowledge
     from server.policies import tool_policies
 
     clock = SystemClock()
@@ -136,6 +137,7 @@ async def open_services(
     models = ConfiguredModels(settings.chat_settings(override_model=model))
     http = GuardedHttpClient(settings.http_settings)
     servers = McpServers(settings.mcp_settings(), http)
+    knowledge = SettingsKnowledge(settings)
     try:
         services = Services(
             models,
@@ -146,10 +148,12 @@ async def open_services(
             settings.tool_settings,
             policies,
             servers=servers,
+            knowledge=knowledge,
             secrets=settings.secrets,
         )
         yield tape.wrap(services) if tape is not None else services
     finally:
+        await knowledge.aclose()
         await servers.aclose()
         await models.aclose()
         await http.aclose()

@@ -16,6 +16,15 @@ The file is the first there is of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, ``./
 
     [tools.tavily]
     api_key_env = "TAVILY_API_KEY"
+
+    [knowledge]
+    url = "sqlite:///knowledge.db"
+
+    [embeddings."bge-m3@SILICONFLOW"]
+    base_url = "https://api.siliconflow.cn/v1"
+    model = "BAAI/bge-m3"
+    api_key_env = "SILICONFLOW_API_KEY"
+
     [mcp.tickets]
     url = "https://tickets.example.com/mcp"
 
@@ -46,6 +55,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from ragflow_lg.adapters.chat_models import ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http_client import HttpSettings
+from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings
 from ragflow_lg.adapters.mcp_servers import McpServerSettings
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.services import ToolSettings
@@ -54,7 +64,9 @@ from server.environment import FILE_VARIABLE, PREFIX, unknown_variables, variabl
 
 __all__ = [
     "AgentsSection",
+    "EmbeddingSection",
     "HttpSection",
+    "KnowledgeSection",
     "McpSection",
     "ModelSection",
     "OtelSection",
@@ -83,6 +95,13 @@ class _KeySection(_Section):
             return self.api_key
         value = os.environ.get(self.api_key_env, "") if self.api_key_env else ""
         return SecretStr(value) if value else None
+
+
+def _web_address(value: str) -> str:
+    text = value.strip()
+    if not text.lower().startswith(("http://", "https://")):
+        raise ValueError("should be a web address that begins with http:// or https://")
+    return text
 
 
 class ProviderSection(_KeySection):
@@ -131,10 +150,38 @@ class ToolSection(_KeySection):
     @field_validator("endpoint")
     @classmethod
     def _is_address(cls, value: str) -> str:
-        text = value.strip()
-        if text and not text.lower().startswith(("http://", "https://")):
-            raise ValueError("should be a web address that begins with http:// or https://")
-        return text
+        return _web_address(value) if value.strip() else ""
+
+
+class KnowledgeSection(_Section):
+    """``[knowledge]``: where the datasets are that Retrieval searches."""
+
+    url: str = "sqlite:///ragflow-lg-knowledge.db"
+    """``sqlite:///PATH`` is the embedded knowledge base."""
+    embedding: str = ""
+    """The ID of ``[embeddings."ID"]`` that new datasets get. Where it is not set and there is one, that; else the
+    hashing stand-in."""
+    fusion: Literal["weighted", "rrf"] = "weighted"
+    """What orders the chunks of the embedded one: RAGFlow's weighted sum, or reciprocal ranks."""
+
+
+class EmbeddingSection(_KeySection):
+    """``[embeddings."ID"]``: an embedding model of an OpenAI-compatible endpoint, by the id that datasets know."""
+
+    base_url: str
+    model: str = ""
+    """Its name at the endpoint; where it is not set, ID without what stands behind its last ``@``."""
+    dims: Annotated[int, Field(ge=0, le=65_536)] = 0
+    """How long its vectors are; an answer of another length is refused."""
+    batch: Annotated[int, Field(gt=0, le=2048)] = 64
+    """How many texts go into one request."""
+    max_retries: Annotated[int, Field(ge=0, le=20)] = 3
+    timeout_s: Annotated[float, Field(gt=0)] = 60.0
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_address(cls, value: str) -> str:
+        return _web_address(value)
 
 
 class HttpSection(_Section):
@@ -232,6 +279,8 @@ class Settings(BaseSettings):
     providers: dict[str, ProviderSection] = Field(default_factory=dict[str, ProviderSection])
     models: dict[str, ModelSection] = Field(default_factory=dict[str, ModelSection])
     tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection])
+    knowledge: KnowledgeSection = KnowledgeSection()
+    embeddings: dict[str, EmbeddingSection] = Field(default_factory=dict[str, EmbeddingSection])
     mcp: dict[str, McpSection] = Field(default_factory=dict[str, McpSection])
     http: HttpSection = HttpSection()
     run: RunSection = RunSection()
@@ -275,11 +324,36 @@ class Settings(BaseSettings):
     @property
     def secrets(self) -> tuple[str, ...]:
         """All keys and passwords, to be kept out of what is written down."""
-        keys = (section.key() for section in (*self.providers.values(), *self.tools.values()))
+        keys = (
+            section.key() for section in (*self.providers.values(), *self.tools.values(), *self.embeddings.values())
+        )
         known = [key.get_secret_value() for key in keys if key is not None]
         for server in self.mcp_settings().values():
             known += [*server.env.values(), *server.headers.values(), *server.variables.values(), server.url]
         return tuple(secret for secret in known if secret)
+
+    @property
+    def default_embedding(self) -> str:
+        """The ID of the embedding model of new datasets, ``""`` for the stand-in."""
+        only = next(iter(self.embeddings)) if len(self.embeddings) == 1 else ""
+        return self.knowledge.embedding or only
+
+    def embedding_settings(self) -> dict[str, EmbeddingSettings]:
+        """Give the settings of the embedding models by id."""
+        found: dict[str, EmbeddingSettings] = {}
+        for id_, section in self.embeddings.items():
+            key = section.key()
+            found[id_] = EmbeddingSettings(
+                base_url=section.base_url,
+                model=section.model or (id_.rpartition("@")[0] or id_),
+                api_key=key.get_secret_value() if key is not None else "",
+                key_variable=section.api_key_env if section.api_key is None else "",
+                dims=section.dims,
+                batch=section.batch,
+                max_retries=section.max_retries,
+                timeout_s=section.timeout_s,
+            )
+        return found
 
     def mcp_settings(self) -> dict[str, McpServerSettings]:
         """Give the settings of the MCP servers by id."""
@@ -426,6 +500,8 @@ def _known(place: tuple[int | str, ...]) -> list[str]:
         "providers": ProviderSection,
         "models": ModelSection,
         "tools": ToolSection,
+        "knowledge": KnowledgeSection,
+        "embeddings": EmbeddingSection,
         "mcp": McpSection,
         "http": HttpSection,
         "run": RunSection,

@@ -1,7 +1,8 @@
 """A chat model for trying things out: no key, no network, the same answer every time.
 
 It plays a script, and without a fitting line it echoes the question and says that it is a demo. Asked for a category,
-it takes the one that shares most words with the last message; asked for a JSON object, it fills in the schema.
+it takes the one that shares most words with the last message; asked for a JSON object, it fills in the schema; shown
+pieces of knowledge, it quotes the one that fits, and cites it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
+from ragflow_lg.adapters.demo_quotes import quoted_answer
 from ragflow_lg.classification import categories_in
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.services import ChatAnswer, ChatDelta, ChatRequest, Usage
@@ -88,6 +90,8 @@ class DemoChat:
             return _category(request.system, asked)
         if (schema := schema_in(request.system)) is not None:
             return json.dumps(_example(schema, "answer", 0), ensure_ascii=False)
+        if quote := quoted_answer(asked, request.system, asked):
+            return quote
         images = f" ({len(request.images)} image(s) attached)" if request.images else ""
         said = asked if len(asked) <= _MAX_ECHO_CHARS else asked[: _MAX_ECHO_CHARS - 1] + "…"
         return f"This is the demo model, not a real one. You said: {said}{images}"

@@ -37,8 +37,9 @@ COMMANDS = {
     "doctor": "doctor",
     "chaos": "chaos",
     "mock-llm": "mock_llm",
+    "kb": "kb",
 }
-"""The file of each command, in this folder; its function has the same name."""
+"""The file of each command, in this folder; its function, or group of commands, has the same name."""
 
 _NEEDS_NOTHING = ("sessions", "schema", "components", "doctor")
 
@@ -77,7 +78,11 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
     first = arguments[0] if arguments else ""
     for name in (first,) if first in COMMANDS else COMMANDS:
         module = import_module(f"server.cli.{COMMANDS[name]}")
-        app.command(name, no_args_is_help=name not in _NEEDS_NOTHING)(getattr(module, COMMANDS[name]))
+        command = getattr(module, COMMANDS[name])
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name, no_args_is_help=name not in _NEEDS_NOTHING)(command)
     return app
 
 

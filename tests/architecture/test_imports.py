@@ -24,6 +24,7 @@ HEAVY = {
     "langgraph",
     "langsmith",
     "mcp",
+    "numpy",
     "openai",
     "pydantic_settings",
     "redis",

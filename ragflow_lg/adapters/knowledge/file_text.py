@@ -1,0 +1,202 @@
+"""Files as blocks of text: plain text, Markdown, HTML, CSV and JSON by themselves; others by libraries of an extra."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Any, NamedTuple, cast
+
+from ragflow_lg.adapters.knowledge.chunking import Block, row_text
+from ragflow_lg.adapters.knowledge.document_metadata import split_front_matter
+from ragflow_lg.errors import ServiceError
+from ragflow_lg.html_text import html_to_text
+from ragflow_lg.values import JsonValue
+
+__all__ = ["MAX_FILE_BYTES", "SUFFIXES", "FileText", "read_blocks"]
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""Largest file that is read."""
+
+SUFFIXES = frozenset(
+    (".txt", ".text", ".md", ".markdown", ".html", ".htm", ".csv", ".tsv", ".json", ".jsonl", ".docx", ".pdf", ".xlsx")
+)
+"""Names of files that can be read end so, in any case."""
+
+_MARKDOWN_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
+_FENCE = re.compile(r"\s{0,3}(```|~~~)")
+_CHINESE = re.compile("[\u4e00-\u9fff\u3000-\u303f\uff00-\uffef]")
+_MAX_FIELD_CHARS = 1024 * 1024
+_MAX_DEPTH = 40
+
+
+class FileText(NamedTuple):
+    """What a file says: its blocks, and what it says about itself at its beginning."""
+
+    blocks: list[Block]
+    metadata: Mapping[str, JsonValue]
+
+
+def read_blocks(name: str, content: bytes) -> FileText:
+    """Read a file by the ending of its name. CPU-bound; call it in a thread.
+
+    Raises:
+        ServiceError: if it cannot be read; the text says why and what helps.
+    """
+    suffix = PurePath(name).suffix.lower()
+    if suffix in (".docx", ".pdf", ".xlsx"):
+        from ragflow_lg.adapters.knowledge.office_files import read_docx, read_pdf, read_xlsx
+
+        return FileText({".docx": read_docx, ".pdf": read_pdf, ".xlsx": read_xlsx}[suffix](content), {})
+    if suffix not in SUFFIXES:
+        raise ServiceError(f"files of the kind {suffix or 'without an ending'} cannot be read")
+    text = _decoded(content)
+    if suffix in (".html", ".htm"):
+        return FileText(_html(text), {})
+    if suffix in (".csv", ".tsv"):
+        return FileText(list(_table(text)), {})
+    if suffix == ".json":
+        return FileText(_json(text), {})
+    if suffix == ".jsonl":
+        return FileText([Block(_line(_parsed(one, at)), at, at) for at, one in _lines(text) if one.strip()], {})
+    metadata, skipped = split_front_matter(text)
+    blocks = _markdown(text, skipped) if suffix in (".md", ".markdown") else _paragraphs(text, skipped)
+    return FileText(list(blocks), metadata)
+
+
+def _decoded(content: bytes) -> str:
+    """Read text: UTF-8, or what a mark at its beginning names, or GB 18030 where that gives Chinese."""
+    for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+        if content.startswith(mark):
+            return content.decode(encoding, "replace")
+    if b"\0" in content:
+        raise ServiceError("it is no text, but binary data")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        problem = f"it is not UTF-8 text (at byte {error.start:,}); save it as UTF-8"
+    try:
+        text = content.decode("gb18030")
+    except UnicodeDecodeError:
+        raise ServiceError(problem) from None
+    foreign = sum(not c.isascii() for c in text)
+    if 2 * len(_CHINESE.findall(text)) < foreign:
+        raise ServiceError(problem)
+    return text
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    return enumerate(re.split(r"\r\n|\r|\n", text), 1)
+
+
+def _paragraphs(text: str, skipped: int = 0) -> Iterator[Block]:
+    gathered: list[str] = []
+    first = 1
+    for number, line in _lines(text):
+        if number > skipped and line.strip():
+            first = first if gathered else number
+            gathered.append(line.rstrip())
+        elif gathered:
+            yield Block("\n".join(gathered), first, first + len(gathered) - 1)
+            gathered = []
+    if gathered:
+        yield Block("\n".join(gathered), first, first + len(gathered) - 1)
+
+
+def _markdown(text: str, skipped: int) -> Iterator[Block]:
+    """Give paragraphs and headings; within fences there are none."""
+    gathered: list[str] = []
+    first, fence = 1, ""
+    for number, line in _lines(text):
+        if number <= skipped:
+            continue
+        mark = _FENCE.match(line)
+        heading = None if fence else _MARKDOWN_HEADING.match(line)
+        if gathered and not fence and (heading or not line.strip()):
+            yield Block("\n".join(gathered), first, number - 1)
+            gathered = []
+        if mark and (not fence or mark[1] == fence):
+            fence = "" if fence else mark[1]
+        if heading:
+            yield Block(heading[2], number, number, heading=len(heading[1]))
+        elif fence or line.strip():
+            first = first if gathered else number
+            gathered.append(line.rstrip())
+    if gathered:
+        yield Block("\n".join(gathered), first, first + len(gathered) - 1)
+
+
+def _html(text: str) -> list[Block]:
+    try:
+        lines = html_to_text(text).split("\n")
+    except ValueError as error:
+        raise ServiceError(str(error).rstrip(".")) from None
+    blocks: list[Block] = []
+    for number, line in enumerate(lines, 1):
+        heading = _MARKDOWN_HEADING.match(line)
+        text_of_line = re.sub(r"<[^>]*>", " ", line) if line.startswith("<table") else line
+        block = Block(heading[2], number, number, heading=len(heading[1])) if heading else None
+        blocks.append(block or Block(" ".join(text_of_line.split()), number, number))
+    return blocks
+
+
+def _table(text: str) -> Iterator[Block]:
+    """Give each row as ``head: cell; head: cell``."""
+    csv.field_size_limit(_MAX_FIELD_CHARS)
+    try:
+        dialect: Any = csv.Sniffer().sniff(text[:8192], ",;\t|")
+    except csv.Error:
+        dialect = csv.excel
+    reader = csv.reader(io.StringIO(text, newline=""), dialect)
+    head: list[str] = []
+    last = 0
+    try:
+        for row in reader:
+            first, last = last + 1, reader.line_num
+            cells = [cell.strip() for cell in row]
+            if not head:
+                head = cells
+            elif any(cells):
+                yield Block(row_text(head, cells), first, last)
+    except csv.Error as error:
+        raise ServiceError(f"it is no table: {error} (line {reader.line_num})") from None
+    if head and last <= 1:
+        yield Block(" ".join(head), 1, 1)
+
+
+def _parsed(text: str, line: int = 0) -> JsonValue:
+    where = f" (line {line})" if line else ""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ServiceError(f"it is JSON nested too deeply{where}") from None
+    except ValueError as error:
+        raise ServiceError(f"it is not JSON: {error}{where}") from None
+
+
+def _json(text: str) -> list[Block]:
+    value = _parsed(text)
+    rows: list[Any] = [value]
+    if isinstance(value, list):
+        rows = cast("list[Any]", value)
+    elif isinstance(value, dict):
+        rows = [{key: held} for key, held in cast("dict[str, Any]", value).items()]
+    return [Block(_line(row), number, number) for number, row in enumerate(rows, 1)]
+
+
+def _line(value: JsonValue) -> str:
+    return "; ".join(f"{path}: {text}" if path else text for path, text in _leaves(value, "", 0))
+
+
+def _leaves(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
+    if depth < _MAX_DEPTH and isinstance(value, dict):
+        for key, held in cast("dict[str, Any]", value).items():
+            yield from _leaves(held, f"{path}.{key}" if path else key, depth + 1)
+    elif depth < _MAX_DEPTH and isinstance(value, list):
+        for held in cast("list[Any]", value):
+            yield from _leaves(held, path, depth + 1)
+    elif value is not None and value != "":
+        yield path, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,278 @@
+"""Datasets, documents and chunks as rows of the knowledge database. Every function takes an open connection."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple, cast
+
+from ragflow_lg.adapters.knowledge.words import words_of
+
+__all__ = [
+    "ChunkRecord",
+    "DatasetRecord",
+    "DocumentRecord",
+    "NewChunk",
+    "add_chunks",
+    "add_dataset",
+    "all_chunks",
+    "chunks_by_number",
+    "datasets_in",
+    "delete_dataset",
+    "delete_document",
+    "documents_of",
+    "find_dataset",
+    "id_of",
+    "open_document",
+    "places_of",
+    "set_dims",
+    "vectors_table",
+    "words_table",
+]
+
+CHUNK_TOKENS = 256
+OVERLAP_TOKENS = 32
+
+
+class DatasetRecord(NamedTuple):
+    """A dataset. ``dims`` is 0 until the first vector is known; ``version`` grows with every change."""
+
+    number: int
+    id: str
+    name: str
+    embedding_model: str
+    dims: int
+    chunk_tokens: int
+    overlap_tokens: int
+    version: int
+    documents: int
+    chunks: int
+
+
+class DocumentRecord(NamedTuple):
+    """A document. ``chunks`` is how many it has to have; it is complete when all of them are stored."""
+
+    number: int
+    id: str
+    name: str
+    source: str
+    hash: str
+    metadata: Mapping[str, Any]
+    chunks: int
+    is_complete: bool
+
+
+class NewChunk(NamedTuple):
+    """A chunk to be stored: its place in the document from 0, and its vector as little-endian float32."""
+
+    place: int
+    content: str
+    positions: Sequence[Sequence[int]]
+    vector: bytes
+
+
+class ChunkRecord(NamedTuple):
+    """A stored chunk."""
+
+    number: int
+    id: str
+    content: str
+    positions: list[list[int]]
+    document_id: str
+    document_name: str
+    place: int
+
+
+def id_of(*parts: str) -> str:
+    """Give 32 hexadecimal digits that always are the same for the same texts."""
+    return blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def words_table(dataset: int) -> str:
+    """Name the full-text index of a dataset; each has its own, so that words are weighed within it."""
+    return f"words_{dataset:d}"
+
+
+def vectors_table(dataset: int) -> str:
+    """Name the table of a dataset's vectors."""
+    return f"vectors_{dataset:d}"
+
+
+_DATASETS = """
+SELECT number, id, name, embedding_model, dims, chunk_tokens, overlap_tokens, version,
+    (SELECT count(*) FROM documents WHERE dataset = datasets.number),
+    (SELECT coalesce(sum(chunks), 0) FROM documents WHERE dataset = datasets.number)
+FROM datasets
+"""
+_TOKENIZER = "unicode61 remove_diacritics 0 categories ''L* N* M* Co Pc''"
+
+
+def datasets_in(connection: sqlite3.Connection) -> list[DatasetRecord]:
+    """Give all datasets, by name."""
+    return [DatasetRecord(*row) for row in connection.execute(_DATASETS + "ORDER BY name")]
+
+
+def find_dataset(connection: sqlite3.Connection, name_or_id: str) -> DatasetRecord | None:
+    """Give the dataset of a name, else of an id."""
+    query = _DATASETS + "WHERE name = ?1 OR id = ?1 ORDER BY name = ?1 DESC LIMIT 1"
+    row = connection.execute(query, (name_or_id,)).fetchone()
+    return DatasetRecord(*row) if row else None
+
+
+def add_dataset(
+    connection: sqlite3.Connection,
+    name: str,
+    embedding_model: str,
+    *,
+    id_: str = "",
+    chunk_tokens: int = CHUNK_TOKENS,
+    overlap_tokens: int = OVERLAP_TOKENS,
+) -> DatasetRecord:
+    """Store a new dataset, which no other may have the name or id of."""
+    values = (id_ or id_of("dataset", name), name, embedding_model, chunk_tokens, overlap_tokens)
+    number = connection.execute(
+        "INSERT INTO datasets (id, name, embedding_model, dims, chunk_tokens, overlap_tokens) "
+        "VALUES (?, ?, ?, 0, ?, ?)",
+        values,
+    ).lastrowid
+    assert number is not None
+    connection.execute(
+        f"CREATE TABLE {vectors_table(number)} (chunk INTEGER PRIMARY KEY, document INTEGER, vector BLOB)"
+    )
+    table = words_table(number)
+    connection.execute(f"CREATE VIRTUAL TABLE {table} USING fts5(title, content, tokenize = '{_TOKENIZER}')")
+    connection.execute(f"CREATE VIRTUAL TABLE {table}_terms USING fts5vocab({table}, row)")
+    found = find_dataset(connection, values[0])
+    assert found is not None
+    return found
+
+
+def set_dims(connection: sqlite3.Connection, dataset: int, dims: int) -> int:
+    """Store how long the vectors of a dataset are, if that is not known; give what is stored."""
+    connection.execute("UPDATE datasets SET dims = ? WHERE number = ? AND dims = 0", (dims, dataset))
+    row = connection.execute("SELECT dims FROM datasets WHERE number = ?", (dataset,)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def delete_dataset(connection: sqlite3.Connection, dataset: int) -> None:
+    """Delete a dataset with all that is in it."""
+    for table in (f"{words_table(dataset)}_terms", words_table(dataset), vectors_table(dataset)):
+        connection.execute(f"DROP TABLE {table}")
+    for table in ("chunks", "documents"):
+        connection.execute(f"DELETE FROM {table} WHERE dataset = ?", (dataset,))
+    connection.execute("DELETE FROM datasets WHERE number = ?", (dataset,))
+
+
+def documents_of(connection: sqlite3.Connection, dataset: int) -> list[DocumentRecord]:
+    """Give the documents of a dataset, by name."""
+    rows = connection.execute(
+        "SELECT number, id, name, source, hash, metadata, chunks, is_complete FROM documents WHERE dataset = ? "
+        "ORDER BY name",
+        (dataset,),
+    )
+    return [DocumentRecord._make((*row[:5], json.loads(row[5]), row[6], bool(row[7]))) for row in rows]
+
+
+def open_document(
+    connection: sqlite3.Connection,
+    dataset: DatasetRecord,
+    name: str,
+    source: str,
+    hash_: str,
+    metadata: str,
+    chunks: int,
+) -> int:
+    """Give the number of a document that chunks are added to; what is there of another content is deleted."""
+    row = connection.execute(
+        "SELECT number, hash FROM documents WHERE dataset = ? AND name = ?", (dataset.number, name)
+    ).fetchone()
+    if row and row[1] == hash_:
+        return int(row[0])
+    if row:
+        delete_document(connection, dataset.number, row[0])
+    number = connection.execute(
+        "INSERT INTO documents (id, dataset, name, source, hash, metadata, chunks, is_complete) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (id_of(dataset.id, name), dataset.number, name, source, hash_, metadata, chunks, not chunks),
+    ).lastrowid
+    assert number is not None
+    return number
+
+
+def add_chunks(
+    connection: sqlite3.Connection, dataset: DatasetRecord, document: int, title: str, chunks: Iterable[NewChunk]
+) -> None:
+    """Store chunks of a document; those that are there already stay."""
+    document_id, wanted = connection.execute(
+        "SELECT id, chunks FROM documents WHERE number = ?", (document,)
+    ).fetchone()
+    title_words = " ".join(words_of(title))
+    for chunk in chunks:
+        added = connection.execute(
+            "INSERT OR IGNORE INTO chunks (id, dataset, document, place, content, positions) VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                id_of(document_id, str(chunk.place), chunk.content),
+                dataset.number,
+                document,
+                chunk.place,
+                chunk.content,
+                json.dumps(chunk.positions, separators=(",", ":")),
+            ),
+        )
+        if not added.rowcount:
+            continue
+        row = added.lastrowid
+        connection.execute(
+            f"INSERT INTO {vectors_table(dataset.number)} (chunk, document, vector) VALUES (?, ?, ?)",
+            (row, document, chunk.vector),
+        )
+        connection.execute(
+            f"INSERT INTO {words_table(dataset.number)} (rowid, title, content) VALUES (?, ?, ?)",
+            (row, title_words, " ".join(words_of(chunk.content))),
+        )
+    (stored,) = connection.execute("SELECT count(*) FROM chunks WHERE document = ?", (document,)).fetchone()
+    connection.execute("UPDATE documents SET is_complete = ? WHERE number = ?", (stored >= wanted, document))
+    connection.execute("UPDATE datasets SET version = version + 1 WHERE number = ?", (dataset.number,))
+
+
+def places_of(connection: sqlite3.Connection, document: int) -> frozenset[int]:
+    """Give the places of the chunks of a document that are stored."""
+    return frozenset(row[0] for row in connection.execute("SELECT place FROM chunks WHERE document = ?", (document,)))
+
+
+def delete_document(connection: sqlite3.Connection, dataset: int, document: int) -> None:
+    """Delete a document with its chunks."""
+    of_document = "(SELECT number FROM chunks WHERE document = ?)"
+    connection.execute(f"DELETE FROM {words_table(dataset)} WHERE rowid IN {of_document}", (document,))
+    connection.execute(f"DELETE FROM {vectors_table(dataset)} WHERE chunk IN {of_document}", (document,))
+    connection.execute("DELETE FROM chunks WHERE document = ?", (document,))
+    connection.execute("DELETE FROM documents WHERE number = ?", (document,))
+    connection.execute("UPDATE datasets SET version = version + 1 WHERE number = ?", (dataset,))
+
+
+_CHUNKS = """
+SELECT chunks.number, chunks.id, chunks.content, chunks.positions, documents.id, documents.name, chunks.place
+FROM chunks JOIN documents ON documents.number = chunks.document
+"""
+
+
+def chunks_by_number(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, ChunkRecord]:
+    """Give stored chunks."""
+    rows = connection.execute(
+        _CHUNKS + "WHERE chunks.number IN (SELECT value FROM json_each(?))", (json.dumps(list(numbers)),)
+    )
+    return {row[0]: _chunk(row) for row in rows}
+
+
+def all_chunks(connection: sqlite3.Connection, dataset: int) -> Iterator[ChunkRecord]:
+    """Go through the chunks of a dataset, document by document."""
+    query = _CHUNKS + "WHERE documents.dataset = ? ORDER BY documents.name, chunks.place"
+    return (_chunk(row) for row in connection.execute(query, (dataset,)))
+
+
+def _chunk(row: Sequence[Any]) -> ChunkRecord:
+    number, id_, content, positions, document_id, document_name, place = row
+    read = cast("list[list[int]]", json.loads(positions))
+    return ChunkRecord(number, id_, content, read, document_id, document_name, place)

@@ -1,0 +1,77 @@
+"""The words of a text as the embedded search knows them, the same for chunks and questions, in every script.
+
+Words of letters, digits and ``_`` in small letters, English plurals as their singular; runs of scripts that are
+written without blanks (Chinese, Japanese, Korean, Thai and their neighbours) as pairs of neighbouring characters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from itertools import pairwise
+
+__all__ = ["MAX_QUESTION_WORDS", "question_words", "words_of"]
+
+MAX_QUESTION_WORDS = 256
+"""Most different words of a question that are looked for."""
+
+MAX_QUESTION_CHARS = 20_000
+_MAX_WORD_CHARS = 64
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_ASCII_WORD = re.compile(r"[a-z0-9_]+")
+_RUN = re.compile(rf"([{_UNSPACED}]+)|([^\W{_UNSPACED}]+)")
+_ENGLISH_FUNCTION_WORDS = (
+    "a about am an and any are as at be been by can could did do does for from had has have how i if in into is it its "
+    "many me much my of on or our please shall should so such tell than that the their them there these they this "
+    "those to us was we were what when where which who whom whose why will with would you your"
+)
+_FUNCTION_WORDS = frozenset(_ENGLISH_FUNCTION_WORDS.split())
+_CHINESE_FUNCTION_WORDS = re.compile(
+    "为什么|是不是|有没有|能不能|请告诉我|什么时候|请问|什么|怎么样|怎么|怎样|如何|多少|哪里|哪些|哪个|哪儿|是否|可以|"
+    "我们|你们|他们|[吗呢的了吧啊和与是有在我你他她它]"
+)
+
+
+def words_of(text: str) -> list[str]:
+    """Give the words in their order.
+
+    >>> words_of("Two Policies of user_id 7")
+    ['two', 'policy', 'of', 'user_id', '7']
+    >>> words_of("南京市 ＡＢ")
+    ['南京', '京市', 'ab']
+    """
+    if text.isascii():
+        return [_singular(word) for word in _ASCII_WORD.findall(text.lower())]
+    found: list[str] = []
+    for unspaced, word in _RUN.findall(unicodedata.normalize("NFKC", text).casefold()):
+        if word:
+            found.append(_singular(word))
+        elif len(unspaced) == 1:
+            found.append(unspaced)
+        else:
+            found += map("".join, pairwise(unspaced))
+    return found
+
+
+def question_words(question: str) -> list[str]:
+    """Give the different words of a question, without those that only make it a question, unless nothing is left.
+
+    >>> question_words("How many days of vacation are there?"), question_words("请问年假有多少天？")
+    (['day', 'vacation'], ['年假', '天'])
+    """
+    text = question[:MAX_QUESTION_CHARS]
+    words = dict.fromkeys(words_of(_CHINESE_FUNCTION_WORDS.sub(" ", text)))
+    telling = [word for word in words if word not in _FUNCTION_WORDS]
+    return (telling or list(dict.fromkeys(words_of(text))))[:MAX_QUESTION_WORDS]
+
+
+def _singular(word: str) -> str:
+    """Take a plural ending away, by the three rules that do little harm."""
+    if len(word) > 3 and word[-1] == "s" and word[-2] not in "su":
+        if word.endswith("ies"):
+            return f"{word[:-3]}y"[:_MAX_WORD_CHARS]
+        return word[:-1][:_MAX_WORD_CHARS]
+    return word[:_MAX_WORD_CHARS]

@@ -1,0 +1,128 @@
+"""The knowledge base that the settings name, opened when it is first asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from ragflow_lg.errors import SettingsError
+from ragflow_lg.knowledge import Dataset, DatasetSearch, FoundChunks, Knowledge, Metadata
+
+if TYPE_CHECKING:
+    from ragflow_lg.adapters.http_client import GuardedHttpClient
+    from ragflow_lg.adapters.knowledge.embedded import EmbeddedKnowledge
+    from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
+    from server.settings import Settings
+
+__all__ = ["KINDS", "SettingsKnowledge", "embedded_path"]
+
+KINDS = "sqlite:///PATH"
+"""What ``[knowledge] url`` may be, for people."""
+
+
+class SettingsKnowledge:
+    """`ragflow_lg.knowledge.Knowledge` by ``[knowledge] url``. A run without a Retrieval opens nothing."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._http: GuardedHttpClient | None = None
+        self._opened: Knowledge | None = None
+        self._embedded: EmbeddedKnowledge | None = None
+
+    async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
+        """Find datasets by name or id."""
+        return await self._knowledge().datasets(names_or_ids)
+
+    async def search(self, search: DatasetSearch) -> FoundChunks:
+        """Search datasets."""
+        return await self._knowledge().search(search)
+
+    async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
+        """Give the metadata of all documents."""
+        return await self._knowledge().metadata(datasets)
+
+    async def aclose(self) -> None:
+        """Close what was opened."""
+        if self._embedded is not None:
+            self._embedded.close()
+        if self._http is not None:
+            await self._http.aclose()
+        self._opened = self._embedded = self._http = None
+
+    def embedded(self) -> EmbeddedKnowledge:
+        """Give the embedded knowledge base, which alone is written here.
+
+        Raises:
+            SettingsError: if the settings name a server.
+        """
+        self._knowledge()
+        if self._embedded is None:
+            raise SettingsError("The datasets are kept by a server ([knowledge] url); change them there.")
+        return self._embedded
+
+    def embedders(self) -> ConfiguredEmbedders:
+        """Give the embedding models of the settings.
+
+        Their endpoints may be in the own network, since the settings name them; nothing else is opened by that.
+        """
+        from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
+        from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
+
+        models = self._settings.embedding_settings()
+        if self._http is None:
+            http = self._settings.http_settings
+            allow = (*http.allow, *(_host(model.base_url) for model in models.values()))
+            self._http = GuardedHttpClient(
+                HttpSettings(allow, http.timeout_s, max(http.max_response_bytes, 256 * 1024**2), http.concurrency)
+            )
+        return ConfiguredEmbedders(models, self._http, default=self._settings.default_embedding)
+
+    def _knowledge(self) -> Knowledge:
+        if self._opened is None:
+            self._opened = self._open(self._settings.knowledge.url)
+        return self._opened
+
+    def _open(self, url: str) -> Knowledge:
+        from ragflow_lg.adapters.knowledge.embedded import EmbeddedKnowledge
+
+        path = embedded_path(url)
+        self._embedded = EmbeddedKnowledge(path, self.embedders(), fusion=self._settings.knowledge.fusion)
+        return self._embedded
+
+
+def embedded_path(url: str) -> Path:
+    """Give the file that a URL names.
+
+    Raises:
+        SettingsError: if it names none; the text says how to write one.
+    """
+    scheme, separator, rest = url.strip().partition("://")
+    if scheme != "sqlite" or not separator:
+        raise SettingsError(f"[knowledge] url is {_shown(url)!r}, which is no knowledge base: give {KINDS}.")
+    if not rest.startswith("/") or not rest.strip("/"):
+        example = rest.strip("/") or "PATH"
+        raise SettingsError(
+            f"[knowledge] url is {url!r}: write three slashes, sqlite:///{example}, or four before a path from the "
+            "root."
+        )
+    return Path(rest[1:]).expanduser()
+
+
+def _shown(url: str) -> str:
+    """Leave out what may be a password."""
+    return url.rpartition("@")[2][:200]
+
+
+def _host(base_url: str) -> str:
+    """Give an endpoint as the allow-list of the guarded client has it."""
+    try:
+        parts = urlsplit(base_url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise SettingsError("The base_url of an embedding model ([embeddings]) is no web address.") from None
+    if not host:
+        raise SettingsError("The base_url of an embedding model ([embeddings]) names no host.")
+    name = f"[{host}]" if ":" in host else host
+    return f"{name}:{port or (443 if parts.scheme.lower() == 'https' else 80)}"

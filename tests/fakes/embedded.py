@@ -1,0 +1,65 @@
+"""Embedded knowledge bases for tests: datasets of a few texts, and an embedder that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragflow_lg.adapters.knowledge.chunking import Piece
+from ragflow_lg.adapters.knowledge.embedded import EmbeddedKnowledge
+from ragflow_lg.adapters.knowledge.records import NewChunk, add_chunks, add_dataset, open_document, set_dims
+from ragflow_lg.adapters.knowledge.stand_in import STAND_IN, HashingEmbedder
+from ragflow_lg.errors import ServiceError
+
+__all__ = ["CountingEmbedder", "OneEmbedder", "fill", "stored_knowledge"]
+
+
+class CountingEmbedder(HashingEmbedder):
+    """The stand-in as if it were a model; remembers what it embedded, and fails after so many texts."""
+
+    is_stand_in = False
+    name = "counting"
+
+    def __init__(self, fails_after: int = 10**9) -> None:
+        self.texts: list[str] = []
+        self._fails_after = fails_after
+
+    async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        if len(self.texts) >= self._fails_after:
+            raise ServiceError("The model is gone.")
+        self.texts += texts
+        return await super().embed_chunks(texts)
+
+
+class OneEmbedder:
+    """`ragflow_lg.knowledge.Embedders` of one."""
+
+    def __init__(self, embedder: Any = None) -> None:
+        self._embedder = embedder or HashingEmbedder()
+
+    def embedder(self, embedding_model: str) -> Any:
+        return self._embedder
+
+
+def fill(
+    knowledge: EmbeddedKnowledge, dataset: str, documents: Mapping[str, Sequence[str]], model: str = STAND_IN
+) -> None:
+    """Add a dataset whose documents have these texts as chunks."""
+    with knowledge.database.writing() as connection:
+        record = add_dataset(connection, dataset, model)
+        set_dims(connection, record.number, 384)
+        for name, texts in documents.items():
+            number = open_document(connection, record, name, f"/{name}", name, '{"kind": ["a", "b"]}', len(texts))
+            vectors = HashingEmbedder().vectors(texts)
+            pieces = [Piece(text, [[0, 0, 0, 1, 1]]) for text in texts]
+            chunks = [
+                NewChunk(place, *piece, vector.tobytes())
+                for place, (piece, vector) in enumerate(zip(pieces, vectors, strict=True))
+            ]
+            add_chunks(connection, record, number, name, chunks)
+
+
+def stored_knowledge(path: Path, embedder: Any = None, **options: Any) -> EmbeddedKnowledge:
+    """Open a knowledge base; the file is made by what is written."""
+    return EmbeddedKnowledge(path, OneEmbedder(embedder), **options)

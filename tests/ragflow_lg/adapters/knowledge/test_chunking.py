@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from ragflow_lg.adapters.knowledge.chunking import Block, pieces_of, row_text
+from ragflow_lg.tokens import estimate_tokens
+
+
+def test_a_heading_begins_a_chunk_and_stands_above_it() -> None:
+    blocks = [
+        Block("Guide", 1, 1, heading=1),
+        Block("Intro.", 3, 3),
+        Block("Part", 5, 5, heading=2),
+        Block("One.", 6, 6),
+        Block("Two.", 8, 9),
+        Block("Other", 10, 10, heading=1),
+    ]
+    assert [(p.content, p.positions) for p in pieces_of(blocks, 100, 10)] == [
+        ("Guide\nIntro.", [[0, 0, 0, 3, 3]]),
+        ("Guide > Part\nOne.\nTwo.", [[0, 0, 0, 6, 9]]),
+        ("Other", [[0, 0, 0, 10, 10]]),
+    ]
+
+
+def test_the_last_sentence_of_a_chunk_begins_the_next() -> None:
+    text = "First sentence of the text. Second sentence of it. Third one is here. Fourth one is last."
+    pieces = [p.content for p in pieces_of([Block(s + ".", i, i) for i, s in enumerate(text.split(". "))], 16, 6)]
+    assert pieces[1].startswith("Third one") or pieces[1].startswith("Second sentence")
+    assert len(pieces) > 1
+    without = [p.content for p in pieces_of([Block("a b c d. " * 4, 1, 1), Block("e f g h. " * 4, 2, 2)], 10, 0)]
+    assert without == [("a b c d. " * 4).strip(), ("e f g h. " * 4).strip()]
+
+
+def test_a_chunk_over_pages_has_a_position_for_each() -> None:
+    blocks = [Block("One.", 9, 9, 1), Block("Two.", 1, 2, 2)]
+    assert next(pieces_of(blocks, 100, 0)).positions == [[1, 0, 0, 9, 9], [2, 0, 0, 1, 2]]
+
+
+def test_long_texts_are_cut_at_sentences_else_anywhere_and_lose_nothing() -> None:
+    for text in ("Some words. " * 500, "天地玄黄。" * 300, "x" * 5000, "word " * 2000, "天" * 2000):
+        pieces = list(pieces_of([Block(text)], 64, 0))
+        assert max(estimate_tokens(p.content) for p in pieces) <= 64
+        assert "".join("".join(p.content for p in pieces).split()) == "".join(text.split())
+
+
+def test_lines_of_a_long_paragraph_are_followed() -> None:
+    text = "\n".join(f"line number {i} of them" for i in range(1, 31))
+    pieces = list(pieces_of([Block(text, 11, 40)], 32, 0))
+    assert pieces[0].positions[0][3] == 11
+    assert pieces[-1].positions[0][4] == 40
+    firsts = [p.positions[0][3] for p in pieces]
+    assert firsts == sorted(firsts)
+
+
+def test_a_row_names_its_columns() -> None:
+    assert row_text(["a", "", "c"], ["1", "2", "", "4"]) == "a: 1; 2; 4"

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
+from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings
+from ragflow_lg.adapters.knowledge.stand_in import STAND_IN
+from ragflow_lg.errors import SettingsError
+from tests.fakes.services import ScriptedHttp
+
+SETTINGS = {name: EmbeddingSettings("https://models.example/v1", name) for name in ("bge", "m3@Silicon")}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "name"),
+    [
+        ("bge", "bge"),
+        ("bge@Somewhere", "bge"),
+        ("m3@Silicon", "m3@Silicon"),
+        ("m3@Silicon#x", "m3@Silicon"),
+        ("", "bge"),
+    ],
+)
+def test_a_model_is_found_by_its_id(wanted: str, name: str) -> None:
+    assert ConfiguredEmbedders(SETTINGS, ScriptedHttp(), default="bge").embedder(wanted).name == name
+
+
+def test_without_settings_there_is_the_stand_in() -> None:
+    embedders = ConfiguredEmbedders({}, ScriptedHttp())
+    assert embedders.default == STAND_IN
+    assert embedders.embedder("").is_stand_in
+
+
+def test_an_unknown_model_says_what_to_set() -> None:
+    with pytest.raises(SettingsError, match=r"no embedding model 'x'.*\[embeddings\.\"x\"\].*'bge', 'm3@Silicon'"):
+        ConfiguredEmbedders(SETTINGS, ScriptedHttp()).embedder("x")

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings, EndpointEmbedder
+from ragflow_lg.errors import ServiceError, SettingsError
+from ragflow_lg.services import HttpRequest, HttpResponse
+
+SETTINGS = EmbeddingSettings("https://models.example/v1/", "bge", api_key="s3cret", dims=2, batch=2, max_retries=1)
+
+
+class Endpoint:
+    """Answers one after the other; without any left, a vector for each text."""
+
+    def __init__(self, *answers: tuple[int, Any, dict[str, str]]) -> None:
+        self.answers = list(answers)
+        self.requests: list[HttpRequest] = []
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        self.requests.append(request)
+        texts: Any = request.json["input"]  # pyright: ignore[reportIndexIssue, reportCallIssue, reportArgumentType, reportOptionalSubscript]
+        usual = {"data": [{"index": i, "embedding": [len(text), 1]} for i, text in enumerate(texts)][::-1]}
+        status, body, headers = self.answers.pop(0) if self.answers else (200, usual, {})
+        return HttpResponse(status, headers, body if isinstance(body, str) else json.dumps(body), request.url)
+
+
+async def test_texts_go_in_batches_and_come_back_in_order() -> None:
+    endpoint = Endpoint()
+    found = await EndpointEmbedder("e", SETTINGS, endpoint).embed_chunks(["a", "bb", "ccc"])
+    assert found == [[1, 1], [2, 1], [3, 1]]
+    first, second = endpoint.requests
+    assert (first.url, first.json) == ("https://models.example/v1/embeddings", {"model": "bge", "input": ["a", "bb"]})
+    assert first.headers == {"Authorization": "Bearer s3cret"}
+    assert second.json == {"model": "bge", "input": ["ccc"]}
+
+
+async def test_an_empty_question_is_none_and_a_long_one_is_cut() -> None:
+    endpoint = Endpoint()
+    embedder = EndpointEmbedder("e", SETTINGS, endpoint)
+    assert await embedder.embed_question(" ") == [4, 1]
+    assert await embedder.embed_question("x" * 100_000) == [6000, 1]
+
+
+async def test_a_busy_endpoint_is_asked_again() -> None:
+    endpoint = Endpoint((429, "slow down", {"retry-after": "0.01"}))
+    settings = EmbeddingSettings("https://models.example/v1", "bge")
+    assert await EndpointEmbedder("e", settings, endpoint).embed_question("ab") == [2, 1]
+    assert len(endpoint.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "problem"),
+    [
+        (401, "wrong key s3cret", r"refused with status 401: wrong key \*\*\*\."),
+        (200, "<html>", "no embeddings: <html>"),
+        (200, {"data": [{"embedding": "x"}]}, "no embeddings"),
+        (200, {"data": []}, "gave 0 vectors for 1 texts"),
+        (200, {"data": [{"embedding": [1, 2, 3]}]}, "a vector of 3 numbers where dims says 2"),
+        (200, '{"data": [{"embedding": [1, NaN]}]}', "finite"),
+        (503, "", "refused with status 503: nothing"),
+    ],
+    ids=["key", "html", "shape", "count", "dims", "nan", "down"],
+)
+async def test_what_goes_wrong_names_the_setting_and_never_the_key(status: int, body: Any, problem: str) -> None:
+    endpoint = Endpoint(*[(status, body, {"retry-after": "90"})] * 2)
+    with pytest.raises(ServiceError, match=problem) as raised:
+        await EndpointEmbedder("e", SETTINGS, endpoint).embed_question("q")
+    assert '[embeddings."e"]' in str(raised.value)
+    assert "s3cret" not in str(raised.value)
+    assert len(endpoint.requests) == 1
+    assert "s3cret" not in repr(SETTINGS)
+
+
+async def test_a_missing_key_names_its_variable() -> None:
+    settings = EmbeddingSettings("https://models.example/v1", "bge", key_variable="BGE_KEY")
+    with pytest.raises(SettingsError, match="no 'BGE_KEY'"):
+        await EndpointEmbedder("e", settings, Endpoint()).embed_question("q")

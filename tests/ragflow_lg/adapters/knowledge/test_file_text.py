@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from ragflow_lg.adapters.knowledge.file_text import read_blocks
+from ragflow_lg.errors import ServiceError
+
+
+def texts(name: str, content: str | bytes) -> list[str]:
+    data = content if isinstance(content, bytes) else content.encode()
+    return ["#" * block.heading + block.text for block in read_blocks(name, data).blocks if block.text]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.txt", "one\ntwo\n\nthree", ["one\ntwo", "three"]),
+        ("a.md", "# Head #\ntext\n```\n# code\n\nmore\n```\nafter", ["#Head", "text\n```\n# code\n\nmore\n```\nafter"]),
+        ("a.HTML", "<h2>Head</h2><p>one<p>two<script>x</script>", ["##Head", "one", "two"]),
+        ("a.csv", 'name;city\nAda;"Lyon; FR"\n\nBo;\n', ["name: Ada; city: Lyon; FR", "name: Bo"]),
+        ("a.csv", "name,city\n", ["name city"]),
+        ("a.tsv", "name\tcity\nAda\tLyon\n", ["name: Ada; city: Lyon"]),
+        ("a.json", '[{"a": {"b": 1}, "c": ["x", null]}, 2]', ["a.b: 1; c: x", "2"]),
+        ("a.json", '{"a": 1, "b": [true]}', ["a: 1", "b: true"]),
+        ("a.jsonl", '{"a": 1}\n\n{"a": 2}', ["a: 1", "a: 2"]),
+        ("a.txt", "上海办公室的年假制度".encode("gb18030"), ["上海办公室的年假制度"]),
+        ("a.txt", "é".encode("utf-16"), ["é"]),
+        ("a.txt", b"\xef\xbb\xbfx", ["x"]),
+    ],
+)
+def test_kinds_of_files(name: str, content: str | bytes, expected: list[str]) -> None:
+    assert texts(name, content) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.txt", b"a\0b", "binary"),
+        ("a.txt", "é \xe9t\xe9 na\xefve".encode("latin-1"), "not UTF-8"),
+        ("a.json", b"{", "not JSON"),
+        ("a.json", b"[" * 200_000, "nested too deeply"),
+        ("a.jsonl", b'{"a": 1}\n{', r"line 2"),
+        ("a.exe", b"", r"\.exe cannot be read"),
+        ("a.csv", b'"' + b"x" * 2_000_000, "no table"),
+    ],
+)
+def test_what_cannot_be_read_says_why(name: str, content: bytes, problem: str) -> None:
+    with pytest.raises(ServiceError, match=problem):
+        read_blocks(name, content)
+
+
+def test_front_matter_is_no_text_and_lines_go_on_counting() -> None:
+    text = read_blocks("a.md", b"---\nyear: 2026\n---\n# Head\n\nText")
+    assert text.metadata == {"year": 2026}
+    assert [(block.text, block.first_line) for block in text.blocks] == [("Head", 4), ("Text", 6)]

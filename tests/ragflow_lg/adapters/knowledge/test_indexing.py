@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.knowledge.database import KnowledgeDatabase
+from ragflow_lg.adapters.knowledge.indexing import AddedFiles, Indexer, Progress
+from ragflow_lg.adapters.knowledge.records import add_dataset, all_chunks, documents_of, find_dataset
+from ragflow_lg.adapters.knowledge.source_files import source_files
+from ragflow_lg.errors import ServiceError
+from tests.architecture.sources import ROOT
+from tests.fakes.embedded import CountingEmbedder
+
+PARAGRAPHS = [f"paragraph number {i} of a long text here" for i in range(30)]
+
+
+async def add(folder: Path, embedder: CountingEmbedder | None = None, **options: Any) -> AddedFiles:
+    database = KnowledgeDatabase(folder.parent / "k.db")
+    with database.writing() as connection:
+        dataset = find_dataset(connection, "d") or add_dataset(connection, "d", "m", chunk_tokens=16, overlap_tokens=0)
+    try:
+        indexer = Indexer(database, dataset, embedder or CountingEmbedder(), **options)
+        return await indexer.add(list(source_files(folder)), str(folder.resolve()))
+    finally:
+        database.close()
+
+
+def stored(folder: Path) -> dict[str, list[str]]:
+    database = KnowledgeDatabase(folder.parent / "k.db")
+    found: dict[str, list[str]] = {}
+    with database.reading() as connection:
+        for document in documents_of(connection, 1):
+            found[document.name] = ["complete" if document.is_complete else "partial"]
+        for chunk in all_chunks(connection, 1):
+            found[chunk.document_name].append(chunk.content)
+    database.close()
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "files"
+    made.mkdir()
+    (made / "a.md").write_text("# A\none", "utf-8")
+    (made / "b.txt").write_text("two", "utf-8")
+    return made
+
+
+async def test_only_what_is_new_or_changed_is_embedded(folder: Path) -> None:
+    first = await add(folder)
+    assert (first.added, first.chunks) == (["a.md", "b.txt"], 2)
+    embedder = CountingEmbedder()
+    (folder / "b.txt").write_text("three", "utf-8")
+    (folder / "c.txt").write_text("four", "utf-8")
+    (folder / "a.md.meta.json").write_text('{"year": 2026}', "utf-8")
+    second = await add(folder, embedder)
+    assert (second.added, second.changed, second.unchanged) == (["c.txt"], ["a.md", "b.txt"], [])
+    assert sorted(embedder.texts) == ["A\none", "four", "three"]
+    assert stored(folder) == {
+        n: ["complete", t] for n, t in (("a.md", "A\none"), ("b.txt", "three"), ("c.txt", "four"))
+    }
+    (folder / "c.txt").unlink()
+    third = await add(folder, CountingEmbedder(fails_after=0))
+    assert (third.unchanged, third.missing, third.chunks) == (["a.md", "b.txt"], ["c.txt"], 0)
+
+
+async def test_bad_files_and_duplicates_are_told_and_the_others_go_in(folder: Path) -> None:
+    (folder / "bad.json").write_text("{", "utf-8")
+    (folder / "bad.pdf").write_bytes(b"no pdf")
+    (folder / "empty.txt").write_text(" \n", "utf-8")
+    (folder / "same.txt").write_text("two", "utf-8")
+    report = await add(folder)
+    assert report.added == ["a.md", "b.txt"]
+    assert report.duplicates == {"same.txt": "b.txt"}
+    assert list(report.failed) == ["bad.json", "bad.pdf", "empty.txt"]
+    assert report.failed["empty.txt"] == "it holds no text"
+    (folder / "b.txt").rename(folder / "c.txt")
+    renamed = await add(folder)
+    assert (renamed.added, renamed.missing) == (["c.txt"], ["b.txt"])
+    assert renamed.duplicates == {"same.txt": "c.txt"}
+
+
+async def test_what_was_stored_before_a_failure_is_not_embedded_again(folder: Path) -> None:
+    (folder / "long.txt").write_text("\n\n".join(PARAGRAPHS[:20]), "utf-8")
+    with pytest.raises(ServiceError, match="gone"):
+        await add(folder, CountingEmbedder(fails_after=8), batch=4, parallel=1)
+    assert stored(folder)["long.txt"][0] == "partial"
+    embedder = CountingEmbedder()
+    report = await add(folder, embedder, batch=4)
+    assert len(embedder.texts) == 22 - 8
+    assert "long.txt" in report.added
+    held = stored(folder)["long.txt"]
+    assert held[0] == "complete"
+    assert held[1:] == PARAGRAPHS[:20]
+
+
+async def test_two_files_of_one_name_do_not_replace_each_other(folder: Path, tmp_path: Path) -> None:
+    await add(folder)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a.md").write_text("something else", "utf-8")
+    assert "has a document of this name" in (await add(other)).failed["a.md"]
+
+
+async def test_vectors_of_another_length_are_refused(folder: Path) -> None:
+    await add(folder)
+    (folder / "c.txt").write_text("four", "utf-8")
+
+    class Short(CountingEmbedder):
+        async def embed_chunks(self, texts: Any) -> Any:
+            return [[1.0, 2.0]] * len(texts)
+
+    with pytest.raises(ServiceError, match=r"'d' holds vectors of 384 numbers.*gives 2"):
+        await add(folder, Short())
+
+
+async def test_progress_is_told(folder: Path) -> None:
+    told: list[Progress] = []
+    await add(folder, tell=told.append)
+    assert told[-1] == Progress(2, 2, 2)
+
+
+PROGRAM = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from tests.fakes.embedded import CountingEmbedder
+from tests.ragflow_lg.adapters.knowledge.test_indexing import add
+
+class Killed(CountingEmbedder):
+    async def embed_chunks(self, texts):
+        if len(self.texts) >= 12:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return await super().embed_chunks(texts)
+
+asyncio.run(add(Path(sys.argv[1]), Killed(), batch=4, parallel=1))
+"""
+
+
+async def test_a_killed_process_is_gone_on_with(folder: Path) -> None:
+    (folder / "long.txt").write_text("\n\n".join(PARAGRAPHS), "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    embedder = CountingEmbedder()
+    await add(folder, embedder)
+    assert len(embedder.texts) == 32 - 12
+    assert stored(folder)["long.txt"][1:] == PARAGRAPHS

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+import zipfile
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.knowledge import office_files
+from ragflow_lg.adapters.knowledge.file_text import read_blocks
+from ragflow_lg.errors import ServiceError
+
+PARTS = (
+    b"<</Type/Catalog/Pages 2 0 R>>",
+    b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+    b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 300]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+    b"<</Length 46>>stream\nBT /F1 18 Tf 20 200 Td (Hello from page) Tj ET\nendstream",
+    b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+)
+
+
+def pdf() -> bytes:
+    made, places = b"%PDF-1.4\n", b""
+    for number, part in enumerate(PARTS, 1):
+        places += b"%010d 00000 n \n" % len(made)
+        made += b"%d 0 obj" % number + part + b"endobj\n"
+    places = b"xref\n0 6\n0000000000 65535 f \n" + places
+    return made + places + b"trailer<</Root 1 0 R/Size 6>>\nstartxref\n%d\n%%%%EOF" % len(made)
+
+
+def docx() -> bytes:
+    document: Any = importlib.import_module("docx").Document()
+    document.add_heading("Guide", 1)
+    document.add_paragraph("Some text.")
+    table = document.add_table(rows=1, cols=2)
+    table.rows[0].cells[0].text, table.rows[0].cells[1].text = "left", "right"
+    return saved(document)
+
+
+def xlsx() -> bytes:
+    book: Any = importlib.import_module("openpyxl").Workbook()
+    book.active.title = "Prices"
+    for row in (["item", "price"], ["lamp", 12], [None, None], ["desk", 80.5]):
+        book.active.append(row)
+    return saved(book)
+
+
+def saved(document: Any) -> bytes:
+    target = io.BytesIO()
+    document.save(target)
+    return target.getvalue()
+
+
+def test_word() -> None:
+    blocks = read_blocks("a.docx", docx()).blocks
+    assert [(b.text, b.heading) for b in blocks] == [("Guide", 1), ("Some text.", 0), ("left | right", 0)]
+
+
+def test_excel() -> None:
+    blocks = read_blocks("a.xlsx", xlsx()).blocks
+    assert [(b.text, b.page, b.first_line) for b in blocks] == [
+        ("Prices", 1, 1),
+        ("item: lamp; price: 12", 1, 2),
+        ("item: desk; price: 80.5", 1, 4),
+    ]
+
+
+def test_pdf() -> None:
+    assert [(b.text, b.page) for b in read_blocks("a.pdf", pdf()).blocks] == [("Hello from page", 1)]
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.pdf", "a.xlsx"])
+def test_damaged_files_say_so(name: str) -> None:
+    with pytest.raises(ServiceError, match=r"damaged|no text"):
+        read_blocks(name, b"%PDF-1.4 nonsense" if name == "a.pdf" else b"PK\x03\x04 nonsense")
+
+
+def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(ServiceError, match=r"openpyxl is missing: pip install 'ragflow-lg\[documents\]'"):
+        read_blocks("a.xlsx", b"")
+
+
+def test_a_packed_bomb_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(office_files, "MAX_UNPACKED_BYTES", 1000)
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("word/document.xml", b"0" * 2000)
+    with pytest.raises(ServiceError, match="unpacks to"):
+        read_blocks("a.docx", target.getvalue())

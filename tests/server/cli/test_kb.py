@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.errors import SettingsError
+from tests.server.cli.command import invoke
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Mapping[str, str]:
+    return {"RAGFLOW_LG_KNOWLEDGE__URL": f"sqlite:///{tmp_path}/k.db"}
+
+
+def test_it_explains_itself() -> None:
+    for name in ("create", "add", "search", "list", "delete", "export"):
+        assert f"ragflow-lg kb {name}" in invoke("kb", name, "--help").stdout
+    assert "Make datasets of files" in invoke("--help").stdout
+
+
+def test_the_life_of_a_dataset(tmp_path: Path, settings: Mapping[str, str]) -> None:
+    assert "There are no datasets" in invoke("kb", "list", environment=settings).stdout
+    assert not (tmp_path / "k.db").exists()
+    made = invoke("kb", "create", "notes", "--id", "abc", "--chunk-tokens", "32", environment=settings)
+    assert made.stdout == "notes  abc  hashing-stand-in\n"
+    for name in ("notes", "abc"):
+        with pytest.raises(SettingsError, match="already"):
+            raise invoke("kb", "create", name, environment=settings).exception or AssertionError
+    (tmp_path / "a.md").write_text("text", "utf-8")
+    invoke("kb", "add", tmp_path / "a.md", "--dataset", "notes", environment=settings)
+    listed = invoke("kb", "list", environment=settings).stdout
+    assert listed == "notes  1 documents  1 chunks  hashing-stand-in  abc\n"
+    assert invoke("kb", "list", "abc", environment=settings).stdout.startswith("a.md  1 chunks  ")
+    assert isinstance(
+        invoke("kb", "delete", "notes", "--document", "none", environment=settings).exception, SettingsError
+    )
+    assert invoke("kb", "delete", "notes", "--document", "a.md", environment=settings).stdout == "deleted a.md\n"
+    assert invoke("kb", "delete", "notes", text="n\n", environment=settings).exit_code == 1
+    assert invoke("kb", "delete", "notes", "--yes", environment=settings).stdout == "deleted notes\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("list", "none"), ("delete", "none", "-y"), ("export", "none"), ("create", "x", "--embedding", "none")],
+)
+def test_what_is_not_there_is_one_line(arguments: tuple[str, ...], settings: Mapping[str, str]) -> None:
+    error = invoke("kb", *arguments, environment=settings).exception
+    assert isinstance(error, SettingsError)
+    assert "'none'" in str(error)

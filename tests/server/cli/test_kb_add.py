@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.errors import ServiceError, SettingsError
+from tests.server.cli.command import ROOT, invoke
+
+HANDBOOK = ROOT / "examples" / "handbook"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Mapping[str, str]:
+    return {"RAGFLOW_LG_KNOWLEDGE__URL": f"sqlite:///{tmp_path}/k.db"}
+
+
+def test_a_folder_becomes_a_dataset_of_its_name(settings: Mapping[str, str]) -> None:
+    added = invoke("kb", "add", HANDBOOK, environment=settings)
+    assert added.exit_code == 0
+    assert added.stdout == "handbook: 6 added, 0 changed, 0 unchanged; 24 new chunks\n"
+    assert "hashing-stand-in (no model" in added.stderr
+    again = invoke("kb", "add", HANDBOOK, environment=settings)
+    assert again.stdout == "handbook: 0 added, 0 changed, 6 unchanged; 0 new chunks\n"
+
+
+def test_bad_files_are_told_one_by_one_and_the_exit_code_is_1(tmp_path: Path, settings: Mapping[str, str]) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name, text in (("a.md", "x"), ("b.json", "{"), ("c.md", "x"), ("d.csv", "")):
+        (folder / name).write_text(text, "utf-8")
+    added = invoke("kb", "add", folder, environment=settings)
+    assert added.exit_code == 1
+    assert added.stdout == "files: 1 added, 0 changed, 0 unchanged, 2 failed, 1 duplicate; 1 new chunks\n"
+    assert "✗ b.json: it is not JSON" in added.stderr
+    assert "✗ d.csv: it holds no text." in added.stderr
+    assert "= c.md: the same as a.md, left out." in added.stderr
+
+
+def test_files_that_are_gone_are_told_and_deleted_on_demand(tmp_path: Path, settings: Mapping[str, str]) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name in ("a.md", "b.md"):
+        (folder / name).write_text(name, "utf-8")
+    invoke("kb", "add", folder, environment=settings)
+    (folder / "b.md").unlink()
+    assert (
+        "- b.md: its file is gone; delete it with --prune." in invoke("kb", "add", folder, environment=settings).stderr
+    )
+    assert "b.md: its file is gone; deleted." in invoke("kb", "add", folder, "--prune", environment=settings).stderr
+    assert "b.md" not in invoke("kb", "list", "files", environment=settings).stdout
+
+
+def test_a_file_goes_to_the_dataset_of_its_folder(tmp_path: Path, settings: Mapping[str, str]) -> None:
+    added = invoke("kb", "add", HANDBOOK / "travel.md", environment=settings)
+    assert added.stdout.startswith("handbook: 1 added")
+
+
+def test_another_model_and_no_files_are_refused(tmp_path: Path, settings: Mapping[str, str]) -> None:
+    more = {**settings, "RAGFLOW_LG_EMBEDDINGS": '{"m": {"base_url": "http://127.0.0.1:9/v1", "max_retries": 0}}'}
+    invoke("kb", "add", HANDBOOK, environment=settings)
+    refused = invoke("kb", "add", HANDBOOK, "--embedding", "m", environment=more).exception
+    assert isinstance(refused, SettingsError)
+    assert "was made with the embedding model 'hashing-stand-in'" in str(refused)
+    down = invoke("kb", "add", HANDBOOK, "--dataset", "new", environment=more).exception
+    assert isinstance(down, ServiceError)
+    assert "the same command goes on" in str(down)
+    assert isinstance(invoke("kb", "add", tmp_path / "none", environment=settings).exception, ServiceError)

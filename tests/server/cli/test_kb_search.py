@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.errors import SettingsError
+from tests.server.cli.command import ROOT, invoke
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Mapping[str, str]:
+    found = {"RAGFLOW_LG_KNOWLEDGE__URL": f"sqlite:///{tmp_path}/k.db"}
+    invoke("kb", "add", ROOT / "examples" / "handbook", environment=found)
+    return found
+
+
+def test_what_is_found_is_shown_with_its_place(settings: Mapping[str, str]) -> None:
+    shown = invoke("kb", "search", "handbook", "How many days of vacation?", "-n", "1", environment=settings).stdout
+    first, text = shown.splitlines()
+    assert first.startswith("1. 0.")
+    assert first.endswith("  time_off.md, lines 10-13")
+    assert "27 days of paid vacation" in text
+
+
+def test_chunks_as_json(settings: Mapping[str, str]) -> None:
+    lines = invoke("kb", "search", "handbook", "年假有多少天", "--json", environment=settings).stdout.splitlines()
+    assert json.loads(lines[0])["docnm_kwd"] == "zh_handbook.md"
+
+
+def test_nothing_and_nowhere(settings: Mapping[str, str]) -> None:
+    assert invoke("kb", "search", "handbook", "zebra", environment=settings).stdout == "Nothing was found.\n"
+    assert isinstance(invoke("kb", "search", "none", "q", environment=settings).exception, SettingsError)
+
+
+def test_everything_is_exported(tmp_path: Path, settings: Mapping[str, str]) -> None:
+    assert invoke("kb", "export", "handbook", "-o", tmp_path / "out.jsonl", environment=settings).exit_code == 0
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
+    assert len(lines) == 24
+    assert lines[-1]["metadata"] == {"department": "People", "year": 2026, "tags": ["上海"]}
+    assert len(invoke("kb", "export", "handbook", environment=settings).stdout.splitlines()) == 24
+    assert isinstance(invoke("kb", "export", "handbook", "-o", tmp_path, environment=settings).exception, SettingsError)
