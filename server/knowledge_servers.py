@@ -14,9 +14,20 @@ from ragflow_lg.knowledge import Dataset, Embedders, Knowledge, Rerankers
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer
+    from ragflow_lg.adapters.rerankers import RerankerSettings
     from ragflow_lg.services import HttpClient
+    from server.settings import Settings
 
-__all__ = ["KINDS", "KnowledgeServer", "ServerUrl", "TokenizerName", "open_knowledge_server", "read_server_url"]
+__all__ = [
+    "KINDS",
+    "KnowledgeServer",
+    "ServerUrl",
+    "TokenizerName",
+    "open_knowledge_server",
+    "read_server_url",
+    "reranker_settings",
+    "server_settings",
+]
 
 KINDS = "elasticsearch+https://HOST:9200 or ragflow+https://HOST"
 """What a URL may be, for people."""
@@ -73,6 +84,47 @@ def read_server_url(url: str, setting: str = "[knowledge] url") -> ServerUrl | N
         address = f"{address.rstrip('/')}:{usual}" if not parts.path.strip("/") else address
     name = f"[{host}]" if ":" in host else host
     return ServerUrl("elasticsearch" if kind == "elasticsearch" else "ragflow", address, f"{name}:{port or usual}")
+
+
+def server_settings(settings: Settings) -> KnowledgeServer:
+    """Give what ``[knowledge]`` and ``[datasets]`` say about a server."""
+    section = settings.knowledge
+    key = section.key()
+    datasets = [
+        Dataset(id_, dataset.name or id_, dataset.embedding_model, dataset.tenant)
+        for id_, dataset in settings.datasets.items()
+    ]
+    return KnowledgeServer(
+        url=section.url,
+        api_key=key.get_secret_value() if key is not None else "",
+        timeout_s=section.timeout_s,
+        tokenizer=section.tokenizer,
+        dictionaries=section.dictionaries,
+        datasets=datasets,
+        ragflow_url=section.ragflow_url,
+        ragflow_api_key=section.ragflow_key(),
+    )
+
+
+def reranker_settings(settings: Settings) -> dict[str, RerankerSettings]:
+    """Give the settings of the rerank models by id."""
+    from ragflow_lg.adapters.rerankers import RerankerSettings
+
+    found: dict[str, RerankerSettings] = {}
+    for id_, section in settings.rerankers.items():
+        key = section.key()
+        found[id_] = RerankerSettings(
+            base_url=section.base_url,
+            model=section.model or (id_.rpartition("@")[0] or id_),
+            api_key=key.get_secret_value() if key is not None else "",
+            key_variable=section.api_key_env if section.api_key is None else "",
+            style=section.style,
+            batch=section.batch,
+            max_chars=section.max_chars,
+            max_retries=section.max_retries,
+            timeout_s=section.timeout_s,
+        )
+    return found
 
 
 def open_knowledge_server(
