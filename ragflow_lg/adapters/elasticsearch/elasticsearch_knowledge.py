@@ -5,6 +5,7 @@ Source: RAGFlow's ``rag/nlp/search.py``.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -99,7 +100,9 @@ class ElasticsearchKnowledge:
         indices = _indices(search.datasets)
         scope = Scope(tuple(dataset.id for dataset in search.datasets), search.document_ids or ())
         vector_weight = 1 - search.keywords_similarity_weight
-        query = text_query(search.question, self._weights, vector_weight=vector_weight, synonyms=self._synonyms)
+        query = await asyncio.to_thread(
+            text_query, search.question, self._weights, vector_weight=vector_weight, synonyms=self._synonyms
+        )
         embedder = self._embedders.embedder(search.datasets[0].embedding_model)
         vector = await embedder.embed_question(search.question or _EMPTY_QUESTION)
         candidates = await self._candidates(indices, search, query, vector, scope)
@@ -198,22 +201,21 @@ class ElasticsearchKnowledge:
             near = await self._connection.search(indices, vectors_request(vector, ids, scope))
             nearness = {hit.id: hit.score for hit in near.hits}
             vectors = [nearness.get(id_, 0.0) for id_ in ids]
-        keywords, weights = self._keywords(search.question, query, terms)
+        likeness = await asyncio.to_thread(self._likeness, search.question, query, terms)
         return rank(
             candidates,
-            term_similarities(keywords, terms, weights),
+            likeness,
             vectors,
             vector_weight=1 - search.keywords_similarity_weight,
             threshold=search.similarity_threshold,
         )
 
-    def _keywords(
-        self, question: str, query: TextQuery, terms: Sequence[Sequence[str]]
-    ) -> tuple[Sequence[str], TermWeights]:
-        """Give the keywords to compare chunks with; where words are not known, by those that the chunks have."""
-        if not self._weights.tokenizer.overlaps:
-            return query.keywords, self._weights
-        return keywords_of_vocabulary(question, self._weights, terms, self._synonyms)
+    def _likeness(self, question: str, query: TextQuery, terms: Sequence[Sequence[str]]) -> list[float]:
+        """Compare chunks with the keywords; where words are not known, with those that the chunks have."""
+        keywords, weights = query.keywords, self._weights
+        if weights.tokenizer.overlaps:
+            keywords, weights = keywords_of_vocabulary(question, weights, terms, self._synonyms)
+        return term_similarities(keywords, terms, weights)
 
 
 def _indices(datasets: Sequence[Dataset]) -> list[str]:

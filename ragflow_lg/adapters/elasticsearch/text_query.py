@@ -76,7 +76,7 @@ def keywords_of_vocabulary(
     weights: TermWeights,
     chunks: Iterable[Iterable[str]],
     synonyms: Mapping[str, Sequence[str]] | None = None,
-) -> tuple[Sequence[str], TermWeights]:
+) -> tuple[tuple[str, ...], TermWeights]:
     """Give the keywords of a question as the words of some chunks, and weights to go with them."""
     tokenizer = VocabularyTokenizer(token for tokens in chunks for token in tokens)
     found = TermWeights(tokenizer, weights.names)
