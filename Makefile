@@ -14,7 +14,7 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run test lint format bench conformance corpus crash schema clean
+.PHONY: run test test-elasticsearch lint format bench conformance corpus crash schema clean
 
 run: $(VENV)/.ok
 	@$(BIN)/python examples/play.py
@@ -22,6 +22,10 @@ run: $(VENV)/.ok
 test: $(VENV)/.ok
 	@$(BIN)/python -m checkpoints.redis_server
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
+
+# Against a real Elasticsearch: that of ELASTICSEARCH_URL, or one that Maven puts together and that ends with the tests.
+test-elasticsearch: $(VENV)/.ok
+	$(BIN)/python -m tests.harness.elasticsearch_node $(BIN)/python -m pytest -m elasticsearch tests/ragflow_lg/adapters/elasticsearch
 
 lint: $(VENV)/.ok
 	$(BIN)/ruff format --check .

@@ -9,6 +9,9 @@ from urllib.parse import urlsplit
 
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.knowledge import Dataset, DatasetSearch, FoundChunks, Knowledge, Metadata
+from ragflow_lg.services import SupportsClose
+from server.knowledge_servers import KINDS as SERVER_KINDS
+from server.knowledge_servers import open_knowledge_server, read_server_url, reranker_settings, server_settings
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.http_client import GuardedHttpClient
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "SettingsKnowledge", "embedded_path"]
 
-KINDS = "sqlite:///PATH"
+KINDS = f"sqlite:///PATH, {SERVER_KINDS}"
 """What ``[knowledge] url`` may be, for people."""
 
 
@@ -47,6 +50,8 @@ class SettingsKnowledge:
         """Close what was opened."""
         if self._embedded is not None:
             self._embedded.close()
+        if isinstance(self._opened, SupportsClose):
+            await self._opened.aclose()
         if self._http is not None:
             await self._http.aclose()
         self._opened = self._embedded = self._http = None
@@ -67,17 +72,27 @@ class SettingsKnowledge:
 
         Their endpoints may be in the own network, since the settings name them; nothing else is opened by that.
         """
-        from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
         from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
 
         models = self._settings.embedding_settings()
+        return ConfiguredEmbedders(models, self._client(), default=self._settings.default_embedding)
+
+    def _client(self) -> GuardedHttpClient:
+        """Give the client for what the settings name: models and servers."""
+        from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
+
         if self._http is None:
-            http = self._settings.http_settings
-            allow = (*http.allow, *(_host(model.base_url) for model in models.values()))
+            settings = self._settings
+            models = (*settings.embeddings.values(), *settings.rerankers.values())
+            urls = (read_server_url(settings.knowledge.url), read_server_url(settings.knowledge.ragflow_url))
+            http = settings.http_settings
+            named = (*(_host(model.base_url) for model in models), *(url.host for url in urls if url is not None))
             self._http = GuardedHttpClient(
-                HttpSettings(allow, http.timeout_s, max(http.max_response_bytes, 256 * 1024**2), http.concurrency)
+                HttpSettings(
+                    (*http.allow, *named), http.timeout_s, max(http.max_response_bytes, 256 * 1024**2), http.concurrency
+                )
             )
-        return ConfiguredEmbedders(models, self._http, default=self._settings.default_embedding)
+        return self._http
 
     def _knowledge(self) -> Knowledge:
         if self._opened is None:
@@ -85,6 +100,11 @@ class SettingsKnowledge:
         return self._opened
 
     def _open(self, url: str) -> Knowledge:
+        if read_server_url(url) is not None:
+            from ragflow_lg.adapters.rerankers import ConfiguredRerankers
+
+            rerankers = ConfiguredRerankers(reranker_settings(self._settings), self._client())
+            return open_knowledge_server(server_settings(self._settings), self._client(), self.embedders(), rerankers)
         from ragflow_lg.adapters.knowledge.embedded import EmbeddedKnowledge
 
         path = embedded_path(url)
@@ -121,8 +141,8 @@ def _host(base_url: str) -> str:
         parts = urlsplit(base_url)
         host, port = parts.hostname or "", parts.port
     except ValueError:
-        raise SettingsError("The base_url of an embedding model ([embeddings]) is no web address.") from None
+        raise SettingsError("The base_url of a model ([embeddings], [rerankers]) is no web address.") from None
     if not host:
-        raise SettingsError("The base_url of an embedding model ([embeddings]) names no host.")
+        raise SettingsError("The base_url of a model ([embeddings], [rerankers]) names no host.")
     name = f"[{host}]" if ":" in host else host
     return f"{name}:{port or (443 if parts.scheme.lower() == 'https' else 80)}"

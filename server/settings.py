@@ -25,6 +25,15 @@ The file is the first there is of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, ``./
     model = "BAAI/bge-m3"
     api_key_env = "SILICONFLOW_API_KEY"
 
+    [datasets."0f3c"]
+    name = "handbook"
+    tenant = "9a7e"
+    embedding_model = "bge-m3@SILICONFLOW"
+
+    [rerankers."bge-reranker-v2-m3@SILICONFLOW"]
+    base_url = "https://api.siliconflow.cn/v1"
+    api_key_env = "SILICONFLOW_API_KEY"
+
     [mcp.tickets]
     url = "https://tickets.example.com/mcp"
 
@@ -64,6 +73,7 @@ from server.environment import FILE_VARIABLE, PREFIX, unknown_variables, variabl
 
 __all__ = [
     "AgentsSection",
+    "DatasetSection",
     "EmbeddingSection",
     "HttpSection",
     "KnowledgeSection",
@@ -71,6 +81,7 @@ __all__ = [
     "ModelSection",
     "OtelSection",
     "ProviderSection",
+    "RerankerSection",
     "RunSection",
     "Settings",
     "ToolSection",
@@ -153,11 +164,34 @@ class ToolSection(_KeySection):
         return _web_address(value) if value.strip() else ""
 
 
-class KnowledgeSection(_Section):
+class KnowledgeSection(_KeySection):
     """``[knowledge]``: where the datasets are that Retrieval searches."""
 
-    url: str = "sqlite:///ragflow-lg-knowledge.db"
-    """``sqlite:///PATH`` is the embedded knowledge base."""
+    url: Annotated[str, Field(repr=False)] = "sqlite:///ragflow-lg-knowledge.db"
+    """``sqlite:///PATH`` is the embedded knowledge base, ``elasticsearch+https://HOST:9200`` the index of a RAGFlow,
+    ``ragflow+https://HOST`` its API. ``api_key`` is for the last two."""
+    timeout_s: Annotated[float, Field(gt=0)] = 30.0
+    """How long one search of a server may take."""
+    tokenizer: Literal["es-portable", "ragflow-ranking"] = "es-portable"
+    """How questions to Elasticsearch are cut: approximately, or as RAGFlow does, which has to be installed."""
+    dictionaries: Path | None = None
+    """Folder of RAGFlow's ``ner.json`` and ``synonym.json``, for Elasticsearch."""
+    ragflow_url: str = ""
+    """``ragflow+https://HOST``: where datasets of Elasticsearch are looked up that ``[datasets]`` does not have."""
+    ragflow_api_key: SecretStr | None = None
+    ragflow_api_key_env: str = ""
+
+    def ragflow_key(self) -> str:
+        """Give the key for ``ragflow_url``, ``""`` if there is none."""
+        if self.ragflow_api_key is not None:
+            return self.ragflow_api_key.get_secret_value()
+        return os.environ.get(self.ragflow_api_key_env, "") if self.ragflow_api_key_env else ""
+
+    def password(self) -> str:
+        """Give the password in ``url``, ``""`` if there is none."""
+        user = self.url.rpartition("@")[0].rpartition("//")[2]
+        return user.partition(":")[2]
+
     embedding: str = ""
     """The ID of ``[embeddings."ID"]`` that new datasets get. Where it is not set and there is one, that; else the
     hashing stand-in."""
@@ -177,6 +211,36 @@ class EmbeddingSection(_KeySection):
     """How many texts go into one request."""
     max_retries: Annotated[int, Field(ge=0, le=20)] = 3
     timeout_s: Annotated[float, Field(gt=0)] = 60.0
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_address(cls, value: str) -> str:
+        return _web_address(value)
+
+
+class DatasetSection(_Section):
+    """``[datasets."ID"]``: a dataset that RAGFlow keeps in Elasticsearch."""
+
+    name: str = ""
+    embedding_model: str
+    """RAGFlow's ``embd_id``; ``[embeddings]`` says where it is reached."""
+    tenant: str
+    """Id of its owner: the index is ``ragflow_TENANT``."""
+
+
+class RerankerSection(_KeySection):
+    """``[rerankers."ID"]``: a rerank model, by the ``rerank_id`` of canvases. ``/rerank`` is added to ``base_url``."""
+
+    base_url: str
+    model: str = ""
+    """Its name at the endpoint; where it is not set, ID without what stands behind its last ``@``."""
+    style: Literal["cohere", "jina", "tei"] = "jina"
+    batch: Annotated[int, Field(gt=0, le=1000)] = 64
+    """How many texts go into one request."""
+    max_chars: Annotated[int, Field(gt=0)] = 8_000
+    """How much of a text is sent."""
+    max_retries: Annotated[int, Field(ge=0, le=20)] = 2
+    timeout_s: Annotated[float, Field(gt=0)] = 30.0
 
     @field_validator("base_url")
     @classmethod
@@ -281,6 +345,8 @@ class Settings(BaseSettings):
     tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection])
     knowledge: KnowledgeSection = KnowledgeSection()
     embeddings: dict[str, EmbeddingSection] = Field(default_factory=dict[str, EmbeddingSection])
+    datasets: dict[str, DatasetSection] = Field(default_factory=dict[str, DatasetSection])
+    rerankers: dict[str, RerankerSection] = Field(default_factory=dict[str, RerankerSection])
     mcp: dict[str, McpSection] = Field(default_factory=dict[str, McpSection])
     http: HttpSection = HttpSection()
     run: RunSection = RunSection()
@@ -324,10 +390,10 @@ class Settings(BaseSettings):
     @property
     def secrets(self) -> tuple[str, ...]:
         """All keys and passwords, to be kept out of what is written down."""
-        keys = (
-            section.key() for section in (*self.providers.values(), *self.tools.values(), *self.embeddings.values())
-        )
+        models = (*self.providers.values(), *self.embeddings.values(), *self.rerankers.values())
+        keys = (section.key() for section in (*models, *self.tools.values(), self.knowledge))
         known = [key.get_secret_value() for key in keys if key is not None]
+        known += [self.knowledge.ragflow_key(), self.knowledge.password()]
         for server in self.mcp_settings().values():
             known += [*server.env.values(), *server.headers.values(), *server.variables.values(), server.url]
         return tuple(secret for secret in known if secret)
@@ -502,6 +568,8 @@ def _known(place: tuple[int | str, ...]) -> list[str]:
         "tools": ToolSection,
         "knowledge": KnowledgeSection,
         "embeddings": EmbeddingSection,
+        "datasets": DatasetSection,
+        "rerankers": RerankerSection,
         "mcp": McpSection,
         "http": HttpSection,
         "run": RunSection,

@@ -9,6 +9,7 @@ from ragflow_lg.errors import ServiceError, SettingsError
 from ragflow_lg.knowledge import DatasetSearch
 from server.knowledge import SettingsKnowledge, embedded_path
 from server.settings import load_settings
+from tests.fakes.elasticsearch import HEADERS
 from tests.fakes.embedded import fill, stored_knowledge
 from tests.fakes.http_server import HttpServer, Route
 
@@ -76,3 +77,37 @@ async def test_a_model_that_cannot_be_reached_is_an_error_and_no_empty_success(t
     with pytest.raises(ServiceError, match=r"\[embeddings\.\"m\"\]\) cannot be asked: No connection"):
         await knowledge.search(DatasetSearch("cats", (dataset,)))
     await knowledge.aclose()
+
+
+async def test_the_settings_choose_a_server(tmp_path: Path) -> None:
+    datasets = json.dumps({"code": 0, "data": [{"id": "2", "name": "theirs", "tenant_id": "t"}]})
+    vectors = json.dumps({"data": [{"index": 0, "embedding": [1.0, 0.0]}]})
+    hits = {"timed_out": False, "_shards": {"failed": 0}, "hits": {"total": {"value": 1}, "hits": []}}
+    routes = [
+        Route("/api/v1/datasets", body=datasets),
+        Route("/v1/embeddings", body=vectors),
+        Route("/ragflow_t1/_search", headers=HEADERS, body=json.dumps(hits)),
+    ]
+    async with HttpServer(routes).running() as server:
+        address = f"127.0.0.1:{server.port}"
+        file = tmp_path / "ragflow-lg.toml"
+        file.write_text(
+            f'[knowledge]\nurl = "elasticsearch+http://me:s3cret@{address}"\n'
+            f'ragflow_url = "ragflow+http://{address}"\nragflow_api_key = "k3y"\n'
+            '[datasets."1"]\nname = "ours"\ntenant = "t1"\nembedding_model = "m@P"\n'
+            f'[embeddings."m@P"]\nbase_url = "http://{address}/v1"\n'
+            f'[rerankers."r@P"]\nbase_url = "http://{address}/v1"\napi_key = "r3r"\n',
+            "utf-8",
+        )
+        settings = load_settings(file)
+        assert {"s3cret", "k3y", "r3r"} <= set(settings.secrets)
+        assert not any(secret in repr(settings) for secret in ("s3cret", "k3y", "r3r"))
+        knowledge = SettingsKnowledge(settings)
+        try:
+            found = await knowledge.datasets(["ours", "theirs"])
+            assert {name: dataset.id for name, dataset in found.items()} == {"ours": "1", "theirs": "2"}
+            assert (await knowledge.search(DatasetSearch("cats", (found["ours"],)))).total == 0
+            with pytest.raises(SettingsError, match="kept by a server"):
+                knowledge.embedded()
+        finally:
+            await knowledge.aclose()

@@ -1,0 +1,62 @@
+"""RAGFlow's dictionaries of names and synonyms, which an operator may copy out of its ``rag/res``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from msgspec import Struct
+
+from ragflow_lg.errors import SettingsError
+
+__all__ = ["NO_DICTIONARIES", "Dictionaries", "read_dictionaries"]
+
+MAX_BYTES = 256 * 1024 * 1024
+
+
+class Dictionaries(Struct, frozen=True):
+    """``names``: word to class, as ``corp``; ``synonyms``: word to words."""
+
+    names: Mapping[str, str] = {}
+    synonyms: Mapping[str, Sequence[str]] = {}
+
+
+NO_DICTIONARIES = Dictionaries()
+
+
+def read_dictionaries(folder: Path) -> Dictionaries:
+    """Read ``ner.json`` and ``synonym.json`` of a folder; either may be missing, but not both.
+
+    Raises:
+        SettingsError: if a file is not there, or is not what it should be.
+    """
+    names, synonyms = _read(folder / "ner.json"), _read(folder / "synonym.json")
+    if names is None and synonyms is None:
+        raise SettingsError(f"[knowledge] dictionaries: {folder} holds neither ner.json nor synonym.json.")
+    read = {word: [entry] if isinstance(entry, str) else entry for word, entry in (synonyms or {}).items()}
+    return Dictionaries(
+        {word: kind for word, kind in (names or {}).items() if isinstance(kind, str)},
+        {
+            word.lower(): [text for text in cast("list[Any]", entry) if isinstance(text, str)]
+            for word, entry in read.items()
+            if isinstance(entry, list)
+        },
+    )
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    try:
+        if not file.is_file():
+            return None
+        if file.stat().st_size > MAX_BYTES:
+            raise SettingsError(f"[knowledge] dictionaries: {file} is larger than {MAX_BYTES:,} bytes.")
+        content: Any = json.loads(file.read_bytes())
+    except OSError as error:
+        raise SettingsError(f"[knowledge] dictionaries: {file} cannot be read: {error.strerror}.") from None
+    except (ValueError, RecursionError):
+        raise SettingsError(f"[knowledge] dictionaries: {file} is not JSON.") from None
+    if not isinstance(content, dict):
+        raise SettingsError(f"[knowledge] dictionaries: {file} is no JSON object of words.")
+    return cast("dict[str, Any]", content)

@@ -1,0 +1,125 @@
+"""What each term of a question weighs.
+
+Source: RAGFlow's ``rag/nlp/term_weight.py``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer
+
+__all__ = ["TermWeights"]
+
+_WORDS_OF_DICTIONARY = 10**7
+_DOCUMENTS = 10**9
+_MAX_KEPT = 200_000
+_NUMBER_LIKE = re.compile(r"[0-9. -]{2,}")
+_DIGITS = re.compile(r"[0-9,.]{2,}")
+_SHORT_WORD = re.compile(r"[a-z]{1,2}")
+_ALPHABETIC = re.compile(r"[a-z\u0370-\u03ff\u0400-\u04ff. -]+")
+_SHORT_TERM = re.compile(r"[0-9a-z]{1,2}")
+_ENDS_IN_LETTER = re.compile(r".*[a-zA-Z]")
+_CLASS_FACTORS: Mapping[str, float] = {"r": 0.3, "c": 0.3, "d": 0.3, "ns": 3.0, "nt": 3.0, "n": 2.0}
+_NAME_FACTORS: Mapping[str, float] = {"toxic": 2.0, "corp": 3.0, "loca": 3.0, "sch": 3.0, "stock": 3.0}
+_STOP_WORDS = """
+请问 您 你 我 他 是 的 就 有 于 及 即 在 为 最 从 以 了 将 与 吗 吧 中 什么 怎么 哪个 哪些 啥 相关
+"""
+_MAX_JOINED = 4
+"""So many short terms in a row are one."""
+
+
+class TermWeights:
+    """Weighs terms. ``names`` is the dictionary of names, if there is one: word to class (``corp``, ``loca`` …)."""
+
+    def __init__(self, tokenizer: Tokenizer, names: Mapping[str, str] | None = None) -> None:
+        self.tokenizer = tokenizer
+        self.names = names or {}
+        self._stop_words = frozenset(_STOP_WORDS.split())
+        self._known: dict[str, float] = {}
+
+    def of_terms(self, terms: Sequence[str]) -> list[tuple[str, float]]:
+        """Give terms with their weights, which add up to 1."""
+        return _normalised((term, self._weight(term)) for term in terms)
+
+    def of_text(self, text: str) -> list[tuple[str, float]]:
+        """Give the terms of a text without stop words, short ones in a row joined, with weights that add up to 1."""
+        tokens = [token for token in self.tokenizer.tokens(text) if token not in self._stop_words]
+        return self.of_terms(_joined(tokens))
+
+    def split(self, text: str) -> list[str]:
+        """Cut a text at spaces, but not between two words that end in a Latin letter."""
+        found: list[str] = []
+        for word in text.split():
+            ends = (found[-1], word) if found else ()
+            is_phrase = ends and all(_ENDS_IN_LETTER.fullmatch(end) and self.names.get(end) != "func" for end in ends)
+            if is_phrase:
+                found[-1] += f" {word}"
+            else:
+                found.append(word)
+        return found
+
+    def _weight(self, term: str) -> float:
+        weight = self._known.get(term)
+        if weight is None:
+            if len(self._known) >= _MAX_KEPT:
+                self._known.clear()
+            weight = self._known[term] = self._rarity(term) * self._name_factor(term) * self._class_factor(term)
+        return weight
+
+    def _rarity(self, term: str) -> float:
+        frequency, documents = self._counts(term)
+        return 0.3 * _idf(frequency, _WORDS_OF_DICTIONARY) + 0.7 * _idf(documents, _DOCUMENTS)
+
+    def _counts(self, term: str) -> tuple[float, float]:
+        """Give how often a term stands in the dictionary's texts, and in how many documents."""
+        if _NUMBER_LIKE.fullmatch(term):
+            return 3, 5
+        known = self.tokenizer.frequency(term)
+        if not _ALPHABETIC.fullmatch(term):
+            return max(known, 10), 3
+        letters = sum(character.isalpha() for character in term)
+        guess = max(10, round(300 / 2 ** min((letters - 3) / 2, 64)))
+        return max(known or guess, 10), guess
+
+    def _name_factor(self, term: str) -> float:
+        if _DIGITS.fullmatch(term):
+            return 2
+        if _SHORT_WORD.fullmatch(term):
+            return 0.01
+        return _NAME_FACTORS.get(self.names.get(term, ""), 1)
+
+    def _class_factor(self, term: str) -> float:
+        return _CLASS_FACTORS.get(self.tokenizer.word_class(term), 1)
+
+
+def _idf(count: float, total: int) -> float:
+    return math.log10(10 + (total - count + 0.5) / (count + 0.5))
+
+
+def _normalised(weights: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+    found = list(weights)
+    total = sum(weight for _, weight in found)
+    return [(term, weight / total) for term, weight in found]
+
+
+def _joined(tokens: Sequence[str]) -> list[str]:
+    """Join short terms in a row: up to four to one, more by twos."""
+    found: list[str] = []
+    at = 0
+    if len(tokens) > 1 and _is_short(tokens[0]) and len(tokens[1]) > 1 and not re.match(r"[0-9a-zA-Z]", tokens[1]):
+        found, at = [f"{tokens[0]} {tokens[1]}"], 2
+    while at < len(tokens):
+        end = at
+        while end < len(tokens) and _is_short(tokens[end]):
+            end += 1
+        count = end - at if 1 < end - at <= _MAX_JOINED else min(max(end - at, 1), 2)
+        found.append(" ".join(tokens[at : at + count]))
+        at += count
+    return found
+
+
+def _is_short(token: str) -> bool:
+    return len(token) == 1 or _SHORT_TERM.fullmatch(token) is not None

@@ -1,0 +1,114 @@
+"""Reads and executes the part of Elasticsearch's ``query_string`` that is sent: words, phrases, groups, OR, boosts.
+
+Anything else of Lucene's grammar is refused, so that a text which gets into the grammar is seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<open>\() | (?P<close>\)) |
+    "(?P<phrase>(?:[^"\\]|\\.)*)"(?:~(?P<slop>\d+))? |
+    (?P<word>(?:[^\s()"^~+\-!{}\[\]:*?/\\&|<>=]|\\.)+)
+    )(?:\^(?P<boost>\d+(?:\.\d+)?))?""",
+    re.VERBOSE,
+)
+
+
+class QueryStringError(Exception):
+    """The text is not understood."""
+
+
+@dataclass
+class Phrase:
+    """Words in a row; ``slop`` moves of words are allowed."""
+
+    words: list[str]
+    slop: int = 0
+
+
+@dataclass
+class Group:
+    """Alternatives."""
+
+    clauses: list[Group | Phrase] = field(default_factory=list)
+
+
+def parse(text: str) -> Group | Phrase:
+    """Read a query."""
+    open_groups = [Group()]
+    at = 0
+    while text[at:].strip():
+        found = _TOKEN.match(text, at)
+        if not found or found.end() == at:
+            raise QueryStringError(f"Cannot parse {text[at : at + 40]!r}")
+        at = found.end()
+        if found["open"]:
+            open_groups.append(Group())
+        elif found["close"]:
+            if len(open_groups) == 1:
+                raise QueryStringError("a closing bracket too many")
+            group = open_groups.pop()
+            open_groups[-1].clauses.append(_unwrapped(group))
+            at += _boost_length(text, at)
+        elif found["word"] == "OR":
+            continue
+        elif found["word"] in ("AND", "NOT", "TO"):
+            raise QueryStringError(f"the operator {found['word']} is not expected")
+        else:
+            words = _plain(found["phrase"]).split() if found["phrase"] is not None else [_plain(found["word"])]
+            open_groups[-1].clauses.append(Phrase(words, int(found["slop"] or 0)))
+    if len(open_groups) != 1:
+        raise QueryStringError("a bracket is not closed")
+    return _unwrapped(open_groups[0])
+
+
+def _boost_length(text: str, at: int) -> int:
+    found = re.compile(r"\^\d+(?:\.\d+)?").match(text, at)
+    return found.end() - at if found else 0
+
+
+def _unwrapped(group: Group) -> Group | Phrase:
+    return group.clauses[0] if len(group.clauses) == 1 else group
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
+
+
+def matches(query: Group | Phrase, document: Mapping[str, Any], fields: Sequence[str], percent: int = 0) -> bool:
+    """Say whether a document matches; ``percent`` of the outermost alternatives have to."""
+    if isinstance(query, Phrase):
+        return any(_holds(query, field_name, document.get(field_name)) for field_name in fields)
+    least = max(len(query.clauses) * percent // 100, 1)
+    return sum(matches(clause, document, fields) for clause in query.clauses) >= least
+
+
+def _holds(phrase: Phrase, name: str, value: Any) -> bool:
+    values = value if isinstance(value, list) else [value]
+    if name.endswith("_kwd"):
+        return " ".join(phrase.words) in values
+    return any(_in_row(phrase, text.split()) for text in values if isinstance(text, str))
+
+
+def _in_row(phrase: Phrase, words: Sequence[str]) -> bool:
+    if not phrase.words:
+        return False
+    if not phrase.slop:
+        length = len(phrase.words)
+        return any(list(words[at : at + length]) == phrase.words for at in range(len(words)))
+    places = [[at for at, word in enumerate(words) if word == wanted] for wanted in phrase.words]
+    return bool(all(places)) and _fits(places, phrase.slop)
+
+
+def _fits(places: Sequence[Sequence[int]], slop: int, chosen: tuple[int, ...] = ()) -> bool:
+    """Lucene's measure: how far apart the words' shifts from their place in the phrase are."""
+    if len(chosen) == len(places):
+        shifts = [at - index for index, at in enumerate(chosen)]
+        return max(shifts) - min(shifts) <= slop
+    return any(_fits(places, slop, (*chosen, at)) for at in places[len(chosen)] if at not in chosen)

@@ -1,0 +1,29 @@
+"""What RAGFlow's tokenizer gave, measured with infinity-sdk 0.7.4 (its NLTK parts replaced; see docs/elasticsearch.md).
+
+Texts that were not recorded are cut by the portable tokenizer.
+"""
+
+from __future__ import annotations
+
+from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer
+
+__all__ = ["RecordedTokenizer"]
+
+_TOKENS = {"使用检索组件": ["使用", "检索", "组件"], "请问 检索 的 word": ["请问", "检索", "的", "word"]}
+_WORDS = {"使用": (49787, "v"), "检索": (912, "vn"), "组件": (335, "n"), "ab": (6, "nr"), "的": (0, "uj")}
+
+
+class RecordedTokenizer(PortableTokenizer):
+    """`Tokenizer` by a record."""
+
+    name = "recorded"
+    overlaps = False
+
+    def tokens(self, text: str) -> list[str]:
+        return _TOKENS.get(text) or super().tokens(text)
+
+    def frequency(self, token: str) -> int:
+        return _WORDS.get(token, (0, ""))[0]
+
+    def word_class(self, token: str) -> str:
+        return _WORDS.get(token, (0, ""))[1]

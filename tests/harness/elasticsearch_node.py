@@ -1,0 +1,79 @@
+"""A real Elasticsearch for tests, put together from the published artifacts; needs ``mvn`` and a JDK of 17 or later.
+
+``python -m tests.harness.elasticsearch_node COMMAND…`` starts one, runs the command with ``ELASTICSEARCH_URL`` and
+stops it. If the variable is set already, the command is run as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[1] / "elasticsearch_node"
+VARIABLE = "ELASTICSEARCH_URL"
+START_S = 90.0
+
+
+def build() -> str:
+    """Resolve and compile, and give the class path."""
+    classpath = FOLDER / "target" / "classpath"
+    sources = [FOLDER / "pom.xml", *FOLDER.glob("src/**/*.java")]
+    if not classpath.exists() or classpath.stat().st_mtime < max(source.stat().st_mtime for source in sources):
+        subprocess.run(["mvn", "-B", "-q", "-f", FOLDER / "pom.xml", "compile"], check=True)
+        classpath.touch()
+    return f"{FOLDER / 'target' / 'classes'}{os.pathsep}{classpath.read_text().strip()}"
+
+
+@contextmanager
+def elasticsearch_node() -> Iterator[str]:
+    """Start a node and give its address; it ends with the block, or with this process."""
+    classpath = build()
+    with tempfile.TemporaryDirectory(prefix="ragflow-lg-elasticsearch-") as folder:
+        log = Path(folder) / "output"
+        options = ["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                ["java", *options, "-cp", classpath, "ragflowlg.ElasticsearchNode", folder],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            yield _address(process, Path(folder), log)
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _address(process: subprocess.Popen[bytes], folder: Path, log: Path) -> str:
+    end = time.monotonic() + START_S
+    address = folder / "address"
+    while time.monotonic() < end and process.poll() is None:
+        if address.exists():
+            return address.read_text()
+        time.sleep(0.1)
+    raise RuntimeError(f"Elasticsearch did not start:\n{log.read_text(errors='replace')[-4000:]}")
+
+
+def main(command: list[str]) -> int:
+    """Run a command beside a node."""
+    if os.environ.get(VARIABLE):
+        return subprocess.run(command, check=False).returncode
+    with elasticsearch_node() as url:
+        print(f"Elasticsearch answers at {url}", flush=True)
+        return subprocess.run(command, check=False, env={**os.environ, VARIABLE: url}).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,145 @@
+"""How far the portable tokenizer ranks like RAGFlow's own: ``python -m tests.harness.rank_agreement``.
+
+The index is always made with RAGFlow's tokenizer, as RAGFlow makes it; only the questions are cut by either. Needs
+``infinity-sdk`` 0.7.4. Where NLTK's data is not there, its word splitter is replaced by a regular expression and its
+lemmatiser left out, on both sides; that is said.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ragflow_lg.adapters.elasticsearch import infinity_tokenizer
+from ragflow_lg.adapters.elasticsearch.infinity_tokenizer import InfinityTokenizer, load_infinity_tokenizer
+from ragflow_lg.adapters.elasticsearch.ranking import Candidate, chunk_terms, rank, term_similarities
+from ragflow_lg.adapters.elasticsearch.search_requests import FIELDS
+from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
+from ragflow_lg.adapters.elasticsearch.text_query import keywords_of_vocabulary, text_query
+from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, Tokenizer
+from ragflow_lg.errors import SettingsError
+from tests.fakes import query_strings
+
+CHUNKS = 200
+QUESTIONS = 60
+TOP = 8
+
+_ENGLISH = """
+who: the caretaker|every tenant|our supplier|the finance team|a new colleague|the night shift
+does: repairs|orders|inspects|stores|reports|replaces|archives|approves|cleans|measures
+what: the heating valves|bicycle labels|laundry tokens|invoices of suppliers|fire extinguishers|delivery notes
+what: meeting minutes|water meters|solar panels|server backups|travel expenses|visitor badges
+when: before every winter|within 14 days|on the first Monday of a month|after an accident|twice in 2024
+where: in the basement|at the north gate|in the archive|on the third floor|beside the canteen
+"""
+_CHINESE = """
+who: 管理员|每位租户|供应商|财务部门|新同事|夜班工程师
+does: 维修|采购|检查|存放|报告|更换|归档|审批|清洁|测量
+what: 暖气阀门|自行车标签|洗衣机|供应商发票|灭火器|送货单|会议记录|水表|太阳能电池板|数据库备份|差旅费用|访客证件
+when: 每年冬季之前|十四天之内|每月第一个星期一|事故发生之后|二零二四年两次|暑假期间
+where: 在地下室|在北门|在档案室|在三楼|在食堂旁边
+"""
+
+
+class Agreement(NamedTuple):
+    """Shares of all questions, and of the first eight places."""
+
+    first: float
+    overlap: float
+    same_order: float
+    candidates: float
+
+
+def main() -> int:
+    """Measure and print."""
+    exact, note = _exact()
+    if exact is None:
+        print(note, file=sys.stderr)
+        return 2
+    print(f"Index: {exact.name} (infinity-sdk){note}; {CHUNKS} chunks and {QUESTIONS} questions a language")
+    for language, words in (("English", _ENGLISH), ("Chinese", _CHINESE)):
+        found = measure(exact, PortableTokenizer(), _read(words), is_chinese=language == "Chinese")
+        print(
+            f"{language}: same first chunk {found.first:.1%}, common among the first {TOP} {found.overlap:.1%}, "
+            f"same order of all {TOP} {found.same_order:.1%}, candidates kept {found.candidates:.1%}"
+        )
+    return 0
+
+
+def measure(
+    exact: Tokenizer, other: Tokenizer, words: dict[str, list[str]], *, is_chinese: bool, seed: int = 7
+) -> Agreement:
+    """Rank the same chunks for the same questions by both, without vectors, and compare."""
+    chance = random.Random(seed)
+    texts = [_text(words, chance, is_chinese=is_chinese) for _ in range(CHUNKS)]
+    chunks = [_chunk(at, text, exact) for at, text in enumerate(texts)]
+    rows: list[Agreement] = []
+    for _ in range(QUESTIONS):
+        question = _question(words, chance, is_chinese=is_chinese)
+        wanted, kept = _ranked(question, chunks, exact), _ranked(question, chunks, other)
+        best, found = wanted[:TOP], kept[:TOP]
+        common = len(set(best) & set(found)) / max(len(best), 1)
+        share = len(set(wanted) & set(kept)) / max(len(wanted), 1)
+        rows.append(Agreement(best[:1] == found[:1], common, best == found, share))
+    return Agreement(*(sum(column) / len(rows) for column in zip(*rows, strict=True)))
+
+
+def _read(words: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in words.strip().splitlines():
+        role, _, entries = line.partition(": ")
+        found.setdefault(role, []).extend(entries.split("|"))
+    return found
+
+
+def _text(words: dict[str, list[str]], chance: random.Random, *, is_chinese: bool) -> str:
+    picked = [[chance.choice(words[role]) for role in ("who", "does", "what", "when", "where")] for _ in range(3)]
+    return "".join(f"{''.join(p)}。" for p in picked) if is_chinese else " ".join(f"{' '.join(p)}." for p in picked)
+
+
+def _question(words: dict[str, list[str]], chance: random.Random, *, is_chinese: bool) -> str:
+    who, does, what, when = (chance.choice(words[role]) for role in ("who", "does", "what", "when"))
+    return f"请问{who}{when}如何{does}{what}？" if is_chinese else f"How and when does {who} {does} {what} {when}?"
+
+
+def _chunk(at: int, text: str, exact: Tokenizer) -> Candidate:
+    coarse = exact.tokens(text)
+    fine = " ".join(part for token in coarse for part in exact.parts(token))
+    return Candidate(str(at), {"content_ltks": " ".join(coarse), "content_sm_ltks": fine})
+
+
+def _ranked(question: str, chunks: Sequence[Candidate], tokenizer: Tokenizer) -> list[str]:
+    """Give the ids of the chunks that a question's words let through, best first by their terms."""
+    weights = TermWeights(tokenizer)
+    query = text_query(question, weights)
+    parsed = query_strings.parse(query.text)
+    fields = [name.partition("^")[0] for name in FIELDS]
+    percent = round(100 * query.min_match)
+    held = [chunk for chunk in chunks if query_strings.matches(parsed, chunk.fields, fields, percent)]
+    tokens = [chunk_terms(chunk.fields) for chunk in held]
+    keywords: Sequence[str] = query.keywords
+    if tokenizer.overlaps:
+        keywords, weights = keywords_of_vocabulary(question, weights, tokens)
+    terms = term_similarities(keywords, tokens, weights)
+    found = rank(held, terms, [0.0] * len(held), vector_weight=0.0, threshold=0.0)
+    return [scored.candidate.id for scored in found]
+
+
+def _exact() -> tuple[InfinityTokenizer | None, str]:
+    try:
+        return load_infinity_tokenizer(), ""
+    except SettingsError as error:
+        if "NLTK has no" not in str(error):
+            return None, str(error)
+    module: Any = infinity_tokenizer._module()
+    module.word_tokenize = re.compile(r"[A-Za-z0-9_]+|[^\sA-Za-z0-9_]").findall
+    made = module.RagTokenizer()
+    made.lemmatizer.lemmatize = lambda word: word
+    return InfinityTokenizer(made, module.HanziConv.toSimplified), ", NLTK's splitter replaced, no lemmas"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""The two servers that the same tests run on: the contract server, and a real Elasticsearch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings
+from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
+from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
+from tests.fakes.elasticsearch import FakeElasticsearch
+from tests.fakes.knowledge_models import WordEmbedders, WordRerankers
+from tests.harness.elasticsearch_node import VARIABLE
+from tests.harness.ragflow_index import make_index, make_metadata
+from tests.harness.sample_chunks import GUIDE, LETTERS, OTHER, chunks_of_tenant, metadata_of_tenant
+
+_filled: set[str] = set()
+"""Servers that have the sample chunks; no test changes them."""
+
+
+def prefix() -> str:
+    """Give the tenants of this process names of their own."""
+    return os.environ.get("PYTEST_XDIST_WORKER", "main")
+
+
+@pytest.fixture
+async def fake() -> AsyncGenerator[FakeElasticsearch]:
+    async with FakeElasticsearch().running() as server:
+        assert isinstance(server, FakeElasticsearch)
+        yield server
+
+
+@pytest.fixture(params=["contract", pytest.param("real", marks=pytest.mark.elasticsearch)])
+async def server_url(request: pytest.FixtureRequest) -> AsyncGenerator[str]:
+    """An empty server."""
+    if request.param == "contract":
+        async with FakeElasticsearch().running() as server:
+            yield f"http://127.0.0.1:{server.port}"
+    elif os.environ.get(VARIABLE):
+        yield os.environ[VARIABLE]
+    else:
+        pytest.skip("no real Elasticsearch: make test-elasticsearch starts one")
+
+
+@pytest.fixture
+async def knowledge(server_url: str) -> AsyncGenerator[ElasticsearchKnowledge]:
+    """The sample chunks on a server."""
+    if server_url not in _filled:
+        for tenant in ("t1", "t2"):
+            await make_index(server_url, f"ragflow_{prefix()}-{tenant}", [8], chunks_of_tenant(tenant))
+        await make_metadata(server_url, f"ragflow_doc_meta_{prefix()}-t1", metadata_of_tenant())
+    if server_url == os.environ.get(VARIABLE):
+        _filled.add(server_url)
+    http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
+    connection = Connection(ElasticsearchSettings(server_url), http)
+    records = [record._replace(tenant=f"{prefix()}-{record.tenant}") for record in (GUIDE, LETTERS, OTHER)]
+    yield ElasticsearchKnowledge(connection, records, WordEmbedders(), rerankers=WordRerankers())
+    await connection.aclose()
+    await http.aclose()

@@ -1,0 +1,109 @@
+"""What comes of a server that does not answer as it should: an error with cause and setting, never an empty success."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings
+from ragflow_lg.adapters.elasticsearch.search_requests import Scope, filtered_request
+from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.errors import ServiceError
+from tests.fakes.elasticsearch import HEADERS, FakeElasticsearch
+from tests.fakes.http_server import Route
+from tests.fakes.services import ScriptedHttp
+from tests.harness.ragflow_index import make_index
+from tests.harness.sample_chunks import chunks_of_tenant
+
+BODY = filtered_request(Scope(("kb-guide",)), 3)
+
+
+def refusal(status: int, kind: str, reason: str) -> Route:
+    cause = {"type": kind, "reason": reason}
+    return Route("", status=status, headers=HEADERS, body=json.dumps({"error": {"root_cause": [cause], **cause}}))
+
+
+FAULTS: dict[str, tuple[Any, str]] = {
+    "wrong password": (refusal(401, "security_exception", "bad credentials"), r"bad credentials.*api_key"),
+    "forbidden": (refusal(403, "security_exception", "no right"), r"reading ragflow_t1 is not allowed.*api_key"),
+    "missing index": (refusal(404, "index_not_found_exception", "no such index [x]"), r"no such index.*tenant of"),
+    "older server": (refusal(400, "media_type_header_exception", "Invalid"), r"version.*Elasticsearch 8"),
+    "older server, 406": (refusal(406, "", ""), r"version.*Elasticsearch 8"),
+    "another product": (Route("", headers={"Content-Type": "application/json"}, body="{}"), "is not Elasticsearch 8"),
+    "overloaded": (refusal(429, "circuit_breaking_exception", "too large"), r"cannot answer now \(429: too large\)"),
+    "broken": (refusal(503, "cluster_block_exception", ""), r"cannot answer now \(503: cluster_block"),
+    "refused": (refusal(400, "parsing_exception", "odd"), r"refuses the search \(400 parsing_exception: odd\)"),
+    "other dimensions": (
+        refusal(400, "illegal_argument_exception", "vector has a different dimension [8] than [4]"),
+        r"different dimension.*embedding_model of \[datasets",
+    ),
+    "a page of a proxy": (Route("", headers={**HEADERS, "Content-Type": "text/html"}, body="<html>"), "no JSON object"),
+    "odd type": (Route("", headers={**HEADERS, "Content-Type": "image/png"}, body="x"), "answer cannot be read"),
+    "no JSON": (Route("", headers=HEADERS, body="{"), "answer cannot be read"),
+    "a list": (Route("", headers=HEADERS, body="[]"), "no JSON object"),
+    "cut off": (Route("", raw=b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"), "broke off"),
+    "timed out": ({"timed_out": True}, "took longer than the server allows"),
+    "partial shards": (
+        {"_shards": {"total": 2, "failed": 1, "failures": [{"reason": {"reason": "disk"}}]}},
+        r"1 of its shards did not answer \(disk\)",
+    ),
+    "no shards": ({"_shards": None}, "not that of a search"),
+    "no hits": ({"hits": {}}, "holds no hits"),
+    "odd hit": ({"hits": {"hits": [{"_id": 7}]}}, "hit has no id"),
+    "hit without fields": ({"hits": {"hits": [{"_id": "a", "_score": 1, "_source": []}]}}, "hit has no id"),
+}
+
+
+@pytest.mark.parametrize(("fault", "text"), FAULTS.values(), ids=FAULTS)
+async def test_a_fault_is_an_error_that_names_it(fake: FakeElasticsearch, fault: Any, text: str) -> None:
+    await make_index(fake.url, "ragflow_t1", [8], chunks_of_tenant("t1"))
+    fake.spoil = lambda answer: fault if isinstance(fault, Route) else {**answer, **fault}
+    http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
+    connection = Connection(ElasticsearchSettings(fake.url), http)
+    with pytest.raises(ServiceError, match=text) as caught:
+        await connection.search(["ragflow_t1"], BODY)
+    assert "[knowledge] url" in str(caught.value)
+    await connection.aclose()
+    await http.aclose()
+
+
+@pytest.mark.parametrize(
+    ("url", "allow", "text"),
+    [
+        ("http://127.0.0.1:1", ("127.0.0.1",), "127.0.0.1"),
+        ("http://127.0.0.1:9", (), r"\[http\] allow"),
+    ],
+    ids=["down", "not allowed"],
+)
+async def test_a_server_that_is_not_reached_is_an_error(url: str, allow: tuple[str, ...], text: str) -> None:
+    connection = Connection(ElasticsearchSettings(url), GuardedHttpClient(HttpSettings(allow=allow)))
+    with pytest.raises(ServiceError, match=text) as caught:
+        await connection.search(["ragflow_t1"], BODY)
+    assert "[knowledge] url" in str(caught.value)
+
+
+async def test_a_slow_server_is_asked_twice() -> None:
+    url = "http://es.local:9200"
+    http = ScriptedHttp({f"{url}/ragflow_t1/_search": ServiceError("'es.local' did not answer.", is_retryable=True)})
+    with pytest.raises(ServiceError, match=r"\[knowledge\] url.*did not answer") as caught:
+        await Connection(ElasticsearchSettings(url, timeout_s=7), http).search(["ragflow_t1"], BODY)
+    assert caught.value.is_retryable
+    assert [request.timeout_s for request in http.requests] == [7, 7]
+
+
+async def test_keys_go_to_the_server_and_nowhere_else(fake: FakeElasticsearch) -> None:
+    await make_index(fake.url, "ragflow_t1", [8], chunks_of_tenant("t1"))
+    http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
+    for settings, expected in (
+        (ElasticsearchSettings(fake.url, api_key="k3y"), "ApiKey k3y"),
+        (ElasticsearchSettings(fake.url.replace("http://", "http://us%40er:pa%3Ass@")), "Basic dXNAZXI6cGE6c3M="),
+    ):
+        connection = Connection(settings, http)
+        assert (await connection.search(["ragflow_t1"], BODY)).total == 5
+        assert fake.received[-1].header("authorization") == expected
+        assert "k3y" not in repr(settings)
+        assert "pa" not in repr(settings)
+        await connection.aclose()
+    await http.aclose()

@@ -1,0 +1,80 @@
+"""The contract server against a real Elasticsearch: the same candidates, with the same scores, for many questions."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings, Hits
+from ragflow_lg.adapters.elasticsearch.search_requests import Scope, candidates_request
+from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
+from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, text_query
+from ragflow_lg.adapters.elasticsearch.tokenizers import VocabularyTokenizer
+from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
+from tests.fakes.elasticsearch import FakeElasticsearch
+from tests.fakes.knowledge_models import WordEmbedder
+from tests.harness.elasticsearch_node import VARIABLE
+from tests.harness.ragflow_index import make_index
+from tests.harness.sample_chunks import chunk
+
+WORDS = [
+    "bicycle",
+    "room",
+    "laundry",
+    "key",
+    "label",
+    "spring",
+    "token",
+    "heating",
+    "winter",
+    "stairs",
+    "洗衣房",
+    "自行车",
+    "钥匙",
+    "楼梯",
+    "地下室",
+    "暖气",
+]
+TOKENIZER = VocabularyTokenizer(WORDS)
+WEIGHTS = TermWeights(TOKENIZER)
+EMBEDDER = WordEmbedder()
+SCOPE = Scope(("kb",))
+
+
+def _texts(count: int, words: int, chance: random.Random) -> list[str]:
+    return [" ".join(chance.choice(WORDS) for _ in range(words)) for _ in range(count)]
+
+
+def _query(question: str, percent: int) -> TextQuery:
+    query = text_query(question, WEIGHTS)
+    return TextQuery(query.text, query.keywords, percent / 100)
+
+
+@pytest.mark.elasticsearch
+async def test_both_servers_find_the_same_with_the_same_scores(fake: FakeElasticsearch) -> None:
+    real = os.environ.get(VARIABLE)
+    if not real:
+        pytest.skip("no real Elasticsearch: make test-elasticsearch starts one")
+    chance = random.Random(5)
+    rows = [chunk(f"c{at}", "kb", "a.md", text, tokenizer=TOKENIZER) for at, text in enumerate(_texts(60, 7, chance))]
+    index = f"ragflow_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}-contract"
+    http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
+    servers = [Connection(ElasticsearchSettings(url), http) for url in (fake.url, real)]
+    for url in (fake.url, real):
+        await make_index(url, index, [8], rows)
+    totals: set[int] = set()
+    texts = [text for words in (2, 3, 5) for text in _texts(12, words, chance)]
+    for at, question in enumerate(texts):
+        query = _query(question, (0, 10, 30, 50, 100)[at % 5])
+        vector = EMBEDDER.vector(question)
+        body = candidates_request(query, vector, SCOPE, top_k=64, size=64, similarity=0.3)
+        found: list[Hits] = [await server.search([index], body) for server in servers]
+        scores = [{hit.id: hit.score for hit in hits.hits} for hits in found]
+        assert scores[0].keys() == scores[1].keys(), query
+        assert scores[0] == pytest.approx(scores[1], abs=2e-6), query
+        assert found[0].total == found[1].total
+        totals.add(found[0].total)
+    assert len(totals) > 5  # the questions do tell chunks apart
+    await http.aclose()

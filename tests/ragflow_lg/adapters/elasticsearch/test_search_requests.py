@@ -1,0 +1,62 @@
+"""The requests are compared with files, to the letter: ``tests/fixtures/elasticsearch``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.elasticsearch.search_requests import (
+    Body,
+    Scope,
+    candidates_request,
+    chunks_request,
+    filtered_request,
+    metadata_request,
+    vector_field,
+    vectors_request,
+)
+from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
+from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, text_query
+from tests.conftest import FIXTURES
+from tests.fakes.recorded_tokenizer import RecordedTokenizer
+
+GUIDE = Scope(("kb-guide", "kb-letters"))
+ONE_DOCUMENT = Scope(("kb-guide",), ("doc-bikes.md",))
+VECTOR = [0.5, 0.25, -0.125, 0.0]
+WEIGHTS = TermWeights(RecordedTokenizer())
+
+
+def asked(question: str, scope: Scope) -> Body:
+    query = text_query(question, WEIGHTS)
+    return candidates_request(query, VECTOR, scope, top_k=1024, size=64, similarity=0.2)
+
+
+REQUESTS: dict[str, Body] = {
+    "candidates_latin": asked("how does elasticsearch hybrid search ranking work today", GUIDE),
+    "candidates_chinese": asked("请问如何使用检索组件", ONE_DOCUMENT),
+    "candidates_without_words": asked("?!", GUIDE),
+    "filtered": filtered_request(ONE_DOCUMENT, 64),
+    "vectors": vectors_request(VECTOR, ["c1", "c2"], GUIDE),
+    "chunks": chunks_request(["parent"], GUIDE),
+    "metadata": metadata_request(["kb-guide"]),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_request_is_that_of_its_file(name: str) -> None:
+    expected: dict[str, Any] = json.loads((FIXTURES / "elasticsearch" / f"{name}.json").read_text(encoding="utf-8"))
+    assert REQUESTS[name] == expected
+
+
+@pytest.mark.parametrize(
+    ("top_k", "k", "candidates"), [(8, 8, 16), (1024, 1024, 2048), (6000, 6000, 10_000), (99_999, 10_000, 10_000)]
+)
+def test_neighbours_stay_within_what_a_server_gives(top_k: int, k: int, candidates: int) -> None:
+    body = candidates_request(TextQuery("a", ("a",)), VECTOR, GUIDE, top_k=top_k, size=64, similarity=0.2)
+    assert (body["knn"]["k"], body["knn"]["num_candidates"]) == (k, candidates)
+
+
+def test_the_length_of_a_vector_names_its_field() -> None:
+    assert vector_field(1024) == "q_1024_vec"
