@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ragflow_lg.errors import SettingsError
-from ragflow_lg.knowledge import Dataset, DatasetSearch, FoundChunks, Knowledge, Metadata
+from ragflow_lg.knowledge import Dataset, DatasetSearch, FoundChunks, Knowledge, Metadata, Rerankers
 from ragflow_lg.services import SupportsClose
 from server.knowledge_servers import KINDS as SERVER_KINDS
 from server.knowledge_servers import open_knowledge_server, read_server_url, reranker_settings, server_settings
@@ -77,6 +77,11 @@ class SettingsKnowledge:
         models = self._settings.embedding_settings()
         return ConfiguredEmbedders(models, self._client(), default=self._settings.default_embedding)
 
+    def _rerankers(self) -> Rerankers:
+        from ragflow_lg.adapters.rerankers import ConfiguredRerankers
+
+        return ConfiguredRerankers(reranker_settings(self._settings), self._client())
+
     def _client(self) -> GuardedHttpClient:
         """Give the client for what the settings name: models and servers."""
         from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
@@ -101,15 +106,14 @@ class SettingsKnowledge:
 
     def _open(self, url: str) -> Knowledge:
         if read_server_url(url) is not None:
-            from ragflow_lg.adapters.rerankers import ConfiguredRerankers
-
-            rerankers = ConfiguredRerankers(reranker_settings(self._settings), self._client())
-            return open_knowledge_server(server_settings(self._settings), self._client(), self.embedders(), rerankers)
+            server = server_settings(self._settings)
+            return open_knowledge_server(server, self._client(), self.embedders(), self._rerankers())
         from ragflow_lg.adapters.knowledge.embedded import EmbeddedKnowledge
+        from ragflow_lg.adapters.reranked_knowledge import RerankedKnowledge
 
         path = embedded_path(url)
         self._embedded = EmbeddedKnowledge(path, self.embedders(), fusion=self._settings.knowledge.fusion)
-        return self._embedded
+        return RerankedKnowledge(self._embedded, self._rerankers())
 
 
 def embedded_path(url: str) -> Path:

@@ -18,11 +18,9 @@ from ragflow_lg.adapters.elasticsearch.ranking import (
     Scored,
     chunk_terms,
     document_text,
-    normalised_scores,
     rank,
     reranked_terms,
     term_similarities,
-    window_size,
 )
 from ragflow_lg.adapters.elasticsearch.search_requests import (
     MAX_CANDIDATES,
@@ -36,6 +34,7 @@ from ragflow_lg.adapters.elasticsearch.search_requests import (
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, keywords_of_vocabulary, text_query
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, Tokenizer
+from ragflow_lg.adapters.rerank_scores import normalised_scores, window_size
 from ragflow_lg.errors import ServiceError, SettingsError
 from ragflow_lg.knowledge import Dataset, DatasetSearch, Embedders, FoundChunks, Knowledge, Metadata, Rerankers
 from ragflow_lg.values import JsonValue, to_text

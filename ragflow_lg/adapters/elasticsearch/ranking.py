@@ -19,19 +19,14 @@ __all__ = [
     "Scored",
     "chunk_terms",
     "document_text",
-    "normalised_scores",
     "rank",
     "reranked_terms",
     "tag_similarity",
     "term_similarities",
-    "window_size",
 ]
 
-_MIN_SPREAD = 0.001
 _TINY = 1e-9
 _TAG_FACTOR = 10
-_WINDOW = 64
-_WINDOW_OF_ONE = 30
 
 
 class Candidate(Struct, frozen=True):
@@ -48,18 +43,6 @@ class Scored(Struct, frozen=True):
     similarity: float
     term_similarity: float
     vector_similarity: float
-
-
-def window_size(top_n: int, top_k: int, *, is_reranked: bool = False) -> int:
-    """Give how many candidates the first request asks for.
-
-    >>> window_size(8, 1024), window_size(6, 1024), window_size(1, 1024), window_size(8, 20, is_reranked=True)
-    (64, 66, 30, 24)
-    """
-    if top_n <= 1:
-        return min(_WINDOW_OF_ONE, top_k) if is_reranked else _WINDOW_OF_ONE
-    size = math.ceil(_WINDOW / top_n) * top_n
-    return min(size, math.ceil(top_k / top_n) * top_n) if is_reranked else size
 
 
 def term_similarities(keywords: Sequence[str], chunks: Sequence[Sequence[str]], weights: TermWeights) -> list[float]:
@@ -119,20 +102,6 @@ def document_text(terms: Sequence[str]) -> str:
 
 def _is_latin(character: str) -> bool:
     return character.isascii()
-
-
-def normalised_scores(scores: Sequence[float]) -> list[float]:
-    """Bring the scores of a rerank model into 0..1, where they are not.
-
-    >>> normalised_scores([-2.0, 0.0, 2.0]), normalised_scores([0.2, 0.9]), normalised_scores([3.0, 3.0])
-    ([0.0, 0.5, 1.0], [0.2, 0.9], [1.0, 1.0])
-    """
-    if not scores or (min(scores) >= 0 and max(scores) <= 1):
-        return list(scores)
-    lowest, spread = min(scores), max(scores) - min(scores)
-    if spread < _MIN_SPREAD:
-        return [min(max(score, 0.0), 1.0) for score in scores]
-    return [(score - lowest) / spread for score in scores]
 
 
 def tag_similarity(asked: Mapping[str, float], tags: Mapping[str, float]) -> float:

@@ -6,32 +6,15 @@ from ragflow_lg.adapters.elasticsearch.ranking import (
     Candidate,
     chunk_terms,
     document_text,
-    normalised_scores,
     rank,
     reranked_terms,
     tag_similarity,
     term_similarities,
-    window_size,
 )
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer
 
 WEIGHTS = TermWeights(PortableTokenizer())
-
-
-@pytest.mark.parametrize(
-    ("top_n", "top_k", "is_reranked", "expected"),
-    [
-        (8, 1024, False, 64),
-        (6, 1024, False, 66),
-        (1, 1024, False, 30),
-        (100, 10, False, 100),
-        (8, 20, True, 24),
-        (1, 9, True, 9),
-    ],
-)
-def test_the_window_is_ragflows(top_n: int, top_k: int, is_reranked: bool, expected: int) -> None:
-    assert window_size(top_n, top_k, is_reranked=is_reranked) == expected
 
 
 def test_term_similarity_counts_terms_and_neighbourhoods() -> None:
@@ -54,21 +37,6 @@ def test_the_head_of_a_chunk_counts_several_times() -> None:
         *["x", "y"] * 2,
         *["one"] * 5,
     ]
-
-
-@pytest.mark.parametrize(
-    ("scores", "expected"),
-    [
-        ([0.1, 0.9], [0.1, 0.9]),
-        ([-1.0, 1.0, 3.0], [0.0, 0.5, 1.0]),
-        ([7.0, 7.0005], [1.0, 1.0]),
-        ([-3.0], [0.0]),
-        ([], []),
-    ],
-    ids=["within", "beyond", "alike", "one", "none"],
-)
-def test_scores_of_a_rerank_model_lie_between_0_and_1(scores: list[float], expected: list[float]) -> None:
-    assert normalised_scores(scores) == expected
 
 
 def test_a_rerank_model_reads_chinese_without_blanks() -> None:
