@@ -29,6 +29,7 @@ from ragflow_lg.scope import RegionProgram, Scope, Step, visit_region
 from ragflow_lg.state import TurnRequest, nodes_set, output_patch
 from ragflow_lg.turn import REQUEST_KEYS, close_turn, open_turn
 from ragflow_lg.turn_context import TurnContext
+from ragflow_lg.values import to_json
 
 __all__ = [
     "ClosingNode",
@@ -267,7 +268,7 @@ async def _ask(turn: TurnContext, runtime: Runtime[TurnContext], node: PlanNode,
         "component_id": node.id,
         "title": node.title,
         "tips": form.tips,
-        "inputs": {name: dict(field) for name, field in form.fields.items()},
+        "inputs": to_json(form.fields),  # as the canvas has them, which no saver need be able to keep
     }
     try:
         answer = answered_fields(form.fields, interrupt(asked))

@@ -33,6 +33,17 @@ async def test_an_empty_answer_is_an_answer(empty: Any) -> None:
     assert answer == "/For q/q"
 
 
+async def test_a_form_with_values_that_no_saver_keeps_is_asked() -> None:
+    asked = form(odd={"type": "line", "most": 2**80, "placeholder": "\ud800"}, downstream=["out"])
+    play = runner_of({"ask": asked, **out("{ask@odd}")})
+    run = play.start("s", {"query": "q"})
+    assert (await played(run))[1] == ["+begin", "-begin", "?odd"]
+    assert run.status == "waiting"
+    (pause,) = await play.pauses("s")
+    assert pause.inputs["odd"] == {"type": "line", "value": None, "most": str(2**80), "placeholder": "\ufffd"}
+    assert (await played(play.resume("s", {"odd": "fine"})))[0] == "fine"
+
+
 async def test_a_text_answers_the_only_field() -> None:
     play = runner_of(ONE)
     await played(play.start("s", {"query": "q"}))
