@@ -23,7 +23,7 @@ from tests.harness.corpus import DemoModels, files_of
 
 COUNT = int(os.environ.get("MUTATIONS", "2000"))
 BATCHES = 20
-LIMIT_S = 60
+LIMIT_S = 120
 JUNK: list[Any] = [
     None,
     "",

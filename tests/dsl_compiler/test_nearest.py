@@ -17,8 +17,8 @@ def test_many_wrong_names_take_no_long_time() -> None:
     rng = random.Random(1)
     names = ["".join(rng.choices("abcdefgh", k=50)) for _ in range(2000)]
     near = Nearest(names[:1000])
-    began = time.perf_counter()
+    began = time.process_time()
     for name in names[1000:]:
         near.hint(name, "")
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     assert near.hint(names[0][:-1], "left out") == "left out", f"only {MAX_LOOKUPS} are looked at"

@@ -78,10 +78,10 @@ def test_what_is_beyond_the_limit_is_not_looked_at() -> None:
     ["x" * 8_000_000, ["x" * 1000] * 100_000, {str(i): i for i in range(200_000)}, [["y" * 9_000] * 9] * 9],
 )
 def test_large_values_become_small_quickly(value: Any) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     shown = json.dumps(presenter(SECRET).value(value))
     assert len(shown) < 3 * MAX_CHARS
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.0
 
 
 def test_deep_values_end() -> None:

@@ -157,6 +157,6 @@ def test_names() -> None:
     ],
 )
 def test_hostile_texts_take_linear_time(part: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     Redactor(["topsecret-123"]).text(part * (300_000 // len(part)))
-    assert time.monotonic() - began < 3
+    assert time.process_time() - began < 3

@@ -71,9 +71,9 @@ def test_as_types_of_a_model() -> None:
 
 @pytest.mark.parametrize("text", ["{" * 200_000, "{ " * 100_000, "{a" * 100_000, "{a@b" * 100_000, "}" * 200_000])
 def test_hostile_texts_take_linear_time(text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     parse_template(text)
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,9 @@ def test_jinja_is_what_is_left_beside_references(source: str, expected: bool) ->
 
 
 def test_looking_for_jinja_takes_linear_time() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert not has_jinja(parse_template("{%" * 500_000))
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,9 @@ def test_many_bad_references_take_linear_time() -> None:
     rng = random.Random(1)
     ids = ["".join(rng.choices("abcdefgh", k=30)) for _ in range(600)]
     components = {id_: text([], "".join(f"{{{other}q@x}}" for other in ids[:10])) for id_ in ids}
-    began = time.perf_counter()
+    began = time.process_time()
     assert len(found(canvas(components, ids), "reference-unknown-node")) == 6000
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_a_hint_lists_some_outputs_only() -> None:

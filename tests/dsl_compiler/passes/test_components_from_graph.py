@@ -76,6 +76,6 @@ def test_a_large_drawing_takes_linear_time() -> None:
     nodes = [drawn("begin", "Begin"), *(drawn(f"m{i}", "Message", {"content": ["x"]}) for i in range(8000))]
     edges = [edge("begin", "m0"), *(edge(f"m{i}", f"m{i + 1}") for i in range(7999))]
     draft = Draft({"graph": {"nodes": nodes, "edges": edges}}, "", CATALOG)
-    began = time.perf_counter()
+    began = time.process_time()
     assert len(components_from_graph(draft, Reporter())) == 8001
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3

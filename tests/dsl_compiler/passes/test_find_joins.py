@@ -48,6 +48,6 @@ def test_joins_that_look_back_at_too_much_are_refused() -> None:
 
 def test_a_long_cycle_takes_no_long_time() -> None:
     components = {f"n{i}": text([f"n{(i + 1) % 4000}"]) for i in range(4000)}
-    began = time.perf_counter()
+    began = time.process_time()
     assert found(canvas(components), "flow-cycle")
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10

@@ -87,6 +87,6 @@ def test_the_named_item_holds_inside_of_loops_too_but_not_of_another_iteration()
 def test_named_items_take_linear_time() -> None:
     bodies = {f"b{i}": text([], "{ " * 50, parent_id=f"it{i}") for i in range(1000)}
     owners = {f"it{i}": node("Iteration", {"items": "{sys.files}", "item_var": "f"}) for i in range(1000)}
-    began = time.perf_counter()
+    began = time.process_time()
     check_canvas(canvas({**owners, **bodies, "c": text([], "{ " * 200_000, parent_id="it0")}), CATALOG)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5

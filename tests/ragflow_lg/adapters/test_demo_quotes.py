@@ -31,6 +31,6 @@ def test_without_knowledge_there_is_nothing_to_quote() -> None:
 
 
 def test_odd_prompts_are_read_soon() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     quoted_answer("q", "ID: 1\n" + "├── a\n" * 100_000, "ID: 1\n└── Content:\n" * 20_000)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5

@@ -64,10 +64,10 @@ async def test_combine_makes_lists_of_several_values() -> None:
 
 
 async def test_combining_many_maps_takes_linear_time() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     combined = await operate("combine", [{"a": i} for i in range(50_000)])
     assert combined["a"] == list(range(50_000))
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,6 @@ def test_documents_limit_it(tmp_path: Path) -> None:
 
 
 def test_a_huge_question_is_answered_soon(tmp_path: Path) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     assert 1 in found(tmp_path, "cat " * 300_000 + '"' * 100_000)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
