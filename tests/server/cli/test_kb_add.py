@@ -28,12 +28,26 @@ def test_a_folder_becomes_a_dataset_of_its_name(settings: Mapping[str, str]) -> 
 def test_bad_files_are_told_one_by_one_and_the_exit_code_is_1(tmp_path: Path, settings: Mapping[str, str]) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
-    for name, text in (("a.md", "x"), ("b.json", "{"), ("c.md", "x"), ("d.csv", ""), ("e.png", "x"), ("f.py", "x")):
+    for name, text in (
+        ("a.md", "x"),
+        ("b.json", "{"),
+        ("c.md", "x"),
+        ("d.csv", ""),
+        ("e.png", "x"),
+        ("f.py", "x"),
+        ("g.jsonl", "{}\n{"),
+    ):
         (folder / name).write_text(text, "utf-8")
     added = invoke("kb", "add", folder, environment=settings)
     assert added.exit_code == 1
-    assert added.stdout == "files: 1 added, 0 changed, 0 unchanged, 2 failed, 1 duplicate; 1 new chunk\n"
-    assert "✗ b.json: it is not JSON" in added.stderr
+    assert added.stdout == "files: 1 added, 0 changed, 0 unchanged, 3 failed, 1 duplicate; 1 new chunk\n"
+    assert (
+        "✗ b.json: it is not JSON: Expecting property name enclosed in double quotes, line 1, column 2." in added.stderr
+    )
+    assert (
+        "✗ g.jsonl: it is not JSON: Expecting property name enclosed in double quotes, line 2, column 2."
+        in added.stderr
+    )
     assert "✗ d.csv: it holds no text." in added.stderr
     assert "= c.md: the same as a.md, left out." in added.stderr
     assert "· e.png, f.py: no kind of file that is read, left out." in added.stderr
