@@ -29,9 +29,6 @@ NOT_YET: frozenset[str] = frozenset(
         "TuShare",
         "WenCai",
         "YahooFinance",
-        "SearchMyDataset",
-        "search_my_dataset",
-        "search_my_dateset",
         "WebSearch",
     ]
 )

@@ -20,7 +20,7 @@ import asyncio
 import inspect
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
@@ -30,6 +30,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_mode
 from pydantic.errors import PydanticUserError
 
 from ragflow_lg.daemon_threads import DaemonThreads
+from ragflow_lg.diagnostics import Finding
 from ragflow_lg.errors import ComponentError, RagflowLgError, SettingsError
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, ComponentSpec, TemplateOrValue, ToolResult, ToolRules
 from ragflow_lg.tool import problem_of
@@ -96,6 +97,13 @@ def spec_of_function(name: str, function: Callable[..., Any]) -> ComponentSpec[P
     documented, described = _docstring(function)
     arguments = _arguments(name, function, described)
 
+    def lint(params: Params) -> Iterable[Finding]:
+        known = [field.alias or key for key, field in arguments.model_fields.items()]
+        for given in params.arguments:
+            if given not in known:
+                told = f"{name} has no argument {given!r:.80}; it has {', '.join(known) or 'none'}."
+                yield Finding("params-unknown", "warning", ("arguments", given), told)
+
     async def call(ctx: RunContext, params: Params, asked: BaseModel) -> ToolResult:
         value = await _called(name, function, asked)
         return ToolResult("" if value is None else value, {"result": value})
@@ -121,6 +129,7 @@ def spec_of_function(name: str, function: Callable[..., Any]) -> ComponentSpec[P
         timeout_s=options.timeout_s,
         retries=not options.runs_once,
         runs_once=options.runs_once,
+        lint=lint,
         tool=ToolRules(name, arguments, call),
     )
 

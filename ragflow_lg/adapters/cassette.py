@@ -1,4 +1,4 @@
-"""The file of a recording: what a run asked of models, HTTP servers and servers of tools, and what they answered.
+"""The file of a recording: what a run asked of models, HTTP servers, servers of tools and datasets, and the answers.
 
 The first line is the head. Every exchange is a line, which is written when it has ended, so that a file is readable
 whenever its process died; only its last line may be incomplete.
@@ -14,20 +14,26 @@ from typing import IO, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from ragflow_lg.errors import CassetteError
+from ragflow_lg.errors import CassetteError, ServiceError, SettingsError
+from ragflow_lg.redaction import Redactor
 
 __all__ = [
     "CallLine",
     "CassetteWriter",
     "ChatLine",
+    "DatasetEntry",
+    "DatasetsLine",
     "DateLine",
     "ExchangeLine",
     "FailureRecord",
+    "FoundRecord",
     "HttpLine",
     "Line",
+    "MetadataLine",
     "ModelLine",
     "PieceRecord",
     "ResponseRecord",
+    "SearchLine",
     "SeedLine",
     "ServerAnswerRecord",
     "ServerLine",
@@ -92,11 +98,22 @@ class ServerLine(_Record):
 
 
 class FailureRecord(_Record):
-    """A `ragflow_lg.errors.ServiceError`."""
+    """A `ragflow_lg.errors.ServiceError`, or a `ragflow_lg.errors.SettingsError` of a place that holds datasets."""
 
     text: str
     is_retryable: bool = False
     retry_after_s: float = 0.0
+    is_setting: bool = False
+
+    @classmethod
+    def of(cls, error: ServiceError | SettingsError | None, redactor: Redactor) -> FailureRecord | None:
+        """Write an error down."""
+        if error is None:
+            return None
+        text = redactor.text(str(error))
+        if isinstance(error, SettingsError):
+            return cls(text=text)
+        return cls(text=text, is_retryable=error.is_retryable, retry_after_s=error.retry_after_s)
 
 
 class PieceRecord(_Record):
@@ -118,6 +135,23 @@ class _Exchange(_Record):
     error: FailureRecord | None = None
     is_stopped: bool = False
     """Whether whoever asked did not wait for the end."""
+
+    def raise_failure(self) -> None:
+        """Fail as the recorded request did, if it did.
+
+        Raises:
+            ServiceError: if it failed, or nobody waited for its end.
+            SettingsError: if datasets could not be searched because of a setting.
+        """
+        failure = self.error
+        if failure is not None and failure.is_setting:
+            raise SettingsError(failure.text)
+        if failure is not None:
+            raise ServiceError(failure.text, is_retryable=failure.is_retryable, retry_after_s=failure.retry_after_s)
+        if self.is_stopped:
+            raise ServiceError(
+                "The recording ends here: the run was stopped, or its time was up, before the answer came."
+            )
 
 
 class ChatLine(_Exchange):
@@ -161,8 +195,47 @@ class CallLine(_Exchange):
     """The limit in which no answer came, if that is why there is none."""
 
 
-ExchangeLine: TypeAlias = ChatLine | HttpLine | CallLine
-Line: TypeAlias = ChatLine | HttpLine | CallLine | ModelLine | ServerLine | DateLine | SeedLine | ToolsLine
+class DatasetEntry(_Record):
+    """A `ragflow_lg.knowledge.Dataset`."""
+
+    id: str
+    name: str
+    embedding_model: str = ""
+    tenant: str = ""
+
+
+class DatasetsLine(_Exchange):
+    """Which datasets some names and ids stand for, in the order in which they were asked for; None: there is none."""
+
+    kind: Literal["datasets"] = "datasets"
+    datasets: list[DatasetEntry | None] | None = None
+
+
+class FoundRecord(_Record):
+    """A `ragflow_lg.knowledge.FoundChunks`."""
+
+    chunks: list[Any] = Field(default_factory=list[Any])
+    documents: list[tuple[Any, Any, Any]] = Field(default_factory=list[tuple[Any, Any, Any]])
+    """Name, id and number of chunks each."""
+    total: int = 0
+
+
+class SearchLine(_Exchange):
+    """A search of datasets."""
+
+    kind: Literal["search"] = "search"
+    found: FoundRecord | None = None
+
+
+class MetadataLine(_Exchange):
+    """What is known of the documents of some datasets: key -> value -> document ids."""
+
+    kind: Literal["metadata"] = "metadata"
+    metadata: dict[str, dict[str, list[str]]] | None = None
+
+
+ExchangeLine: TypeAlias = ChatLine | HttpLine | CallLine | DatasetsLine | SearchLine | MetadataLine
+Line: TypeAlias = ExchangeLine | ModelLine | ServerLine | DateLine | SeedLine | ToolsLine
 
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind")])
 

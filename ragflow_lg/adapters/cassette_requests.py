@@ -8,10 +8,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, cast
 
+from ragflow_lg.knowledge import Dataset, DatasetSearch
 from ragflow_lg.redaction import REDACTED, Redactor
 from ragflow_lg.services import ChatRequest, HttpRequest
 
-__all__ = ["call_request", "chat_request", "differences", "digest", "http_request", "is_same"]
+__all__ = [
+    "call_request",
+    "chat_request",
+    "datasets_request",
+    "differences",
+    "digest",
+    "http_request",
+    "is_same",
+    "metadata_request",
+    "search_request",
+]
 
 MAX_DIFFERENCES = 3
 MAX_SHOWN_CHARS = 60
@@ -55,6 +66,29 @@ def call_request(server: str, tool: str, arguments: Mapping[str, Any], redactor:
     value = {"server": server, "tool": tool, "arguments": dict(arguments)}
     redactor.learn_from(value)
     return _clean(value, redactor)
+
+
+def datasets_request(names_or_ids: Sequence[str], redactor: Redactor) -> dict[str, Any]:
+    """Write down which datasets were looked for."""
+    return _clean({"names": list(names_or_ids)}, redactor)
+
+
+def search_request(search: DatasetSearch, redactor: Redactor) -> dict[str, Any]:
+    """Write a search of datasets down. No documents at all are an empty list; without the field all are searched."""
+    value = {name: getattr(search, name) for name in search.__struct_fields__ if name != "document_ids"}
+    written = _clean({**value, "datasets": _written(search.datasets)}, redactor)
+    if search.document_ids is not None:
+        written["document_ids"] = [redactor.text(id_) for id_ in search.document_ids]
+    return written
+
+
+def metadata_request(datasets: Sequence[Dataset], redactor: Redactor) -> dict[str, Any]:
+    """Write down whose metadata was asked for."""
+    return _clean({"datasets": _written(datasets)}, redactor)
+
+
+def _written(datasets: Sequence[Dataset]) -> list[dict[str, str]]:
+    return [dataset._asdict() for dataset in datasets]
 
 
 def _clean(value: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:

@@ -14,7 +14,8 @@ import signal
 import subprocess
 import sys
 from asyncio.subprocess import PIPE, Process, SubprocessStreamProtocol
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -36,6 +37,8 @@ PATIENCE_S = 0.75
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
 _WATCH = "import os,sys\nif not os.read(0,1): os.killpg(int(sys.argv[1]),9)"
 _MAX_LOGGED_LINE = 2000
+_LAST_LINES = 5
+"""How much of what a process wrote is shown when it has ended by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +80,19 @@ async def process_streams(
     process = Process(transport, protocol, loop)
     given, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, taken = anyio.create_memory_object_stream[SessionMessage](0)
+    words: deque[str] = deque(maxlen=_LAST_LINES)
+    logged = asyncio.create_task(_log(process, name, words))
+
+    async def ended(why: str) -> None:
+        await asyncio.wait([logged], timeout=PATIENCE_S)
+        for line in words:
+            logger.warning("MCP server %s: %s", name, line)
+        lost(why)
+
     pipes = (
-        asyncio.create_task(_read(process, name, given, lost, settings.max_bytes)),
+        asyncio.create_task(_read(process, name, given, lost, ended, settings.max_bytes)),
         asyncio.create_task(_write(process, taken)),
-        asyncio.create_task(_log(process, name)),
+        logged,
     )
     try:
         with _watched(process.pid):
@@ -104,6 +116,7 @@ async def _read(
     name: str,
     given: MemoryObjectSendStream[SessionMessage | Exception],
     lost: Callable[[str], None],
+    ended: Callable[[str], Awaitable[None]],
     limit: int,
 ) -> None:
     assert process.stdout is not None
@@ -115,7 +128,7 @@ async def _read(
             lost(f"The answer is larger than the limit of {limit:,} bytes (max_result_bytes).")
             break
         if not line:
-            lost(await _how_it_ended(process))
+            await ended(await _how_it_ended(process))
             break
         try:
             message = JSONRPCMessage.model_validate_json(line)
@@ -150,8 +163,8 @@ async def _write(process: Process, taken: MemoryObjectReceiveStream[SessionMessa
             await process.stdin.drain()
 
 
-async def _log(process: Process, name: str) -> None:
-    """Hand what the process writes to its standard error to the log, line by line."""
+async def _log(process: Process, name: str, words: deque[str]) -> None:
+    """Hand what the process writes to its standard error to the log, line by line; keep the last lines."""
     assert process.stderr is not None
     while True:
         try:
@@ -160,7 +173,8 @@ async def _log(process: Process, name: str) -> None:
             continue
         if not line:
             return
-        logger.info("MCP server %s: %s", name, line[:_MAX_LOGGED_LINE].decode("utf-8", "replace").rstrip())
+        words.append(line[:_MAX_LOGGED_LINE].decode("utf-8", "replace").rstrip())
+        logger.info("MCP server %s: %s", name, words[-1])
 
 
 async def _end(process: Process) -> None:

@@ -1,4 +1,4 @@
-"""Recording what a run asks of models, HTTP servers and servers of tools, and what they answer."""
+"""Recording what a run asks of models, HTTP servers, servers of tools and datasets, and what they answer."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from ragflow_lg.adapters.cassette import (
     ToolsLine,
 )
 from ragflow_lg.adapters.cassette_requests import call_request, chat_request, http_request
+from ragflow_lg.adapters.knowledge_recording import RecordedKnowledge
 from ragflow_lg.errors import ServiceError, SettingsError
 from ragflow_lg.ids import RunId
 from ragflow_lg.redaction import REDACTED, Redactor, is_secret_name
@@ -69,7 +70,13 @@ class Recorder:
         def for_caller(caller: Caller) -> Services:
             models, http = _Models(services.models, self, caller), _Http(services.http, self, caller)
             servers = _Servers(services.servers, self, caller)
-            return replace(recorded, models=models, http=http, servers=servers)
+            given = replace(recorded, models=models, http=http, servers=servers)
+            if services.knowledge is None:
+                return given
+            write = self._writer.write
+            return replace(
+                given, knowledge=RecordedKnowledge(services.knowledge, caller, self._redactor, self.begin, write)
+            )
 
         clock, ids = _Clock(services.clock, self._writer), _Ids(services.ids, self._writer)
         recorded = replace(services, clock=clock, ids=ids)
@@ -126,7 +133,7 @@ class Recorder:
                 position=caller.position,
                 request=request,
                 pieces=self._pieces(deltas),
-                error=self._failure(error),
+                error=FailureRecord.of(error, self._redactor),
                 is_stopped=is_stopped,
             )
         )
@@ -152,7 +159,7 @@ class Recorder:
                     position=caller.position,
                     request=asked,
                     response=response,
-                    error=self._failure(failure),
+                    error=FailureRecord.of(failure, self._redactor),
                     is_stopped=is_stopped,
                 )
             )
@@ -185,7 +192,7 @@ class Recorder:
                     position=caller.position,
                     request=asked,
                     answer=self._answer(answers[0]) if answers else None,
-                    error=None if isinstance(failure, TimeoutError) else self._failure(failure),
+                    error=None if isinstance(failure, TimeoutError) else FailureRecord.of(failure, self._redactor),
                     timeout_s=_limit(failure) if isinstance(failure, TimeoutError) else None,
                     is_stopped=not answers and failure is None,
                 )
@@ -208,14 +215,6 @@ class Recorder:
         return ResponseRecord(
             status=answer.status, headers=headers, text=redactor.text(answer.text), url=redactor.text(answer.url)
         )
-
-    def _failure(self, error: ServiceError | SettingsError | None) -> FailureRecord | None:
-        if error is None:
-            return None
-        text = self._redactor.text(str(error))
-        if isinstance(error, SettingsError):
-            return FailureRecord(text=text)
-        return FailureRecord(text=text, is_retryable=error.is_retryable, retry_after_s=error.retry_after_s)
 
     def _pieces(self, deltas: Sequence[ChatDelta]) -> list[str | PieceRecord]:
         """Write pieces down. A secret that lies across their borders is found too, in what was said and thought."""

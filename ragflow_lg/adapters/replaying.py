@@ -1,4 +1,4 @@
-"""Answering from a recording, without a model, a network, a server of tools or a key."""
+"""Answering from a recording, without a model, a network, a server of tools, datasets or a key."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Any, Generic, TypeVar
 from ragflow_lg.adapters.cassette import (
     CallLine,
     ChatLine,
+    DatasetsLine,
     DateLine,
-    ExchangeLine,
-    FailureRecord,
     HttpLine,
+    MetadataLine,
     ModelLine,
     PieceRecord,
+    SearchLine,
     SeedLine,
     ServerLine,
     ToolsLine,
@@ -30,6 +31,7 @@ from ragflow_lg.adapters.cassette_requests import (
     http_request,
     is_same,
 )
+from ragflow_lg.adapters.knowledge_replaying import ReplayedKnowledge
 from ragflow_lg.errors import CassetteError, ServiceError, SettingsError
 from ragflow_lg.ids import RunId
 from ragflow_lg.redaction import REDACTED, Redactor
@@ -59,7 +61,7 @@ __all__ = ["Replay"]
 MAX_COMPARED = 500
 MAX_PROBLEMS = 100
 
-L = TypeVar("L", ChatLine, HttpLine, CallLine)
+L = TypeVar("L", ChatLine, HttpLine, CallLine, DatasetsLine, SearchLine, MetadataLine)
 
 
 class _Tracks(Generic[L]):
@@ -131,6 +133,9 @@ class Replay:
         self._chats = _Tracks([(n, line) for n, line in lines if isinstance(line, ChatLine)])
         self._https = _Tracks([(n, line) for n, line in lines if isinstance(line, HttpLine)])
         self._calls = _Tracks([(n, line) for n, line in lines if isinstance(line, CallLine)])
+        self._datasets = _Tracks([(n, line) for n, line in lines if isinstance(line, DatasetsLine)])
+        self._searches = _Tracks([(n, line) for n, line in lines if isinstance(line, SearchLine)])
+        self._metadata = _Tracks([(n, line) for n, line in lines if isinstance(line, MetadataLine)])
         self._servers = {(line.server, line.tool): line for _, line in lines if isinstance(line, ServerLine)}
         self._models = {line.llm_id: line for _, line in lines if isinstance(line, ModelLine)}
         self._dates = deque(line.value for _, line in lines if isinstance(line, DateLine))
@@ -141,7 +146,8 @@ class Replay:
     @property
     def unused(self) -> int:
         """How many recorded exchanges nobody has asked for."""
-        return sum(len(tracks.lines) - len(tracks.given) for tracks in (self._chats, self._https, self._calls))
+        tracks = (self._chats, self._https, self._calls, self._datasets, self._searches, self._metadata)
+        return sum(len(kind.lines) - len(kind.given) for kind in tracks)
 
     def services(self, files: Files, clock: Clock, ids: Ids, policies: ToolPolicies) -> Services:
         """Give services that answer from the recording; dates and seeds come from it too."""
@@ -149,8 +155,8 @@ class Replay:
 
         def for_caller(caller: Caller) -> Services:
             models, http = _Models(self, caller), _Http(self, caller)
-            servers = _Servers(self, caller)
-            return Services(models, http, files, clock, ids, self._tools, policies, for_caller, servers)
+            servers, knowledge = _Servers(self, caller), ReplayedKnowledge(self, caller, self._redactor)
+            return Services(models, http, files, clock, ids, self._tools, policies, for_caller, servers, knowledge)
 
         return for_caller(Caller())
 
@@ -209,6 +215,18 @@ class Replay:
         asked = call_request(server, tool, arguments, self._redactor)
         return self._found(self._calls, caller, asked, f"the tool {tool!r} of the MCP server {server!r}")
 
+    def datasets(self, caller: Caller, request: dict[str, Any]) -> DatasetsLine:
+        """Give the recorded look for datasets."""
+        return self._found(self._datasets, caller, request, "for datasets")
+
+    def search(self, caller: Caller, request: dict[str, Any]) -> SearchLine:
+        """Give the recorded search."""
+        return self._found(self._searches, caller, request, "the datasets")
+
+    def metadata(self, caller: Caller, request: dict[str, Any]) -> MetadataLine:
+        """Give the recorded metadata."""
+        return self._found(self._metadata, caller, request, "for the metadata of datasets")
+
     def _found(self, tracks: _Tracks[L], caller: Caller, request: dict[str, Any], what: str) -> L:
         line = tracks.take(caller, request, is_loose=self._is_loose)
         if line is not None:
@@ -234,14 +252,6 @@ class Replay:
 
 def _named(llm_id: str) -> str:
     return f"the model {llm_id!r}" if llm_id else "the default model"
-
-
-def _raise_failure(line: ExchangeLine) -> None:
-    failure: FailureRecord | None = line.error
-    if failure is not None:
-        raise ServiceError(failure.text, is_retryable=failure.is_retryable, retry_after_s=failure.retry_after_s)
-    if line.is_stopped:
-        raise ServiceError("The recording ends here: the run was stopped, or its time was up, before the answer came.")
 
 
 def _delta(piece: str | PieceRecord) -> ChatDelta:
@@ -273,7 +283,7 @@ class _Chat:
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         line = self._replay.chat(self._caller, self._llm_id, request)
         await asyncio.sleep(0)
-        _raise_failure(line)
+        line.raise_failure()
         deltas = [_delta(piece) for piece in line.pieces]
         text = "".join(delta.text for delta in deltas if not delta.is_thinking)
         calls = next((delta.calls for delta in reversed(deltas) if delta.calls), ())
@@ -287,7 +297,7 @@ class _Chat:
         for piece in line.pieces:
             await asyncio.sleep(0)
             yield _delta(piece)
-        _raise_failure(line)
+        line.raise_failure()
 
 
 class _Http:
@@ -298,7 +308,7 @@ class _Http:
     async def send(self, request: HttpRequest) -> HttpResponse:
         line = self._replay.http(self._caller, request)
         await asyncio.sleep(0)
-        _raise_failure(line)
+        line.raise_failure()
         response = line.response
         if response is None:
             raise ServiceError("The recording has no answer to this request.")
@@ -338,7 +348,7 @@ class _Server:
         await asyncio.sleep(0)
         if line.timeout_s is not None:
             raise TimeoutError(line.timeout_s)
-        _raise_failure(line)
+        line.raise_failure()
         answer = line.answer
         if answer is None:
             raise ServiceError("The recording has no answer to this call.")

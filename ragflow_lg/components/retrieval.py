@@ -217,6 +217,7 @@ def _lint(params: Params) -> Iterable[Finding]:
     timeout_s=12.0,
     description="Search the datasets of this deployment. Results come with their number, title and content.",
     source="agent/tools/retrieval.py",
+    aliases=("SearchMyDataset", "search_my_dataset", "search_my_dateset"),
 )
 async def retrieval(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Find the datasets, ask in other words where the canvas wants it, search once."""

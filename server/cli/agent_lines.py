@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from ragflow_lg.agent_metrics import AgentMetrics
 from ragflow_lg.values import JsonValue, to_text
-from server.cli.terminal import printable
+from server.cli.terminal import counted, printable
 
 __all__ = ["brief", "call_text", "metrics_line"]
 
@@ -37,8 +37,8 @@ def call_text(tool: str, arguments: JsonValue) -> str:
 
 def metrics_line(metrics: AgentMetrics) -> str:
     """Give what all agents of a run took, in one line."""
-    parts = [_counted(metrics.visits, "agent"), _counted(metrics.iterations, "round")]
-    calls = _counted(metrics.calls, "call")
+    parts = [counted(metrics.visits, "agent"), counted(metrics.iterations, "round")]
+    calls = counted(metrics.calls, "call")
     if metrics.failures:
         failed = (f"{brief(name, 40)} {t.failures} of {t.calls}" for name, t in metrics.tools.items() if t.failures)
         calls += f" ({metrics.failures} failed: {', '.join(failed)})"
@@ -50,9 +50,5 @@ def metrics_line(metrics: AgentMetrics) -> str:
     if usage.cost:
         parts.append(f"cost {usage.cost:.6g}")
     if metrics.replayed:
-        parts.append(f"{_counted(metrics.replayed, 'step')} not repeated")
+        parts.append(f"{counted(metrics.replayed, 'step')} not repeated")
     return ", ".join(parts)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -14,7 +14,7 @@ from dsl_compiler.source import lines_of
 from ragflow_lg.diagnostics import Diagnostic
 from ragflow_lg.errors import SettingsError
 from server.cli.options import SettingsFile
-from server.cli.terminal import printable
+from server.cli.terminal import counted, printable
 from server.library import check_file
 
 if TYPE_CHECKING:
@@ -100,12 +100,8 @@ def _as_text(path: Path, diagnostics: tuple[Diagnostic, ...], text: str) -> str:
     errors = sum(d.severity == "error" for d in diagnostics)
     warnings = sum(d.severity == "warning" for d in diagnostics)
     verdict = "cannot run" if errors else "can run"
-    parts.append(f"{path}: {verdict} ({_counted(errors, 'error')}, {_counted(warnings, 'warning')})")
+    parts.append(f"{path}: {verdict} ({counted(errors, 'error')}, {counted(warnings, 'warning')})")
     return "\n".join(printable(part).replace("\n", " ") for part in parts) + "\n"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _excerpt(line: str, number: int, column: int) -> list[str]:

@@ -11,6 +11,7 @@ from server.cli.kb_add import add
 from server.cli.kb_database import tell, the_database, the_dataset
 from server.cli.kb_search import export, search
 from server.cli.options import SettingsFile
+from server.cli.terminal import counted
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.knowledge.records import DatasetRecord
@@ -81,14 +82,15 @@ def list_(
             documents = documents_of(connection, found.number)
         for document in documents:
             state = "" if document.is_complete else "  not complete: run `kb add` again"
-            tell(f"{document.name}  {document.chunks} chunks  {document.id}{state}")
+            tell(f"{document.name}  {counted(document.chunks, 'chunk')}  {document.id}{state}")
         return
     datasets: list[DatasetRecord] = []
     if database.exists:
         with database.reading() as connection:
             datasets = datasets_in(connection)
     for held in datasets:
-        tell(f"{held.name}  {held.documents} documents  {held.chunks} chunks  {held.embedding_model}  {held.id}")
+        held_here = f"{counted(held.documents, 'document')}  {counted(held.chunks, 'chunk')}"
+        tell(f"{held.name}  {held_here}  {held.embedding_model}  {held.id}")
         if held.chunks > MAX_CHUNKS:
             tell(f"  more than {MAX_CHUNKS:,} chunks: a server is the better place (docs/knowledge.md)")
     if not datasets:
@@ -113,7 +115,7 @@ def delete(
     database = the_database(settings)
     found = the_dataset(database, dataset)
     if not document and not yes:
-        typer.confirm(f"Delete {found.name} with {found.documents} documents?", abort=True, err=True)
+        typer.confirm(f"Delete {found.name} with {counted(found.documents, 'document')}?", abort=True, err=True)
     with database.writing() as connection:
         if not document:
             delete_dataset(connection, found.number)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ragflow_lg.errors import SettingsError
 from server.cli.kb_database import tell
 from server.cli.options import SettingsFile
-from server.cli.terminal import printable
+from server.cli.terminal import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,9 @@ __all__ = ["add"]
 
 _BATCH = 256
 """How many chunks are stored together where no endpoint is asked."""
+
+_SHOWN = 3
+"""How many files of other kinds are named."""
 
 
 def add(
@@ -60,6 +64,9 @@ def add(
     from server.settings import load_settings
 
     loaded = load_settings(settings)
+    for path in paths:
+        if not path.exists():
+            raise SettingsError(f"There is no file or folder {str(path)!r}.")
 
     async def take_in() -> bool:
         knowledge = SettingsKnowledge(loaded)
@@ -79,7 +86,7 @@ async def _add(
 ) -> bool:
     """Take in one file or folder; tell whether all of it could be read."""
     from ragflow_lg.adapters.knowledge.indexing import Indexer
-    from ragflow_lg.adapters.knowledge.source_files import source_files, source_name
+    from ragflow_lg.adapters.knowledge.source_files import other_files, source_files, source_name
 
     files, root = list(source_files(path)), Path(source_name(path))
     usual = root.parent.name if [file.path for file in files] == [path] else root.name
@@ -93,6 +100,9 @@ async def _add(
         report = await indexer.add(files, str(root))
     if prune and report.missing:
         _prune(knowledge, dataset, report.missing)
+    if others := list(other_files(path)):
+        more = f" and {len(others) - _SHOWN:,} more" if len(others) > _SHOWN else ""
+        _say(f"· {', '.join(others[:_SHOWN])}{more}: no kind of file that is read, left out.")
     _tell_report(report, dataset, embedder, prune=prune)
     if not files:
         tell(f"{path} has no file that can be read.")
@@ -151,8 +161,8 @@ def _tell_report(report: AddedFiles, dataset: DatasetRecord, embedder: Embedder,
     counts = ((report.added, "added"), (report.changed, "changed"), (report.unchanged, "unchanged"))
     told = [f"{len(names)} {what}" for names, what in counts]
     told += [f"{len(report.failed)} failed"] if report.failed else []
-    told += [f"{len(report.duplicates)} duplicate"] if report.duplicates else []
-    tell(f"{dataset.name}: {', '.join(told)}; {report.chunks} new chunks")
+    told += [counted(len(report.duplicates), "duplicate")] if report.duplicates else []
+    tell(f"{dataset.name}: {', '.join(told)}; {counted(report.chunks, 'new chunk')}")
     if embedder.is_stand_in:
         _say(f'Vectors: {embedder.name}. For meanings set [embeddings."ID"] (docs/knowledge.md).')
 

@@ -12,7 +12,7 @@ import typer
 from ragflow_lg.errors import SettingsError
 from server.cli.kb_database import tell, the_database, the_dataset
 from server.cli.options import SettingsFile
-from server.cli.terminal import printable
+from server.cli.terminal import counted, printable
 
 if TYPE_CHECKING:
     from ragflow_lg.knowledge import FoundChunks
@@ -119,4 +119,4 @@ def export(
         if output is not None:
             target.close()
     if output is not None:
-        sys.stderr.write(printable(f"{count} chunks of {found.name} are in {output}\n"))
+        sys.stderr.write(printable(f"{counted(count, 'chunk')} of {found.name} are in {output}\n"))

@@ -7,7 +7,12 @@ import shlex
 import sys
 from datetime import UTC, datetime
 
-__all__ = ["printable", "shown_command", "shown_time", "write_as_utf8"]
+__all__ = ["counted", "printable", "shown_command", "shown_time", "write_as_utf8"]
+
+
+def counted(number: int, what: str) -> str:
+    """Say how many there are of something: ``1 chunk``, ``2,000 chunks``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def printable(text: str) -> str:

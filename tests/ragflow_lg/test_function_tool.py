@@ -14,7 +14,7 @@ from ragflow_lg.errors import ComponentError, SettingsError
 from ragflow_lg.function_tool import function_tool, spec_of_function
 from tests.fakes.agents import calling, play_agent
 from tests.fakes.policies import catalog_with, entry
-from tests.fakes.run import run_component
+from tests.fakes.run import bind, run_component
 from tests.fakes.services import Reply
 
 
@@ -218,6 +218,18 @@ def test_options_stand_at_the_function_which_stays_one() -> None:
     spec = spec_of_function("Say", say)
     assert say("x") == "x"
     assert (spec.runs_once, spec.retries, spec.limit_s(spec.params()), spec.description) == (True, False, 3, "Say it.")
+
+
+def test_arguments_that_it_does_not_have_are_told() -> None:
+    spec = spec_of_function("Later", add_days)
+
+    def told_of(arguments: dict[str, Any]) -> list[tuple[str, tuple[str | int, ...], str]]:
+        return [(f.code, f.path, f.message) for f in spec.lint(bind(spec, {"arguments": arguments}))]
+
+    assert told_of({"date": "{sys.query}", "unit": "w"}) == []
+    assert told_of({"dat": "D"}) == [
+        ("params-unknown", ("arguments", "dat"), "Later has no argument 'dat'; it has date, days, unit, schema.")
+    ]
 
 
 async def test_an_endless_recursion_is_an_error() -> None:

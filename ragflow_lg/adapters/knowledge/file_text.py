@@ -173,7 +173,10 @@ def _parsed(text: str, line: int = 0) -> JsonValue:
         return json.loads(text)
     except RecursionError:
         raise ServiceError(f"it is JSON nested too deeply{where}") from None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
+        why = f"{error.msg}, line {line or error.lineno}, column {error.colno}"
+        raise ServiceError(f"it is not JSON: {why}") from None
+    except ValueError as error:  # a number of thousands of digits
         raise ServiceError(f"it is not JSON: {error}{where}") from None
 
 

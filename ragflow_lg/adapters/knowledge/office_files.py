@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import logging
 import re
 import zipfile
 from collections.abc import Generator, Iterator
@@ -34,6 +35,7 @@ def read_docx(content: bytes) -> list[Block]:
 def read_pdf(content: bytes) -> list[Block]:
     """Read the text of a PDF, page by page. Pictures of text hold none."""
     with _reading("pypdf"):
+        _silence(logging.getLogger("pypdf"))
         library: Any = importlib.import_module("pypdf")
         blocks = list(_pdf(library, content))
     if not blocks:
@@ -47,6 +49,12 @@ def read_xlsx(content: bytes) -> list[Block]:
         library: Any = importlib.import_module("openpyxl")
         _check_size(content)
         return list(_xlsx(library, content))
+
+
+def _silence(library: logging.Logger) -> None:
+    """Keep a library from telling about each file, unless somebody wants it to: errors say what is wrong."""
+    if library.level == logging.NOTSET:
+        library.setLevel(logging.CRITICAL)
 
 
 @contextmanager

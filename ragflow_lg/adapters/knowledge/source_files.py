@@ -13,7 +13,7 @@ from ragflow_lg.adapters.knowledge.document_metadata import SIDECAR
 from ragflow_lg.adapters.knowledge.file_text import MAX_FILE_BYTES, SUFFIXES
 from ragflow_lg.errors import ServiceError
 
-__all__ = ["FileContent", "SourceFile", "read_source", "source_files", "source_name"]
+__all__ = ["FileContent", "SourceFile", "other_files", "read_source", "source_files", "source_name"]
 
 _READER = b"1"
 """Changes where files are read anew although they are the same."""
@@ -45,12 +45,25 @@ def source_files(path: Path) -> Iterator[SourceFile]:
         return
     if not path.is_dir():
         raise ServiceError(f"There is no file or folder {str(path)!r}.")
+    for file in _shown_files(path):
+        if file.path.suffix.lower() in SUFFIXES:
+            yield file
+
+
+def other_files(path: Path) -> Iterator[str]:
+    """Name the files of a folder that are of no kind that is read; hidden ones and links are not counted."""
+    for file in _shown_files(path):
+        if file.path.suffix.lower() not in SUFFIXES:
+            yield file.name
+
+
+def _shown_files(path: Path) -> Iterator[SourceFile]:
     for folder, folders, files in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             file = Path(folder) / name
-            is_known = file.suffix.lower() in SUFFIXES and not name.lower().endswith(SIDECAR)
-            if is_known and not name.startswith((".", "~$")) and not file.is_symlink():
+            is_left_out = name.startswith((".", "~$")) or name.lower().endswith(SIDECAR) or file.is_symlink()
+            if not is_left_out:
                 yield SourceFile(file, _text(file.relative_to(path).as_posix()))
 
 

@@ -99,7 +99,8 @@ async def test_the_end_of_the_process_is_told_and_its_words_are_logged(caplog: p
         assert [message async for message in read] == []
         await write.send(calling("echo"))  # nobody reads it, nothing fails
     assert lost == ["The server's process has ended with exit code 7; the log has what it wrote."]
-    assert "MCP server t: no such configuration" in caplog.text
+    told = [record.levelname for record in caplog.records if "MCP server t: no such configuration" in record.message]
+    assert told == ["INFO", "WARNING"]
 
 
 async def test_a_command_that_is_not_there_is_an_error() -> None:

@@ -81,7 +81,7 @@ async def test_a_stream_is_recorded_in_its_pieces(tmp_path: Path) -> None:
 
 async def test_the_tools_of_an_agent_are_told_from_the_agent(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
-    agent = node("Agent", {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI]}, ["out"])
+    agent = node("Agent", {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI], "cite": False}, ["out"])
     model = ScriptedModel([calling(("wikipedia_search_0", {"query": "Laos"})), Reply("done")])
     http = ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane.")})
     services = fake_services(models=OneModel(model), http=http, tools=ToolSettings({"wikipedia": "http://wiki.test"}))

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from pydantic import ValidationError
 
+from ragflow_lg.catalog import load_catalog
 from ragflow_lg.components.retrieval import MAX_QUESTION_CHARS, retrieval
 from ragflow_lg.knowledge import Dataset, DatasetSearch, FoundChunks
 from ragflow_lg.spec import ComponentSpec
@@ -245,6 +246,11 @@ async def test_as_a_tool(answer: FakeKnowledge, told: str) -> None:
 def test_bad_params_are_refused(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         bind(retrieval, params)
+
+
+def test_other_names_of_it_are_known() -> None:
+    names = ("SearchMyDataset", "search_my_dataset", "search_my_dateset")
+    assert [load_catalog().get(name) for name in names] == [retrieval] * 3
 
 
 def lint(params: dict[str, Any]) -> Sequence[str]:

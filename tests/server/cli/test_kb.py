@@ -31,8 +31,8 @@ def test_the_life_of_a_dataset(tmp_path: Path, settings: Mapping[str, str]) -> N
     (tmp_path / "a.md").write_text("text", "utf-8")
     invoke("kb", "add", tmp_path / "a.md", "--dataset", "notes", environment=settings)
     listed = invoke("kb", "list", environment=settings).stdout
-    assert listed == "notes  1 documents  1 chunks  hashing-stand-in  abc\n"
-    assert invoke("kb", "list", "abc", environment=settings).stdout.startswith("a.md  1 chunks  ")
+    assert listed == "notes  1 document  1 chunk  hashing-stand-in  abc\n"
+    assert invoke("kb", "list", "abc", environment=settings).stdout.startswith("a.md  1 chunk  ")
     assert isinstance(
         invoke("kb", "delete", "notes", "--document", "none", environment=settings).exception, SettingsError
     )

@@ -28,14 +28,29 @@ def test_a_folder_becomes_a_dataset_of_its_name(settings: Mapping[str, str]) -> 
 def test_bad_files_are_told_one_by_one_and_the_exit_code_is_1(tmp_path: Path, settings: Mapping[str, str]) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
-    for name, text in (("a.md", "x"), ("b.json", "{"), ("c.md", "x"), ("d.csv", "")):
+    for name, text in (
+        ("a.md", "x"),
+        ("b.json", "{"),
+        ("c.md", "x"),
+        ("d.csv", ""),
+        ("e.png", "x"),
+        ("f.py", "x"),
+        ("g.jsonl", "{}\n{"),
+    ):
         (folder / name).write_text(text, "utf-8")
     added = invoke("kb", "add", folder, environment=settings)
     assert added.exit_code == 1
-    assert added.stdout == "files: 1 added, 0 changed, 0 unchanged, 2 failed, 1 duplicate; 1 new chunks\n"
-    assert "✗ b.json: it is not JSON" in added.stderr
+    assert added.stdout == "files: 1 added, 0 changed, 0 unchanged, 3 failed, 1 duplicate; 1 new chunk\n"
+    assert (
+        "✗ b.json: it is not JSON: Expecting property name enclosed in double quotes, line 1, column 2." in added.stderr
+    )
+    assert (
+        "✗ g.jsonl: it is not JSON: Expecting property name enclosed in double quotes, line 2, column 2."
+        in added.stderr
+    )
     assert "✗ d.csv: it holds no text." in added.stderr
     assert "= c.md: the same as a.md, left out." in added.stderr
+    assert "· e.png, f.py: no kind of file that is read, left out." in added.stderr
 
 
 def test_files_that_are_gone_are_told_and_deleted_on_demand(tmp_path: Path, settings: Mapping[str, str]) -> None:
@@ -66,4 +81,6 @@ def test_another_model_and_no_files_are_refused(tmp_path: Path, settings: Mappin
     down = invoke("kb", "add", HANDBOOK, "--dataset", "new", environment=more).exception
     assert isinstance(down, ServiceError)
     assert "the same command goes on" in str(down)
-    assert isinstance(invoke("kb", "add", tmp_path / "none", environment=settings).exception, ServiceError)
+    none = invoke("kb", "add", HANDBOOK, tmp_path / "none", environment=settings)
+    assert str(none.exception) == f"There is no file or folder '{tmp_path}/none'."
+    assert none.stdout == ""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
-from server.cli.terminal import printable, shown_command, shown_time
+from server.cli.terminal import counted, printable, shown_command, shown_time
 
 
 def test_times_are_told_in_one_way() -> None:
@@ -17,6 +17,10 @@ def test_a_command_can_be_typed_as_it_is_shown() -> None:
 
 def test_letters_of_any_script_stay() -> None:
     assert printable("Grüße, 客服\tok\n") == "Grüße, 客服\tok\n"
+
+
+def test_one_is_not_many() -> None:
+    assert [counted(number, "chunk") for number in (0, 1, 2000)] == ["0 chunks", "1 chunk", "2,000 chunks"]
 
 
 def test_controls_become_blanks() -> None:

@@ -72,9 +72,10 @@ def test_pdf() -> None:
 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.pdf", "a.xlsx"])
-def test_damaged_files_say_so(name: str) -> None:
+def test_damaged_files_say_so_and_nothing_else_does(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ServiceError, match=r"damaged|no text"):
-        read_blocks(name, b"%PDF-1.4 nonsense" if name == "a.pdf" else b"PK\x03\x04 nonsense")
+        read_blocks(name, b"nonsense" if name == "a.pdf" else b"PK\x03\x04 nonsense")
+    assert caplog.records == []
 
 
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.adapters.knowledge import source_files as module
-from ragflow_lg.adapters.knowledge.source_files import SourceFile, read_source, source_files, source_name
+from ragflow_lg.adapters.knowledge.source_files import SourceFile, other_files, read_source, source_files, source_name
 from ragflow_lg.errors import ServiceError
 
 
@@ -17,6 +17,7 @@ def test_which_files_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "link.md").symlink_to("/etc/hostname")
     (tmp_path / "circle").symlink_to(tmp_path)
     assert [file.name for file in source_files(tmp_path)] == ["b.md", "a/c.TXT"]
+    assert list(other_files(tmp_path)) == ["a/x.png"]
     assert list(source_files(tmp_path / "b.md")) == [SourceFile(tmp_path / "b.md", "b.md")]
     with pytest.raises(ServiceError, match="no file or folder"):
         list(source_files(tmp_path / "none"))

@@ -1,0 +1,47 @@
+"""The samples of the pages: they can be read, and name what there is."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+GIVEN = {"play", "run", "runner"}
+"""What a sample may leave to its reader."""
+
+
+def samples(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_settings_and_canvases_can_be_read(page: str) -> None:
+    for text in samples(page, "toml"):
+        tomllib.loads(text)
+    for text in samples(page, "json"):
+        json.loads(text if text.startswith("{") else f"{{{text}}}")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_programs_import_what_they_use(page: str) -> None:
+    known: set[str] = set()
+    for text in samples(page, "python"):
+        module = compile(text, page, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        nodes = list(ast.walk(module))
+        imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+        exec(compile(ast.Module(list(imports), []), page, "exec"), {})
+        known |= {alias.asname or alias.name for node in imports for alias in node.names}
+        known |= {
+            node.name for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+        known |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        known |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
+        assert {node.id for node in names} - known - set(dir(builtins)) - GIVEN == set(), text
