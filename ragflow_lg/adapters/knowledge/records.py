@@ -90,6 +90,11 @@ def id_of(*parts: str) -> str:
     return blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
+def _plain(text: str) -> str:
+    """Give a text that SQLite takes: a shell makes halves of surrogate pairs of bytes that are no text."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def words_table(dataset: int) -> str:
     """Name the full-text index of a dataset; each has its own, so that words are weighed within it."""
     return f"words_{dataset:d}"
@@ -117,7 +122,7 @@ def datasets_in(connection: sqlite3.Connection) -> list[DatasetRecord]:
 def find_dataset(connection: sqlite3.Connection, name_or_id: str) -> DatasetRecord | None:
     """Give the dataset of a name, else of an id."""
     query = _DATASETS + "WHERE name = ?1 OR id = ?1 ORDER BY name = ?1 DESC LIMIT 1"
-    row = connection.execute(query, (name_or_id,)).fetchone()
+    row = connection.execute(query, (_plain(name_or_id),)).fetchone()
     return DatasetRecord(*row) if row else None
 
 
@@ -131,7 +136,7 @@ def add_dataset(
     overlap_tokens: int = OVERLAP_TOKENS,
 ) -> DatasetRecord:
     """Store a new dataset, which no other may have the name or id of."""
-    values = (id_ or id_of("dataset", name), name, embedding_model, chunk_tokens, overlap_tokens)
+    values = (_plain(id_) or id_of("dataset", name), _plain(name), embedding_model, chunk_tokens, overlap_tokens)
     number = connection.execute(
         "INSERT INTO datasets (id, name, embedding_model, dims, chunk_tokens, overlap_tokens) "
         "VALUES (?, ?, ?, 0, ?, ?)",

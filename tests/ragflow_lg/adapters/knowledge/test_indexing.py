@@ -20,13 +20,15 @@ from tests.fakes.embedded import CountingEmbedder
 PARAGRAPHS = [f"paragraph number {i} of a long text here" for i in range(30)]
 
 
-async def add(folder: Path, embedder: CountingEmbedder | None = None, **options: Any) -> AddedFiles:
-    database = KnowledgeDatabase(folder.parent / "k.db")
+async def add(
+    path: Path, embedder: CountingEmbedder | None = None, folder: Path | None = None, **options: Any
+) -> AddedFiles:
+    database = KnowledgeDatabase((folder or path).parent / "k.db")
     with database.writing() as connection:
         dataset = find_dataset(connection, "d") or add_dataset(connection, "d", "m", chunk_tokens=16, overlap_tokens=0)
     try:
         indexer = Indexer(database, dataset, embedder or CountingEmbedder(), **options)
-        return await indexer.add(list(source_files(folder)), str(folder.resolve()))
+        return await indexer.add(list(source_files(path)), str(path.resolve()))
     finally:
         database.close()
 
@@ -118,6 +120,38 @@ async def test_vectors_of_another_length_are_refused(folder: Path) -> None:
 
     with pytest.raises(ServiceError, match=r"'d' holds vectors of 384 numbers.*gives 2"):
         await add(folder, Short())
+
+
+async def test_files_that_swap_their_contents_are_no_duplicates(folder: Path) -> None:
+    await add(folder)
+    (folder / "b.txt").rename(folder / "c.txt")
+    (folder / "b.txt").write_text("new", "utf-8")
+    report = await add(folder)
+    assert (report.added, report.changed, report.duplicates) == (["c.txt"], ["b.txt"], {})
+    assert stored(folder)["c.txt"] == ["complete", "two"]
+
+
+async def test_a_document_under_another_name_is_not_missing(folder: Path) -> None:
+    (folder / "sub").mkdir()
+    (folder / "sub" / "c.txt").write_text("three", "utf-8")
+    await add(folder)
+    report = await add(folder / "sub", folder=folder)
+    assert (report.duplicates, report.missing) == ({"c.txt": "sub/c.txt"}, [])
+
+
+async def test_halves_of_surrogate_pairs_are_replaced(folder: Path) -> None:
+    (folder / "c.json").write_text('["\\ud800 half"]', "utf-8")
+    (folder / "c.json.meta.json").write_text('{"\\ud800": "\\udfff", "n": NaN}', "utf-8")
+    await add(folder)
+    assert stored(folder)["c.json"] == ["complete", "? half"]
+
+
+async def test_two_files_whose_names_look_the_same(folder: Path) -> None:
+    for name in (b"\xfe.txt", b"\xff.txt"):
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_text(str(name), "utf-8")
+    report = await add(folder)
+    assert "\ufffd.txt" in report.added
+    assert "rename one" in report.failed["\ufffd.txt"]
 
 
 async def test_progress_is_told(folder: Path) -> None:

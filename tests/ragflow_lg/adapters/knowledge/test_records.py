@@ -26,6 +26,8 @@ def test_a_name_goes_before_an_id(tmp_path: Path) -> None:
         assert find_dataset(connection, first.id) == second
         assert find_dataset(connection, "other") == second
         assert find_dataset(connection, "none") is None
+        assert find_dataset(connection, "\udcff") is None
+        assert add_dataset(connection, "\udcff", "m", id_="\udcfe").name == "?"
 
 
 def test_the_length_of_vectors_is_kept_once_it_is_known(tmp_path: Path) -> None:
