@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ragflow_lg.adapters.knowledge.chunking import Block, row_text
+from ragflow_lg.adapters.knowledge.chunking import Block, bounded, row_text
 from ragflow_lg.errors import ServiceError
 
 __all__ = ["read_docx", "read_pdf", "read_xlsx"]
@@ -18,8 +18,14 @@ __all__ = ["read_docx", "read_pdf", "read_xlsx"]
 MAX_UNPACKED_BYTES = 512 * 1024 * 1024
 """How large the parts of a packed file may be together."""
 
+MAX_TREE_BYTES = 64 * 1024 * 1024
+"""How large a part may be that is held as a whole, at some twenty times its size."""
+
 MAX_PAGES = 10_000
-MAX_ROWS = 1_000_000
+MAX_CELLS = 20_000_000
+"""How many cells and rows a file may have, empty ones between and before others included."""
+
+_READ_IN_PIECES = ("xl/worksheets/", "xl/sharedStrings.xml")
 _HEADING_STYLE = re.compile(r"heading (\d)|title", re.IGNORECASE)
 
 
@@ -28,14 +34,14 @@ def read_docx(content: bytes) -> list[Block]:
     with _reading("python-docx"):
         library: Any = importlib.import_module("docx")
         _check_size(content)
-        return list(_docx(library, content))
+        return bounded(_docx(library, content))
 
 
 def read_pdf(content: bytes) -> list[Block]:
     """Read the text of a PDF, page by page. Pictures of text hold none."""
     with _reading("pypdf"):
         library: Any = importlib.import_module("pypdf")
-        blocks = list(_pdf(library, content))
+        blocks = bounded(_pdf(library, content))
     if not blocks:
         raise ServiceError("it holds no text; scanned pages have to go through text recognition first")
     return blocks
@@ -46,7 +52,7 @@ def read_xlsx(content: bytes) -> list[Block]:
     with _reading("openpyxl"):
         library: Any = importlib.import_module("openpyxl")
         _check_size(content)
-        return list(_xlsx(library, content))
+        return bounded(_xlsx(library, content))
 
 
 @contextmanager
@@ -67,13 +73,20 @@ def _reading(package: str) -> Generator[None]:
 
 def _check_size(content: bytes) -> None:
     with zipfile.ZipFile(io.BytesIO(content)) as packed:
-        size = sum(part.file_size for part in packed.infolist())
+        parts = packed.infolist()
+    size = sum(part.file_size for part in parts)
     if size > MAX_UNPACKED_BYTES:
         raise ServiceError(f"it unpacks to {size:,} bytes, more than {MAX_UNPACKED_BYTES:,}")
+    for part in parts:
+        is_tree = part.filename.lower().endswith((".xml", ".rels")) and not part.filename.startswith(_READ_IN_PIECES)
+        if is_tree and part.file_size > MAX_TREE_BYTES:
+            raise ServiceError(f"a part of it unpacks to {part.file_size:,} bytes, more than {MAX_TREE_BYTES:,}")
 
 
 def _docx(library: Any, content: bytes) -> Iterator[Block]:
     document = library.Document(io.BytesIO(content))
+    if sum(map(int, document.element.xpath("//w:gridSpan/@w:val"))) > MAX_CELLS:
+        raise ServiceError(f"its tables have more than {MAX_CELLS:,} cells")
     number = 0
     for part in document.iter_inner_content():
         if hasattr(part, "rows"):
@@ -109,18 +122,18 @@ def _pdf(library: Any, content: bytes) -> Iterator[Block]:
 
 def _xlsx(library: Any, content: bytes) -> Iterator[Block]:
     book = library.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-    rows = 0
+    cell_count = 0
     for number, sheet in enumerate(book.worksheets, 1):
         yield Block(str(sheet.title), 1, 1, number, heading=1)
         head: list[str] = []
         for at, row in enumerate(sheet.iter_rows(values_only=True), 1):
+            cell_count += 1 + len(row)
+            if cell_count > MAX_CELLS:
+                raise ServiceError(f"it has more than {MAX_CELLS:,} cells; split it")
             cells = ["" if value is None else str(value).strip() for value in row]
             if not any(cells):
                 continue
             if not head:
                 head = cells
                 continue
-            rows += 1
-            if rows > MAX_ROWS:
-                raise ServiceError(f"it has more than {MAX_ROWS:,} rows")
             yield Block(row_text(head, cells), at, at, number)
