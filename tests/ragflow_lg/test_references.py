@@ -1,3 +1,5 @@
+import pytest
+
 from ragflow_lg.references import (
     MAX_CITED_CHARS,
     MAX_DOCUMENTS,

@@ -220,19 +220,22 @@ class Indexer:
         self._tell(Progress(self._files, self._all_files, self._report.chunks))
 
     def _write_batch(self, batch: Sequence[_Item], vectors: Sequence[Sequence[float]]) -> None:
-        rows = np.asarray(vectors, dtype="<f4")
+        rows = np.asarray(vectors, np.float64)  # the lengths of large ones are no float32
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        rows = rows / np.where(lengths == 0, 1, lengths).astype("<f4")
+        rows = (rows / np.where(lengths == 0, 1, lengths)).astype("<f4")
         chunks: dict[str, tuple[_Prepared, list[NewChunk]]] = {}
         for item, row in zip(batch, rows, strict=True):
             piece = item.document.pieces[item.place]
-            made = NewChunk(item.place, piece.content, piece.positions, row.astype("<f4").tobytes())
+            made = NewChunk(item.place, piece.content, piece.positions, row.tobytes())
             chunks.setdefault(item.document.name, (item.document, []))[1].append(made)
         self._write(list(chunks.values()), rows.shape[1])
 
     def _write(self, documents: Sequence[tuple[_Prepared, Sequence[NewChunk]]], dims: int) -> None:
         with self._database.writing() as connection:
-            if dims and (expected := set_dims(connection, self._dataset.number, dims)) != dims:
+            expected = set_dims(connection, self._dataset.number, dims)
+            if expected < 0:
+                raise ServiceError(f"The dataset {self._dataset.name!r} has been deleted meanwhile.")
+            if dims and expected != dims:
                 raise ServiceError(
                     f"The dataset {self._dataset.name!r} holds vectors of {expected} numbers, but the embedding model "
                     f"{self._embedder.name!r} gives {dims}: it is another model. Use the one that the dataset was made "

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from ragflow_lg.adapters.knowledge.words import words_of
 
@@ -37,7 +37,7 @@ OVERLAP_TOKENS = 32
 
 
 class DatasetRecord(NamedTuple):
-    """A dataset. ``dims`` is 0 until the first vector is known; ``version`` grows with every change."""
+    """A dataset. ``dims`` is 0 until the first vector is known; ``version`` is another after every change."""
 
     number: int
     id: str
@@ -155,10 +155,10 @@ def add_dataset(
 
 
 def set_dims(connection: sqlite3.Connection, dataset: int, dims: int) -> int:
-    """Store how long the vectors of a dataset are, if that is not known; give what is stored."""
+    """Store how long the vectors of a dataset are, if that is not known; give what is stored, -1 if it is gone."""
     connection.execute("UPDATE datasets SET dims = ? WHERE number = ? AND dims = 0", (dims, dataset))
     row = connection.execute("SELECT dims FROM datasets WHERE number = ?", (dataset,)).fetchone()
-    return int(row[0]) if row else 0
+    return int(row[0]) if row else -1
 
 
 def delete_dataset(connection: sqlite3.Connection, dataset: int) -> None:
@@ -177,7 +177,7 @@ def documents_of(connection: sqlite3.Connection, dataset: int) -> list[DocumentR
         "ORDER BY name",
         (dataset,),
     )
-    return [DocumentRecord._make((*row[:5], json.loads(row[5]), row[6], bool(row[7]))) for row in rows]
+    return [DocumentRecord._make((*row[:5], _read(row[5], dict), row[6], bool(row[7]))) for row in rows]
 
 
 def open_document(
@@ -239,7 +239,7 @@ def add_chunks(
         )
     (stored,) = connection.execute("SELECT count(*) FROM chunks WHERE document = ?", (document,)).fetchone()
     connection.execute("UPDATE documents SET is_complete = ? WHERE number = ?", (stored >= wanted, document))
-    connection.execute("UPDATE datasets SET version = version + 1 WHERE number = ?", (dataset.number,))
+    connection.execute("UPDATE datasets SET version = random() WHERE number = ?", (dataset.number,))
 
 
 def places_of(connection: sqlite3.Connection, document: int) -> frozenset[int]:
@@ -254,7 +254,7 @@ def delete_document(connection: sqlite3.Connection, dataset: int, document: int)
     connection.execute(f"DELETE FROM {vectors_table(dataset)} WHERE chunk IN {of_document}", (document,))
     connection.execute("DELETE FROM chunks WHERE document = ?", (document,))
     connection.execute("DELETE FROM documents WHERE number = ?", (document,))
-    connection.execute("UPDATE datasets SET version = version + 1 WHERE number = ?", (dataset,))
+    connection.execute("UPDATE datasets SET version = random() WHERE number = ?", (dataset,))
 
 
 _CHUNKS = """
@@ -279,5 +279,21 @@ def all_chunks(connection: sqlite3.Connection, dataset: int) -> Iterator[ChunkRe
 
 def _chunk(row: Sequence[Any]) -> ChunkRecord:
     number, id_, content, positions, document_id, document_name, place = row
-    read = cast("list[list[int]]", json.loads(positions))
-    return ChunkRecord(number, id_, content, read, document_id, document_name, place)
+    if not isinstance(content, str):
+        raise sqlite3.DatabaseError("it is damaged: a chunk is no text")
+    return ChunkRecord(number, id_, content, _read(positions, list), document_id, document_name, place)
+
+
+def _read(text: Any, kind: type) -> Any:
+    """Read JSON that was stored.
+
+    Raises:
+        sqlite3.DatabaseError: if the file is damaged.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        value = None
+    if not isinstance(value, kind):
+        raise sqlite3.DatabaseError("it is damaged: metadata or positions cannot be read")
+    return value

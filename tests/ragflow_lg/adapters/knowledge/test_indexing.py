@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,13 @@ import pytest
 
 from ragflow_lg.adapters.knowledge.database import KnowledgeDatabase
 from ragflow_lg.adapters.knowledge.indexing import AddedFiles, Indexer, Progress
-from ragflow_lg.adapters.knowledge.records import add_dataset, all_chunks, documents_of, find_dataset
+from ragflow_lg.adapters.knowledge.records import (
+    add_dataset,
+    all_chunks,
+    delete_dataset,
+    documents_of,
+    find_dataset,
+)
 from ragflow_lg.adapters.knowledge.source_files import source_files
 from ragflow_lg.errors import ServiceError
 from tests.architecture.sources import ROOT
@@ -152,6 +159,32 @@ async def test_two_files_whose_names_look_the_same(folder: Path) -> None:
     report = await add(folder)
     assert "\ufffd.txt" in report.added
     assert "rename one" in report.failed["\ufffd.txt"]
+
+
+async def test_a_dataset_that_is_deleted_meanwhile(folder: Path) -> None:
+    class Deleting(CountingEmbedder):
+        async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            database = KnowledgeDatabase(folder.parent / "k.db")
+            with database.writing() as connection:
+                delete_dataset(connection, 1)
+            database.close()
+            return await super().embed_chunks(texts)
+
+    with pytest.raises(ServiceError, match="'d' has been deleted meanwhile"):
+        await add(folder, Deleting())
+
+
+async def test_lengths_that_are_no_float32(folder: Path) -> None:
+    class Large(CountingEmbedder):
+        async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            return [[1e30, 0.0]] * len(texts)
+
+    await add(folder, Large())
+    database = KnowledgeDatabase(folder.parent / "k.db")
+    with database.reading() as connection:
+        (vector,) = connection.execute("SELECT vector FROM vectors_1").fetchone()
+    database.close()
+    assert vector == b"\0\0\x80?\0\0\0\0"
 
 
 async def test_progress_is_told(folder: Path) -> None:
