@@ -101,7 +101,10 @@ class KnowledgeDatabase:
     @contextmanager
     def _connection(self) -> Generator[sqlite3.Connection]:
         try:
-            opened = self._take() or self._open()
+            try:
+                opened = self._take() or self._open()
+            except OSError as error:  # one from the caller's work is no matter of ours
+                raise ServiceError(f"{self._what} cannot be used: {error.strerror or error}.") from error
             try:
                 yield opened.connection
             except BaseException:
@@ -115,7 +118,7 @@ class KnowledgeDatabase:
             raise ServiceError(f"{self._what} cannot be used: {why}.", is_retryable=busy) from error
         except UnicodeError as error:  # of names and messages within a damaged file
             raise ServiceError(f"{self._what} cannot be used: it is damaged ({error}).") from error
-        except (sqlite3.Error, OSError) as error:
+        except sqlite3.Error as error:
             raise ServiceError(f"{self._what} cannot be used: {error}.") from error
 
     @property
