@@ -25,6 +25,9 @@ MAX_PAGES = 10_000
 MAX_CELLS = 20_000_000
 """How many cells and rows a file may have, empty ones between and before others included."""
 
+MAX_ROWS = 1_048_576
+"""How many rows Excel allows; a file may claim any number."""
+
 _READ_IN_PIECES = ("xl/worksheets/", "xl/sharedStrings.xml")
 _HEADING_STYLE = re.compile(r"heading (\d)|title", re.IGNORECASE)
 
@@ -128,8 +131,8 @@ def _xlsx(library: Any, content: bytes) -> Iterator[Block]:
         head: list[str] = []
         for at, row in enumerate(sheet.iter_rows(values_only=True), 1):
             cell_count += 1 + len(row)
-            if cell_count > MAX_CELLS:
-                raise ServiceError(f"it has more than {MAX_CELLS:,} cells; split it")
+            if cell_count > MAX_CELLS or at > MAX_ROWS:
+                raise ServiceError(f"it has more than {MAX_CELLS:,} cells, or {MAX_ROWS:,} rows in a sheet; split it")
             cells = ["" if value is None else str(value).strip() for value in row]
             if not any(cells):
                 continue
