@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from ragflow_lg.knowledge import Metadata
@@ -35,6 +36,7 @@ FILTER_OPERATORS = (
 
 _OTHER_SPELLINGS = {"is": "=", "==": "=", "not is": "≠", "is not": "≠", "!=": "≠", "<>": "≠", ">=": "≥", "<=": "≤"}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _LONGEST_LITERAL = 200
 _UNREADABLE = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
 
@@ -61,13 +63,14 @@ def metadata_operator(text: str) -> str | None:
 def matching_documents(metadata: Metadata, conditions: Iterable[Condition], *, any_of: bool = False) -> tuple[str, ...]:
     """Give the ids of the documents for which all conditions hold, or with ``any_of`` one of them.
 
-    A document that lacks a key fulfils no condition on it. Of several values of one key one is enough.
+    A document that lacks a key fulfils no condition on it. Of several values of one key one is enough. CPU-bound; call
+    it in a thread.
     """
     found: dict[str, None] | None = None
     for condition in conditions:
-        test = _TESTS[condition.operator]
+        test, wanted = _TESTS[condition.operator], _prepared(condition)
         values = metadata.get(condition.key) or {}
-        ids = {id_: None for stored, documents in values.items() if test(stored, condition.value) for id_ in documents}
+        ids = {id_: None for stored, documents in values.items() if test(stored, wanted) for id_ in documents}
         if found is None:
             found = ids
         elif any_of:
@@ -77,8 +80,18 @@ def matching_documents(metadata: Metadata, conditions: Iterable[Condition], *, a
     return tuple(found or ())
 
 
-def _compared(test: Callable[[Any, Any], bool]) -> Callable[[str, JsonValue], bool]:
-    def holds(stored: str, wanted: JsonValue) -> bool:
+def _prepared(condition: Condition) -> Any:
+    """Do once what would be the same for every value: texts in lower case where nothing is compared as a literal."""
+    value = condition.value
+    if condition.operator in _COMPARISONS:
+        return value
+    if condition.operator in ("in", "not in") and isinstance(value, list | tuple):
+        return frozenset(_text(entry) for entry in cast("list[Any]", value))
+    return _text(value)
+
+
+def _compared(test: Callable[[Any, Any], bool]) -> Callable[[str, Any], bool]:
+    def holds(stored: str, wanted: Any) -> bool:
         if isinstance(wanted, str) and _DATE.fullmatch(wanted.strip()):
             return bool(_DATE.fullmatch(stored.strip())) and test(stored.strip(), wanted.strip())
         try:
@@ -89,22 +102,27 @@ def _compared(test: Callable[[Any, Any], bool]) -> Callable[[str, JsonValue], bo
     return holds
 
 
-def _alike(stored: str, wanted: JsonValue) -> tuple[Any, Any]:
+def _alike(stored: str, wanted: Any) -> tuple[Any, Any]:
     """Read both sides as literals if both are some; texts are compared in lower case."""
-    try:
-        one, other = _literal(stored), _literal(wanted)
-    except _UNREADABLE:
-        one, other = stored, wanted
-    return _lower(one), _lower(other)
+    other = _literal(wanted) if isinstance(wanted, str) else (wanted,)
+    one = _literal(stored) if other else None
+    if one and other:
+        return _lower(one[0]), _lower(other[0])
+    return stored.lower(), _lower(wanted)
 
 
-def _literal(value: JsonValue) -> Any:
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
+@lru_cache(maxsize=65536)
+def _literal(text: str) -> tuple[Any] | None:
+    """Give the value that a text is the literal of, in a tuple; None for plain text."""
+    text = text.strip()
     if len(text) > _LONGEST_LITERAL:
-        raise ValueError
-    return ast.literal_eval(text)
+        return None
+    if _WHOLE.fullmatch(text):
+        return (int(text),)
+    try:
+        return (ast.literal_eval(text),)
+    except _UNREADABLE:
+        return None
 
 
 def _lower(value: Any) -> Any:
@@ -115,25 +133,20 @@ def _text(value: JsonValue) -> str:
     return to_text(value).lower()
 
 
-def _is_in(stored: str, wanted: JsonValue) -> bool:
-    if isinstance(wanted, list | tuple):
-        return stored.lower() in {_text(entry) for entry in cast("list[Any]", wanted)}
-    return stored.lower() in _text(wanted)
-
-
-_TESTS: Mapping[str, Callable[[str, JsonValue], bool]] = {
+_COMPARISONS = ("=", "≠", ">", "<", "≥", "≤")
+_TESTS: Mapping[str, Callable[[str, Any], bool]] = {
     "=": _compared(lambda stored, wanted: stored == wanted),
     "≠": _compared(lambda stored, wanted: stored != wanted),
     ">": _compared(lambda stored, wanted: stored > wanted),
     "<": _compared(lambda stored, wanted: stored < wanted),
     "≥": _compared(lambda stored, wanted: stored >= wanted),
     "≤": _compared(lambda stored, wanted: stored <= wanted),
-    "in": _is_in,
-    "not in": lambda stored, wanted: not _is_in(stored, wanted),
-    "contains": lambda stored, wanted: _text(wanted) in stored.lower(),
-    "not contains": lambda stored, wanted: _text(wanted) not in stored.lower(),
-    "start with": lambda stored, wanted: stored.lower().startswith(_text(wanted)),
-    "end with": lambda stored, wanted: stored.lower().endswith(_text(wanted)),
+    "in": lambda stored, wanted: stored.lower() in wanted,
+    "not in": lambda stored, wanted: stored.lower() not in wanted,
+    "contains": lambda stored, wanted: wanted in stored.lower(),
+    "not contains": lambda stored, wanted: wanted not in stored.lower(),
+    "start with": lambda stored, wanted: stored.lower().startswith(wanted),
+    "end with": lambda stored, wanted: stored.lower().endswith(wanted),
     "empty": lambda stored, wanted: not stored,
     "not empty": lambda stored, wanted: bool(stored),
 }

@@ -40,6 +40,8 @@ MAX_CITED_CHARS = 32_768
 MAX_DOCUMENTS = 1000
 KNOWLEDGE_TOKENS = 200_000
 BUDGET_SHARE = 0.97
+_SHOWN_PAIRS = 3
+_SHOWN_CHARS = 200
 _BUCKETS = 500
 _ID_BUCKETS = 10**8
 _INLINE_IMAGE = re.compile(r"!?\[[a-z]+\]\(data:image/png;base64,[ 0-9A-Za-z/_=+-]+\)")
@@ -132,17 +134,21 @@ def add_chunks(
     ``documents`` are ``{doc_name, doc_id, count}`` each; by default those of the chunks, one chunk each.
     """
     more: References = {"chunks": {}, "doc_aggs": {}}
+    shared: list[str] = []
     for row in chunks:
         chunk = _cited(row)
         number = str(number_of(to_text(chunk["id"])))
         held = more["chunks"].get(number) or references.get("chunks", {}).get(number)
         if held is not None and held["id"] != chunk["id"]:
-            logger.warning("The chunks %s and %s share the number %s.", held["id"], chunk["id"], number)
+            shared.append(f"{held['id']} and {chunk['id']}")
         more["chunks"].setdefault(number, chunk)
         if documents is None:
             name = to_text(chunk["document_name"])
             document = {"doc_name": name, "doc_id": chunk["document_id"], "count": 1, "url": chunk["url"]}
             more["doc_aggs"].setdefault(name, document)
+    if shared:  # one line, however many they are
+        told = "; ".join(pair[:_SHOWN_CHARS] for pair in shared[:_SHOWN_PAIRS])
+        logger.warning("%d pairs of chunks share a number, the first is cited: %s.", len(shared), told)
     for document in documents or ():
         more["doc_aggs"].setdefault(to_text(document["doc_name"]), dict(document))
     return merge_references(references, more)

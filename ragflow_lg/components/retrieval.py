@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator, model_validator
@@ -12,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from ragflow_lg.chunks import readable_chunks, readable_documents
 from ragflow_lg.diagnostics import Finding
 from ragflow_lg.errors import ComponentError, SettingsError
-from ragflow_lg.knowledge import Dataset, DatasetSearch, Knowledge
+from ragflow_lg.knowledge import Dataset, DatasetSearch, Knowledge, Metadata
 from ragflow_lg.metadata_filter import FILTER_OPERATORS, Condition, matching_documents, metadata_operator
 from ragflow_lg.references import knowledge_text
 from ragflow_lg.refs import Reference, parse_reference
@@ -30,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 MAX_QUESTION_CHARS = 10_000
 _USER_LABEL = re.compile(r"^user\s*[:：]\s*", re.IGNORECASE)
+MAX_CONDITIONS = 1_000
 _METHODS = ("manual", "auto", "semi_auto")
 
 
@@ -117,6 +119,13 @@ class MetadataFilter(BaseModel):
     """Whether all manual conditions have to hold, or one of them."""
     manual: OneOrMany[MetadataCondition] = Field(default_factory=list[MetadataCondition])
     semi_auto: OneOrMany[ChosenField] = Field(default_factory=list[ChosenField])
+
+    @field_validator("manual")
+    @classmethod
+    def _not_too_many(cls, value: list[MetadataCondition]) -> list[MetadataCondition]:
+        if len(value) > MAX_CONDITIONS:
+            raise ValueError(f"has {len(value):,} conditions; at most {MAX_CONDITIONS:,} can be compared")
+        return value
 
 
 def _all_documents() -> MetadataFilter:
@@ -245,12 +254,17 @@ async def retrieval(ctx: RunContext, params: Params, arguments: Arguments) -> To
             use_kg=params.use_kg,
         )
     )
-    chunks = readable_chunks(found.chunks)
+    chunks, text = await ctx.in_thread(_rendered, found.chunks)
     if not chunks:
         return _nothing(params)
-    text = knowledge_text(chunks)
     documents = readable_documents(found.documents)
     return ToolResult(text, {"formalized_content": text, "json": chunks}, chunks, documents=documents)
+
+
+def _rendered(rows: Sequence[Any]) -> tuple[list[dict[str, JsonValue]], str]:
+    """Read what a place gave and show it to a model; for 10,000 chunks that takes a while."""
+    chunks = readable_chunks(rows)
+    return chunks, knowledge_text(chunks)
 
 
 def _knowledge(ctx: RunContext) -> Knowledge:
@@ -301,7 +315,7 @@ async def _documents(
         if not conditions:
             return None
         metadata = await knowledge.metadata(datasets)
-        return matching_documents(metadata, conditions, any_of=wanted.logic == "or")
+        return await _matching(ctx, metadata, conditions, any_of=wanted.logic == "or")
     if wanted.method not in ("auto", "semi_auto"):
         return None
     metadata = await knowledge.metadata(datasets)
@@ -313,7 +327,14 @@ async def _documents(
     if not metadata:
         return None
     conditions, any_of = await conditions_for(ctx, question, metadata, forced)
-    return matching_documents(metadata, conditions, any_of=any_of) or None
+    return await _matching(ctx, metadata, conditions, any_of=any_of) or None
+
+
+async def _matching(
+    ctx: RunContext, metadata: Metadata, conditions: Sequence[Condition], *, any_of: bool
+) -> tuple[str, ...]:
+    """Compare in a thread: there may be a value for each of 100,000 documents."""
+    return await ctx.in_thread(partial(matching_documents, metadata, conditions, any_of=any_of))
 
 
 def _value(ctx: RunContext, value: JsonValue) -> JsonValue:

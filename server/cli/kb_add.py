@@ -179,13 +179,13 @@ def _shown_progress(name: str) -> Generator[Callable[[Progress], None]]:
     from rich.progress import Progress as Bar
 
     columns = (
-        TextColumn(escape(printable(name))),
+        TextColumn("{task.description}"),  # a name is no format
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[chunks]}"),
     )
     with Bar(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None, chunks="")
+        task = bar.add_task(escape(printable(name)), total=None, chunks="")
 
         def show(progress: Progress) -> None:
             bar.update(

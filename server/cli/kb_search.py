@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -101,7 +102,7 @@ def export(
         raise SettingsError(f"{output} cannot be written: {error.strerror}.") from None
     count = 0
     try:
-        with database.reading() as connection:
+        with target if output is not None else nullcontext(), database.reading() as connection:
             metadata = {document.id: document.metadata for document in documents_of(connection, found.number)}
             for chunk in all_chunks(connection, found.number):
                 line = {
@@ -115,8 +116,9 @@ def export(
                 }
                 target.write(json.dumps(line, ensure_ascii=False) + "\n")
                 count += 1
-    finally:
-        if output is not None:
-            target.close()
+    except BrokenPipeError:
+        raise  # the reader has seen enough
+    except OSError as error:
+        raise SettingsError(f"{output or 'Standard output'} cannot be written: {error.strerror}.") from None
     if output is not None:
         sys.stderr.write(printable(f"{counted(count, 'chunk')} of {found.name} are in {output}\n"))

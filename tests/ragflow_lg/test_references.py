@@ -1,3 +1,5 @@
+import pytest
+
 from ragflow_lg.references import (
     MAX_CITED_CHARS,
     MAX_DOCUMENTS,
@@ -80,3 +82,9 @@ def test_the_rendering_as_measured() -> None:
     assert knowledge_text([odd]) == "\nID: 386\n├── Title: a b\n├── y: 0\n└── Content:\nhello"
     hundred = {**chunk, "content": "abcd" * 100}
     assert knowledge_text([hundred] * 3, 200).count("ID:") == 2
+
+
+def test_many_shared_numbers_are_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    add_chunks({"chunks": {}, "doc_aggs": {}}, [{"chunk_id": f"c{number}"} for number in range(2000)])
+    (record,) = caplog.records
+    assert len(record.getMessage()) < 500

@@ -6,9 +6,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from ragflow_lg.errors import ServiceError
 from ragflow_lg.tokens import estimate_tokens, shorten
 
-__all__ = ["Block", "Piece", "pieces_of", "row_text"]
+__all__ = ["MAX_NAME_CHARS", "Block", "Piece", "bounded", "pieces_of", "row_text"]
+
+MAX_BLOCKS = 1_000_000
+MAX_TEXT_CHARS = 128 * 1024 * 1024
+"""How much text a file may hold. A few bytes can say a lot: every row repeats the names of its columns."""
+
+MAX_NAME_CHARS = 200
+"""Longest name of a column or field that is repeated."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？；])|\n+")
 _MAX_HEADING_CHARS = 200
@@ -31,6 +39,24 @@ class Piece(NamedTuple):
 
     content: str
     positions: list[list[int]]
+
+
+def bounded(blocks: Iterable[Block]) -> list[Block]:
+    """Gather blocks as they are made.
+
+    Raises:
+        ServiceError: as soon as they are too many, or too long together.
+    """
+    gathered: list[Block] = []
+    size = 0
+    for block in blocks:
+        gathered.append(block)
+        size += len(block.text)
+        if size > MAX_TEXT_CHARS:
+            raise ServiceError(f"it holds more than {MAX_TEXT_CHARS:,} characters of text; split it")
+        if len(gathered) > MAX_BLOCKS:
+            raise ServiceError(f"it has more than {MAX_BLOCKS:,} paragraphs or rows; split it")
+    return gathered
 
 
 def pieces_of(blocks: Iterable[Block], tokens: int, overlap: int) -> Iterator[Piece]:
@@ -57,8 +83,8 @@ def pieces_of(blocks: Iterable[Block], tokens: int, overlap: int) -> Iterator[Pi
 
 def row_text(head: list[str], cells: list[str]) -> str:
     """Write a row with the names of its columns."""
-    names = [*head, *[""] * (len(cells) - len(head))]
-    return "; ".join(f"{name}: {cell}" if name else cell for name, cell in zip(names, cells, strict=False) if cell)
+    held = [(head[at] if at < len(head) else "", cell) for at, cell in enumerate(cells) if cell]
+    return "; ".join(f"{name[:MAX_NAME_CHARS]}: {cell}" if name else cell for name, cell in held)
 
 
 class _Gathered:
@@ -115,14 +141,18 @@ def _parts(block: Block, tokens: int) -> Iterator[Block]:
     if estimate_tokens(block.text) <= tokens:
         yield block._replace(text=block.text.strip())
         return
-    current, line = "", block.first_line
+    current, line, size = "", block.first_line, 0
     begun = line
     for sentence, breaks in _sentences(block.text):
         for part in _slices(sentence, tokens):
-            if current and estimate_tokens(current) + estimate_tokens(part) > tokens:
+            more = estimate_tokens(part)
+            if size + more > tokens:  # the sum of its parts is at least what it has
+                size = estimate_tokens(current)
+            if current and size + more > tokens:
                 yield block._replace(text=current.strip(), first_line=begun, last_line=line)
-                current, begun = "", line
+                current, begun, size = "", line, 0
             current += part
+            size += more
         line = min(line + breaks, block.last_line)
     if current.strip():
         yield block._replace(text=current.strip(), first_line=begun, last_line=block.last_line)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from ragflow_lg.errors import ServiceError
 
@@ -34,18 +35,31 @@ CREATE TABLE chunks (
 """
 
 
+class _Opened(NamedTuple):
+    """A connection, and the number of the file that it is to."""
+
+    connection: sqlite3.Connection
+    file: tuple[int, int] | None
+
+
 class KnowledgeDatabase:
     """Connections to the file. It is made when something is written first; until then there are no datasets."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser()
-        self._idle: list[sqlite3.Connection] = []
+        self._idle: list[_Opened] = []
         self._lock = threading.Lock()
 
     @property
     def exists(self) -> bool:
         """Whether there is a file."""
-        return self.path.exists()
+        try:
+            self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # whoever opens it is told why that cannot be done
+            return True
+        return True
 
     @contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
@@ -81,36 +95,49 @@ class KnowledgeDatabase:
         """Close all connections that nobody uses."""
         with self._lock:
             idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        for opened in idle:
+            opened.connection.close()
 
     @contextmanager
     def _connection(self) -> Generator[sqlite3.Connection]:
         try:
-            with self._lock:
-                connection = self._idle.pop() if self._idle else None
-            if connection is None:
-                connection = self._open()
             try:
-                yield connection
+                opened = self._take() or self._open()
+            except OSError as error:  # one from the caller's work is no matter of ours
+                raise ServiceError(f"{self._what} cannot be used: {error.strerror or error}.") from error
+            try:
+                yield opened.connection
             except BaseException:
-                connection.close()
+                opened.connection.close()
                 raise
             with self._lock:
-                self._idle.append(connection)
+                self._idle.append(opened)
         except sqlite3.OperationalError as error:
             busy = "locked" in str(error)
             why = "another process has been writing to it for too long; try again" if busy else str(error)
             raise ServiceError(f"{self._what} cannot be used: {why}.", is_retryable=busy) from error
-        except (sqlite3.Error, OSError) as error:
+        except UnicodeError as error:  # of names and messages within a damaged file
+            raise ServiceError(f"{self._what} cannot be used: it is damaged ({error}).") from error
+        except sqlite3.Error as error:
             raise ServiceError(f"{self._what} cannot be used: {error}.") from error
 
     @property
     def _what(self) -> str:
         return f"The knowledge base {str(self.path)!r} ([knowledge] url)"
 
-    def _open(self) -> sqlite3.Connection:
+    def _take(self) -> _Opened | None:
+        """Give a connection that nobody uses; not to a file that has been deleted or replaced meanwhile."""
+        with self._lock:
+            while self._idle:
+                opened = self._idle.pop()
+                if opened.file == _file_at(self.path):
+                    return opened
+                opened.connection.close()
+        return None
+
+    def _open(self) -> _Opened:
         _prepare(self.path)
+        file = _file_at(self.path)
         connection = sqlite3.connect(
             self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=64
         )
@@ -121,7 +148,7 @@ class KnowledgeDatabase:
         except BaseException:
             connection.close()
             raise
-        return connection
+        return _Opened(connection, file)
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Take the file for ours if it is empty; refuse every other that is not."""
@@ -149,6 +176,14 @@ class KnowledgeDatabase:
             raise ServiceError(
                 f"{self._what} has the format {version}, this program knows {_VERSION}. Add the files to a new one."
             )
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _marks(connection: sqlite3.Connection) -> tuple[int, int, int]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ragflow_lg.errors import ServiceError
-from ragflow_lg.values import JsonValue
+from ragflow_lg.values import JsonValue, to_json
 
 __all__ = ["SIDECAR", "read_sidecar", "split_front_matter"]
 
@@ -70,13 +70,19 @@ def read_sidecar(content: bytes) -> dict[str, JsonValue]:
                 raise ServiceError(
                     f"the value of {key!r} in its {SIDECAR} is no text, number, truth value or list of such"
                 )
-    return {key: held for key, held in known.items() if held is not None}
+    # Halves of surrogate pairs and NaN are JSON to Python, but nothing that can be stored.
+    plain = cast("dict[str, JsonValue]", to_json(known))
+    return {key: held for key, held in plain.items() if held is not None}
 
 
 def _value(text: str) -> JsonValue:
     text = text.strip()
     if text.startswith("[") and text.endswith("]"):
-        return [_value(item) for item in text[1:-1].split(",") if item.strip()]
+        return [_scalar(item.strip()) for item in text[1:-1].split(",") if item.strip()]
+    return _scalar(text)
+
+
+def _scalar(text: str) -> JsonValue:
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
         return text[1:-1]
     if text.lower() in _CONSTANTS:

@@ -133,7 +133,7 @@ class EmbeddedKnowledge:
         with self.database.reading() as connection:
             # Again, in this state of the file: the one before is over.
             found = [find_dataset(connection, record.id) for record in records]
-            current = {record.number: record for record in found if record is not None and record.dims}
+            current = {r.number: r for r in found if r is not None and r.dims == len(vector)}
             numbers = _document_numbers(connection, search.document_ids)
             hits = NO_HITS
             # What RAGFlow does where nothing is found: with documents named it takes them as they are.

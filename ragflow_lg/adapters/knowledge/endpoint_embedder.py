@@ -21,6 +21,8 @@ MAX_QUESTION_CHARS = 6_000
 _LONGEST_PAUSE_S = 60.0
 _FIRST_PAUSE_S = 0.5
 _MAX_SAID_CHARS = 300
+_TOO_LARGE = 1e15
+"""Numbers from here on could not be multiplied as float32."""
 
 
 class EmbeddingSettings(Struct, frozen=True):
@@ -70,7 +72,8 @@ class EndpointEmbedder:
         pause_s = _FIRST_PAUSE_S
         for is_last in (*[False] * self._settings.max_retries, True):
             try:
-                return self._vectors(await self._send(texts), len(texts))
+                response = await self._send(texts)
+                return await asyncio.to_thread(self._vectors, response, len(texts))
             except ServiceError as error:
                 if is_last or not error.is_retryable or error.retry_after_s > _LONGEST_PAUSE_S:
                     raise
@@ -110,15 +113,15 @@ class EndpointEmbedder:
             answer: Any = json.loads(response.text)
             rows = sorted(answer["data"], key=lambda row: row.get("index", 0))
             vectors = [[float(number) for number in row["embedding"]] for row in rows]
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             raise self._failure(f"answered, but with no embeddings: {self._said(response.text)}") from None
         if len(vectors) != count:
             raise self._failure(f"gave {len(vectors)} vectors for {count} texts")
         dims = self._settings.dims or len(vectors[0])
         if wrong := next((vector for vector in vectors if len(vector) != dims), None):
             raise self._failure(f"gave a vector of {len(wrong)} numbers where dims says {dims}")
-        if not dims or not all(map(math.isfinite, (number for vector in vectors for number in vector))):
-            raise self._failure("gave a vector that is empty, or holds something else than finite numbers")
+        if not dims or not all(abs(number) < _TOO_LARGE for vector in vectors for number in vector):
+            raise self._failure("gave a vector that is empty, or holds something else than numbers of a usual size")
         return vectors
 
     def _said(self, text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any, NamedTuple, cast
 
-from ragflow_lg.adapters.knowledge.chunking import Block, row_text
+from ragflow_lg.adapters.knowledge.chunking import MAX_NAME_CHARS, Block, bounded, row_text
 from ragflow_lg.adapters.knowledge.document_metadata import split_front_matter
 from ragflow_lg.errors import ServiceError
 from ragflow_lg.html_text import html_to_text
@@ -26,7 +26,8 @@ SUFFIXES = frozenset(
 )
 """Names of files that can be read end so, in any case."""
 
-_MARKDOWN_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
+_MARKDOWN_HEADING = re.compile(r"#{1,6}(?=\s)")
+_LINE = re.compile(r"([^\r\n]*)(?:\r\n|\r|\n|$)")
 _FENCE = re.compile(r"\s{0,3}(```|~~~)")
 _CHINESE = re.compile("[\u4e00-\u9fff\u3000-\u303f\uff00-\uffef]")
 _MAX_FIELD_CHARS = 1024 * 1024
@@ -55,16 +56,17 @@ def read_blocks(name: str, content: bytes) -> FileText:
         raise ServiceError(f"files of the kind {suffix or 'without an ending'} cannot be read")
     text = _decoded(content)
     if suffix in (".html", ".htm"):
-        return FileText(_html(text), {})
+        return FileText(bounded(_html(text)), {})
     if suffix in (".csv", ".tsv"):
-        return FileText(list(_table(text)), {})
+        return FileText(bounded(_table(text)), {})
     if suffix == ".json":
-        return FileText(_json(text), {})
+        return FileText(bounded(_json(text)), {})
     if suffix == ".jsonl":
-        return FileText([Block(_line(_parsed(one, at)), at, at) for at, one in _lines(text) if one.strip()], {})
+        rows = (Block(_line(_parsed(one, at)), at, at) for at, one in _lines(text) if one.strip())
+        return FileText(bounded(rows), {})
     metadata, skipped = split_front_matter(text)
     blocks = _markdown(text, skipped) if suffix in (".md", ".markdown") else _paragraphs(text, skipped)
-    return FileText(list(blocks), metadata)
+    return FileText(bounded(blocks), metadata)
 
 
 def _decoded(content: bytes) -> str:
@@ -89,7 +91,13 @@ def _decoded(content: bytes) -> str:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    return enumerate(re.split(r"\r\n|\r|\n", text), 1)
+    return enumerate((match[1] for match in _LINE.finditer(text)), 1)
+
+
+def _heading(line: str) -> tuple[int, str] | None:
+    """Give level and text of a Markdown heading. One expression for all of it could take hours."""
+    mark = _MARKDOWN_HEADING.match(line)
+    return (mark.end(), line[mark.end() :].strip().rstrip("#").rstrip()) if mark else None
 
 
 def _paragraphs(text: str, skipped: int = 0) -> Iterator[Block]:
@@ -114,14 +122,14 @@ def _markdown(text: str, skipped: int) -> Iterator[Block]:
         if number <= skipped:
             continue
         mark = _FENCE.match(line)
-        heading = None if fence else _MARKDOWN_HEADING.match(line)
+        heading = None if fence else _heading(line)
         if gathered and not fence and (heading or not line.strip()):
             yield Block("\n".join(gathered), first, number - 1)
             gathered = []
         if mark and (not fence or mark[1] == fence):
             fence = "" if fence else mark[1]
         if heading:
-            yield Block(heading[2], number, number, heading=len(heading[1]))
+            yield Block(heading[1], number, number, heading=heading[0])
         elif fence or line.strip():
             first = first if gathered else number
             gathered.append(line.rstrip())
@@ -129,18 +137,17 @@ def _markdown(text: str, skipped: int) -> Iterator[Block]:
         yield Block("\n".join(gathered), first, first + len(gathered) - 1)
 
 
-def _html(text: str) -> list[Block]:
+def _html(text: str) -> Iterator[Block]:
     try:
         lines = html_to_text(text).split("\n")
     except ValueError as error:
         raise ServiceError(str(error).rstrip(".")) from None
-    blocks: list[Block] = []
     for number, line in enumerate(lines, 1):
-        heading = _MARKDOWN_HEADING.match(line)
-        text_of_line = re.sub(r"<[^>]*>", " ", line) if line.startswith("<table") else line
-        block = Block(heading[2], number, number, heading=len(heading[1])) if heading else None
-        blocks.append(block or Block(" ".join(text_of_line.split()), number, number))
-    return blocks
+        if heading := _heading(line):
+            yield Block(heading[1], number, number, heading=heading[0])
+        else:
+            plain = re.sub(r"<[^>]*>", " ", line) if line.startswith("<table") else line
+            yield Block(" ".join(plain.split()), number, number)
 
 
 def _table(text: str) -> Iterator[Block]:
@@ -180,24 +187,25 @@ def _parsed(text: str, line: int = 0) -> JsonValue:
         raise ServiceError(f"it is not JSON: {error}{where}") from None
 
 
-def _json(text: str) -> list[Block]:
+def _json(text: str) -> Iterator[Block]:
     value = _parsed(text)
     rows: list[Any] = [value]
     if isinstance(value, list):
         rows = cast("list[Any]", value)
     elif isinstance(value, dict):
         rows = [{key: held} for key, held in cast("dict[str, Any]", value).items()]
-    return [Block(_line(row), number, number) for number, row in enumerate(rows, 1)]
+    return (Block(_line(row), number, number) for number, row in enumerate(rows, 1))
 
 
 def _line(value: JsonValue) -> str:
-    return "; ".join(f"{path}: {text}" if path else text for path, text in _leaves(value, "", 0))
+    leaves = (Block(f"{path}: {text}" if path else text) for path, text in _leaves(value, "", 0))
+    return "; ".join(leaf.text for leaf in bounded(leaves))
 
 
 def _leaves(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
     if depth < _MAX_DEPTH and isinstance(value, dict):
         for key, held in cast("dict[str, Any]", value).items():
-            yield from _leaves(held, f"{path}.{key}" if path else key, depth + 1)
+            yield from _leaves(held, (f"{path}.{key}" if path else key)[:MAX_NAME_CHARS], depth + 1)
     elif depth < _MAX_DEPTH and isinstance(value, list):
         for held in cast("list[Any]", value):
             yield from _leaves(held, path, depth + 1)

@@ -26,7 +26,7 @@ from ragflow_lg.adapters.knowledge.records import (
     places_of,
     set_dims,
 )
-from ragflow_lg.adapters.knowledge.source_files import FileContent, SourceFile, read_source, source_name
+from ragflow_lg.adapters.knowledge.source_files import FileContent, SourceFile, is_gone, read_source, source_name
 from ragflow_lg.errors import ServiceError
 from ragflow_lg.knowledge import Embedder
 
@@ -103,6 +103,7 @@ class Indexer:
         self._tell = tell
         self._report = AddedFiles()
         self._files = self._all_files = 0
+        self._taken: set[str] = set()
 
     async def add(self, files: Sequence[SourceFile], root: str) -> AddedFiles:
         """Take in files below a folder. What is stored stays stored, however this ends.
@@ -127,7 +128,8 @@ class Indexer:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
         names = {file.name for file in files}
-        self._report.missing = [d.name for d in known.values() if d.name not in names and _is_below(d.source, root)]
+        absent = [d for d in known.values() if d.name not in names and _is_below(d.source, root)]
+        self._report.missing = await asyncio.to_thread(lambda: [d.name for d in absent if is_gone(d.source)])
         return self._report
 
     def _documents(self) -> list[DocumentRecord]:
@@ -138,9 +140,7 @@ class Indexer:
         self, files: Sequence[SourceFile], known: Mapping[str, DocumentRecord]
     ) -> AsyncIterator[list[_Item]]:
         """Read the files one after the other and give their chunks, many small files or a part of a large one."""
-        # One whose file is gone holds nothing for others: the file may have got another name.
-        complete = [document for document in known.values() if document.is_complete]
-        holders = {document.hash: document.name for document in complete if not _is_gone(document.source)}
+        holders = {d.hash: SourceFile(Path(d.source), d.name) for d in known.values() if d.is_complete}
         gathered: list[_Item] = []
         for file in files:
             prepared = await self._prepared(file, known.get(file.name), holders)
@@ -159,7 +159,7 @@ class Indexer:
             yield gathered
 
     async def _prepared(
-        self, file: SourceFile, known: DocumentRecord | None, holders: dict[str, str]
+        self, file: SourceFile, known: DocumentRecord | None, holders: dict[str, SourceFile]
     ) -> _Prepared | None:
         """Read a file, if it is new or has changed."""
         report = self._report
@@ -168,14 +168,17 @@ class Indexer:
             if known is not None and known.is_complete and known.hash == held.hash:
                 report.unchanged.append(file.name)
                 return None
-            first = holders.get(held.hash, file.name)
-            if first != file.name:
-                report.duplicates[file.name] = first
+            if file.name in self._taken:
+                raise ServiceError("its name is shown as that of another file here; rename one of them")
+            self._taken.add(file.name)
+            first = holders.get(held.hash, file)
+            if first.name != file.name and await asyncio.to_thread(_still_holds, first, held.hash):
+                report.duplicates[file.name] = first.name
                 if known is not None:
                     await asyncio.to_thread(self._delete, known)
                 return None
             source = source_name(file.path)
-            if known is not None and known.source != source and not _is_gone(known.source):
+            if known is not None and known.source != source and not is_gone(known.source):
                 raise ServiceError(
                     f"the dataset has a document of this name from {known.source!r}; add the folder above both, "
                     "or use another dataset"
@@ -184,7 +187,7 @@ class Indexer:
         except ServiceError as error:
             report.failed[file.name] = str(error).rstrip(".")
             return None
-        holders[held.hash] = file.name
+        holders[held.hash] = file
         if known is not None and known.hash == held.hash:
             stored = await asyncio.to_thread(self._places, known)
         else:
@@ -198,6 +201,7 @@ class Indexer:
         pieces = list(pieces_of(text.blocks, self._dataset.chunk_tokens, self._dataset.overlap_tokens))
         if not pieces:
             raise ServiceError("it holds no text")
+        pieces = [piece._replace(content=_plain(piece.content)) for piece in pieces]
         return pieces, json.dumps({**text.metadata, **beside}, ensure_ascii=False)
 
     def _places(self, document: DocumentRecord) -> frozenset[int]:
@@ -216,19 +220,22 @@ class Indexer:
         self._tell(Progress(self._files, self._all_files, self._report.chunks))
 
     def _write_batch(self, batch: Sequence[_Item], vectors: Sequence[Sequence[float]]) -> None:
-        rows = np.asarray(vectors, dtype="<f4")
+        rows = np.asarray(vectors, np.float64)  # the lengths of large ones are no float32
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        rows = rows / np.where(lengths == 0, 1, lengths).astype("<f4")
+        rows = (rows / np.where(lengths == 0, 1, lengths)).astype("<f4")
         chunks: dict[str, tuple[_Prepared, list[NewChunk]]] = {}
         for item, row in zip(batch, rows, strict=True):
             piece = item.document.pieces[item.place]
-            made = NewChunk(item.place, piece.content, piece.positions, row.astype("<f4").tobytes())
+            made = NewChunk(item.place, piece.content, piece.positions, row.tobytes())
             chunks.setdefault(item.document.name, (item.document, []))[1].append(made)
         self._write(list(chunks.values()), rows.shape[1])
 
     def _write(self, documents: Sequence[tuple[_Prepared, Sequence[NewChunk]]], dims: int) -> None:
         with self._database.writing() as connection:
-            if dims and (expected := set_dims(connection, self._dataset.number, dims)) != dims:
+            expected = set_dims(connection, self._dataset.number, dims)
+            if expected < 0:
+                raise ServiceError(f"The dataset {self._dataset.name!r} has been deleted meanwhile.")
+            if dims and expected != dims:
                 raise ServiceError(
                     f"The dataset {self._dataset.name!r} holds vectors of {expected} numbers, but the embedding model "
                     f"{self._embedder.name!r} gives {dims}: it is another model. Use the one that the dataset was made "
@@ -250,5 +257,14 @@ def _is_below(source: str, root: str) -> bool:
     return source == root or source.startswith(root.rstrip("/") + "/")
 
 
-def _is_gone(source: str) -> bool:
-    return not Path(source).exists()
+def _still_holds(file: SourceFile, hash_: str) -> bool:
+    """Whether a file that once had this content has it still. It may have got another name, or other content."""
+    try:
+        return read_source(file).hash == hash_
+    except ServiceError:
+        return False
+
+
+def _plain(text: str) -> str:
+    """Give a text that can be stored: JSON, PDF and others may hold halves of surrogate pairs."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ragflow_lg.adapters.knowledge.chunking import Block, row_text
+from ragflow_lg.adapters.knowledge.chunking import Block, bounded, row_text
 from ragflow_lg.errors import ServiceError
 
 __all__ = ["read_docx", "read_pdf", "read_xlsx"]
@@ -19,8 +19,17 @@ __all__ = ["read_docx", "read_pdf", "read_xlsx"]
 MAX_UNPACKED_BYTES = 512 * 1024 * 1024
 """How large the parts of a packed file may be together."""
 
+MAX_TREE_BYTES = 64 * 1024 * 1024
+"""How large a part may be that is held as a whole, at some twenty times its size."""
+
 MAX_PAGES = 10_000
-MAX_ROWS = 1_000_000
+MAX_CELLS = 20_000_000
+"""How many cells and rows a file may have, empty ones between and before others included."""
+
+MAX_ROWS = 1_048_576
+"""How many rows Excel allows; a file may claim any number."""
+
+_READ_IN_PIECES = ("xl/worksheets/", "xl/sharedStrings.xml")
 _HEADING_STYLE = re.compile(r"heading (\d)|title", re.IGNORECASE)
 
 
@@ -29,7 +38,7 @@ def read_docx(content: bytes) -> list[Block]:
     with _reading("python-docx"):
         library: Any = importlib.import_module("docx")
         _check_size(content)
-        return list(_docx(library, content))
+        return bounded(_docx(library, content))
 
 
 def read_pdf(content: bytes) -> list[Block]:
@@ -37,7 +46,7 @@ def read_pdf(content: bytes) -> list[Block]:
     with _reading("pypdf"):
         _silence(logging.getLogger("pypdf"))
         library: Any = importlib.import_module("pypdf")
-        blocks = list(_pdf(library, content))
+        blocks = bounded(_pdf(library, content))
     if not blocks:
         raise ServiceError("it holds no text; scanned pages have to go through text recognition first")
     return blocks
@@ -48,7 +57,7 @@ def read_xlsx(content: bytes) -> list[Block]:
     with _reading("openpyxl"):
         library: Any = importlib.import_module("openpyxl")
         _check_size(content)
-        return list(_xlsx(library, content))
+        return bounded(_xlsx(library, content))
 
 
 def _silence(library: logging.Logger) -> None:
@@ -75,13 +84,20 @@ def _reading(package: str) -> Generator[None]:
 
 def _check_size(content: bytes) -> None:
     with zipfile.ZipFile(io.BytesIO(content)) as packed:
-        size = sum(part.file_size for part in packed.infolist())
+        parts = packed.infolist()
+    size = sum(part.file_size for part in parts)
     if size > MAX_UNPACKED_BYTES:
         raise ServiceError(f"it unpacks to {size:,} bytes, more than {MAX_UNPACKED_BYTES:,}")
+    for part in parts:
+        is_tree = part.filename.lower().endswith((".xml", ".rels")) and not part.filename.startswith(_READ_IN_PIECES)
+        if is_tree and part.file_size > MAX_TREE_BYTES:
+            raise ServiceError(f"a part of it unpacks to {part.file_size:,} bytes, more than {MAX_TREE_BYTES:,}")
 
 
 def _docx(library: Any, content: bytes) -> Iterator[Block]:
     document = library.Document(io.BytesIO(content))
+    if sum(map(int, document.element.xpath("//w:gridSpan/@w:val"))) > MAX_CELLS:
+        raise ServiceError(f"its tables have more than {MAX_CELLS:,} cells")
     number = 0
     for part in document.iter_inner_content():
         if hasattr(part, "rows"):
@@ -117,18 +133,18 @@ def _pdf(library: Any, content: bytes) -> Iterator[Block]:
 
 def _xlsx(library: Any, content: bytes) -> Iterator[Block]:
     book = library.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-    rows = 0
+    cell_count = 0
     for number, sheet in enumerate(book.worksheets, 1):
         yield Block(str(sheet.title), 1, 1, number, heading=1)
         head: list[str] = []
         for at, row in enumerate(sheet.iter_rows(values_only=True), 1):
+            cell_count += 1 + len(row)
+            if cell_count > MAX_CELLS or at > MAX_ROWS:
+                raise ServiceError(f"it has more than {MAX_CELLS:,} cells, or {MAX_ROWS:,} rows in a sheet; split it")
             cells = ["" if value is None else str(value).strip() for value in row]
             if not any(cells):
                 continue
             if not head:
                 head = cells
                 continue
-            rows += 1
-            if rows > MAX_ROWS:
-                raise ServiceError(f"it has more than {MAX_ROWS:,} rows")
             yield Block(row_text(head, cells), at, at, number)

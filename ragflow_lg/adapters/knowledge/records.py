@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from ragflow_lg.adapters.knowledge.words import words_of
 
@@ -37,7 +37,7 @@ OVERLAP_TOKENS = 32
 
 
 class DatasetRecord(NamedTuple):
-    """A dataset. ``dims`` is 0 until the first vector is known; ``version`` grows with every change."""
+    """A dataset. ``dims`` is 0 until the first vector is known; ``version`` is another after every change."""
 
     number: int
     id: str
@@ -90,6 +90,11 @@ def id_of(*parts: str) -> str:
     return blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
+def _plain(text: str) -> str:
+    """Give a text that SQLite takes: a shell makes halves of surrogate pairs of bytes that are no text."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def words_table(dataset: int) -> str:
     """Name the full-text index of a dataset; each has its own, so that words are weighed within it."""
     return f"words_{dataset:d}"
@@ -117,7 +122,7 @@ def datasets_in(connection: sqlite3.Connection) -> list[DatasetRecord]:
 def find_dataset(connection: sqlite3.Connection, name_or_id: str) -> DatasetRecord | None:
     """Give the dataset of a name, else of an id."""
     query = _DATASETS + "WHERE name = ?1 OR id = ?1 ORDER BY name = ?1 DESC LIMIT 1"
-    row = connection.execute(query, (name_or_id,)).fetchone()
+    row = connection.execute(query, (_plain(name_or_id),)).fetchone()
     return DatasetRecord(*row) if row else None
 
 
@@ -131,7 +136,7 @@ def add_dataset(
     overlap_tokens: int = OVERLAP_TOKENS,
 ) -> DatasetRecord:
     """Store a new dataset, which no other may have the name or id of."""
-    values = (id_ or id_of("dataset", name), name, embedding_model, chunk_tokens, overlap_tokens)
+    values = (_plain(id_) or id_of("dataset", name), _plain(name), embedding_model, chunk_tokens, overlap_tokens)
     number = connection.execute(
         "INSERT INTO datasets (id, name, embedding_model, dims, chunk_tokens, overlap_tokens) "
         "VALUES (?, ?, ?, 0, ?, ?)",
@@ -150,10 +155,10 @@ def add_dataset(
 
 
 def set_dims(connection: sqlite3.Connection, dataset: int, dims: int) -> int:
-    """Store how long the vectors of a dataset are, if that is not known; give what is stored."""
+    """Store how long the vectors of a dataset are, if that is not known; give what is stored, -1 if it is gone."""
     connection.execute("UPDATE datasets SET dims = ? WHERE number = ? AND dims = 0", (dims, dataset))
     row = connection.execute("SELECT dims FROM datasets WHERE number = ?", (dataset,)).fetchone()
-    return int(row[0]) if row else 0
+    return int(row[0]) if row else -1
 
 
 def delete_dataset(connection: sqlite3.Connection, dataset: int) -> None:
@@ -172,7 +177,7 @@ def documents_of(connection: sqlite3.Connection, dataset: int) -> list[DocumentR
         "ORDER BY name",
         (dataset,),
     )
-    return [DocumentRecord._make((*row[:5], json.loads(row[5]), row[6], bool(row[7]))) for row in rows]
+    return [DocumentRecord._make((*row[:5], _read(row[5], dict), row[6], bool(row[7]))) for row in rows]
 
 
 def open_document(
@@ -234,7 +239,7 @@ def add_chunks(
         )
     (stored,) = connection.execute("SELECT count(*) FROM chunks WHERE document = ?", (document,)).fetchone()
     connection.execute("UPDATE documents SET is_complete = ? WHERE number = ?", (stored >= wanted, document))
-    connection.execute("UPDATE datasets SET version = version + 1 WHERE number = ?", (dataset.number,))
+    connection.execute("UPDATE datasets SET version = random() WHERE number = ?", (dataset.number,))
 
 
 def places_of(connection: sqlite3.Connection, document: int) -> frozenset[int]:
@@ -249,7 +254,7 @@ def delete_document(connection: sqlite3.Connection, dataset: int, document: int)
     connection.execute(f"DELETE FROM {vectors_table(dataset)} WHERE chunk IN {of_document}", (document,))
     connection.execute("DELETE FROM chunks WHERE document = ?", (document,))
     connection.execute("DELETE FROM documents WHERE number = ?", (document,))
-    connection.execute("UPDATE datasets SET version = version + 1 WHERE number = ?", (dataset,))
+    connection.execute("UPDATE datasets SET version = random() WHERE number = ?", (dataset,))
 
 
 _CHUNKS = """
@@ -274,5 +279,21 @@ def all_chunks(connection: sqlite3.Connection, dataset: int) -> Iterator[ChunkRe
 
 def _chunk(row: Sequence[Any]) -> ChunkRecord:
     number, id_, content, positions, document_id, document_name, place = row
-    read = cast("list[list[int]]", json.loads(positions))
-    return ChunkRecord(number, id_, content, read, document_id, document_name, place)
+    if not isinstance(content, str):
+        raise sqlite3.DatabaseError("it is damaged: a chunk is no text")
+    return ChunkRecord(number, id_, content, _read(positions, list), document_id, document_name, place)
+
+
+def _read(text: Any, kind: type) -> Any:
+    """Read JSON that was stored.
+
+    Raises:
+        sqlite3.DatabaseError: if the file is damaged.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        value = None
+    if not isinstance(value, kind):
+        raise sqlite3.DatabaseError("it is damaged: metadata or positions cannot be read")
+    return value

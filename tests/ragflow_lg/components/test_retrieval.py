@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from pydantic import ValidationError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.components.retrieval import MAX_QUESTION_CHARS, retrieval
 from ragflow_lg.knowledge import Dataset, DatasetSearch, FoundChunks
+from ragflow_lg.metadata_filter import matching_documents
 from ragflow_lg.spec import ComponentSpec
 from tests.fakes.agents import calling, play_agent
 from tests.fakes.knowledge import FakeKnowledge, chunk
@@ -263,3 +265,22 @@ def test_what_has_no_effect_is_told() -> None:
     assert ["No dataset is named" in text for text in lint({})] == [True]
     assert ["Memories" in text for text in lint({"memory_ids": ["m"]})] == [True]
     assert ["'magic'" in text for text in lint({**DS1, "meta_data_filter": {"method": "magic"}})] == [True]
+
+
+async def test_documents_are_compared_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def compare(*arguments: Any, any_of: bool) -> tuple[str, ...]:
+        threads.append(threading.current_thread())
+        return matching_documents(*arguments, any_of=any_of)
+
+    monkeypatch.setattr("ragflow_lg.components.retrieval.matching_documents", compare)
+    condition = {"key": "year", "op": "=", "value": "2023"}
+    params: dict[str, Any] = {**DS1, "meta_data_filter": {"method": "manual", "manual": [condition]}}
+    _, knowledge, _ = await search(params, FakeKnowledge(metas=METAS))
+    assert knowledge.searches[0].document_ids == ("doc-guide.pdf",)
+    assert threads
+    assert threads[0] is not threading.main_thread()
+    params["meta_data_filter"]["manual"] *= 1001
+    with pytest.raises(ValidationError, match="at most 1,000"):
+        await search(params)

@@ -67,6 +67,20 @@ def test_files_that_are_gone_are_told_and_deleted_on_demand(tmp_path: Path, sett
     assert "b.md" not in invoke("kb", "list", "files", environment=settings).stdout
 
 
+def test_a_name_with_braces_beside_the_bar(
+    tmp_path: Path, settings: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_terminal(_: object) -> bool:
+        return True
+
+    monkeypatch.setattr("typer.testing._NamedTextIOWrapper.isatty", is_terminal, raising=False)
+    folder = tmp_path / "a {b} [c]"
+    folder.mkdir()
+    (folder / "a.md").write_text("x", "utf-8")
+    added = invoke("kb", "add", folder, environment=settings)
+    assert added.exit_code == 0, added.exception
+
+
 def test_a_file_goes_to_the_dataset_of_its_folder(tmp_path: Path, settings: Mapping[str, str]) -> None:
     added = invoke("kb", "add", HANDBOOK / "travel.md", environment=settings)
     assert added.stdout.startswith("handbook: 1 added")

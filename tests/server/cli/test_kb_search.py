@@ -42,3 +42,8 @@ def test_everything_is_exported(tmp_path: Path, settings: Mapping[str, str]) -> 
     assert lines[-1]["metadata"] == {"department": "People", "year": 2026, "tags": ["上海"]}
     assert len(invoke("kb", "export", "handbook", environment=settings).stdout.splitlines()) == 24
     assert isinstance(invoke("kb", "export", "handbook", "-o", tmp_path, environment=settings).exception, SettingsError)
+
+
+def test_a_full_disk_is_no_fault_of_the_knowledge_base(settings: Mapping[str, str]) -> None:
+    failed = invoke("kb", "export", "handbook", "-o", "/dev/full", environment=settings).exception
+    assert str(failed) == "/dev/full cannot be written: No space left on device."

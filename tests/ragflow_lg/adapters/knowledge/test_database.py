@@ -78,3 +78,30 @@ def test_what_is_no_knowledge_base_is_refused_and_left_alone(tmp_path: Path, kin
     with pytest.raises(ServiceError, match=problem), KnowledgeDatabase(path).reading():
         pass
     assert kind == "folder" or path.read_bytes() == before
+
+
+def test_a_file_that_has_been_replaced_is_opened_anew(tmp_path: Path) -> None:
+    database = KnowledgeDatabase(tmp_path / "k.db")
+    _write(database, ("datasets", "1, 'i', 'old', 'm', 0, 1, 0, 0"))
+    for file in tmp_path.iterdir():
+        file.unlink()
+    other = KnowledgeDatabase(tmp_path / "k.db")
+    _write(other, ("datasets", "1, 'i', 'new', 'm', 0, 1, 0, 0"))
+    other.close()
+    with database.reading() as connection:
+        assert connection.execute("SELECT name FROM datasets").fetchone() == ("new",)
+    database.close()
+
+
+def test_texts_that_cannot_be_read_are_damage(tmp_path: Path) -> None:
+    database = KnowledgeDatabase(tmp_path / "k.db")
+    with pytest.raises(ServiceError, match="it is damaged"), database.writing():
+        b"\xff".decode("utf-8")
+
+
+def test_a_file_out_of_reach_is_not_taken_for_none(tmp_path: Path) -> None:
+    (tmp_path / "k.db").symlink_to("k.db")
+    database = KnowledgeDatabase(tmp_path / "k.db")
+    assert database.exists
+    with pytest.raises(ServiceError, match="cannot be used"), database.reading():
+        pass

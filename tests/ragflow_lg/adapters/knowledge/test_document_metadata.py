@@ -22,8 +22,9 @@ from ragflow_lg.errors import ServiceError
         ("---\n{ strange\n---\n", {}, 0),
         ("Text\n---\na: 1\n---\n", {}, 0),
         ("", {}, 0),
+        (f"---\na: {'[' * 5000}{']' * 5000}\n---\n", {"a": ["[" * 4999 + "]" * 4999]}, 3),
     ],
-    ids=["values", "lists", "windows", "no end", "no entry", "not at the beginning", "empty"],
+    ids=["values", "lists", "windows", "no end", "no entry", "not at the beginning", "empty", "nested deeply"],
 )
 def test_front_matter(text: str, metadata: dict[str, Any], lines: int) -> None:
     assert split_front_matter(text) == (metadata, lines)

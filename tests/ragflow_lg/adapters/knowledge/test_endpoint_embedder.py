@@ -59,10 +59,12 @@ async def test_a_busy_endpoint_is_asked_again() -> None:
         (200, {"data": [{"embedding": "x"}]}, "no embeddings"),
         (200, {"data": []}, "gave 0 vectors for 1 texts"),
         (200, {"data": [{"embedding": [1, 2, 3]}]}, "a vector of 3 numbers where dims says 2"),
-        (200, '{"data": [{"embedding": [1, NaN]}]}', "finite"),
+        (200, '{"data": [{"embedding": [1, NaN]}]}', "usual size"),
+        (200, '{"data": [{"embedding": [1, 1e300]}]}', "usual size"),
+        (200, f'{{"data": [{{"embedding": [1, 1{"0" * 400}]}}]}}', "no embeddings"),
         (503, "", "refused with status 503: nothing"),
     ],
-    ids=["key", "html", "shape", "count", "dims", "nan", "down"],
+    ids=["key", "html", "shape", "count", "dims", "nan", "too large", "no float", "down"],
 )
 async def test_what_goes_wrong_names_the_setting_and_never_the_key(status: int, body: Any, problem: str) -> None:
     endpoint = Endpoint(*[(status, body, {"retry-after": "90"})] * 2)

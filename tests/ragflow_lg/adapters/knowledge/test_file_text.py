@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from ragflow_lg.adapters.knowledge import chunking
 from ragflow_lg.adapters.knowledge.file_text import read_blocks
 from ragflow_lg.errors import ServiceError
 
@@ -47,6 +50,34 @@ def test_kinds_of_files(name: str, content: str | bytes, expected: list[str]) ->
 def test_what_cannot_be_read_says_why(name: str, content: bytes, problem: str) -> None:
     with pytest.raises(ServiceError, match=problem):
         read_blocks(name, content)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.md", f"# a{' ' * 20_000}b\ntext"),
+        ("a.md", f"# {'#' * 100_000}x\ntext"),
+        ("a.html", f"<p># {'#' * 100_000}x<p>text"),
+        ("a.csv", f"{'n' * 500_000},b\n" + "x,y\n" * 10_000),
+        ("a.csv", "," * 500_000 + "\n" + "x\n" * 10_000),
+        ("a.json", f'{{"{"k" * 500_000}": [{"1," * 10_000}1]}}'),
+    ],
+    ids=["blanks", "marks", "marks in HTML", "a long head", "a wide head", "a long key"],
+)
+def test_small_files_take_little_time_and_room(name: str, content: str) -> None:
+    begun = time.process_time()
+    assert sum(map(len, texts(name, content))) < 5_000_000
+    assert time.process_time() - begun < 5
+
+
+def test_more_text_than_a_file_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunking, "MAX_BLOCKS", 2)
+    monkeypatch.setattr(chunking, "MAX_TEXT_CHARS", 100)
+    for name, content in (("a.txt", "a\n\nb\n\nc"), ("a.csv", "h\n1\n2\n3\n"), ("a.json", "[[1, 2, 3]]")):
+        with pytest.raises(ServiceError, match="more than 2 paragraphs or rows; split it"):
+            texts(name, content)
+    with pytest.raises(ServiceError, match="more than 100 characters"):
+        texts("a.txt", "a" * 101)
 
 
 def test_front_matter_is_no_text_and_lines_go_on_counting() -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,13 @@ import pytest
 
 from ragflow_lg.adapters.knowledge.database import KnowledgeDatabase
 from ragflow_lg.adapters.knowledge.indexing import AddedFiles, Indexer, Progress
-from ragflow_lg.adapters.knowledge.records import add_dataset, all_chunks, documents_of, find_dataset
+from ragflow_lg.adapters.knowledge.records import (
+    add_dataset,
+    all_chunks,
+    delete_dataset,
+    documents_of,
+    find_dataset,
+)
 from ragflow_lg.adapters.knowledge.source_files import source_files
 from ragflow_lg.errors import ServiceError
 from tests.architecture.sources import ROOT
@@ -20,13 +27,15 @@ from tests.fakes.embedded import CountingEmbedder
 PARAGRAPHS = [f"paragraph number {i} of a long text here" for i in range(30)]
 
 
-async def add(folder: Path, embedder: CountingEmbedder | None = None, **options: Any) -> AddedFiles:
-    database = KnowledgeDatabase(folder.parent / "k.db")
+async def add(
+    path: Path, embedder: CountingEmbedder | None = None, folder: Path | None = None, **options: Any
+) -> AddedFiles:
+    database = KnowledgeDatabase((folder or path).parent / "k.db")
     with database.writing() as connection:
         dataset = find_dataset(connection, "d") or add_dataset(connection, "d", "m", chunk_tokens=16, overlap_tokens=0)
     try:
         indexer = Indexer(database, dataset, embedder or CountingEmbedder(), **options)
-        return await indexer.add(list(source_files(folder)), str(folder.resolve()))
+        return await indexer.add(list(source_files(path)), str(path.resolve()))
     finally:
         database.close()
 
@@ -118,6 +127,64 @@ async def test_vectors_of_another_length_are_refused(folder: Path) -> None:
 
     with pytest.raises(ServiceError, match=r"'d' holds vectors of 384 numbers.*gives 2"):
         await add(folder, Short())
+
+
+async def test_files_that_swap_their_contents_are_no_duplicates(folder: Path) -> None:
+    await add(folder)
+    (folder / "b.txt").rename(folder / "c.txt")
+    (folder / "b.txt").write_text("new", "utf-8")
+    report = await add(folder)
+    assert (report.added, report.changed, report.duplicates) == (["c.txt"], ["b.txt"], {})
+    assert stored(folder)["c.txt"] == ["complete", "two"]
+
+
+async def test_a_document_under_another_name_is_not_missing(folder: Path) -> None:
+    (folder / "sub").mkdir()
+    (folder / "sub" / "c.txt").write_text("three", "utf-8")
+    await add(folder)
+    report = await add(folder / "sub", folder=folder)
+    assert (report.duplicates, report.missing) == ({"c.txt": "sub/c.txt"}, [])
+
+
+async def test_halves_of_surrogate_pairs_are_replaced(folder: Path) -> None:
+    (folder / "c.json").write_text('["\\ud800 half"]', "utf-8")
+    (folder / "c.json.meta.json").write_text('{"\\ud800": "\\udfff", "n": NaN}', "utf-8")
+    await add(folder)
+    assert stored(folder)["c.json"] == ["complete", "? half"]
+
+
+async def test_two_files_whose_names_look_the_same(folder: Path) -> None:
+    for name in (b"\xfe.txt", b"\xff.txt"):
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_text(str(name), "utf-8")
+    report = await add(folder)
+    assert "\ufffd.txt" in report.added
+    assert "rename one" in report.failed["\ufffd.txt"]
+
+
+async def test_a_dataset_that_is_deleted_meanwhile(folder: Path) -> None:
+    class Deleting(CountingEmbedder):
+        async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            database = KnowledgeDatabase(folder.parent / "k.db")
+            with database.writing() as connection:
+                delete_dataset(connection, 1)
+            database.close()
+            return await super().embed_chunks(texts)
+
+    with pytest.raises(ServiceError, match="'d' has been deleted meanwhile"):
+        await add(folder, Deleting())
+
+
+async def test_lengths_that_are_no_float32(folder: Path) -> None:
+    class Large(CountingEmbedder):
+        async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            return [[1e30, 0.0]] * len(texts)
+
+    await add(folder, Large())
+    database = KnowledgeDatabase(folder.parent / "k.db")
+    with database.reading() as connection:
+        (vector,) = connection.execute("SELECT vector FROM vectors_1").fetchone()
+    database.close()
+    assert vector == b"\0\0\x80?\0\0\0\0"
 
 
 async def test_progress_is_told(folder: Path) -> None:

@@ -85,9 +85,36 @@ def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_packed_bomb_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(office_files, "MAX_UNPACKED_BYTES", 1000)
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("word/document.xml", b"0" * 2000)
-    with pytest.raises(ServiceError, match="unpacks to"):
-        read_blocks("a.docx", target.getvalue())
+    for limit in ("MAX_TREE_BYTES", "MAX_UNPACKED_BYTES"):
+        monkeypatch.setattr(office_files, limit, 1000)
+        with pytest.raises(ServiceError, match="unpacks to"):
+            read_blocks("a.docx", target.getvalue())
+
+
+def with_part(file: bytes, name: str, content: str) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(file)) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
+        for part in old.namelist():
+            new.writestr(part, content if part == name else old.read(part))
+    return target.getvalue()
+
+
+SHEET = (
+    '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>{}</sheetData></worksheet>'
+)
+DOCUMENT = (
+    '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:tbl><w:tr><w:tc>'
+    '<w:tcPr><w:gridSpan w:val="2000000000"/></w:tcPr><w:p/></w:tc></w:tr></w:tbl></w:body></w:document>'
+)
+
+
+@pytest.mark.parametrize("rows", ['<row><c r="XFD1"/></row>' * 100, '<row r="9999999999"><c r="A1"/></row>'])
+def test_cells_that_are_only_claimed(rows: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(office_files, "MAX_CELLS", 100_000)
+    with pytest.raises(ServiceError, match="more than 100,000 cells"):
+        read_blocks("a.xlsx", with_part(xlsx(), "xl/worksheets/sheet1.xml", SHEET.format(rows)))
+    with pytest.raises(ServiceError, match="more than 100,000 cells"):
+        read_blocks("a.docx", with_part(docx(), "word/document.xml", DOCUMENT))

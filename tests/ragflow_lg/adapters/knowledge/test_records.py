@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ragflow_lg.adapters.knowledge.records import (
     add_dataset,
     all_chunks,
@@ -16,6 +18,7 @@ from ragflow_lg.adapters.knowledge.records import (
     set_dims,
     words_table,
 )
+from ragflow_lg.errors import ServiceError
 from tests.fakes.embedded import fill, stored_knowledge
 
 
@@ -26,6 +29,8 @@ def test_a_name_goes_before_an_id(tmp_path: Path) -> None:
         assert find_dataset(connection, first.id) == second
         assert find_dataset(connection, "other") == second
         assert find_dataset(connection, "none") is None
+        assert find_dataset(connection, "\udcff") is None
+        assert add_dataset(connection, "\udcff", "m", id_="\udcfe").name == "?"
 
 
 def test_the_length_of_vectors_is_kept_once_it_is_known(tmp_path: Path) -> None:
@@ -57,3 +62,33 @@ def test_ids_tell_texts_apart() -> None:
     assert id_of("a", "b") != id_of("ab")
     assert id_of("a") == id_of("a")
     assert len(id_of("\ud800")) == 32
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "documents SET metadata = '{'",
+        "documents SET metadata = '[1]'",
+        "chunks SET positions = '1'",
+        "chunks SET content = x'ff'",
+    ],
+)
+def test_what_somebody_has_damaged_says_so(change: str, tmp_path: Path) -> None:
+    knowledge = stored_knowledge(tmp_path / "k.db")
+    fill(knowledge, "d", {"a.md": ["text"]})
+    with knowledge.database.writing() as connection:
+        connection.execute(f"UPDATE {change}")
+    with pytest.raises(ServiceError, match="damaged"), knowledge.database.reading() as connection:
+        assert [*documents_of(connection, 1), *all_chunks(connection, 1)]
+    knowledge.close()
+
+
+def test_versions_do_not_come_again(tmp_path: Path) -> None:
+    versions: list[int] = []
+    for name in ("a.db", "b.db"):
+        knowledge = stored_knowledge(tmp_path / name)
+        fill(knowledge, "d", {"a.md": ["text"]})
+        with knowledge.database.reading() as connection:
+            versions += [dataset.version for dataset in datasets_in(connection)]
+        knowledge.close()
+    assert versions[0] != versions[1]

@@ -1,12 +1,21 @@
 from __future__ import annotations
 
+import inspect
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from ragflow_lg.adapters.knowledge import source_files as module
-from ragflow_lg.adapters.knowledge.source_files import SourceFile, other_files, read_source, source_files, source_name
+from ragflow_lg.adapters.knowledge.source_files import (
+    SourceFile,
+    is_gone,
+    other_files,
+    read_source,
+    source_files,
+    source_name,
+)
 from ragflow_lg.errors import ServiceError
 
 
@@ -44,6 +53,61 @@ def test_what_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         read_source(SourceFile(tmp_path / "pipe.md", "pipe.md"))
     with pytest.raises(ServiceError, match="cannot be opened"):
         read_source(SourceFile(tmp_path / "none.md", "none.md"))
+
+
+def test_names_too_long_for_a_file_beside(tmp_path: Path) -> None:
+    path = tmp_path / f"{'n' * 250}.md"
+    path.write_text("text", "utf-8")
+    (file,) = source_files(tmp_path)
+    assert read_source(file).content == b"text"
+    with pytest.raises(ServiceError, match="cannot be opened: File name too long"):
+        list(source_files(tmp_path / ("n" * 300)))
+
+
+def test_a_large_file_beside_is_not_read(tmp_path: Path) -> None:
+    file = SourceFile(tmp_path / "a.md", "a.md")
+    file.path.write_text("text", "utf-8")
+    (tmp_path / "a.md.meta.json").write_bytes(b" " * 300_000)
+    with pytest.raises(ServiceError, match="larger than 262,144 bytes"):
+        read_source(file)
+
+
+def test_folders_nested_deeper_than_python_can_call(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*["d"] * 400)
+    deep.mkdir(parents=True)
+    (deep / "a.md").write_text("text", "utf-8")
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 200)
+    try:
+        found = list(source_files(tmp_path))
+    finally:
+        sys.setrecursionlimit(limit)
+    assert [file.name for file in found] == ["d/" * 400 + "a.md"]
+
+
+def test_a_folder_that_cannot_be_listed_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "locked").mkdir()
+    (tmp_path / "a.md").write_text("text", "utf-8")
+    scandir = os.scandir
+
+    def refusing(path: Path) -> object:
+        if path.name == "locked":
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    found = list(source_files(tmp_path))
+    assert [file.name for file in found] == ["a.md", "locked/"]
+    with pytest.raises(ServiceError, match="cannot be opened: Is a directory"):
+        read_source(found[1])
+    with pytest.raises(ServiceError, match="cannot be opened: Permission denied"):
+        list(source_files(tmp_path / "locked"))
+
+
+def test_what_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x", "utf-8")
+    (tmp_path / "link").symlink_to("a")
+    assert [is_gone(f"{tmp_path}/{name}") for name in ("a", "b", "a/b", "link", "n" * 300)] == [0, 1, 1, 1, 0]
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:
