@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ragflow_lg.chat_params import PromptedParams
@@ -17,6 +18,7 @@ from ragflow_lg.prompts import (
     history_view,
     join_prompts,
 )
+from ragflow_lg.refs import Template
 from ragflow_lg.services import ONE_CALL, ChatAnswer, ChatModel, ChatRequest, ToolCall
 from ragflow_lg.structured_answer import correction, problems_of, read_answer, with_schema
 from ragflow_lg.thinking import Part, ThinkingSplitter, split_thinking, without_thinking
@@ -55,7 +57,7 @@ def request_of(
     ``reserved_tokens`` of the context are left free.
     """
     collected = Collected(ctx)
-    system, _ = cut_overrides(collected.text(params.sys_prompt))
+    system = collected.text(_cut(params.sys_prompt)[0])
     if prompts is None:
         prompts = [{"role": p.role, "content": collected.text(p.content)} for p in params.prompts]
     asked = collected.attach_files((params.sys_prompt, *(p.content for p in params.prompts)), list(prompts))
@@ -82,7 +84,20 @@ def request_of(
 
 def sections_of(ctx: RunContext, params: PromptedParams) -> dict[str, str]:
     """Give the sections of the system prompt that take the place of prompts of the engine, by name in capitals."""
-    return cut_overrides(Collected(ctx).text(params.sys_prompt))[1]
+    return {name: Collected(ctx).text(section) for name, section in _cut(params.sys_prompt)[1].items()}
+
+
+@lru_cache(maxsize=256)
+def _cut(system: Template) -> tuple[Template, Mapping[str, Template]]:
+    """Cut a system prompt before its references are filled in: what was found or said must not bring sections along."""
+    marks = [s.replace("\0", "") if isinstance(s, str) else f"\0{at}\0" for at, s in enumerate(system.segments)]
+    rest, sections = cut_overrides("".join(marks))
+
+    def whole(text: str) -> Template:
+        pieces = enumerate(text.split("\0"))
+        return Template(text, tuple(system.segments[int(piece)] if at % 2 else piece for at, piece in pieces))
+
+    return whole(rest), {name: whole(text) for name, text in sections.items()}
 
 
 def guidelines_of(ctx: RunContext, params: PromptedParams) -> str:
