@@ -20,7 +20,7 @@ async def test_agents_are_found_in_order(tmp_path: Path) -> None:
             ("a2", "a1", "a0"): AgentQuery(),
             ("a1", "a0", "a2"): AgentQuery(order="title", is_descending=False),
             ("a0",): AgentQuery(page=3, page_size=1),
-            ("a1",): AgentQuery(keywords="ALPH"),
+            ("a1",): AgentQuery(keywords="ALPHA"),
             ("a2",): AgentQuery(keywords="_"),
             (): AgentQuery(title="nobody"),
         }

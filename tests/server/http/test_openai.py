@@ -21,7 +21,7 @@ def user(text: Any) -> Any:
 
 
 async def test_the_openai_package_plays_turns_of_one_session(tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply(chunks=["Hel", "lo"], repeat=True)]) as server:
+    async with running(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
         agent_id = await server.agent(MODEL)
         async with client_of(server, f"/api/v1/agents_openai/{agent_id}") as client:
             whole = await client.chat.completions.create(model="any", messages=user("hi"), user="ada")
