@@ -15,7 +15,7 @@ from starlette.responses import Response
 from ragflow_lg.errors import RagflowLgError, RequestError
 from server.http import agents, completions, openai, sessions
 from server.http.answers import json_bytes, refusal, request_error
-from server.http.guards import BodyLimit, SecurityHeaders
+from server.http.guards import BodyLimit, PlainPaths, SecurityHeaders
 from server.turns import Turns
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 def make_app(parts: Parts) -> FastAPI:
     """Make the application of opened parts. ``app.state.turns`` drains it."""
-    app = FastAPI(title="ragflow-lg", docs_url=None, redoc_url=None, redirect_slashes=True)
+    app = FastAPI(title="ragflow-lg", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.parts = parts
     app.state.turns = Turns(parts)
     # The fixed paths of completions come first: /agents/chat/… is no agent called chat.
@@ -37,6 +37,7 @@ def make_app(parts: Parts) -> FastAPI:
     app.add_middleware(BodyLimit, max_bytes=parts.settings.server.max_body_bytes)
     if origins := parts.settings.server.allow_origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
+    app.add_middleware(PlainPaths)
     app.add_middleware(SecurityHeaders)
     app.add_exception_handler(RagflowLgError, _refused)
     app.add_exception_handler(HTTPException, _not_found)

@@ -9,7 +9,7 @@ from ragflow_lg.errors import RequestError
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["BodyLimit", "SecurityHeaders"]
+__all__ = ["BodyLimit", "PlainPaths", "SecurityHeaders"]
 
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -46,6 +46,19 @@ def _declared(scope: Scope) -> int:
         if name == b"content-length" and value.isdigit():
             return int(value[:20])
     return 0
+
+
+class PlainPaths:
+    """Takes a path with a slash at its end for the one without."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] == "http" and scope["path"].endswith("/"):
+            scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
+        await self._app(scope, receive, send)
 
 
 class SecurityHeaders:
