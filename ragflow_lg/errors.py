@@ -14,6 +14,8 @@
     ├── ServiceError               a model, an HTTP server or a file store failed
     │   └── CassetteError          a recording cannot be read or written, or has no answer to what is asked
     ├── SettingsError              a setting is missing or wrong
+    ├── DatabaseError              the server's database cannot be opened, read or written
+    ├── RequestError               a request to the server is refused
     └── CheckpointError            a session cannot be read or written
         └── ConflictError          somebody else runs the session, or nothing waits for what was sent
 """
@@ -35,8 +37,10 @@ __all__ = [
     "CompileError",
     "ComponentError",
     "ConflictError",
+    "DatabaseError",
     "NodeTimeoutError",
     "RagflowLgError",
+    "RequestError",
     "RunCancelled",
     "RunError",
     "ServiceError",
@@ -168,6 +172,31 @@ class SettingsError(RagflowLgError):
     """A setting is missing or wrong. The text names the setting and where it may be set."""
 
     code = "settings"
+
+
+class DatabaseError(RagflowLgError):
+    """The server's database cannot be opened, read or written."""
+
+    code = "database"
+
+
+class RequestError(RagflowLgError):
+    """A request to the server is refused.
+
+    ``number`` is RAGFlow's code of it, ``status`` what HTTP says for the same; ``data`` stands in RAGFlow's envelope
+    where ``has_data`` is set.
+    """
+
+    code = "request"
+
+    def __init__(
+        self, message: str, number: int = 102, *, status: int = 400, data: Any = None, has_data: bool = False
+    ) -> None:
+        self.number = number
+        self.status = status
+        self.data = data
+        self.has_data = has_data
+        super().__init__(message)
 
 
 class CheckpointError(RagflowLgError):

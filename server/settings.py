@@ -45,6 +45,9 @@ The file is the first there is of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, ``./
 
     [canvases]
     report = "canvases/report.json"
+
+    [server]
+    port = 9380
 """
 
 from __future__ import annotations
@@ -83,6 +86,7 @@ __all__ = [
     "ProviderSection",
     "RerankerSection",
     "RunSection",
+    "ServerSection",
     "Settings",
     "ToolSection",
     "load_settings",
@@ -325,6 +329,26 @@ class AgentsSection(_Section):
     """Entry points of the group ``ragflow_lg.tool_guards`` that look at every call, in order."""
 
 
+class ServerSection(_Section):
+    """``[server]``: the HTTP server of ``ragflow-lg serve``."""
+
+    host: str = "127.0.0.1"
+    """Address to listen at; others than the default open the server to the network."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 9380
+    """0 takes a free one."""
+    database: SecretStr = SecretStr("sqlite:///ragflow-lg-server.db")
+    """URL of agents, sessions and keys: ``sqlite:///PATH``, ``postgresql://…``, ``mysql://…`` or ``mariadb://…``."""
+    compat: Literal["current", "0.24"] = "current"
+    """Shapes of lists and answers: RAGFlow's present ones, or those up to 0.25.0. A key or the header
+    ``X-RAGFlow-Compat`` may say otherwise."""
+    max_body_bytes: Annotated[int, Field(gt=0)] = 16 * 1024 * 1024
+    """Largest body of a request."""
+    allow_origins: tuple[str, ...] = ()
+    """Origins whose pages may call the server from a browser (CORS); ``*`` for all."""
+    drain_s: Annotated[float, Field(ge=0)] = 20.0
+    """How long runs may take to their next step, and answers to be sent, once the server is told to stop."""
+
+
 class Settings(BaseSettings):
     """All settings. Keys are `SecretStr`: neither ``repr`` nor an error shows them."""
 
@@ -354,6 +378,7 @@ class Settings(BaseSettings):
     canvases: dict[str, Path] = Field(default_factory=dict[str, Path])
     """Canvases that others may play, by name. A path in a file begins at the file's folder."""
     otel: OtelSection = OtelSection()
+    server: ServerSection = ServerSection()
 
     @classmethod
     def settings_customise_sources(
@@ -575,6 +600,7 @@ def _known(place: tuple[int | str, ...]) -> list[str]:
         "run": RunSection,
         "agents": AgentsSection,
         "otel": OtelSection,
+        "server": ServerSection,
     }
     model = sections.get(place[0], Settings) if place else Settings
     return list(cast("dict[str, Any]", model.model_fields))

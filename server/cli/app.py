@@ -36,12 +36,14 @@ COMMANDS = {
     "components": "components",
     "doctor": "doctor",
     "chaos": "chaos",
+    "serve": "serve",
+    "keys": "keys",
     "mock-llm": "mock_llm",
     "kb": "kb",
 }
 """The file of each command, in this folder; its function, or group of commands, has the same name."""
 
-_NEEDS_NOTHING = ("sessions", "schema", "components", "doctor")
+_NEEDS_NOTHING = ("sessions", "schema", "components", "doctor", "serve")
 
 
 def _show_version(is_asked: bool) -> None:

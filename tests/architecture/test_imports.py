@@ -13,6 +13,7 @@ import pytest
 from tests.architecture.sources import ROOT
 
 HEAVY = {
+    "alembic",
     "fastapi",
     "httpcore",
     "httpx",
@@ -29,6 +30,7 @@ HEAVY = {
     "pydantic_settings",
     "redis",
     "selectolax",
+    "sqlalchemy",
     "sqlite3",
     "uvicorn",
 }

@@ -1,0 +1,94 @@
+"""``ragflow-lg keys``: API keys of the server."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from server.cli.options import SettingsFile
+from server.cli.terminal import printable, shown_time
+
+if TYPE_CHECKING:
+    from server.database.keys import KeyRepository
+    from server.database.models import KeyRow
+
+__all__ = ["keys"]
+
+
+class Action(StrEnum):
+    """What to do."""
+
+    CREATE = "create"
+    LIST = "list"
+    REVOKE = "revoke"
+
+
+class Compat(StrEnum):
+    """Shapes of answers."""
+
+    CURRENT = "current"
+    OLD = "0.24"
+
+
+def keys(
+    action: Annotated[Action, typer.Argument(help="What to do.")],
+    name: Annotated[str, typer.Argument(help="create: what the key is for. revoke: the key, or its beginning.")] = "",
+    tenant: Annotated[str, typer.Option("--tenant", help="Whose agents it opens.")] = "default",
+    beta: Annotated[bool, typer.Option("--beta", help="A key for embedded pages: it opens nothing else.")] = False,
+    compat: Annotated[
+        Compat | None, typer.Option("--compat", help="Shapes that its clients expect. Default: [server] compat.")
+    ] = None,
+    settings: SettingsFile = None,
+) -> None:
+    """Make, list and revoke API keys. A key is shown when it is made, and never again.
+
+    Examples:
+    ragflow-lg keys create "web shop" --tenant shop
+
+    ragflow-lg keys create "old SDK" --compat 0.24
+
+    ragflow-lg keys revoke ragflow-Ab3dEf9h
+    """
+    import asyncio
+
+    from server.settings import load_settings
+
+    if action is Action.REVOKE and not name:
+        raise typer.BadParameter("Give the key, or its beginning.", param_hint="NAME")
+    url = load_settings(settings).server.database.get_secret_value()
+    asyncio.run(_do(url, action, name, tenant, "beta" if beta else "api", compat.value if compat else ""))
+
+
+async def _do(url: str, action: Action, name: str, tenant: str, kind: str, compat: str) -> None:
+    from ragflow_lg.adapters.system import SystemClock
+    from server.database.database import open_database
+    from server.database.keys import KeyRepository
+
+    now_ms = int(SystemClock().now() * 1000)
+    async with open_database(url) as database:
+        known = KeyRepository(database)
+        if action is Action.CREATE:
+            _tell(await known.create(tenant, now_ms, name=name, kind=kind, compat=compat))
+        elif action is Action.REVOKE:
+            _tell(f"revoked {(await known.revoke(name, now_ms)).prefix}…")
+        else:
+            await _list(known)
+
+
+async def _list(known: KeyRepository) -> None:
+    for row in await known.list():
+        _tell(_line(row))
+
+
+def _line(row: KeyRow) -> str:
+    made = shown_time(datetime.fromtimestamp(row.create_ms / 1000, UTC))
+    status = "revoked" if row.revoke_ms else "holds"
+    return f"{row.prefix}…  {row.kind:<4}  {status:<7}  {made}  {row.tenant}  {row.name}".rstrip()
+
+
+def _tell(line: str) -> None:
+    sys.stdout.write(printable(line) + "\n")

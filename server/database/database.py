@@ -1,0 +1,141 @@
+"""Opening the server's database by URL, and its transactions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, event, make_url, text
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
+
+from ragflow_lg.errors import DatabaseError
+from server.database.migrate import migrate
+
+__all__ = ["Database", "open_database"]
+
+BUSY_TIMEOUT_MS = 10_000
+_DRIVERS = {
+    "sqlite": ("aiosqlite", "aiosqlite"),
+    "postgresql": ("psycopg", "psycopg[binary]"),
+    "postgres": ("psycopg", "psycopg[binary]"),
+    "mysql": ("asyncmy", "asyncmy"),
+    "mariadb": ("asyncmy", "asyncmy"),
+}
+"""By the scheme of a URL: the driver, and what to install for it."""
+
+_KINDS = "sqlite:///PATH, postgresql://USER:PASSWORD@HOST/NAME, mysql://… or mariadb://…"
+
+
+class Database:
+    """Gives transactions. Rows that come out of them stay as they are."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._sessions = async_sessionmaker(engine, expire_on_commit=False)
+        self._is_sqlite = engine.dialect.name == "sqlite"
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncGenerator[AsyncSession]:
+        """Look something up.
+
+        Raises:
+            DatabaseError: if the database does not answer.
+        """
+        try:
+            async with self._sessions() as session:
+                yield session
+        except SQLAlchemyError as error:
+            raise _failed(error) from error
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncGenerator[AsyncSession]:
+        """Write what is written inside, or nothing of it.
+
+        Raises:
+            DatabaseError: if the database does not take it.
+        """
+        try:
+            async with self._sessions() as session, session.begin():
+                if self._is_sqlite:
+                    # A transaction that began with reading is refused as soon as somebody else has written.
+                    await session.execute(text("BEGIN IMMEDIATE"))
+                yield session
+        except SQLAlchemyError as error:
+            raise _failed(error) from error
+
+
+@asynccontextmanager
+async def open_database(url: str) -> AsyncGenerator[Database]:
+    """Open the database of a URL, bring its tables up to date, and close it again.
+
+    A file of SQLite is made if it is missing, for its owner only.
+
+    Raises:
+        DatabaseError: if the URL names none, its driver is missing, or it cannot be opened.
+    """
+    address = _address(url)
+    try:
+        if address.get_backend_name() == "sqlite":
+            _prepare(Path(address.database or ""))
+        engine = create_async_engine(address, pool_pre_ping=address.get_backend_name() != "sqlite")
+    except (OSError, SQLAlchemyError) as error:
+        raise DatabaseError(f"The database {_shown(address)} cannot be opened: {error}.") from error
+    if engine.dialect.name == "sqlite":
+        event.listen(engine.sync_engine, "connect", _set_up)
+    try:
+        try:
+            async with engine.begin() as connection:
+                await connection.run_sync(migrate)
+        except (OSError, SQLAlchemyError) as error:
+            raise DatabaseError(f"The database {_shown(address)} cannot be used: {error}.") from error
+        yield Database(engine)
+    finally:
+        await engine.dispose()
+
+
+def _address(url: str) -> URL:
+    try:
+        address = make_url(url)
+    except ArgumentError:
+        raise DatabaseError(f"[server] database is no URL of a database; give {_KINDS}.") from None
+    scheme = address.drivername.partition("+")[0]
+    if scheme not in _DRIVERS:
+        raise DatabaseError(f"[server] database: there is no database {scheme!r}; give {_KINDS}.")
+    module, package = _DRIVERS[scheme]
+    if find_spec(module) is None:
+        raise DatabaseError(f"A database {scheme}:// needs a driver: pip install '{package}'.")
+    if scheme == "sqlite" and (not address.database or address.database == ":memory:"):
+        raise DatabaseError("[server] database names no file; write sqlite:///PATH.")
+    name = "postgresql" if scheme == "postgres" else scheme
+    address = address.set(drivername=f"{name}+{module}")
+    return address.set(database=str(Path(address.database or "").expanduser())) if scheme == "sqlite" else address
+
+
+def _prepare(path: Path) -> None:
+    """Make a file that only its owner can read, should there be none."""
+    if path.is_dir():
+        raise IsADirectoryError("it is a folder")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _set_up(connection: Any, _: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    cursor.close()
+
+
+def _shown(address: URL) -> str:
+    return repr(address.render_as_string(hide_password=True))
+
+
+def _failed(error: SQLAlchemyError) -> DatabaseError:
+    # The driver's own words only: the statement's values may be secrets.
+    return DatabaseError(f"The database failed: {getattr(error, 'orig', None) or type(error).__name__}.")

@@ -1,0 +1,164 @@
+"""The tables of the server. Every row belongs to a tenant; times are epoch milliseconds, ids 32 hexadecimal digits."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, Float, Index, Integer, MetaData, String, Text, UniqueConstraint
+from sqlalchemy.dialects.mysql import LONGTEXT
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+__all__ = [
+    "ID_CHARS",
+    "TENANT_CHARS",
+    "TITLE_CHARS",
+    "AgentRow",
+    "FileRow",
+    "KeyRow",
+    "MessageRow",
+    "Row",
+    "RunRow",
+    "SessionRow",
+    "VersionRow",
+]
+
+ID_CHARS = 32
+TENANT_CHARS = 64
+TITLE_CHARS = 255
+
+LARGE = Text().with_variant(LONGTEXT(), "mysql", "mariadb")
+"""A text of any length; MySQL's own TEXT ends at 64 kB."""
+
+
+class Row(DeclarativeBase):
+    """Base of all tables."""
+
+    metadata = MetaData(
+        naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "uq": "uq_%(table_name)s_%(column_0_N_name)s"}
+    )
+
+    tenant: Mapped[str] = mapped_column(String(TENANT_CHARS), sort_order=-1)
+
+
+class AgentRow(Row):
+    """An agent. Its draft is the version ``version_id``."""
+
+    __tablename__ = "agents"
+    __table_args__ = (UniqueConstraint("tenant", "canvas_category", "title_key"),)
+
+    id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
+    title: Mapped[str] = mapped_column(String(TITLE_CHARS))
+    title_key: Mapped[str] = mapped_column(String(TITLE_CHARS))
+    """The title as it is compared: no two agents of a category have the same."""
+    version_id: Mapped[str] = mapped_column(String(ID_CHARS))
+    description: Mapped[str] = mapped_column(LARGE, default="")
+    avatar: Mapped[str] = mapped_column(LARGE, default="")
+    canvas_type: Mapped[str] = mapped_column(String(64), default="")
+    canvas_category: Mapped[str] = mapped_column(String(32), default="agent_canvas")
+    permission: Mapped[str] = mapped_column(String(16), default="me")
+    tags: Mapped[str] = mapped_column(String(512), default="")
+    create_ms: Mapped[int] = mapped_column(BigInteger)
+    update_ms: Mapped[int] = mapped_column(BigInteger)
+
+
+class VersionRow(Row):
+    """A canvas as an agent had it at some time. The canvas of a version never changes."""
+
+    __tablename__ = "versions"
+    __table_args__ = (Index(None, "tenant", "agent_id", "create_ms"),)
+
+    id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(String(ID_CHARS))
+    title: Mapped[str] = mapped_column(LARGE, default="")
+    description: Mapped[str] = mapped_column(LARGE, default="")
+    dsl: Mapped[str] = mapped_column(LARGE)
+    """The canvas as JSON."""
+    is_released: Mapped[bool] = mapped_column(Boolean, default=False)
+    create_ms: Mapped[int] = mapped_column(BigInteger)
+    update_ms: Mapped[int] = mapped_column(BigInteger)
+
+
+class SessionRow(Row):
+    """A conversation. It keeps to the version that it began with."""
+
+    __tablename__ = "sessions"
+    __table_args__ = (Index(None, "tenant", "agent_id", "update_ms"),)
+
+    id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(String(ID_CHARS))
+    version_id: Mapped[str] = mapped_column(String(ID_CHARS))
+    user_id: Mapped[str] = mapped_column(String(TITLE_CHARS), default="")
+    exp_user_id: Mapped[str] = mapped_column(String(TITLE_CHARS), default="")
+    name: Mapped[str] = mapped_column(String(TITLE_CHARS), default="")
+    source: Mapped[str] = mapped_column(String(16), default="agent")
+    """``agent`` if made by a client, ``workflow`` if by a completion without one."""
+    tokens: Mapped[int] = mapped_column(BigInteger, default=0)
+    rounds: Mapped[int] = mapped_column(Integer, default=0)
+    duration_s: Mapped[float] = mapped_column(Float, default=0.0)
+    errors: Mapped[str] = mapped_column(LARGE, default="")
+    create_ms: Mapped[int] = mapped_column(BigInteger)
+    update_ms: Mapped[int] = mapped_column(BigInteger)
+
+
+class MessageRow(Row):
+    """What one side said in a session; ``number`` counts from 0."""
+
+    __tablename__ = "messages"
+
+    session_id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
+    number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    role: Mapped[str] = mapped_column(String(16))
+    content: Mapped[str] = mapped_column(LARGE, default="")
+    run_id: Mapped[str] = mapped_column(String(ID_CHARS), default="")
+    reference: Mapped[str] = mapped_column(LARGE, default="")
+    """What an answer cites: a JSON list of chunks, or ``""``."""
+    create_ms: Mapped[int] = mapped_column(BigInteger)
+
+
+class KeyRow(Row):
+    """An API key. What it is cannot be told from its digest."""
+
+    __tablename__ = "api_keys"
+
+    id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64), unique=True)
+    prefix: Mapped[str] = mapped_column(String(32))
+    """The beginning of the key, to recognise it by."""
+    name: Mapped[str] = mapped_column(String(TITLE_CHARS), default="")
+    kind: Mapped[str] = mapped_column(String(8), default="api")
+    """``api``, or ``beta`` for embedded pages."""
+    compat: Mapped[str] = mapped_column(String(16), default="")
+    """Shapes that its clients expect, see the settings; ``""`` for the server's."""
+    create_ms: Mapped[int] = mapped_column(BigInteger)
+    revoke_ms: Mapped[int] = mapped_column(BigInteger, default=0)
+    """0 while it holds."""
+
+
+class RunRow(Row):
+    """One run of a session; its id is RAGFlow's ``message_id``."""
+
+    __tablename__ = "runs"
+    __table_args__ = (Index(None, "tenant", "session_id", "start_ms"),)
+
+    id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(String(ID_CHARS))
+    version_id: Mapped[str] = mapped_column(String(ID_CHARS))
+    session_id: Mapped[str] = mapped_column(String(ID_CHARS))
+    status: Mapped[str] = mapped_column(String(16), default="running")
+    error: Mapped[str] = mapped_column(LARGE, default="")
+    prompt_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
+    completion_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
+    start_ms: Mapped[int] = mapped_column(BigInteger)
+    end_ms: Mapped[int] = mapped_column(BigInteger, default=0)
+
+
+class FileRow(Row):
+    """A file that was uploaded for an agent, or that a run made. Its bytes are kept elsewhere, under its id."""
+
+    __tablename__ = "files"
+    __table_args__ = (Index(None, "tenant", "agent_id"),)
+
+    id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(String(ID_CHARS), default="")
+    name: Mapped[str] = mapped_column(String(TITLE_CHARS))
+    mime_type: Mapped[str] = mapped_column(String(TITLE_CHARS), default="")
+    size_bytes: Mapped[int] = mapped_column(BigInteger, default=0)
+    create_ms: Mapped[int] = mapped_column(BigInteger)

@@ -1,0 +1,47 @@
+"""Runs of a tenant's sessions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select, update
+
+from server.database.models import RunRow
+
+if TYPE_CHECKING:
+    from ragflow_lg.services import Usage
+    from server.database.database import Database
+
+__all__ = ["RunRepository"]
+
+
+class RunRepository:
+    """The runs of one tenant; those of others are not there."""
+
+    def __init__(self, database: Database, tenant: str) -> None:
+        self._database = database
+        self._tenant = tenant
+
+    async def add(self, run: RunRow) -> None:
+        """Store a run that begins."""
+        run.tenant = self._tenant
+        async with self._database.writing() as writing:
+            writing.add(run)
+
+    async def get(self, run_id: str) -> RunRow | None:
+        """Give a run."""
+        async with self._database.reading() as reading:
+            return await reading.scalar(select(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id))
+
+    async def end(self, run_id: str, status: str, error: str, usage: Usage, now_ms: int) -> None:
+        """Store how a run ended."""
+        values = {
+            "status": status,
+            "error": error,
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "end_ms": now_ms,
+        }
+        async with self._database.writing() as writing:
+            chosen = update(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id)
+            await writing.execute(chosen.values(values))

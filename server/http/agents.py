@@ -1,0 +1,254 @@
+"""RAGFlow's routes of agents: list, make, show, change, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, cast
+
+import orjson
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import Response
+
+from dsl_compiler import check_canvas
+from ragflow_lg.errors import ConflictError, RequestError
+from server.canvases import CanvasFiles
+from server.database.agents import AgentQuery, AgentRepository
+from server.database.models import TITLE_CHARS, AgentRow, VersionRow
+from server.http.answers import answer, dated, json_bytes
+from server.http.asked import body_of, flag, page_of, text_of
+from server.http.auth import Caller, authenticated, parts_of
+from server.library import catalog
+
+__all__ = ["NO_ACCESS", "agent_of", "router"]
+
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"])
+
+NO_ACCESS = "Make sure you have permission to access the agent."
+_CATEGORY = "agent_canvas"
+_REFUSED = frozenset(
+    {
+        "json-invalid",
+        "document-too-large",
+        "document-shape",
+        "document-empty",
+        "pipeline-document",
+        "legacy-component",
+        "component-unknown",
+        "params-invalid",
+        "id-invalid",
+    }
+)
+"""Errors with which a canvas cannot even be a draft; all others are told when it is run."""
+
+_SHORT = {"canvas_type": 64, "canvas_category": 32, "permission": 16}
+"""Columns that are short, and how many characters they take."""
+
+Authenticated = Annotated[Caller, Depends(authenticated)]
+
+
+async def agent_of(request: Request, caller: Caller, agent_id: str, *, is_owned: bool = False) -> AgentRow:
+    """Give an agent of the caller.
+
+    Raises:
+        RequestError: if there is none; those of others look the same.
+    """
+    found = await AgentRepository(parts_of(request).database, caller.tenant).get(agent_id)
+    if found is None:
+        message = "Only the owner of the agent is authorized for this operation." if is_owned else NO_ACCESS
+        raise RequestError(message, 103, status=404, data=False, has_data=True)
+    return found
+
+
+@router.get("/agents")
+async def list_agents(request: Request, caller: Authenticated) -> Response:
+    """List agents."""
+    query = request.query_params
+    page, size = page_of(request)
+    order = {"update_time": "update", "title": "title"}.get(query.get("orderby", ""), "create")
+    wanted = AgentQuery(
+        id=query.get("id", ""),
+        title=query.get("title", ""),
+        keywords=query.get("keywords", ""),
+        categories=[part for part in query.get("canvas_category", "").split(",") if part],
+        canvas_type=query.get("canvas_type", ""),
+        page=page,
+        page_size=size,
+        order=cast("Any", order),
+        is_descending=query.get("desc", "true") not in ("false", "False"),
+    )
+    if any(owner not in ("", caller.tenant) for owner in query.get("owner_ids", "").split(",")):
+        raise RequestError("Only agents of your own can be listed.", 103, data=False, has_data=True)
+    agents = AgentRepository(parts_of(request).database, caller.tenant)
+    rows, total = await agents.find(wanted)
+    versions = await agents.versions([row.version_id for row in rows]) if caller.is_old else {}
+    if caller.is_old:
+        return answer([{**_item(row), **_whole(row, versions.get(row.version_id))} for row in rows])
+    return answer({"canvas": [_item(row) for row in rows], "total": total})
+
+
+@router.post("/agents")
+async def create_agent(request: Request, caller: Authenticated) -> Response:
+    """Make an agent of a canvas."""
+    parts, given = parts_of(request), _given(await body_of(request))
+    if not given.get("dsl"):
+        raise RequestError("No DSL data in request.", 101)
+    dsl = _canvas(request, given["dsl"])
+    if not text_of(given.get("title")).strip():
+        raise RequestError("No title in request.", 101)
+    now = parts.now_ms()
+    agent = AgentRow(id=parts.new_id(), create_ms=now, update_ms=now, canvas_category=_CATEGORY)
+    for name, value in _columns(given).items():
+        setattr(agent, name, value)
+    version = _version(parts.new_id(), agent.id, agent.title, dsl, now, is_released=flag(given.get("release")))
+    agent.version_id = version.id
+    await AgentRepository(parts.database, caller.tenant).add(agent, version)
+    return answer(True if caller.is_old else await _shown(request, caller, agent, version))
+
+
+@router.get("/agents/{agent_id}")
+async def get_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
+    """Show an agent with its draft."""
+    agents = AgentRepository(parts_of(request).database, caller.tenant)
+    agent = await agents.get(agent_id)
+    version = await agents.version(agent_id, agent.version_id) if agent is not None else None
+    if agent is None or version is None:
+        raise RequestError("canvas not found.", status=404)
+    return answer(await _shown(request, caller, agent, version))
+
+
+@router.put("/agents/{agent_id}")
+@router.patch("/agents/{agent_id}")
+async def update_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
+    """Change what is given of an agent. Another canvas becomes its draft, as a new version."""
+    parts, given = parts_of(request), _given(await body_of(request))
+    agent = await agent_of(request, caller, agent_id)
+    agents = AgentRepository(parts.database, caller.tenant)
+    now, version = parts.now_ms(), None
+    values: dict[str, Any] = {**_columns(given), "update_ms": now}
+    if given.get("dsl"):
+        dsl = _canvas(request, given["dsl"])
+        draft = await agents.version(agent_id, agent.version_id)
+        if draft is None or draft.dsl != dsl:
+            title = values.get("title", agent.title)
+            version = _version(parts.new_id(), agent_id, title, dsl, now, is_released=flag(given.get("release")))
+    await agents.change(agent_id, values, version)
+    if version is None and flag(given.get("release")):
+        await agents.release(agent_id, agent.version_id, now)
+    return answer(True if caller.is_old else {"update_time": now})
+
+
+@router.delete("/agents/{agent_id}")
+async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
+    """Delete an agent with its versions and sessions."""
+    parts = parts_of(request)
+    await agent_of(request, caller, agent_id, is_owned=True)
+    for session_id in await AgentRepository(parts.database, caller.tenant).delete(agent_id) or []:
+        try:
+            await parts.store.delete_session(session_id)
+        except ConflictError:  # it is being run; what it writes belongs to nobody any more
+            await parts.store.cancels.request(session_id)
+    return answer(True)
+
+
+def _given(body: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _columns(given: dict[str, Any]) -> dict[str, Any]:
+    """Give the columns that a body sets.
+
+    Raises:
+        RequestError: if a text is too long or no text.
+    """
+    columns: dict[str, Any] = {}
+    for name in ("description", "avatar", *_SHORT):
+        if name in given:
+            columns[name] = text_of(given[name])
+            if len(columns[name]) > _SHORT.get(name, len(columns[name])):
+                raise RequestError(f"{name} has at most {_SHORT[name]} characters.", 101)
+    columns["canvas_category"] = columns.get("canvas_category") or _CATEGORY
+    if "canvas_category" not in given:
+        del columns["canvas_category"]
+    if "title" in given:
+        title = text_of(given["title"]).strip()
+        if not 0 < len(title) <= TITLE_CHARS:
+            raise RequestError(f"A title has 1 to {TITLE_CHARS} characters.", 101)
+        columns |= {"title": title, "title_key": title.casefold()[:TITLE_CHARS]}
+    return columns
+
+
+def _canvas(request: Request, dsl: Any) -> str:
+    """Give the canvas as it is stored.
+
+    Raises:
+        RequestError: if it cannot be a draft.
+    """
+    source: Any = dsl
+    if isinstance(dsl, str):
+        try:
+            source = orjson.loads(dsl)
+        except orjson.JSONDecodeError as error:
+            raise RequestError(f"The DSL is not JSON: {error}.", 101, data=False, has_data=True) from None
+    if not isinstance(source, dict):
+        raise RequestError("The DSL should be a JSON object.", 101, data=False, has_data=True)
+    settings = parts_of(request).settings
+    _, diagnostics = check_canvas(cast("dict[str, Any]", source), catalog(), CanvasFiles(lambda: settings))
+    problems = [str(d) for d in diagnostics if d.severity == "error" and d.code in _REFUSED]
+    if problems:
+        raise RequestError("\n".join(problems), 101, data=False, has_data=True)
+    return json_bytes(source).decode()
+
+
+def _version(id_: str, agent_id: str, title: str, dsl: str, now_ms: int, *, is_released: bool) -> VersionRow:
+    return VersionRow(
+        id=id_,
+        agent_id=agent_id,
+        title=title,
+        description="",
+        dsl=dsl,
+        is_released=is_released,
+        create_ms=now_ms,
+        update_ms=now_ms,
+    )
+
+
+async def _shown(request: Request, caller: Caller, agent: AgentRow, version: VersionRow) -> dict[str, Any]:
+    released = await AgentRepository(parts_of(request).database, caller.tenant).released(agent.id)
+    return {**_whole(agent, version), "last_publish_time": released.update_ms if released else None}
+
+
+def _item(agent: AgentRow) -> dict[str, Any]:
+    return {
+        "id": agent.id,
+        "avatar": agent.avatar,
+        "title": agent.title,
+        "description": agent.description,
+        "permission": agent.permission,
+        "tenant_id": agent.tenant,
+        "nickname": agent.tenant,
+        "tenant_avatar": None,
+        "create_time": agent.create_ms,
+        "update_time": agent.update_ms,
+        "canvas_type": agent.canvas_type,
+        "canvas_category": agent.canvas_category,
+        "tags": agent.tags,
+        "release_time": None,
+        "type": "agent",
+    }
+
+
+def _whole(agent: AgentRow, version: VersionRow | None) -> dict[str, Any]:
+    return {
+        "id": agent.id,
+        "avatar": agent.avatar,
+        "title": agent.title,
+        "dsl": orjson.loads(version.dsl) if version else {},
+        "description": agent.description,
+        "permission": agent.permission,
+        "user_id": agent.tenant,
+        "canvas_type": agent.canvas_type,
+        "canvas_category": agent.canvas_category,
+        "nickname": agent.tenant,
+        "tenant_avatar": None,
+        **dated(agent.create_ms, agent.update_ms),
+    }

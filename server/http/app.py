@@ -1,0 +1,77 @@
+"""The web application: its routes, what every request passes, and how failures are told."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, cast
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.errors import RagflowLgError, RequestError
+from server.http import agents, completions, openai, sessions
+from server.http.answers import json_bytes, refusal, request_error
+from server.http.guards import BodyLimit, PlainPaths, SecurityHeaders
+from server.turns import Turns
+
+if TYPE_CHECKING:
+    from server.parts import Parts
+
+__all__ = ["make_app"]
+
+logger = logging.getLogger(__name__)
+
+
+def make_app(parts: Parts) -> FastAPI:
+    """Make the application of opened parts. ``app.state.turns`` drains it."""
+    app = FastAPI(title="ragflow-lg", docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.state.parts = parts
+    app.state.turns = Turns(parts)
+    # The fixed paths of completions come first: /agents/chat/… is no agent called chat.
+    for module in (completions, agents, sessions, openai):
+        app.include_router(module.router)
+    app.add_middleware(BodyLimit, max_bytes=parts.settings.server.max_body_bytes)
+    if origins := parts.settings.server.allow_origins:
+        app.add_middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
+    app.add_middleware(PlainPaths)
+    app.add_middleware(SecurityHeaders)
+    app.add_exception_handler(RagflowLgError, _refused)
+    app.add_exception_handler(HTTPException, _not_found)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _failed)
+    return app
+
+
+def _told(request: Request, error: RequestError) -> Response:
+    return openai.openai_refusal(error) if openai.is_openai(request.url.path) else refusal(error)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    ours = cast("RagflowLgError", error)
+    refused = request_error(ours)
+    if refused.status >= 500:
+        logger.error("%s %s: %s", request.method, request.url.path, ours)
+    return _told(request, refused)
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    status = cast("HTTPException", error).status_code
+    path = request.url.path
+    if openai.is_openai(path):
+        return openai.openai_refusal(RequestError(f"There is no {request.method} {path} here.", status, status=status))
+    phrase = {404: "Not Found", 405: "Method Not Allowed"}.get(status, "Error")
+    body = {"code": status, "message": f"{phrase}: {path}", "data": None, "error": phrase}
+    return Response(json_bytes(body), status, media_type="application/json")
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    return _told(request, RequestError(f"The request does not fit: {error}.", 101))
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    # Its text may hold anything; whoever runs the server finds it in the log.
+    return _told(request, RequestError("The server failed; its log says why.", 100, status=500, has_data=True))

@@ -1,0 +1,70 @@
+"""Reading requests: bodies, pages, flags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import parse_qsl
+
+import orjson
+
+from ragflow_lg.errors import RequestError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+__all__ = ["body_of", "flag", "page_of", "text_of"]
+
+MAX_PAGE_SIZE = 100
+PAGE_SIZE = 30
+MAX_PAGE = 1_000_000
+
+
+async def body_of(request: Request) -> dict[str, Any]:
+    """Read the body: a JSON object, whatever its type says, or a form. An empty one is ``{}``.
+
+    Raises:
+        RequestError: if it is neither.
+    """
+    raw = await request.body()
+    if not raw.strip():
+        return {}
+    kind = request.headers.get("content-type", "")
+    if kind.startswith("application/x-www-form-urlencoded") and not raw.lstrip().startswith(b"{"):
+        return dict(parse_qsl(raw.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=1000))
+    try:
+        value: Any = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise RequestError(f"The body is not JSON: {error}.", 101) from None
+    if not isinstance(value, dict):
+        raise RequestError("The body should be a JSON object.", 101)
+    return cast("dict[str, Any]", value)
+
+
+def text_of(value: Any) -> str:
+    """Give a text, ``""`` for anything else; what a database cannot hold is left out."""
+    return value.replace("\x00", "") if isinstance(value, str) else ""
+
+
+def flag(value: Any, *, default: bool = False) -> bool:
+    """Read a yes or no as RAGFlow's clients write it."""
+    if value is None:
+        return default
+    return value.strip().lower() in ("true", "1", "yes", "on") if isinstance(value, str) else bool(value)
+
+
+def page_of(request: Request) -> tuple[int, int]:
+    """Give the page, counted from 1, and its size; nonsense counts as not given.
+
+    Raises:
+        RequestError: if the page is too large.
+    """
+    size = _number(request.query_params.get("page_size"), PAGE_SIZE)
+    if size > MAX_PAGE_SIZE:
+        raise RequestError(f"page_size is at most {MAX_PAGE_SIZE}.", 101)
+    return min(_number(request.query_params.get("page"), 1), MAX_PAGE), size
+
+
+def _number(value: str | None, default: int) -> int:
+    if not value or not value.isascii() or not value.isdigit():
+        return default
+    return int(value[:12]) or default

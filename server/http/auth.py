@@ -1,0 +1,57 @@
+"""Whose a request is, told by its API key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct
+from starlette.requests import Request
+
+from ragflow_lg.errors import RequestError
+from server.database.keys import KeyRepository
+
+if TYPE_CHECKING:
+    from server.parts import Parts
+    from server.turns import Turns
+
+__all__ = ["COMPAT_HEADER", "Caller", "authenticated", "parts_of", "turns_of"]
+
+COMPAT_HEADER = "x-ragflow-compat"
+_OLD = "0.24"
+_UNAUTHORIZED = "<Unauthorized '401: Unauthorized'>"
+
+
+class Caller(Struct, frozen=True):
+    """Who calls: a tenant, by one of its keys."""
+
+    tenant: str
+    key_id: str
+    is_old: bool = False
+    """Whether its client expects the shapes of RAGFlow up to 0.25.0."""
+
+
+def parts_of(request: Request) -> Parts:
+    """Give what the server is made of."""
+    return cast("Parts", request.app.state.parts)
+
+
+def turns_of(request: Request) -> Turns:
+    """Give the turns of this process."""
+    return cast("Turns", request.app.state.turns)
+
+
+async def authenticated(request: Request) -> Caller:
+    """Give the caller.
+
+    Raises:
+        RequestError: if there is no key that holds.
+    """
+    parts = parts_of(request)
+    given = request.headers.get("authorization", "").strip()
+    scheme, _, rest = given.partition(" ")
+    key = rest.strip() if scheme.lower() == "bearer" else given
+    row = await KeyRepository(parts.database).find(key) if key else None
+    if row is None:
+        raise RequestError(_UNAUTHORIZED, 401, status=401, has_data=True)
+    compat = request.headers.get(COMPAT_HEADER) or row.compat or parts.settings.server.compat
+    return Caller(row.tenant, row.id, compat == _OLD)

@@ -1,0 +1,165 @@
+"""RAGFlow's routes that play turns: completions, old and new, streamed or not; and cancelling."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from ragflow_lg.errors import RagflowLgError, RequestError
+from ragflow_lg.wire import Message, MessageEnd
+from server.database.sessions import SessionRepository
+from server.http.agents import NO_ACCESS, agent_of
+from server.http.answers import answer, request_error, result
+from server.http.asked import body_of, flag, text_of
+from server.http.auth import Caller, authenticated, parts_of, turns_of
+from server.http.frames import DONE, Collected, Forwarding, Frames, error_frame, sse
+from server.http.openai import openai_answer
+
+if TYPE_CHECKING:
+    from ragflow_lg.state import TurnRequest
+    from ragflow_lg.wire import WireEvent
+    from server.database.models import AgentRow, SessionRow
+    from server.turns import Turn
+
+__all__ = ["STREAM_HEADERS", "router"]
+
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"])
+
+STREAM_HEADERS = {"Cache-Control": "no-cache", "Connection": "keep-alive", "X-Accel-Buffering": "no"}
+STREAM_TYPE = "text/event-stream; charset=utf-8"
+
+Authenticated = Annotated[Caller, Depends(authenticated)]
+
+
+@router.post("/agents/chat/completions")
+@router.post("/agents/chat/completion")
+async def complete(request: Request, caller: Authenticated) -> Response:
+    """Play a turn of the agent ``agent_id``."""
+    body = await body_of(request)
+    agent_id = text_of(body.get("agent_id"))
+    if not agent_id:
+        raise RequestError("`agent_id` is required.", 101)
+    return await _complete(request, caller, agent_id, body, is_old_path=False)
+
+
+@router.post("/agents/{agent_id}/completions")
+async def complete_of_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
+    """Play a turn; clients up to 0.25.0 ask here."""
+    return await _complete(request, caller, agent_id, await body_of(request), is_old_path=True)
+
+
+@router.post("/tasks/{task_id}/cancel")
+async def cancel_task(task_id: str, request: Request, caller: Authenticated) -> Response:
+    """Stop the turn of a session. One that nobody knows, or that is another's, is left alone without a word."""
+    if await SessionRepository(parts_of(request).database, caller.tenant).get(task_id) is not None:
+        await turns_of(request).cancel(task_id)
+    return answer(True)
+
+
+async def _complete(
+    request: Request, caller: Caller, agent_id: str, body: dict[str, Any], *, is_old_path: bool
+) -> Response:
+    agent = await agent_of(request, caller, agent_id)
+    if flag(body.get("openai-compatible")):
+        return await openai_answer(request, caller, agent, body)
+    session, forwarding = await _session(request, caller, agent, body)
+    if is_old_path:
+        forwarding = "messages"
+    has_trace = flag(body.get("return_trace"))
+    turn = await turns_of(request).begin(agent, session, _asked(caller, session, body))
+    events = turn.events()
+    if not flag(body.get("stream"), default=is_old_path and caller.is_old):
+        return await _whole(turn, events, Collected(turn.run.envelope, forwarding, has_trace=has_trace), caller)
+    first = await anext(events, None)  # what is refused at once is no stream yet
+    frames = Frames(turn.run.envelope, forwarding, has_trace=has_trace)
+    return StreamingResponse(_stream(first, events, frames, turn), media_type=STREAM_TYPE, headers=STREAM_HEADERS)
+
+
+async def _session(
+    request: Request, caller: Caller, agent: AgentRow, body: dict[str, Any]
+) -> tuple[SessionRow, Forwarding]:
+    """Give the session that is named, or a new one; and which events its clients expect."""
+    session_id = text_of(body.get("session_id"))
+    if session_id:
+        session = await SessionRepository(parts_of(request).database, caller.tenant).get(session_id)
+        if session is None:
+            raise RequestError("Session not found!", status=404)
+        if session.agent_id != agent.id:
+            raise RequestError(NO_ACCESS, 103, status=404, data=False, has_data=True)
+        return session, "session" if session.source == "agent" else "all"
+    turns = turns_of(request)
+    version = await turns.version(agent, is_released=flag(body.get("release")))
+    query = _query(body)
+    session, _ = await turns.open_session(
+        agent,
+        version,
+        user_id=text_of(body.get("user_id")) or caller.tenant,
+        name=text_of(body.get("name")) or (query if isinstance(query, str) else ""),
+        source="workflow",
+    )
+    return session, "all"
+
+
+def _query(body: dict[str, Any]) -> Any:
+    query: Any = body.get("query") or body.get("question") or ""
+    return cast("Any", query) if isinstance(query, str | dict) else str(query)
+
+
+def _asked(caller: Caller, session: SessionRow, body: dict[str, Any]) -> TurnRequest:
+    """Read what a turn is given.
+
+    Raises:
+        RequestError: if a field has the wrong type.
+    """
+    request: TurnRequest = {"query": _query(body), "user_id": session.user_id or caller.tenant}
+    inputs: Any = body.get("inputs")
+    if inputs:
+        if not isinstance(inputs, dict):
+            raise RequestError("`inputs` should be an object of fields.", 101)
+        request["inputs"] = cast("dict[str, Any]", inputs)
+    files: Any = body.get("files")
+    if files:
+        if not isinstance(files, list):
+            raise RequestError("`files` should be a list of uploads.", 101)
+        given = cast("list[Any]", files)
+        request["files"] = given[0] if isinstance(given[0], list) else given
+    if body.get("chat_template_kwargs"):
+        request["chat_template_kwargs"] = body["chat_template_kwargs"]
+    return request
+
+
+async def _whole(turn: Turn, events: AsyncIterator[WireEvent], collected: Collected, caller: Caller) -> Response:
+    try:
+        async for event in events:
+            collected.feed(event)
+    except RagflowLgError as error:
+        refused = request_error(error)
+        if caller.is_old:
+            return result(f"**ERROR**: {error}")
+        session = {"session_id": turn.run.envelope.session_id}
+        raise RequestError(str(error), refused.number, status=409, data=session, has_data=True) from error
+    return result(collected.answer())
+
+
+async def _stream(
+    first: WireEvent | None, events: AsyncIterator[WireEvent], frames: Frames, turn: Turn
+) -> AsyncIterator[bytes]:
+    envelope = turn.run.envelope
+    try:
+        if first is None:
+            yield sse({"session_id": envelope.session_id, "data": {}})
+        elif (frame := frames.frame(first)) is not None:
+            yield sse(frame)
+        async for event in events:
+            if (frame := frames.frame(event)) is not None:
+                yield sse(frame)
+    except RagflowLgError as error:
+        yield sse(envelope.wrap(Message(f"**ERROR**: {error}")))
+        # The oldest clients fall over the frame of errors; the end of a message they understand.
+        is_oldest = frames.forwarding == "messages"
+        yield sse(envelope.wrap(MessageEnd()) if is_oldest else error_frame(str(error)))
+    yield DONE

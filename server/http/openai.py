@@ -1,0 +1,276 @@
+"""Agents as models of an OpenAI-compatible endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from ragflow_lg.errors import RagflowLgError, RequestError
+from ragflow_lg.tokens import estimate_tokens
+from ragflow_lg.wire import Message, MessageEnd, UserInputs
+from server.database.agents import AgentQuery, AgentRepository
+from server.database.sessions import SessionRepository
+from server.http.agents import agent_of
+from server.http.answers import json_bytes
+from server.http.asked import MAX_PAGE_SIZE, body_of, flag, text_of
+from server.http.auth import Caller, authenticated, parts_of, turns_of
+
+if TYPE_CHECKING:
+    from ragflow_lg.wire import WireEvent
+    from server.database.models import AgentRow, SessionRow
+    from server.turns import Turn
+
+__all__ = ["is_openai", "openai_answer", "openai_refusal", "router"]
+
+router = APIRouter(tags=["OpenAI-compatible"])
+
+Authenticated = Annotated[Caller, Depends(authenticated)]
+
+DONE = b"data: [DONE]\n\n"
+MAX_MODELS = 1000
+_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+_NO_RETRY = {"x-should-retry": "false"}
+"""The openai package would play a turn that failed again, whatever it has done."""
+
+
+def is_openai(path: str) -> bool:
+    """Tell whether errors of a path are told in OpenAI's shape."""
+    return path.startswith(("/v1/", "/api/v1/agents_openai/"))
+
+
+def openai_refusal(error: RequestError) -> Response:
+    """Answer that a request is refused."""
+    message = "Invalid access token." if error.status == 401 else str(error)
+    kind = _TYPES.get(error.status, "server_error" if error.status >= 500 else "invalid_request_error")
+    body = {"error": {"message": message, "type": kind, "param": None, "code": None}}
+    return Response(json_bytes(body), error.status, media_type="application/json", headers=_NO_RETRY)
+
+
+@router.get("/v1/models")
+async def list_models(request: Request, caller: Authenticated) -> Response:
+    """List the agents as models."""
+    agents, rows = AgentRepository(parts_of(request).database, caller.tenant), list[Any]()
+    for page in range(1, MAX_MODELS // MAX_PAGE_SIZE + 1):
+        found, total = await agents.find(AgentQuery(page=page, page_size=MAX_PAGE_SIZE))
+        rows += [_model(agent) for agent in found]
+        if len(rows) >= total:
+            break
+    return _json({"object": "list", "data": rows})
+
+
+@router.get("/v1/models/{agent_id}")
+async def get_model(agent_id: str, request: Request, caller: Authenticated) -> Response:
+    """Show an agent as a model."""
+    return _json(_model(await agent_of(request, caller, agent_id)))
+
+
+@router.get("/api/v1/agents_openai/{agent_id}/models")
+async def list_model(agent_id: str, request: Request, caller: Authenticated) -> Response:
+    """List the one model of an agent's own endpoint."""
+    return _json({"object": "list", "data": [_model(await agent_of(request, caller, agent_id))]})
+
+
+@router.post("/v1/chat/completions")
+async def complete(request: Request, caller: Authenticated) -> Response:
+    """Play a turn of the agent whose id is the model."""
+    body = await body_of(request)
+    agent = await agent_of(request, caller, text_of(body.get("model")))
+    return await openai_answer(request, caller, agent, body)
+
+
+@router.post("/api/v1/agents_openai/{agent_id}/chat/completions")
+async def complete_of_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
+    """Play a turn; whatever model is named."""
+    agent = await agent_of(request, caller, agent_id)
+    return await openai_answer(request, caller, agent, await body_of(request))
+
+
+async def openai_answer(request: Request, caller: Caller, agent: AgentRow, body: dict[str, Any]) -> Response:
+    """Play a turn of an agent and answer as OpenAI does.
+
+    Raises:
+        RequestError: if the request does not fit.
+    """
+    texts = _texts(body)
+    if not texts:
+        raise RequestError("You have to provide messages: at least one message of the role user.", 102)
+    session = await _session(request, caller, agent, body, texts[-1])
+    asked = sum(map(estimate_tokens, _contents(cast("list[Any]", body["messages"]))))
+    turn = await turns_of(request).begin(agent, session, {"query": texts[-1], "user_id": session.user_id})
+    shapes = _Shapes(session.id, agent.id, turn.run.envelope.created_at, asked)
+    events = turn.events()
+    if not flag(body.get("stream")):
+        return await _whole(turn, events, shapes)
+    first = await anext(events, None)
+    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    streamed = _stream(first, events, turn, shapes)
+    return StreamingResponse(streamed, media_type="text/event-stream; charset=utf-8", headers=headers)
+
+
+async def _session(request: Request, caller: Caller, agent: AgentRow, body: dict[str, Any], query: str) -> SessionRow:
+    metadata: Any = body.get("metadata")
+    named: Any = cast("dict[str, Any]", metadata).get("id") if isinstance(metadata, dict) else ""
+    session_id = text_of(body.get("session_id")) or text_of(body.get("id")) or text_of(named)
+    if session_id:
+        session = await SessionRepository(parts_of(request).database, caller.tenant).get(session_id)
+        if session is None or session.agent_id != agent.id:
+            raise RequestError("Session not found!", status=404)
+        return session
+    turns = turns_of(request)
+    version = await turns.version(agent, is_released=flag(body.get("release")))
+    user = text_of(body.get("user_id")) or text_of(body.get("user")) or caller.tenant
+    session, _ = await turns.open_session(agent, version, user_id=user, name=query, source="workflow")
+    return session
+
+
+def _texts(body: dict[str, Any]) -> list[str]:
+    """Give what the user has said, oldest first; a content may be a list of parts.
+
+    Raises:
+        RequestError: if the messages are no list of objects.
+    """
+    messages: Any = body.get("messages") or []
+    if not isinstance(messages, list) or not all(isinstance(m, dict) for m in cast("list[Any]", messages)):
+        raise RequestError("`messages` should be a list of objects.", 102)
+    given = cast("list[dict[str, Any]]", messages)
+    return list(_contents(message for message in given if message.get("role") == "user"))
+
+
+def _contents(messages: Iterable[dict[str, Any]]) -> Iterable[str]:
+    for message in messages:
+        content: Any = message.get("content")
+        if isinstance(content, list):
+            parts = cast("list[Any]", content)
+            texts = [cast("dict[str, Any]", part).get("text") for part in parts if isinstance(part, dict)]
+            yield "\n".join(map(text_of, texts))
+        else:
+            yield text_of(content)
+
+
+async def _whole(turn: Turn, events: AsyncIterator[WireEvent], shapes: _Shapes) -> Response:
+    said: list[str] = []
+    reference: dict[str, Any] = {}
+    form: UserInputs | None = None
+    async for event in events:
+        if isinstance(event, Message):
+            said.append(_text(event))
+        elif isinstance(event, MessageEnd):
+            reference = _reference(event) or reference
+        elif isinstance(event, UserInputs):
+            form = event
+    if turn.run.status == "failed":
+        raise RequestError(turn.run.error or "The run failed.", 500, status=500)
+    text = "".join(said)
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if reference:
+        message["reference"] = reference
+    if form is not None:
+        message["waiting_for_user"] = form.data()
+    return _json(shapes.whole(message, text, "waiting_for_user" if form is not None else "stop"))
+
+
+async def _stream(
+    first: WireEvent | None, events: AsyncIterator[WireEvent], turn: Turn, shapes: _Shapes
+) -> AsyncIterator[bytes]:
+    said: list[str] = []
+    end: dict[str, Any] = {}
+    reason = "stop"
+    event = first
+    try:
+        while event is not None:
+            if isinstance(event, Message):
+                said.append(_text(event))
+                yield shapes.chunk({"content": said[-1]})
+            elif isinstance(event, MessageEnd):
+                reference = _reference(event)
+                yield shapes.chunk({"content": "", **({"reference": reference} if reference else {})})
+            elif isinstance(event, UserInputs):
+                reason, end = "waiting_for_user", {"waiting_for_user": event.data()}
+            event = await anext(events, None)
+        error = (turn.run.error or "The run failed.") if turn.run.status == "failed" else ""
+    except RagflowLgError as failure:
+        error = str(failure)
+    if error:
+        yield shapes.chunk({"content": f"**ERROR**: {error}", "error": error})
+    yield shapes.chunk({"content": "", **end}, reason, shapes.usage("".join(said)))
+    yield DONE
+
+
+class _Shapes:
+    """Makes the objects that OpenAI's clients read."""
+
+    def __init__(self, id_: str, model: str, created: int, prompt_tokens: int) -> None:
+        self._id = id_
+        self._model = model
+        self._created = created
+        self._prompt_tokens = prompt_tokens
+
+    def usage(self, text: str) -> dict[str, Any]:
+        """Estimate the tokens of the messages and of the answer."""
+        written = estimate_tokens(text)
+        return {
+            "prompt_tokens": self._prompt_tokens,
+            "completion_tokens": written,
+            "total_tokens": self._prompt_tokens + written,
+            "completion_tokens_details": {
+                "reasoning_tokens": 0,
+                "accepted_prediction_tokens": written,
+                "rejected_prediction_tokens": 0,
+            },
+        }
+
+    def chunk(self, delta: dict[str, Any], reason: str | None = None, usage: dict[str, Any] | None = None) -> bytes:
+        """Make a frame of a stream."""
+        content, more = delta["content"], {name: value for name, value in delta.items() if name != "content"}
+        shown = {"content": content, "role": "assistant", "function_call": None, "tool_calls": None, **more}
+        frame = {
+            "id": self._id,
+            "object": "chat.completion.chunk",
+            "created": self._created,
+            "model": self._model,
+            "system_fingerprint": "",
+            "usage": usage,
+            "choices": [{"delta": shown, "finish_reason": reason, "index": 0, "logprobs": None}],
+        }
+        return b"data: " + json_bytes(frame) + b"\n\n"
+
+    def whole(self, message: dict[str, Any], text: str, reason: str) -> dict[str, Any]:
+        """Make the answer of those who do not stream."""
+        return {
+            "id": self._id,
+            "object": "chat.completion",
+            "created": self._created,
+            "model": self._model,
+            "param": None,
+            "usage": self.usage(text),
+            "choices": [{"message": message, "logprobs": None, "finish_reason": reason, "index": 0}],
+        }
+
+
+def _text(event: Message) -> str:
+    if event.start_to_think:
+        return "<think>"
+    return "</think>" if event.end_to_think else event.content
+
+
+def _reference(event: MessageEnd) -> dict[str, Any]:
+    found = event.extras.get("reference")
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _model(agent: AgentRow) -> dict[str, Any]:
+    return {
+        "id": agent.id,
+        "object": "model",
+        "created": agent.create_ms // 1000,
+        "owned_by": agent.tenant,
+        "name": agent.title,
+    }
+
+
+def _json(body: dict[str, Any]) -> Response:
+    return Response(json_bytes(body), media_type="application/json")

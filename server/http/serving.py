@@ -1,0 +1,97 @@
+"""Serving the application on a socket, until somebody asks for an end; runs then stop where they can go on."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+if TYPE_CHECKING:
+    import socket
+
+    from starlette.types import ASGIApp
+
+__all__ = ["serve", "serving"]
+
+_KEEP_ALIVE_S = 75
+
+
+async def serve(
+    app: ASGIApp,
+    opened: socket.socket,
+    announce: Callable[[str], object],
+    drain: Callable[[], Awaitable[None]],
+    drain_s: float,
+) -> None:
+    """Serve until SIGINT or SIGTERM; ``announce`` is told the URL. A second signal ends it at once."""
+    stop, stop_now = asyncio.Event(), asyncio.Event()
+
+    def asked() -> None:
+        (stop_now if stop.is_set() else stop).set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked)
+    async with serving(app, opened, drain, drain_s, stop_now) as url:
+        announce(url)
+        await stop.wait()
+
+
+@asynccontextmanager
+async def serving(
+    app: ASGIApp,
+    opened: socket.socket,
+    drain: Callable[[], Awaitable[None]],
+    drain_s: float,
+    stop_now: asyncio.Event | None = None,
+) -> AsyncGenerator[str]:
+    """Serve meanwhile and give the URL. At the end no new connection is taken, and runs have ``drain_s`` to stop."""
+    config = uvicorn.Config(
+        app,
+        loop="asyncio",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = _Server(config)
+    host, port = opened.getsockname()[:2]
+    running = asyncio.create_task(server.serve(sockets=[opened]))
+    try:
+        yield f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    finally:
+        server.stop_listening()
+        await _drained(drain, drain_s, stop_now or asyncio.Event())
+        server.should_exit = True
+        await running
+
+
+async def _drained(drain: Callable[[], Awaitable[None]], drain_s: float, stop_now: asyncio.Event) -> None:
+    draining = asyncio.ensure_future(drain())
+    hurrying = asyncio.create_task(stop_now.wait())
+    await asyncio.wait({draining, hurrying}, timeout=drain_s, return_when=asyncio.FIRST_COMPLETED)
+    for task in (draining, hurrying):
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals to whoever runs it."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+    def stop_listening(self) -> None:
+        """Take no more connections; those there are go on."""
+        for listener in self.servers if self.started else ():
+            listener.close()

@@ -1,0 +1,63 @@
+"""Everything that the server is made of, opened together and closed together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from checkpoints import open_store
+from ragflow_lg.adapters.system import SystemClock
+from server.database.database import Database, open_database
+from server.hub import DirectHub, Hub
+from server.library import open_services
+from server.telemetry import open_callbacks
+
+if TYPE_CHECKING:
+    from checkpoints import Store
+    from ragflow_lg.callbacks import RunCallbacks
+    from ragflow_lg.services import Services
+    from server.settings import Settings
+
+__all__ = ["Parts", "open_parts"]
+
+
+class Parts(Struct, frozen=True):
+    """What the routes of the server work with."""
+
+    settings: Settings
+    database: Database
+    store: Store
+    services: Services
+    hub: Hub
+    callbacks: Sequence[RunCallbacks] = ()
+
+    def now_ms(self) -> int:
+        """Give epoch milliseconds."""
+        return int(self.services.clock.now() * 1000)
+
+    def new_id(self) -> str:
+        """Give 32 hexadecimal digits that nobody can guess."""
+        return self.services.ids.run_id()
+
+
+@asynccontextmanager
+async def open_parts(settings: Settings, *, model: str = "") -> AsyncGenerator[Parts]:
+    """Open what the settings describe. ``model`` answers for every model of all canvases.
+
+    Raises:
+        DatabaseError: if the database cannot be opened.
+        CheckpointError: if the store of checkpoints cannot be opened.
+        SettingsError: if a setting is wrong.
+    """
+    url = settings.server.database.get_secret_value()
+    clock, prefix = SystemClock(), settings.checkpoint_prefix
+    async with (
+        open_database(url) as database,
+        open_store(settings.checkpoints, clock, prefix=prefix, ttl_s=settings.checkpoint_ttl_s) as store,
+        open_callbacks(settings) as callbacks,
+        open_services(settings, model=model) as services,
+    ):
+        yield Parts(settings, database, store, services, DirectHub(), callbacks)

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from ragflow_lg.errors import RequestError
+from tests.server.cli.command import invoke
+
+
+def test_keys_are_made_listed_and_revoked(tmp_path: Path) -> None:
+    environment = {"RAGFLOW_LG_SERVER__DATABASE": f"sqlite:///{tmp_path}/server.db"}
+
+    def keys(*arguments: str) -> list[str]:
+        result = invoke("keys", *arguments, environment=environment)
+        assert result.exit_code == 0, result
+        return result.stdout.splitlines()
+
+    (key,) = keys("create", "web shop", "--tenant", "shop", "--compat", "0.24")
+    (beta,) = keys("create", "--beta")
+    assert (key.startswith("ragflow-"), beta.startswith("beta-")) == (True, True)
+    lines = keys("list")
+    assert [line.split()[:3] for line in lines] == [
+        [f"{key[:16]}…", "api", "holds"],
+        [f"{beta[:16]}…", "beta", "holds"],
+    ]
+    assert "shop  web shop" in lines[0]
+    assert keys("revoke", key[:16]) == [f"revoked {key[:16]}…"]
+    assert "revoked" in keys("list")[0]
+    again = invoke("keys", "revoke", key, environment=environment)
+    assert isinstance(again.exception, RequestError)
+    assert invoke("keys", "revoke", environment=environment).exit_code == 2

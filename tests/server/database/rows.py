@@ -1,0 +1,39 @@
+"""Rows for tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from server.database.database import Database, open_database
+from server.database.models import AgentRow, MessageRow, SessionRow, VersionRow
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncGenerator[Database]:
+    async with open_database(f"sqlite:///{folder}/server.db") as database:
+        yield database
+
+
+def agent(id_: str = "a1", title: str = "Helper", version: str = "v1", **values: Any) -> AgentRow:
+    return AgentRow(
+        **{"id": id_, "title": title, "title_key": title.casefold(), "version_id": version}
+        | {"canvas_category": "agent_canvas", "create_ms": 1, "update_ms": 1}
+        | values
+    )
+
+
+def version(id_: str = "v1", agent_id: str = "a1", **values: Any) -> VersionRow:
+    given = {"id": id_, "agent_id": agent_id, "dsl": "{}", "is_released": False, "create_ms": 1, "update_ms": 1}
+    return VersionRow(**given | values)
+
+
+def session(id_: str = "s1", agent_id: str = "a1", **values: Any) -> SessionRow:
+    given = {"id": id_, "agent_id": agent_id, "version_id": "v1", "tokens": 0, "rounds": 0, "duration_s": 0.0}
+    return SessionRow(**given | {"create_ms": 1, "update_ms": 1} | values)
+
+
+def message(session_id: str, content: str, role: str = "assistant", number: int = 0) -> MessageRow:
+    return MessageRow(session_id=session_id, number=number, role=role, content=content, create_ms=1)

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, text
+
+from ragflow_lg.errors import DatabaseError
+from server.database.database import open_database
+from server.database.models import VersionRow
+from tests.server.database.rows import opened, version
+
+
+async def test_a_file_is_made_for_its_owner_only_and_keeps_what_is_written(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database, database.writing() as writing:
+        row = version()
+        row.tenant = "t"
+        writing.add(row)
+    assert (tmp_path / "server.db").stat().st_mode & 0o777 == 0o600
+    async with opened(tmp_path) as database, database.reading() as reading:
+        assert [row.id for row in await reading.scalars(select(VersionRow))] == ["v1"]
+
+
+async def test_a_failure_inside_writes_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+
+        async def fail() -> None:
+            async with database.writing() as writing:
+                row = version()
+                row.tenant = "t"
+                writing.add(row)
+                await writing.flush()
+                raise ValueError("no")
+
+        with pytest.raises(ValueError, match="no"):
+            await fail()
+        async with database.reading() as reading:
+            assert await reading.scalar(select(VersionRow)) is None
+
+
+async def test_writers_wait_for_each_other(tmp_path: Path) -> None:
+    async with opened(tmp_path) as one, opened(tmp_path) as other:
+
+        async def count_up(database: object) -> None:
+            async with database.writing() as writing:  # type: ignore[attr-defined]
+                row = await writing.scalar(select(VersionRow))
+                row.create_ms += 1
+
+        async with one.writing() as writing:
+            row = version(create_ms=0)
+            row.tenant = "t"
+            writing.add(row)
+        await asyncio.gather(*(count_up(database) for database in (one, other) * 5))
+        async with one.reading() as reading:
+            assert (await reading.scalar(select(VersionRow))).create_ms == 10
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("nonsense", "no URL of a database"),
+        ("oracle://x", "no database 'oracle'"),
+        ("sqlite://", "names no file"),
+        ("sqlite:///:memory:", "names no file"),
+        ("sqlite:///{folder}", "it is a folder"),
+        ("sqlite:///{folder}/text.db", "cannot be used"),
+    ],
+)
+async def test_what_cannot_be_opened_is_told(tmp_path: Path, url: str, told: str) -> None:
+    (tmp_path / "text.db").write_text("this is no database at all, only a text of some length\n" * 20)
+    with pytest.raises(DatabaseError, match=told):
+        async with open_database(url.format(folder=tmp_path)):
+            pass
+
+
+async def test_a_failing_statement_is_told_without_its_values(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        with pytest.raises(DatabaseError, match="no such table") as caught:
+            async with database.reading() as reading:
+                await reading.execute(text("SELECT * FROM nowhere WHERE key = :key"), {"key": "secret-key"})
+        assert "secret-key" not in str(caught.value)

@@ -1,0 +1,116 @@
+"""A server on a free port of 127.0.0.1, with models that play a script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from msgspec import Struct
+from pydantic import SecretStr
+
+from checkpoints import open_store
+from ragflow_lg.adapters.system import RandomIds, SystemClock
+from server.database.database import open_database
+from server.database.keys import KeyRepository
+from server.http.app import make_app
+from server.http.serving import serving
+from server.hub import DirectHub
+from server.mock_llm.serving import listening
+from server.parts import Parts
+from server.settings import ServerSection, Settings
+from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+
+
+class Running(Struct):
+    url: str
+    key: str
+    parts: Parts
+    model: ScriptedModel
+    client: httpx.AsyncClient
+    turns: Any
+
+    async def agent(self, dsl: dict[str, Any], title: str = "Helper", **values: Any) -> str:
+        made = await self.client.post("/agents", json={"title": title, "dsl": dsl, **values})
+        assert made.json()["code"] == 0, made.text
+        return made.json()["data"]["id"]
+
+    async def session(self, agent_id: str, **values: Any) -> str:
+        return (await self.client.post(f"/agents/{agent_id}/sessions", json=values)).json()["data"]["id"]
+
+    async def ask(self, agent_id: str, query: str = "hello", **values: Any) -> Any:
+        body = {"agent_id": agent_id, "query": query, **values}
+        return (await self.client.post("/agents/chat/completions", json=body)).json()
+
+    async def stream(self, agent_id: str, query: str = "hello", *, path: str = "", **values: Any) -> list[Any]:
+        body = {"agent_id": agent_id, "query": query, "stream": True, **values}
+        answer = await self.client.post(path or "/agents/chat/completions", json=body)
+        assert answer.headers["content-type"] == "text/event-stream; charset=utf-8", answer.text
+        return frames(answer.text)
+
+
+def frames(text: str) -> list[Any]:
+    """Read native frames; the last is ``[DONE]``."""
+    assert text.endswith("data:[DONE]\n\n")
+    lines = text.removesuffix("\n\n").split("\n\n")
+    assert all(line.startswith("data:") and not line.startswith("data: ") for line in lines)
+    return [json.loads(line[5:]) for line in lines[:-1]]
+
+
+@asynccontextmanager
+async def running(folder: Path, replies: Sequence[Reply] = (), **section: Any) -> AsyncGenerator[Running]:
+    url = f"sqlite:///{folder}/server.db"
+    settings = Settings(checkpoints="memory://", server=ServerSection(database=SecretStr(url), **section))
+    model = ScriptedModel(list(replies))
+    services = fake_services(models=OneModel(model), clock=SystemClock(), ids=RandomIds())
+    async with open_database(url) as database, open_store("memory://", SystemClock()) as store:
+        parts = Parts(settings, database, store, services, DirectHub())
+        app = make_app(parts)
+        key = await KeyRepository(database).create("tenant", 1)
+        async with (
+            serving(app, listening("127.0.0.1", 0), app.state.turns.drain, 5) as address,
+            httpx.AsyncClient(
+                base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=20
+            ) as client,
+        ):
+            yield Running(address, key, parts, model, client, app.state.turns)
+
+
+def canvas(*nodes: tuple[str, str, dict[str, Any], list[str]]) -> dict[str, Any]:
+    """Make a canvas of ``(id, component, params, downstream)``; Begin is the first."""
+    return {
+        "components": {
+            id_: {"obj": {"component_name": name, "params": params}, "downstream": downstream}
+            for id_, name, params, downstream in nodes
+        }
+    }
+
+
+ECHO = canvas(
+    ("begin", "Begin", {"prologue": "Hi there!"}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["You said {sys.query}"]}, []),
+)
+FORM = canvas(
+    ("begin", "Begin", {}, ["UserFillUp:0"]),
+    (
+        "UserFillUp:0",
+        "UserFillUp",
+        {"enable_tips": True, "tips": "Which size?", "inputs": {"size": {"name": "Size", "type": "integer"}}},
+        ["Message:0"],
+    ),
+    ("Message:0", "Message", {"content": ["Size {UserFillUp:0@size}"]}, []),
+)
+MODEL = canvas(
+    ("begin", "Begin", {}, ["LLM:0"]),
+    ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
+)
+BROKEN = canvas(
+    ("begin", "Begin", {}, ["LLM:0"]),
+    ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["StringTransform:0"]),
+    ("StringTransform:0", "StringTransform", {"method": "merge", "script": "{LLM:0@content}"}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{StringTransform:0@result}"]}, []),
+)

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from tests.server.http.running import running
+
+
+async def test_large_bodies_are_refused_however_they_come(tmp_path: Path) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(50):
+            yield b"x" * 100
+
+    async with running(tmp_path, max_body_bytes=1000) as server:
+        for content in (b"x" * 1001, pieces()):
+            answer = await server.client.post("/agents", content=content)
+            assert (answer.status_code, answer.json()["code"]) == (413, 413)
+            assert answer.headers["x-frame-options"] == "DENY"
+        assert (await server.client.post("/agents", content=b"{}")).json()["code"] == 101
+
+
+async def test_a_large_body_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    async with running(tmp_path, max_body_bytes=1000) as server:
+        port = int(server.url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = (
+            f"POST /api/v1/agents HTTP/1.1\r\nHost: x\r\nAuthorization: {server.key}\r\nContent-Length: 9999999\r\n\r\n"
+        )
+        writer.write(head.encode() + b"{")
+        assert b" 413 " in await asyncio.wait_for(reader.readline(), 5)
+        writer.close()
+
+
+async def test_a_slash_at_the_end_changes_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        assert (await server.client.post("/agents/", json={})).json()["message"] == "No DSL data in request."
+        assert (await server.client.get(f"{server.url}/")).json()["code"] == 404

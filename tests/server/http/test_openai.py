@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from tests.fakes.services import Reply
+from tests.server.http.running import BROKEN, ECHO, FORM, MODEL, Running, running
+
+MISSING = "0" * 32
+
+
+def client_of(server: Running, path: str) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(api_key=server.key, base_url=f"{server.url}{path}", max_retries=2)
+
+
+def user(text: Any) -> Any:
+    return [{"role": "system", "content": "Be kind."}, {"role": "user", "content": text}]
+
+
+async def test_the_openai_package_plays_turns_of_one_session(tmp_path: Path) -> None:
+    async with running(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
+        agent_id = await server.agent(MODEL)
+        async with client_of(server, f"/api/v1/agents_openai/{agent_id}") as client:
+            whole = await client.chat.completions.create(model="any", messages=user("hi"), user="ada")
+            (choice,) = whole.choices
+            assert (choice.message.content, choice.finish_reason, whole.model) == ("Hello", "stop", agent_id)
+            assert whole.usage is not None
+            assert (whole.usage.prompt_tokens, whole.usage.completion_tokens, whole.usage.total_tokens) == (3, 2, 5)
+            parts: Any = user([{"type": "text", "text": "again"}])
+            chunks = [
+                chunk
+                async for chunk in await client.chat.completions.create(
+                    model="any", messages=parts, stream=True, extra_body={"session_id": whole.id}
+                )
+            ]
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Hello"
+        assert [chunk.choices[0].finish_reason for chunk in chunks] == [None] * (len(chunks) - 1) + ["stop"]
+        assert {chunk.id for chunk in chunks} == {whole.id}
+        assert chunks[-1].usage is not None
+        row = (await server.client.get(f"/agents/{agent_id}/sessions/{whole.id}")).json()["data"]
+        assert (row["user_id"], row["source"], row["round"]) == ("ada", "workflow", 2)
+
+
+async def test_agents_are_models(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(ECHO)
+        async with client_of(server, "/v1") as client:
+            assert [model.id async for model in client.models.list()] == [agent_id]
+            assert (await client.models.retrieve(agent_id)).owned_by == "tenant"
+            told = await client.chat.completions.create(model=agent_id, messages=user("hi"))
+            assert told.choices[0].message.content == "You said hi"
+        async with client_of(server, f"/api/v1/agents_openai/{agent_id}") as client:
+            assert [model.id async for model in client.models.list()] == [agent_id]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_form_is_told(tmp_path: Path, stream: bool) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(FORM)
+        async with client_of(server, "/v1") as client:
+            answer: Any = await client.chat.completions.create(model=agent_id, messages=user("hi"), stream=stream)
+            if stream:
+                choice = [chunk async for chunk in answer][-1].choices[0]
+                form = choice.delta.model_extra["waiting_for_user"]
+            else:
+                choice = answer.choices[0]
+                form = choice.message.model_extra["waiting_for_user"]
+        assert (choice.finish_reason, form["tips"], list(form["inputs"])) == (
+            "waiting_for_user",
+            "Which size?",
+            ["size"],
+        )
+
+
+async def test_errors_have_their_classes_and_are_not_tried_again(tmp_path: Path) -> None:
+    async with running(tmp_path, [Reply(error="no model", repeat=True)]) as server:
+        broken, echo = await server.agent(BROKEN), await server.agent(ECHO, "Echo")
+        cases: list[tuple[str, dict[str, Any], type[openai.APIStatusError]]] = [
+            (broken, {"messages": user("x")}, openai.InternalServerError),
+            (MISSING, {"messages": user("x")}, openai.NotFoundError),
+            (echo, {"messages": []}, openai.BadRequestError),
+            (echo, {"messages": [{"role": "system", "content": "x"}]}, openai.BadRequestError),
+            (echo, {"messages": user("x"), "extra_body": {"session_id": MISSING}}, openai.NotFoundError),
+        ]
+        async with client_of(server, "/v1") as client:
+            for model, given, kind in cases:
+                with pytest.raises(kind):
+                    await client.chat.completions.create(model=model, **given)
+            stream: Any = await client.chat.completions.create(model=broken, messages=user("x"), stream=True)
+            chunks = [chunk async for chunk in stream]
+        assert "**ERROR**: " in chunks[-2].choices[0].delta.content
+        assert "no model" in chunks[-2].choices[0].delta.error
+        assert chunks[-1].choices[0].finish_reason == "stop"
+        async with openai.AsyncOpenAI(api_key="forged", base_url=f"{server.url}/v1") as client:
+            with pytest.raises(openai.AuthenticationError):
+                await client.models.list()
+
+
+async def test_the_native_route_speaks_it_when_asked(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        body = {"openai-compatible": True, "messages": user("hi"), "agent_id": await server.agent(ECHO)}
+        answer = (await server.client.post("/agents/chat/completions", json=body)).json()
+        assert answer["choices"][0]["message"]["content"] == "You said hi"
+        streamed = await server.client.post("/agents/chat/completions", json={**body, "stream": True})
+        assert streamed.text.startswith('data: {"id"')
+        assert streamed.text.endswith("data: [DONE]\n\n")

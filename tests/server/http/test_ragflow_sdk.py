@@ -1,0 +1,66 @@
+"""RAGFlow's own client, in the version that Python 3.11 gets, against the server."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.database.keys import KeyRepository
+from tests.fakes.services import Reply
+from tests.server.http.running import ECHO, FORM, MODEL, Running, running
+
+sdk: Any = pytest.importorskip("ragflow_sdk", reason="It needs Python below 3.13.")
+
+
+async def old_client(server: Running) -> Any:
+    key = await KeyRepository(server.parts.database).create("tenant", 1, compat="0.24")
+    return sdk.RAGFlow(key, server.url)
+
+
+def texts(session: Any, question: str, *, stream: bool) -> list[str]:
+    return [message.content for message in session.ask(question, stream=stream)]
+
+
+async def test_agents_and_sessions(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        client = await old_client(server)
+
+        def work() -> None:
+            client.create_agent("Helper", ECHO, "It helps.")
+            (agent,) = client.list_agents(title="Helper")
+            assert (agent.description, agent.dsl.to_json()["components"]) == ("It helps.", ECHO["components"])
+            client.update_agent(agent.id, title="Aide", dsl=FORM)
+            assert [a.title for a in client.list_agents(id=agent.id)] == ["Aide"]
+            with pytest.raises(Exception, match="already exists"):
+                client.create_agent("aide", ECHO)
+            session = agent.create_session()
+            assert [s.id for s in agent.list_sessions(id=session.id)] == [session.id]
+            agent.delete_sessions(ids=[session.id])
+            assert agent.list_sessions() == []
+            client.delete_agent(agent.id)
+            assert client.list_agents() == []
+
+        await asyncio.to_thread(work)
+
+
+async def test_asking(tmp_path: Path) -> None:
+    async with running(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
+        client = await old_client(server)
+        await server.agent(MODEL)
+        await server.agent(FORM, "Form")
+
+        def work() -> None:
+            (form,) = client.list_agents(title="Form")
+            (agent,) = client.list_agents(title="Helper")
+            session = agent.create_session()
+            assert texts(session, "hi", stream=False) == ["Hello"]
+            assert texts(session, "hi", stream=True) == ["Hell", "o"]
+            for stream in (False, True):
+                asked = form.create_session()
+                assert texts(asked, "go", stream=stream) == ["Which size?"]
+                assert "".join(texts(asked, "42", stream=stream)) == "Size 42"
+
+        await asyncio.to_thread(work)

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from server.http.serving import serving
+from server.mock_llm.serving import listening
+from tests.fakes.services import Reply
+from tests.server.http.running import MODEL, running
+
+
+async def _app(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.mark.parametrize(("drain_s", "hurry"), [(0.05, False), (60, True)])
+async def test_the_end_waits_only_so_long(drain_s: float, hurry: bool) -> None:
+    stop_now = asyncio.Event()
+    if hurry:
+        stop_now.set()
+
+    async def drain() -> None:
+        await asyncio.Event().wait()
+
+    async with (
+        asyncio.timeout(10),
+        serving(_app, listening("127.0.0.1", 0), drain, drain_s, stop_now) as url,
+        httpx.AsyncClient() as client,
+    ):
+        assert (await client.get(url)).status_code == 204
+
+
+async def test_a_run_stops_at_its_next_step_once_the_server_is_drained(tmp_path: Path) -> None:
+    async with running(tmp_path, [Reply("one")]) as server:
+        agent_id = await server.agent(MODEL)
+        await server.parts.hub.drain()
+        (found,) = await server.stream(agent_id)
+        assert found == {"session_id": found["session_id"], "data": {}}
+        assert server.model.requests == []

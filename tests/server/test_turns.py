@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragflow_lg.errors import DatabaseError
+from ragflow_lg.state import TurnRequest
+from server.database.agents import AgentRepository
+from server.database.runs import RunRepository
+from server.database.sessions import SessionRepository
+from server.turns import asked_text, chunks_of
+from tests.fakes.services import Reply
+from tests.server.http.running import ECHO, MODEL, running
+
+
+async def test_a_turn_is_kept_although_nobody_follows_it(tmp_path: Path) -> None:
+    async with running(tmp_path, [Reply("Hello")]) as server:
+        agent_id = await server.agent(MODEL)
+        session_id = await server.session(agent_id)
+        agent = await AgentRepository(server.parts.database, "tenant").get(agent_id)
+        sessions = SessionRepository(server.parts.database, "tenant")
+        session = await sessions.get(session_id)
+        assert agent is not None
+        assert session is not None
+        turn = await server.turns.begin(agent, session, {"query": "hi"})
+        await asyncio.gather(*server.turns._keeping)
+        said = (await sessions.messages([session_id]))[session_id]
+        assert [row.content for row in said[-2:]] == ["hi", "Hello"]
+        run = await RunRepository(server.parts.database, "tenant").get(turn.run.envelope.message_id)
+        assert run is not None
+        assert (run.status, run.session_id, run.end_ms >= run.start_ms) == ("succeeded", session_id, True)
+
+
+async def test_a_database_that_fails_breaks_no_run_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: Any, **__: Any) -> None:
+        raise DatabaseError("It is full.")
+
+    monkeypatch.setattr(SessionRepository, "add_turn", fail)
+    async with running(tmp_path) as server:
+        assert (await server.ask(await server.agent(ECHO)))["data"]["data"]["content"] == "You said hello"
+
+
+def test_what_was_asked_and_cited_is_put_for_people() -> None:
+    cases: list[tuple[TurnRequest, str]] = [
+        ({"query": "hi", "inputs": {"a": 1}}, "hi"),
+        ({"query": "", "inputs": {"a": {"value": 1}, "b": "x"}}, "a: 1\nb: x"),
+        ({}, ""),
+    ]
+    assert [asked_text(request) for request, _ in cases] == [text for _, text in cases]
+    assert chunks_of({"chunks": {7: {"id": "c"}, 8: None}}) == [{"id": "c", "citation_id": "7"}]
+    assert [chunks_of(odd) for odd in (None, {}, {"chunks": []})] == [[], [], []]
