@@ -14,6 +14,11 @@
     ├── ServiceError               a model, an HTTP server or a file store failed
     │   └── CassetteError          a recording cannot be read or written, or has no answer to what is asked
     ├── SettingsError              a setting is missing or wrong
+    ├── StreamError                the events of a run cannot be followed, or not be kept
+    │   ├── RunInterruptedError    the process that played the run stopped before the turn ended
+    │   ├── RunUnknownError        nobody knows the run, or nobody does any more
+    │   ├── StreamGapError         events that a follower still needs have been dropped
+    │   └── StreamPositionError    the event to follow from is none of the run
     └── CheckpointError            a session cannot be read or written
         └── ConflictError          somebody else runs the session, or nothing waits for what was sent
 """
@@ -39,8 +44,13 @@ __all__ = [
     "RagflowLgError",
     "RunCancelled",
     "RunError",
+    "RunInterruptedError",
+    "RunUnknownError",
     "ServiceError",
     "SettingsError",
+    "StreamError",
+    "StreamGapError",
+    "StreamPositionError",
     "UndeclaredTargetError",
 ]
 
@@ -168,6 +178,40 @@ class SettingsError(RagflowLgError):
     """A setting is missing or wrong. The text names the setting and where it may be set."""
 
     code = "settings"
+
+
+class StreamError(RagflowLgError):
+    """The events of a run cannot be followed, or not be kept."""
+
+    code = "stream"
+
+
+class RunInterruptedError(StreamError):
+    """The process that played a run stopped before the turn had ended; the session can be continued."""
+
+    code = "run-interrupted"
+
+
+class RunUnknownError(StreamError):
+    """Nobody knows a run, or nobody does any more."""
+
+    code = "run-unknown"
+
+
+class StreamGapError(StreamError):
+    """Events that a follower still needs have been dropped. ``first`` is the number of the oldest that is kept."""
+
+    code = "stream-gap"
+
+    def __init__(self, message: str, *, first: int = 0) -> None:
+        self.first = first
+        super().__init__(message)
+
+
+class StreamPositionError(StreamError):
+    """The event to follow from is none of the run."""
+
+    code = "stream-position"
 
 
 class CheckpointError(RagflowLgError):
