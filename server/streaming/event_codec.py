@@ -85,7 +85,7 @@ def decode_entry(data: bytes) -> Followed | RunEnd:
     """
     try:
         return _decoded(data)
-    except (msgspec.MsgspecError, ValueError, RecursionError, KeyError, TypeError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError, LookupError, TypeError) as error:
         raise StreamError(f"A stored event cannot be read: {type(error).__name__}: {str(error)[:200]}.") from error
 
 

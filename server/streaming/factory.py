@@ -8,14 +8,12 @@ from importlib.util import find_spec
 
 from checkpoints.url import store_kind
 from ragflow_lg.errors import StreamError
-from server.streaming.journal import Journal
+from server.streaming.journal import KEPT_S, MAX_RUN, Journal
 from server.streaming.memory_journal import MemoryJournal
 from server.streaming.window import Bounds
 
 __all__ = ["open_journal"]
 
-MAX_RUN = Bounds(20_000, 16 * 1024 * 1024)
-KEPT_S = 300.0
 TIMEOUT_S = 5.0
 
 

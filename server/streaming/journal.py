@@ -9,9 +9,18 @@ from msgspec import Struct
 
 from ragflow_lg.errors import RunUnknownError, StreamGapError
 from ragflow_lg.wire import Envelope
-from server.streaming.window import Entry
+from server.streaming.window import Bounds, Entry
 
-__all__ = ["Journal", "RunHead", "gap_error", "unknown_run"]
+__all__ = ["KEPT_S", "MAX_RUN", "QUIET_S", "Journal", "RunHead", "gap_error", "unknown_run"]
+
+MAX_RUN = Bounds(20_000, 16 * 1024 * 1024)
+"""What is kept of one run: far more than a turn usually says."""
+
+KEPT_S = 300.0
+"""How long a run that has ended is kept."""
+
+QUIET_S = 5.0
+"""How long a reader waits before it is given an empty page."""
 
 
 class RunHead(Struct, frozen=True):

@@ -7,15 +7,12 @@ from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 
 from ragflow_lg.errors import StreamError
 from server.streaming.feed import Feed, heard
-from server.streaming.journal import RunHead, gap_error, unknown_run
+from server.streaming.journal import KEPT_S, MAX_RUN, QUIET_S, RunHead, gap_error, unknown_run
 from server.streaming.window import Bounds, Entry, Window
 
 __all__ = ["MemoryJournal"]
 
-MAX_RUN = Bounds(20_000, 16 * 1024 * 1024)
 MAX_BYTES = 256 * 1024 * 1024
-KEPT_S = 300.0
-QUIET_S = 5.0
 
 
 class _Run(Feed):

@@ -11,7 +11,7 @@ from ragflow_lg.errors import SettingsError
 
 __all__ = ["CANCEL", "CONTINUE", "DEFAULT_POLICY", "DisconnectPolicy", "parse_policy"]
 
-_GRACE = re.compile(r"grace:(\d{1,6}(?:\.\d{1,3})?)")
+_GRACE = re.compile(r"grace:([0-9]{1,6}(?:\.[0-9]{1,3})?)")
 
 
 class DisconnectPolicy(Struct, frozen=True):

@@ -12,8 +12,8 @@ MAX_DIGITS = 15
 def position_of(last_event_id: str | None = None, first_event: str | None = None) -> int:
     """Give the number of the event behind which to read, 0 for all.
 
-    ``last_event_id`` is the header ``Last-Event-ID``, the last event that came; ``first_event`` is ``?from=``, the first
-    that is wanted. A browser that connects again repeats the URL and adds the header, so the header counts.
+    ``last_event_id`` is the header ``Last-Event-ID``, the last event that came; ``first_event`` is ``?from=``, the
+    first that is wanted. A browser that connects again repeats the URL and adds the header, so the header counts.
 
     Raises:
         StreamPositionError: if it is no whole number.

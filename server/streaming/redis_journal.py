@@ -21,20 +21,17 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from checkpoints.failures import plain_reason
 from ragflow_lg.errors import StreamError
 from server.streaming.feed import Feed, heard
-from server.streaming.journal import RunHead, gap_error, unknown_run
+from server.streaming.journal import KEPT_S, MAX_RUN, QUIET_S, RunHead, gap_error, unknown_run
 from server.streaming.redis_tail import RedisTail, entry_of
 from server.streaming.window import PAGE, Bounds, Entry, Extent, Window, paged
 
 __all__ = ["RedisJournal"]
 
-MAX_RUN = Bounds(20_000, 16 * 1024 * 1024)
 RECENT = Bounds(512, 256 * 1024)
 """What a process holds of each run that it plays or has followers of; who is further behind reads from Redis."""
 
-KEPT_S = 300.0
 ALIVE_S = 15.0
 PATIENCE_S = 10.0
-QUIET_S = 5.0
 MAX_CONNECTIONS = 16
 _PASSING = (RedisConnectionError, RedisTimeoutError, OSError)
 _IS_THERE = "equal or smaller"
@@ -64,6 +61,7 @@ class RedisJournal:
         self._client = cast("Any", client)
         self._prefix = prefix
         self._max_run = max_run
+        self._recent = Bounds(min(RECENT.entries, max_run.entries), min(RECENT.bytes, max_run.bytes))
         self._kept_s = kept_s
         self._alive_s = alive_s
         self._patience_s = patience_s
@@ -84,7 +82,7 @@ class RedisJournal:
         # Not "only if there is none": the answer may be lost, and the same asked again.
         await self._ask(lambda: self._client.set(self._head(head.run_id), msgspec.json.encode(head), px=self._ttl_ms))
         self._writing[head.run_id] = Extent(self._max_run)
-        self._feeds[head.run_id] = Feed(Window(RECENT))
+        self._feeds[head.run_id] = Feed(Window(self._recent))
 
     async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
         """Add entries in one round trip; the oldest ones go from the stream in the same."""
@@ -161,7 +159,7 @@ class RedisJournal:
             if run_id not in self._feeds:  # nobody was quicker
                 # From nothing, so that the tail of the stream also brings what is there: a page or two of it.
                 last = max(tail.id - PAGE.entries, 0) if tail is not None else 0
-                feed = self._feeds[run_id] = Feed(Window(RECENT, last))
+                feed = self._feeds[run_id] = Feed(Window(self._recent, last))
                 self._tail.join(run_id, feed)
         return self._feeds[run_id]
 

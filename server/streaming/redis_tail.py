@@ -94,6 +94,6 @@ def entry_of(found: Any) -> Entry:
     Raises:
         StreamError: if it is none of ours.
     """
-    with suppress(ValueError, KeyError, AttributeError, TypeError):
+    with suppress(ValueError, LookupError, AttributeError, TypeError):
         return Entry(int(found[0].partition(b"-")[0]), found[1][b"e"])
     raise StreamError("An entry in Redis is none of the journal's.")

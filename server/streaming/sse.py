@@ -1,4 +1,4 @@
-"""Server-sent events, as each of the surfaces writes them. RAGFlow's has no space behind ``data:``, OpenAI's has one."""
+"""Server-sent events, as each of the surfaces writes them: RAGFlow's without a space behind ``data:``, OpenAI's with."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ HEARTBEAT = b": ping\n\n"
 
 
 def ragflow_frame(payload: Mapping[str, Any], event_id: int | None = None) -> bytes:
-    """Write a frame as RAGFlow does; with ``event_id`` for a client that has asked for ids.
+    r"""Write a frame as RAGFlow does; with ``event_id`` for a client that has asked for ids.
 
     >>> ragflow_frame({"code": 0, "data": "ü"}).decode()
-    'data:{"code":0,"data":"ü"}\\n\\n'
+    'data:{"code":0,"data":"ü"}\n\n'
     """
     head = b"" if event_id is None else b"id:%d\n" % event_id
     return b"%bdata:%b\n\n" % (head, to_json_bytes(payload))
 
 
 def openai_frame(payload: Mapping[str, Any]) -> bytes:
-    """Write a chunk as OpenAI does.
+    r"""Write a chunk as OpenAI does.
 
     >>> openai_frame({"object": "chat.completion.chunk"})
-    b'data: {"object":"chat.completion.chunk"}\\n\\n'
+    b'data: {"object":"chat.completion.chunk"}\n\n'
     """
     return b"data: %b\n\n" % to_json_bytes(payload)
 
