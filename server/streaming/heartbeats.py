@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 
+from server.streaming.ending import end_task
 from server.streaming.sse import HEARTBEAT
 
 __all__ = ["with_heartbeats"]
@@ -25,9 +26,8 @@ async def with_heartbeats(frames: AsyncIterator[bytes], every_s: float) -> Async
                 return
             yield frame
     finally:
-        if upcoming is not None and not upcoming.done():
-            upcoming.cancel()
-            await asyncio.wait([upcoming])
+        if upcoming is not None:
+            await end_task(upcoming)
         if isinstance(frames, AsyncGenerator):
             await frames.aclose()
 

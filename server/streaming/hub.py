@@ -12,6 +12,7 @@ from contextlib import aclosing, suppress
 from ragflow_lg.errors import RunUnknownError, StreamError, StreamPositionError
 from ragflow_lg.run import Run
 from ragflow_lg.sessions import Cancels
+from server.streaming.ending import end_task
 from server.streaming.error_codec import revive_error
 from server.streaming.event_codec import Followed, RunEnd, decode_entry
 from server.streaming.journal import Journal, RunHead, unknown_run
@@ -149,7 +150,7 @@ class RunHub:
 
         Followers get what comes of it as events, as with `ragflow_lg.run.Run.cancel`.
         """
-        if (played := self._played.get(run_id)) is not None:
+        if (played := self._played.get(run_id)) is not None and not played.is_over:
             played.run.cancel()
             return True
         try:
@@ -183,8 +184,7 @@ class RunHub:
         """Stop everything at once; the journal stays open."""
         await self.drain(0)
         if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.wait([self._beating])
+            await end_task(self._beating)
             self._beating = None
 
     # Who is there

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 
 from ragflow_lg.errors import StreamError
-from server.streaming.feed import Feed, heard
+from server.streaming.feed import Feed
 from server.streaming.journal import KEPT_S, MAX_RUN, QUIET_S, RunHead, gap_error, unknown_run
 from server.streaming.window import Bounds, Entry, Window
 
@@ -16,8 +16,8 @@ MAX_BYTES = 256 * 1024 * 1024
 
 
 class _Run(Feed):
-    def __init__(self, head: RunHead, bounds: Bounds) -> None:
-        super().__init__(Window(bounds))
+    def __init__(self, head: RunHead, bounds: Bounds, quiet_s: float) -> None:
+        super().__init__(Window(bounds), quiet_s)
         self.head = head
         self.ended = 0.0
         """When it ended, by the clock; 0 while it runs."""
@@ -59,7 +59,7 @@ class MemoryJournal:
         """Open the entries of a run."""
         if head.run_id in self._runs:
             raise StreamError(f"There is a run {head.run_id} already.")
-        self._runs[head.run_id] = _Run(head, self._max_run)
+        self._runs[head.run_id] = _Run(head, self._max_run, self._quiet_s)
 
     async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
         """Add entries."""
@@ -98,7 +98,7 @@ class MemoryJournal:
             if page:
                 after = page[-1].id
                 yield page
-            elif not await heard(bell, self._quiet_s):
+            elif not await run.heard(bell):
                 yield []
 
     async def beat(self, player: str, played: Collection[str], followed: Collection[str]) -> None:

@@ -11,6 +11,7 @@ from typing import cast
 
 from ragflow_lg.errors import RagflowLgError, RunError, RunInterruptedError, StreamError
 from ragflow_lg.run import Run
+from server.streaming.ending import end_task
 from server.streaming.error_codec import store_error
 from server.streaming.event_codec import Followed, RunEnd, encode_entry
 from server.streaming.journal import Journal, RunHead
@@ -47,6 +48,8 @@ class PlayedRun:
         self._has_none = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
         self._is_stopped = False
+        self.is_over = False
+        """Whether nothing comes any more but the end."""
         self.began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done as soon as the journal knows the run; with the error if it does not take it."""
         self.task = asyncio.create_task(self._play())
@@ -68,6 +71,7 @@ class PlayedRun:
     def stop(self) -> None:
         """End the run at once, in the middle of whatever it does. It can be continued."""
         self._is_stopped = True
+        self.run.cancel()
         if self._reading is not None:
             self._reading.cancel()
 
@@ -90,10 +94,12 @@ class PlayedRun:
         except StreamError as error:
             failure = error
         finally:
+            self.is_over = True
             if watching is not None:
                 watching.cancel()
-            reading.cancel()
-            await asyncio.wait([reading])
+            if not reading.done():
+                self.run.cancel()
+            await end_task(reading)
         end = self._ended(reading, failure)
         with suppress(StreamError):  # followers are told that the journal fails when they read it
             await self._journal.append(self.head.run_id, [encode_entry(end)], is_last=True)
@@ -101,7 +107,8 @@ class PlayedRun:
     def _ended(self, reading: asyncio.Task[None], failure: StreamError | None) -> RunEnd:
         status = self.run.status
         error: RagflowLgError | None = failure
-        if failure is None and (reading.cancelled() or status == "drained"):
+        is_cut = reading.cancelled() or (self._is_stopped and status in ("running", "cancelled"))
+        if failure is None and (is_cut or status == "drained"):
             status, error = "drained", interrupted(self.head.run_id)
         elif failure is None and (raised := reading.exception()) is not None:
             error = raised if isinstance(raised, RagflowLgError) else RunError(f"{type(raised).__name__}: {raised}")
@@ -142,7 +149,7 @@ class PlayedRun:
                 async with asyncio.timeout(patience_s):
                     await self._has_followers.wait()
             except TimeoutError:
-                if not await self._is_followed_elsewhere():
+                if not await self._is_followed_elsewhere() or self.is_over:
                     self.run.cancel()
                     return
                 patience_s = self._away_s

@@ -20,7 +20,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from checkpoints.failures import plain_reason
 from ragflow_lg.errors import StreamError
-from server.streaming.feed import Feed, heard
+from server.streaming.feed import Feed
 from server.streaming.journal import KEPT_S, MAX_RUN, QUIET_S, RunHead, gap_error, unknown_run
 from server.streaming.redis_tail import RedisTail, entry_of
 from server.streaming.window import PAGE, Bounds, Entry, Extent, Window, paged
@@ -82,7 +82,7 @@ class RedisJournal:
         # Not "only if there is none": the answer may be lost, and the same asked again.
         await self._ask(lambda: self._client.set(self._head(head.run_id), msgspec.json.encode(head), px=self._ttl_ms))
         self._writing[head.run_id] = Extent(self._max_run)
-        self._feeds[head.run_id] = Feed(Window(self._recent))
+        self._feeds[head.run_id] = Feed(Window(self._recent), self._quiet_s)
 
     async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
         """Add entries in one round trip; the oldest ones go from the stream in the same."""
@@ -134,19 +134,25 @@ class RedisJournal:
         """Go through the entries, and wait for more."""
         feed = await self._feed(run_id)
         feed.readers += 1
+        is_sure = False
         try:
             while True:
                 bell = feed.bell
                 page = feed.window.page(after)
                 if page is None:
                     page = await self._stored(run_id, after)
+                    if not page:
+                        raise unknown_run(run_id, self._kept_s)
+                elif not page and not is_sure:
+                    page, is_sure = await self._news(run_id, after), True
                 if page:
                     after = page[-1].id
                     yield page
-                elif not await heard(bell, self._quiet_s):
-                    if problem := self._tail.problem(self._patience_s):
-                        raise StreamError(f"The journal of events fails: {problem}")
-                    yield []
+                elif not await feed.heard(bell):
+                    # Silence is told only if Redis has nothing either.
+                    if page := await self._news(run_id, after):
+                        after = page[-1].id
+                    yield page
         finally:
             feed.readers -= 1
             if not feed.readers and run_id not in self._writing:
@@ -159,19 +165,21 @@ class RedisJournal:
             if run_id not in self._feeds:  # nobody was quicker
                 # From nothing, so that the tail of the stream also brings what is there: a page or two of it.
                 last = max(tail.id - PAGE.entries, 0) if tail is not None else 0
-                feed = self._feeds[run_id] = Feed(Window(self._recent, last))
+                feed = self._feeds[run_id] = Feed(Window(self._recent, last), self._quiet_s)
                 self._tail.join(run_id, feed)
         return self._feeds[run_id]
 
+    async def _news(self, run_id: str, after: int) -> list[Entry]:
+        """Ask Redis for what we have not heard of yet; of our own runs we know all."""
+        return [] if run_id in self._writing else await self._stored(run_id, after)
+
     async def _stored(self, run_id: str, after: int) -> list[Entry]:
-        """Read from Redis what is held here no longer."""
+        """Read a page from Redis."""
         found = await self._ask(
             lambda: self._client.xrange(self._stream(run_id), min=f"{after + 1}-0", count=PAGE.entries)
         )
-        if not found:
-            raise unknown_run(run_id, self._kept_s)
         entries = [entry_of(each) for each in found]
-        if entries[0].id != after + 1:
+        if entries and entries[0].id != after + 1:
             raise gap_error(run_id, after, entries[0].id)
         return paged(entries)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
@@ -11,8 +10,8 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from checkpoints.failures import plain_reason
 from ragflow_lg.errors import StreamError
+from server.streaming.ending import end_task
 from server.streaming.feed import Feed
 from server.streaming.window import PAGE, Entry
 
@@ -32,43 +31,30 @@ class RedisTail:
         self._key_of = key_of
         self._feeds: dict[str, Feed] = {}
         self._task: asyncio.Task[None] | None = None
-        self._failing_since = 0.0
-        self._reason = ""
 
     def join(self, run_id: str, feed: Feed) -> None:
         """Keep a feed up to date from now on."""
         self._feeds[run_id] = feed
         if self._task is None or self._task.done():
-            self._failing_since = 0.0
             self._task = asyncio.create_task(self._listen())
 
     def leave(self, run_id: str) -> None:
         """Let a feed be."""
         self._feeds.pop(run_id, None)
 
-    def problem(self, patience_s: float) -> str:
-        """Say why nothing has been heard for longer than ``patience_s``; ``""`` if all is well."""
-        if not self._failing_since or time.monotonic() - self._failing_since < patience_s:
-            return ""
-        return self._reason
-
     async def aclose(self) -> None:
         """Stop listening."""
         self._feeds.clear()
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            await end_task(self._task)
 
     async def _listen(self) -> None:
         while self._feeds:
             try:
                 await self._hear()
-            except (RedisError, OSError, StreamError) as error:
-                self._failing_since = self._failing_since or time.monotonic()
-                self._reason = plain_reason(error)
+            except (RedisError, OSError, StreamError):
+                # Readers ask Redis themselves when they have heard nothing for a while, and tell what is wrong.
                 await asyncio.sleep(PAUSE_S)
-            else:
-                self._failing_since = 0.0
 
     async def _hear(self) -> None:
         feeds = {self._key_of(run_id).encode(): feed for run_id, feed in self._feeds.items()}

@@ -1,4 +1,4 @@
-"""Server-sent events, as each of the surfaces writes them: RAGFlow's without a space behind ``data:``, OpenAI's with."""
+"""Server-sent events as each surface writes them: RAGFlow's has no space behind ``data:``, OpenAI's has one."""
 
 from __future__ import annotations
 

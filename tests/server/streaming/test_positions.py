@@ -19,5 +19,5 @@ def test_what_is_no_number_is_refused(text: str) -> None:
     with pytest.raises(StreamPositionError, match="has to be the number of an event") as raised:
         position_of(text)
     assert len(str(raised.value)) < 200
-    with pytest.raises(StreamPositionError, match="^from "):
+    with pytest.raises(StreamPositionError, match=r"^from "):
         position_of(None, text)

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
-from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import AsyncExitStack
 
 import pytest
 from redis.asyncio import Redis
@@ -14,12 +12,6 @@ from server.streaming.window import Bounds
 from tests.fakes.cut_proxy import cut_proxy
 from tests.server.streaming.journals import OpenJournal, head, read, redis_journal
 from tests.stores import fresh_prefix
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not is_so():
-            await asyncio.sleep(0.005)
 
 
 async def test_another_replica_reads_the_same_from_anywhere(open_replica: OpenJournal) -> None:
@@ -56,42 +48,47 @@ async def test_keys_have_the_prefix_and_a_time_to_live_and_are_trimmed(redis_url
 async def test_a_lost_answer_and_a_cut_connection_lose_and_repeat_nothing(redis_url: str) -> None:
     prefix = fresh_prefix()
     expected = [(number, b"%d" % number) for number in range(1, 301)]
-    async with cut_proxy(redis_url) as writing, cut_proxy(redis_url) as reading:
-        async with redis_journal(writing.url, prefix) as here, redis_journal(reading.url, prefix) as there:
-            await here.begin(head("a"))
-            readers = [asyncio.create_task(read(there, "a", 0, 300)) for _ in range(3)]
-            for number in range(1, 301):
-                if number % 100 == 50:
-                    writing.loses_answers = True
-                elif number == 120:
-                    reading.cut()
-                elif number == 180:
-                    reading.mend()
-                elif number == 220:
-                    writing.cut()
-                    asyncio.get_running_loop().call_later(0.05, writing.mend)
-                await here.append("a", [b"%d" % number])
-            assert await asyncio.gather(*readers) == [expected] * 3
-            async with Redis.from_url(redis_url) as client:
-                assert await client.xlen(f"{prefix}agent:events:a") == 300
+    async with AsyncExitStack() as opened:
+        writing, reading = [await opened.enter_async_context(cut_proxy(redis_url)) for _ in range(2)]
+        here = await opened.enter_async_context(redis_journal(writing.url, prefix))
+        there = await opened.enter_async_context(redis_journal(reading.url, prefix))
+        await here.begin(head("a"))
+        readers = [asyncio.create_task(read(there, "a", 0, 300)) for _ in range(3)]
+        for number in range(1, 301):
+            if number % 100 == 50:
+                writing.loses_answers = True
+            elif number == 120:
+                reading.cut()
+            elif number == 180:
+                reading.mend()
+            elif number == 220:
+                writing.cut()
+                asyncio.get_running_loop().call_later(0.05, writing.mend)
+            await here.append("a", [b"%d" % number])
+        assert await asyncio.gather(*readers) == [expected] * 3
+        async with Redis.from_url(redis_url) as client:
+            assert await client.xlen(f"{prefix}agent:events:a") == 300
 
 
 async def test_a_redis_that_stays_away_is_told_to_writers_and_readers(redis_url: str) -> None:
-    async with cut_proxy(redis_url) as proxy, redis_journal(redis_url, prefix := fresh_prefix()) as here:
-        async with redis_journal(proxy.url, prefix, patience_s=0.15, quiet_s=0.05) as there:
-            await here.begin(head("a"))
-            await here.append("a", [b"1"])
-            await there.begin(head("b"))
-            async with aclosing(there.read("a", 0)) as pages:
-                assert [entry.data for entry in await anext(pages)] == [b"1"]
-                proxy.cut()
-                began = time.monotonic()
-                with pytest.raises(StreamError, match="The journal of events fails"):
-                    await there.append("b", [b"1"])
-                with pytest.raises(StreamError, match="The journal of events fails"):
-                    for _ in itertools.repeat(None):
-                        await anext(pages)
-                assert time.monotonic() - began < 3
+    prefix = fresh_prefix()
+    async with AsyncExitStack() as opened:
+        proxy = await opened.enter_async_context(cut_proxy(redis_url))
+        here = await opened.enter_async_context(redis_journal(redis_url, prefix))
+        there = await opened.enter_async_context(redis_journal(proxy.url, prefix, patience_s=0.15, quiet_s=0.05))
+        await here.begin(head("a"))
+        await here.append("a", [b"1"])
+        await there.begin(head("b"))
+        assert await read(there, "a", 0, 1) == [(1, b"1")]
+        reading = asyncio.create_task(read(there, "a", 0, 2))
+        await asyncio.sleep(0.02)
+        proxy.cut()
+        began = time.monotonic()
+        with pytest.raises(StreamError, match="The journal of events fails"):
+            await there.append("b", [b"1"])
+        with pytest.raises(StreamError, match="The journal of events fails"):
+            await reading
+        assert time.monotonic() - began < 3
 
 
 @pytest.mark.parametrize("content", [{"x": "1"}, {"e": "1"}])
