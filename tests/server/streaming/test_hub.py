@@ -169,10 +169,10 @@ async def test_who_comes_back_in_time_finds_the_run_going_on() -> None:
     gate = asyncio.Event()
     run = ScriptedRun([*words(1), gate, *words(1, 2)])
     async with hub_on(MemoryJournal()) as hub:
-        run_id = await start(hub, run, DisconnectPolicy(0.2))
+        run_id = await start(hub, run, DisconnectPolicy(5))
         for _ in range(3):
             await follow_a_little(hub, run_id)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.02)
         gate.set()
         assert await said(hub, run_id, 1) == [(2, "w2")]
 
@@ -221,7 +221,7 @@ async def test_a_reader_leaves_here_and_goes_on_elsewhere(open_replica: OpenJour
     gate = asyncio.Event()
     run = ScriptedRun([*words(300), gate, *words(300, 301)])
     async with open_replica() as one, open_replica() as two, hub_on(one) as here, hub_on(two) as there:
-        run_id = await start(here, run, DisconnectPolicy(0.1))
+        run_id = await start(here, run, DisconnectPolicy(0.8))
         seen: list[tuple[int, Any]] = []
         async with aclosing(here.follow(run_id)) as events:
             async for number, event in events:
@@ -229,7 +229,7 @@ async def test_a_reader_leaves_here_and_goes_on_elsewhere(open_replica: OpenJour
                 if number == 150:
                     break
         rest = asyncio.create_task(said(there, run_id, 150))
-        await asyncio.sleep(0.3)  # longer than the grace of the place that it has left
+        await asyncio.sleep(1)  # longer than the grace of the place that it has left
         assert run.status == "running"
         gate.set()
         seen += await rest
