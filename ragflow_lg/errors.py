@@ -16,6 +16,11 @@
     ├── SettingsError              a setting is missing or wrong
     ├── DatabaseError              the server's database cannot be opened, read or written
     ├── RequestError               a request to the server is refused
+    ├── StreamError                the events of a run cannot be followed, or not be kept
+    │   ├── RunInterruptedError    the process that played the run stopped before the turn ended
+    │   ├── RunUnknownError        nobody knows the run, or nobody does any more
+    │   ├── StreamGapError         events that a follower still needs have been dropped
+    │   └── StreamPositionError    the event to follow from is none of the run
     └── CheckpointError            a session cannot be read or written
         └── ConflictError          somebody else runs the session, or nothing waits for what was sent
 """
@@ -43,8 +48,13 @@ __all__ = [
     "RequestError",
     "RunCancelled",
     "RunError",
+    "RunInterruptedError",
+    "RunUnknownError",
     "ServiceError",
     "SettingsError",
+    "StreamError",
+    "StreamGapError",
+    "StreamPositionError",
     "UndeclaredTargetError",
 ]
 
@@ -197,6 +207,40 @@ class RequestError(RagflowLgError):
         self.data = data
         self.has_data = has_data
         super().__init__(message)
+
+
+class StreamError(RagflowLgError):
+    """The events of a run cannot be followed, or not be kept."""
+
+    code = "stream"
+
+
+class RunInterruptedError(StreamError):
+    """The process that played a run stopped before the turn had ended; the session can be continued."""
+
+    code = "run-interrupted"
+
+
+class RunUnknownError(StreamError):
+    """Nobody knows a run, or nobody does any more."""
+
+    code = "run-unknown"
+
+
+class StreamGapError(StreamError):
+    """Events that a follower still needs have been dropped. ``first`` is the number of the oldest that is kept."""
+
+    code = "stream-gap"
+
+    def __init__(self, message: str, *, first: int = 0) -> None:
+        self.first = first
+        super().__init__(message)
+
+
+class StreamPositionError(StreamError):
+    """The event to follow from is none of the run."""
+
+    code = "stream-position"
 
 
 class CheckpointError(RagflowLgError):

@@ -1,0 +1,182 @@
+"""Streams of runs through the hub: frames a second, and what slow followers hold: ``python -m benchmarks.streaming``.
+
+Beside it the same run iterated over directly, each event written as JSON, in the same process and minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+import tracemalloc
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from typing import Any
+
+import orjson
+
+from benchmarks import canvases
+from checkpoints.redis_server import redis_server
+from dsl_compiler import compile_canvas
+from ragflow_lg.adapters.files import InlineFiles
+from ragflow_lg.adapters.http_client import GuardedHttpClient
+from ragflow_lg.adapters.system import RandomIds, SystemClock
+from ragflow_lg.catalog import load_catalog
+from ragflow_lg.errors import RagflowLgError
+from ragflow_lg.runner import Run, Runner
+from ragflow_lg.services import ChatDelta, ChatRequest, Services
+from server.streaming import CONTINUE, Journal, RunHub, open_journal
+from server.streaming.sse import ragflow_frame
+
+PIECES = 2000
+ROUNDS = 3
+SLOW = 500
+
+
+class _Talker:
+    """A model that says many pieces as quickly as it can."""
+
+    context_tokens = 8192
+    has_vision = False
+
+    def __init__(self) -> None:
+        self.sent: list[float] = []
+        self.pause_s = 0.0
+
+    async def complete(self, request: ChatRequest) -> str:
+        return ""
+
+    async def stream(self, request: ChatRequest) -> Any:
+        for index in range(PIECES if not self.pause_s else 200):
+            await asyncio.sleep(self.pause_s)
+            self.sent.append(time.perf_counter())
+            yield ChatDelta(f"word{index} ")
+
+    def model(self, llm_id: str) -> Any:
+        return self
+
+
+def _runner(talker: _Talker) -> Runner:
+    services = Services(talker, GuardedHttpClient(), InlineFiles(), SystemClock(), RandomIds())
+    return Runner(compile_canvas(canvases.streaming(), load_catalog()), services)
+
+
+async def _direct() -> tuple[int, float]:
+    run = _runner(_Talker()).start("bench", {"query": "q"})
+    began, count = time.perf_counter(), 0
+    async for event in run:
+        orjson.dumps(run.envelope.wrap(event))
+        count += 1
+    return count, time.perf_counter() - began
+
+
+def _frame(run: Run, event: Any) -> bytes:
+    return ragflow_frame(run.envelope.wrap(event))
+
+
+async def _followed(journal: Journal, followers: int, *, elsewhere: Journal | None = None) -> tuple[int, float]:
+    """Play a run through a hub; give how many frames its followers have written, and in how many seconds."""
+    hub = RunHub(journal)
+    other = RunHub(elsewhere) if elsewhere is not None else hub
+    run = _runner(_Talker()).start("bench", {"query": "q"})
+    began = time.perf_counter()
+    run_id = await hub.start(run, CONTINUE)
+
+    async def follow() -> int:
+        count = 0
+        async with aclosing(other.follow(run_id)) as events:
+            async for _, event in events:
+                _frame(run, event)
+                count += 1
+        return count
+
+    counts = await asyncio.gather(*(follow() for _ in range(followers)))
+    elapsed = time.perf_counter() - began
+    assert len(set(counts)) == 1
+    await other.aclose()
+    await hub.aclose()
+    return sum(counts), elapsed
+
+
+async def _delay(journal: Journal, elsewhere: Journal) -> float:
+    """Give the median time from a piece of the model to the frame, at 1,000 pieces a second, in ms."""
+    hub, other, talker = RunHub(journal), RunHub(elsewhere), _Talker()
+    talker.pause_s = 0.001
+    run = _runner(talker).start("bench", {"query": "q"})
+    run_id = await hub.start(run, CONTINUE)
+    received: list[float] = []
+    async with aclosing((hub if journal is elsewhere else other).follow(run_id)) as events:
+        async for _, event in events:
+            frame = _frame(run, event)
+            if b'"word' in frame and b'"message"' in frame:
+                received.append(time.perf_counter())
+    await other.aclose()
+    await hub.aclose()
+    return statistics.median(got - sent for got, sent in zip(received, talker.sent, strict=False)) * 1000
+
+
+async def _slow(journal: Journal) -> tuple[float, float, int]:
+    """Let many followers stop behind their first event; give MiB of the journal, of all of them, and events lost."""
+    hub = RunHub(journal)
+    run = _runner(_Talker()).start("bench", {"query": "q"})
+    tracemalloc.start()
+    run_id = await hub.start(run, CONTINUE)
+    async with aclosing(hub.follow(run_id)) as events:
+        count = len([number async for number, _ in events])
+    alone = tracemalloc.get_traced_memory()[0]
+    followers = [hub.follow(run_id) for _ in range(SLOW)]
+    firsts = [(await anext(follower))[0] for follower in followers]
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    lost = 0
+    for follower, first in zip(followers[::25], firsts[::25], strict=True):
+        lost += count - first - len([number async for number, _ in follower])
+    for follower in followers:
+        await follower.aclose()
+    await hub.aclose()
+    return alone / 2**20, (held - alone) / 2**20, lost
+
+
+@asynccontextmanager
+async def _journals() -> AsyncGenerator[dict[str, tuple[Journal, Journal]]]:
+    async with AsyncExitStack() as opened:
+        memory = await opened.enter_async_context(open_journal("memory://"))
+        found: dict[str, tuple[Journal, Journal]] = {"memory": (memory, memory)}
+        try:
+            url = opened.enter_context(redis_server())
+        except RagflowLgError as error:
+            print(f"without Redis: {error}")
+        else:
+            here = await opened.enter_async_context(open_journal(url, prefix="bench:"))
+            there = await opened.enter_async_context(open_journal(url, prefix="bench:"))
+            found |= {"Redis": (here, here), "Redis, followed on another replica": (here, there)}
+        yield found
+
+
+async def main() -> None:
+    """Print all."""
+    async with _journals() as journals:
+        for name, (journal, elsewhere) in journals.items():
+            away = elsewhere if elsewhere is not journal else None
+            for followers in (1, 20):
+                rates: list[float] = []
+                ratios: list[float] = []
+                for _ in range(ROUNDS + 1):
+                    _, alone = await _direct()
+                    count, elapsed = await _followed(journal, followers, elsewhere=away)
+                    rates.append(count / elapsed)
+                    ratios.append(elapsed / alone)
+                print(
+                    f"{f'{name}, {followers} follower(s)':58} {statistics.median(rates[1:]):10,.0f} frames/s  "
+                    f"{statistics.median(ratios[1:]):6.2f} x the time of the run iterated over directly"
+                )
+            print(f"{f'{name}, piece to frame':58} {await _delay(journal, elsewhere):10.2f} ms")
+        for name, (journal, _) in list(journals.items())[:2]:
+            alone, held, lost = await _slow(journal)
+            print(
+                f"{f'{name}, {SLOW} followers stopped':58} {held:10.1f} MiB more than {alone:.1f}; {lost} lost events"
+            )
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,58 @@
+"""From the URL of the session store to a journal beside it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+
+from checkpoints.url import store_kind
+from ragflow_lg.errors import StreamError
+from server.streaming.journal import KEPT_S, MAX_RUN, Journal
+from server.streaming.memory_journal import MemoryJournal
+from server.streaming.window import Bounds
+
+__all__ = ["open_journal"]
+
+TIMEOUT_S = 5.0
+
+
+@asynccontextmanager
+async def open_journal(
+    url: str, *, prefix: str = "", max_run: Bounds = MAX_RUN, kept_s: float = KEPT_S
+) -> AsyncGenerator[Journal]:
+    """Open a journal: in the Redis that a URL names, for all replicas, else in this process's memory.
+
+    ``prefix`` keeps deployments on one server apart; ``max_run`` is what is kept of one run at most, ``kept_s`` for how
+    long behind its end.
+
+    Raises:
+        CheckpointError: if the URL names no store.
+        StreamError: if the extra for Redis is not installed.
+    """
+    if store_kind(url) != "redis":
+        journal: Journal = MemoryJournal(max_run, kept_s=kept_s)
+        try:
+            yield journal
+        finally:
+            await journal.aclose()
+        return
+    if find_spec("redis") is None:
+        raise StreamError("Events in Redis need an extra: pip install 'ragflow-lg[redis]'.")
+    from redis.asyncio import Redis
+    from redis.asyncio.retry import Retry
+    from redis.asyncio.sentinel import Sentinel
+    from redis.backoff import NoBackoff
+
+    from checkpoints.redis_url import client_of
+    from server.streaming.redis_journal import RedisJournal
+
+    # The journal itself tries again, for longer, and knows what may be repeated.
+    retry = Retry(NoBackoff(), 0)
+    client = client_of(url, Redis, Sentinel, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry)
+    async with client:
+        journal = RedisJournal(client, prefix, max_run, kept_s=kept_s)
+        try:
+            yield journal
+        finally:
+            await journal.aclose()

@@ -1,0 +1,172 @@
+"""One run that this process plays: its events go into the journal, whoever reads them there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import cast
+
+from ragflow_lg.errors import RagflowLgError, RunError, RunInterruptedError, StreamError
+from ragflow_lg.run import Run
+from server.streaming.ending import end_task
+from server.streaming.error_codec import store_error
+from server.streaming.event_codec import Followed, RunEnd, encode_entry
+from server.streaming.journal import Journal, RunHead
+from server.streaming.policy import DisconnectPolicy
+
+__all__ = ["PlayedRun", "interrupted"]
+
+MAX_BACKLOG = 256
+MAX_BACKLOG_BYTES = 1024 * 1024
+"""What may wait for the journal before the run has to."""
+
+_log = logging.getLogger(__name__)
+
+
+class PlayedRun:
+    """A run, the task that plays it, and the followers it has in this process."""
+
+    def __init__(
+        self, run: Run, head: RunHead, policy: DisconnectPolicy, journal: Journal, *, arrival_s: float, away_s: float
+    ) -> None:
+        """``arrival_s`` is how long the first follower may take, ``away_s`` how often others are asked for theirs."""
+        self.run = run
+        self.head = head
+        self._policy = policy
+        self._journal = journal
+        self._arrival_s = arrival_s
+        self._away_s = away_s
+        self._backlog: list[bytes] = []
+        self._backlog_bytes = 0
+        self._has_news = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._followers = 0
+        self._has_followers = asyncio.Event()
+        self._has_none = asyncio.Event()
+        self._reading: asyncio.Task[None] | None = None
+        self._is_stopped = False
+        self.is_over = False
+        """Whether nothing comes any more but the end."""
+        self.began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done as soon as the journal knows the run; with the error if it does not take it."""
+        self.task = asyncio.create_task(self._play())
+        self.task.add_done_callback(lambda _: self.began.cancel())
+
+    def join(self) -> None:
+        """Count a follower."""
+        self._followers += 1
+        self._has_none.clear()
+        self._has_followers.set()
+
+    def leave(self) -> None:
+        """Count one follower less."""
+        self._followers -= 1
+        if not self._followers:
+            self._has_followers.clear()
+            self._has_none.set()
+
+    def stop(self) -> None:
+        """End the run at once, in the middle of whatever it does. It can be continued."""
+        self._is_stopped = True
+        self.run.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
+
+    async def _play(self) -> None:
+        try:
+            await self._journal.begin(self.head)
+        except StreamError as error:
+            self.began.set_exception(error)
+            self.began.exception()  # whoever started the run may have gone
+            return
+        self.began.set_result(None)
+        reading = self._reading = asyncio.create_task(self._read())
+        if self._is_stopped:
+            reading.cancel()
+        reading.add_done_callback(lambda _: self._has_news.set())
+        watching = asyncio.create_task(self._watch()) if math.isfinite(self._policy.grace_s) else None
+        failure: StreamError | None = None
+        try:
+            await self._write(reading)
+        except StreamError as error:
+            failure = error
+        finally:
+            self.is_over = True
+            if watching is not None:
+                watching.cancel()
+            if not reading.done():
+                self.run.cancel()
+            await end_task(reading)
+        end = self._ended(reading, failure)
+        with suppress(StreamError):  # followers are told that the journal fails when they read it
+            await self._journal.append(self.head.run_id, [encode_entry(end)], is_last=True)
+
+    def _ended(self, reading: asyncio.Task[None], failure: StreamError | None) -> RunEnd:
+        status = self.run.status
+        error: RagflowLgError | None = failure
+        is_cut = reading.cancelled() or (self._is_stopped and status in ("running", "cancelled"))
+        if failure is None and (is_cut or status == "drained"):
+            status, error = "drained", interrupted(self.head.run_id)
+        elif failure is None and (raised := reading.exception()) is not None:
+            error = raised if isinstance(raised, RagflowLgError) else RunError(f"{type(raised).__name__}: {raised}")
+            if raised is not error:
+                _log.error("Run %s failed.", self.head.run_id, exc_info=raised)
+        return RunEnd(status, store_error(error) if error is not None else None)
+
+    async def _read(self) -> None:
+        events = cast("AsyncGenerator[Followed]", self.run.with_records())
+        async with aclosing(events):
+            async for event in events:
+                while len(self._backlog) >= MAX_BACKLOG or self._backlog_bytes >= MAX_BACKLOG_BYTES:
+                    self._has_room.clear()
+                    await self._has_room.wait()
+                data = encode_entry(event)
+                self._backlog.append(data)
+                self._backlog_bytes += len(data)
+                self._has_news.set()
+
+    async def _write(self, reading: asyncio.Task[None]) -> None:
+        """Write until everything is read; what comes during one write goes with the next."""
+        while True:
+            await self._has_news.wait()
+            self._has_news.clear()
+            is_over = reading.done()
+            data, self._backlog, self._backlog_bytes = self._backlog, [], 0
+            self._has_room.set()
+            if data:
+                await self._journal.append(self.head.run_id, data)
+            if is_over:
+                return
+
+    async def _watch(self) -> None:
+        """Cancel the run once nobody has followed it for as long as the policy allows."""
+        patience_s = max(self._arrival_s, self._policy.grace_s)
+        while True:
+            try:
+                async with asyncio.timeout(patience_s):
+                    await self._has_followers.wait()
+            except TimeoutError:
+                if not await self._is_followed_elsewhere() or self.is_over:
+                    self.run.cancel()
+                    return
+                patience_s = self._away_s
+                continue
+            await self._has_none.wait()
+            patience_s = self._policy.grace_s
+
+    async def _is_followed_elsewhere(self) -> bool:
+        try:
+            return await self._journal.is_followed(self.head.run_id)
+        except StreamError:
+            return True  # nobody can tell; it is asked again
+
+
+def interrupted(run_id: str) -> RunInterruptedError:
+    """Tell that a run stopped before its turn had ended."""
+    return RunInterruptedError(
+        f"Run {run_id} was interrupted: the process that played it has stopped. Continue the session to go on with "
+        "what is unfinished."
+    )

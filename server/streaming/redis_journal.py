@@ -1,0 +1,241 @@
+"""Events of runs in Redis Streams, so that any replica can read them.
+
+An entry's id in its stream is ``NUMBER-0``. So one that is sent again, because the answer of Redis was lost, is
+refused, and a reader that comes back asks for what is behind the last number it has seen: nothing is lost, nothing
+repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from typing import Any, cast
+
+import msgspec
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from checkpoints.failures import plain_reason
+from ragflow_lg.errors import StreamError
+from server.streaming.feed import Feed
+from server.streaming.journal import KEPT_S, MAX_RUN, QUIET_S, RunHead, gap_error, unknown_run
+from server.streaming.redis_tail import RedisTail, entry_of
+from server.streaming.window import PAGE, Bounds, Entry, Extent, Window, paged
+
+__all__ = ["RedisJournal"]
+
+RECENT = Bounds(512, 256 * 1024)
+"""What a process holds of each run that it plays or has followers of; who is further behind reads from Redis."""
+
+ALIVE_S = 15.0
+PATIENCE_S = 10.0
+MAX_CONNECTIONS = 16
+_PASSING = (RedisConnectionError, RedisTimeoutError, OSError)
+_IS_THERE = "equal or smaller"
+"""What Redis says of an entry that it has already."""
+
+_HEAD = msgspec.json.Decoder(RunHead)
+
+
+class RedisJournal:
+    """One stream a run, ``{prefix}agent:events:{run}``, and beside it what the run is and who plays and follows it.
+
+    While Redis does not answer, everything waits up to ``patience_s``, and fails then.
+    """
+
+    def __init__(
+        self,
+        client: Redis,
+        prefix: str = "",
+        max_run: Bounds = MAX_RUN,
+        *,
+        kept_s: float = KEPT_S,
+        alive_s: float = ALIVE_S,
+        patience_s: float = PATIENCE_S,
+        quiet_s: float = QUIET_S,
+    ) -> None:
+        """``client`` gives bytes and stays its owner's; ``alive_s`` is how long a hub counts as alive behind a beat."""
+        self._client = cast("Any", client)
+        self._prefix = prefix
+        self._max_run = max_run
+        self._recent = Bounds(min(RECENT.entries, max_run.entries), min(RECENT.bytes, max_run.bytes))
+        self._kept_s = kept_s
+        self._alive_s = alive_s
+        self._patience_s = patience_s
+        self._quiet_s = quiet_s
+        self._feeds: dict[str, Feed] = {}
+        self._writing: dict[str, Extent] = {}
+        """What the streams of our own runs hold."""
+        self._at_once = asyncio.Semaphore(MAX_CONNECTIONS)
+        self._tail = RedisTail(client, self._stream)
+
+    @property
+    def kept_s(self) -> float:
+        """For how long a run that has ended can be followed."""
+        return self._kept_s
+
+    async def begin(self, head: RunHead) -> None:
+        """Open the entries of a run."""
+        # Not "only if there is none": the answer may be lost, and the same asked again.
+        await self._ask(lambda: self._client.set(self._head(head.run_id), msgspec.json.encode(head), px=self._ttl_ms))
+        self._writing[head.run_id] = Extent(self._max_run)
+        self._feeds[head.run_id] = Feed(Window(self._recent), self._quiet_s)
+
+    async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
+        """Add entries in one round trip; the oldest ones go from the stream in the same."""
+        kept, feed = self._writing[run_id], self._feeds[run_id]
+        entries = [Entry(number, each) for number, each in enumerate(data, kept.last + 1)]
+        for each in data:
+            # Counted even if it fails: a number is never given to another entry.
+            kept.add(len(each))
+        try:
+            await self._ask(lambda: self._send(run_id, entries, kept.first))
+            feed.window.add(entries)
+            feed.ring()
+        finally:
+            if is_last:
+                del self._writing[run_id]
+                if not feed.readers:
+                    del self._feeds[run_id]
+
+    async def _send(self, run_id: str, entries: Sequence[Entry], first: int) -> None:
+        key = self._stream(run_id)
+        async with self._client.pipeline(transaction=False) as together:
+            for entry in entries:
+                together.xadd(key, {"e": entry.data}, id=f"{entry.id}-0")
+            if first > 1:
+                together.xtrim(key, minid=f"{first}-0", approximate=False)
+            together.pexpire(key, self._ttl_ms)
+            together.pexpire(self._head(run_id), self._ttl_ms)
+            answers = await together.execute(raise_on_error=False)
+        for answer in answers:
+            if isinstance(answer, Exception) and _IS_THERE not in str(answer):
+                raise answer
+
+    async def head(self, run_id: str) -> RunHead | None:
+        """Give what is known of a run."""
+        held = await self._ask(lambda: self._client.get(self._head(run_id)))
+        if held is None:
+            return None
+        try:
+            return _HEAD.decode(held)
+        except msgspec.MsgspecError as error:
+            raise StreamError(f"What is stored of run {run_id} cannot be read: {error}.") from error
+
+    async def tail(self, run_id: str) -> Entry | None:
+        """Give the newest entry."""
+        found = await self._ask(lambda: self._client.xrevrange(self._stream(run_id), count=1))
+        return entry_of(found[0]) if found else None
+
+    async def read(self, run_id: str, after: int) -> AsyncGenerator[Sequence[Entry]]:
+        """Go through the entries, and wait for more."""
+        feed = await self._feed(run_id)
+        feed.readers += 1
+        is_sure = False
+        try:
+            while True:
+                bell = feed.bell
+                page = feed.window.page(after)
+                if page is None:
+                    page = await self._stored(run_id, after)
+                    if not page:
+                        raise unknown_run(run_id, self._kept_s)
+                elif not page and not is_sure:
+                    page, is_sure = await self._news(run_id, after), True
+                if page:
+                    after = page[-1].id
+                    yield page
+                elif not await feed.heard(bell):
+                    # Silence is told only if Redis has nothing either.
+                    if page := await self._news(run_id, after):
+                        after = page[-1].id
+                    yield page
+        finally:
+            feed.readers -= 1
+            if not feed.readers and run_id not in self._writing:
+                self._tail.leave(run_id)
+                self._feeds.pop(run_id, None)
+
+    async def _feed(self, run_id: str) -> Feed:
+        if run_id not in self._feeds:
+            tail = await self.tail(run_id)
+            if run_id not in self._feeds:  # nobody was quicker
+                # From nothing, so that the tail of the stream also brings what is there: a page or two of it.
+                last = max(tail.id - PAGE.entries, 0) if tail is not None else 0
+                feed = self._feeds[run_id] = Feed(Window(self._recent, last), self._quiet_s)
+                self._tail.join(run_id, feed)
+        return self._feeds[run_id]
+
+    async def _news(self, run_id: str, after: int) -> list[Entry]:
+        """Ask Redis for what we have not heard of yet; of our own runs we know all."""
+        return [] if run_id in self._writing else await self._stored(run_id, after)
+
+    async def _stored(self, run_id: str, after: int) -> list[Entry]:
+        """Read a page from Redis."""
+        found = await self._ask(
+            lambda: self._client.xrange(self._stream(run_id), min=f"{after + 1}-0", count=PAGE.entries)
+        )
+        entries = [entry_of(each) for each in found]
+        if entries and entries[0].id != after + 1:
+            raise gap_error(run_id, after, entries[0].id)
+        return paged(entries)
+
+    async def beat(self, player: str, played: Collection[str], followed: Collection[str]) -> None:
+        """Say that a hub lives, what it plays, and what it has followers of."""
+        alive_ms = int(self._alive_s * 1000)
+
+        async def send() -> None:
+            async with self._client.pipeline(transaction=False) as together:
+                together.set(f"{self._prefix}agent:player:{player}", "x", px=alive_ms)
+                for run_id in played:
+                    together.pexpire(self._head(run_id), self._ttl_ms)
+                    together.pexpire(self._stream(run_id), self._ttl_ms)
+                for run_id in followed:
+                    together.set(self._followed(run_id), "x", px=alive_ms)
+                await together.execute()
+
+        await self._ask(send)
+
+    async def is_alive(self, player: str) -> bool:
+        """Tell whether a hub has been heard of within ``alive_s``."""
+        return bool(await self._ask(lambda: self._client.exists(f"{self._prefix}agent:player:{player}")))
+
+    async def is_followed(self, run_id: str) -> bool:
+        """Tell whether another replica has, or had within ``alive_s``, followers."""
+        return bool(await self._ask(lambda: self._client.exists(self._followed(run_id))))
+
+    async def aclose(self) -> None:
+        """Stop listening."""
+        await self._tail.aclose()
+
+    async def _ask(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Ask Redis, again and again while it does not answer; few ask at once."""
+        until = time.monotonic() + self._patience_s
+        pause_s = 0.02
+        async with self._at_once:
+            while True:
+                try:
+                    return await call()
+                except _PASSING as error:
+                    if time.monotonic() + pause_s > until:
+                        raise StreamError(f"The journal of events fails: {plain_reason(error)}") from error
+                except RedisError as error:
+                    raise StreamError(f"The journal of events fails: {plain_reason(error)}") from error
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, 0.5)
+
+    @property
+    def _ttl_ms(self) -> int:
+        return int(max(self._kept_s, 2 * self._alive_s) * 1000)
+
+    def _stream(self, run_id: str) -> str:
+        return f"{self._prefix}agent:events:{run_id}"
+
+    def _head(self, run_id: str) -> str:
+        return f"{self._prefix}agent:events-head:{run_id}"
+
+    def _followed(self, run_id: str) -> str:
+        return f"{self._prefix}agent:events-followed:{run_id}"

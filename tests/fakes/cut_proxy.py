@@ -1,0 +1,62 @@
+"""A way to a server that can be cut, and opened again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import urlsplit
+
+
+class CutProxy:
+    """Passes bytes on. While it is cut, there are no connections; what a server has answered may be lost."""
+
+    def __init__(self, url: str) -> None:
+        place = urlsplit(url)
+        self._to = (place.hostname or "", place.port or 6379)
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.is_cut = False
+        self.loses_answers = False
+        """Whether the next answer is not passed on, and the way is cut in its place for that connection."""
+        self.url = ""
+
+    def cut(self) -> None:
+        self.is_cut = True
+        for writer in self._writers:
+            writer.transport.abort()
+
+    def mend(self) -> None:
+        self.is_cut = False
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.is_cut:
+            writer.transport.abort()
+            return
+        there, back = await asyncio.open_connection(*self._to)
+        self._writers |= {writer, back}
+        for source, target, is_answer in ((reader, back, False), (there, writer, True)):
+            task = asyncio.create_task(self._pass_on(source, target, is_answer))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _pass_on(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, is_answer: bool) -> None:
+        with suppress(OSError):
+            while data := await source.read(65536):
+                if is_answer and self.loses_answers:
+                    self.loses_answers = False
+                    break
+                target.write(data)
+                await target.drain()
+        target.transport.abort()
+
+
+@asynccontextmanager
+async def cut_proxy(url: str) -> AsyncIterator[CutProxy]:
+    proxy = CutProxy(url)
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    proxy.url = f"redis://{host}:{port}"
+    yield proxy
+    proxy.cut()
+    server.close()

@@ -1,0 +1,65 @@
+"""A run that says what a test wants, when it wants."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from ragflow_lg.wire import Envelope, Message
+
+_numbers = itertools.count(1)
+
+
+def words(count: int, first: int = 1) -> list[Any]:
+    """Give messages ``w1`` ``w2`` …"""
+    return [Message(f"w{number}") for number in range(first, first + count)]
+
+
+class ScriptedRun:
+    """Plays a script of events; an ``asyncio.Event`` in it is waited for, an exception raised."""
+
+    def __init__(self, script: Sequence[Any], run_id: str = "") -> None:
+        self.envelope = Envelope(run_id or f"{next(_numbers):032x}", 1_700_000_000, "e" * 32, "e" * 32)
+        self.status = "running"
+        self.said = 0
+        self.is_closed = False
+        self._script = script
+        self._stop = asyncio.Event()
+        self._end = "succeeded"
+
+    def cancel(self) -> None:
+        self._end = "cancelled"
+        self._stop.set()
+
+    def drain(self) -> None:
+        self._end = "drained"
+        self._stop.set()
+
+    async def with_records(self) -> AsyncIterator[Any]:
+        try:
+            for step in self._script:
+                if isinstance(step, asyncio.Event):
+                    await self._until(step)
+                if self._stop.is_set():
+                    break
+                if isinstance(step, Exception):
+                    self._end = "failed"
+                    raise step
+                if not isinstance(step, asyncio.Event):
+                    self.said += 1
+                    yield step
+            self.status = self._end
+        finally:
+            self.is_closed = True
+            if self.status == "running":
+                self.status = "cancelled" if self._end == "succeeded" else self._end
+
+    async def _until(self, step: asyncio.Event) -> None:
+        waits = [asyncio.create_task(event.wait()) for event in (step, self._stop)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()

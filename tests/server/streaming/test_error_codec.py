@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from ragflow_lg.errors import (
+    AnswerError,
+    CanvasChangedError,
+    CheckpointError,
+    ConflictError,
+    NodeTimeoutError,
+    RagflowLgError,
+    RunCancelled,
+    RunError,
+    ServiceError,
+    StreamGapError,
+    UndeclaredTargetError,
+)
+from server.streaming.error_codec import StoredError, revive_error, store_error
+
+ERRORS = [
+    AnswerError({"size": "It is required."}, node="UserFillUp:0", advice="Answer again."),
+    CanvasChangedError("The canvas has changed.", node="LLM:0"),
+    CheckpointError("The store is gone."),
+    ConflictError("It is being run."),
+    NodeTimeoutError("LLM:0", 2.5),
+    RunCancelled("LLM:0"),
+    RunError("KeyError: 'x'"),
+    ServiceError("Too many requests.", is_retryable=True, retry_after_s=2.0),
+    StreamGapError("Dropped.", first=41),
+    UndeclaredTargetError("Switch:0", "Message:1"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.code)
+def test_an_error_comes_back_the_same(error: RagflowLgError) -> None:
+    stored = msgspec.json.decode(msgspec.json.encode(store_error(error)), type=StoredError)
+    back = revive_error(stored)
+    assert type(back) is type(error)
+    assert str(back) == str(error)
+    assert vars(back) == vars(error)
+
+
+def test_a_code_of_another_version_is_a_run_error_and_nothing_else_is_set() -> None:
+    back = revive_error(StoredError("os.system", "x", {"node": "n", "__class__": "y", "add_note": 1}))
+    assert type(back) is RunError
+    assert vars(back) == {"node": "n"}

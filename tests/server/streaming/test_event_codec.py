@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ragflow_lg.agent_metrics import AgentMetrics, ToolMetrics
+from ragflow_lg.errors import StreamError
+from ragflow_lg.events import AgentRecord
+from ragflow_lg.ids import NodeId
+from ragflow_lg.services import Usage
+from ragflow_lg.wire import (
+    Message,
+    MessageEnd,
+    NodeFinished,
+    NodeStarted,
+    UserInputs,
+    WorkflowFinished,
+    WorkflowStarted,
+)
+from server.streaming.error_codec import StoredError
+from server.streaming.event_codec import RunEnd, decode_entry, encode_entry, to_json_bytes
+
+METRICS = AgentMetrics(1, 2.5, 1, 0.5, 3, 0, {"echo": ToolMetrics(2, 1, 0.1)}, Usage(1, 2, 3, 0.4), 0, Usage())
+EVENTS: list[Any] = [
+    WorkflowStarted(None),
+    WorkflowStarted({"sys.query": "ü", "deep": [{"a": [None, True]}]}),
+    NodeStarted("begin", "Begin", "Begin", 1),
+    NodeFinished({"a": 10**30}, {"content": "x" * 1000}, "LLM:0", "n", "LLM", "it failed", 0.5, 1.5),
+    Message("half of an emoji: \ud83d"),
+    Message("", start_to_think=True),
+    MessageEnd({"reference": {"chunks": {"17": {"content": "c"}}}, "status": 201}),
+    UserInputs({"name": {"type": "line", "value": None}}, "Your name?"),
+    WorkflowFinished(None, ["\udc00", 1.5], 0.1, 2.0, Usage(5, 6, 7, 0.25)),
+    AgentRecord(NodeId("Agent:0"), "Agent:0-->echo", 2, "1/2", "agent_finished", 3.5, {"b": 1}, True, METRICS),
+    RunEnd("failed", StoredError("conflict", "busy", {"node": "x"})),
+    RunEnd("succeeded"),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=range(len(EVENTS)))
+def test_events_come_back_equal(event: Any) -> None:
+    data = encode_entry(event)
+    assert b"\n" not in data
+    json.loads(data)
+    back = decode_entry(data)
+    assert back == event
+    assert type(back) is type(event)
+    if not isinstance(event, RunEnd):
+        assert (back.event, back.data()) == (event.event, event.data())
+
+
+DAMAGED = [
+    b"",
+    b"[]",
+    b"null",
+    b"\xff\xfe",
+    b'["message"]',
+    b'["message",{"content":5}]',
+    b'["message",{"content":"\\ud83d","start_to_think":5}]',
+    b'["node_finished",{}]',
+    b'["unheard_of",{}]',
+    b'[["message"],{}]',
+    b'["workflow_started",{"inputs":' + b"[" * 100_000 + b"]" * 100_000 + b"}]",
+]
+
+
+@pytest.mark.parametrize("data", DAMAGED, ids=range(len(DAMAGED)))
+def test_anything_else_is_told_plainly(data: bytes) -> None:
+    with pytest.raises(StreamError, match="A stored event cannot be read") as raised:
+        decode_entry(data)
+    assert len(str(raised.value)) < 300
+
+
+def test_what_json_has_no_word_for_becomes_null() -> None:
+    assert to_json_bytes({"a": object(), "b": float("inf")}) == b'{"a":null,"b":null}'

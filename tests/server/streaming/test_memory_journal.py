@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from ragflow_lg.errors import RunUnknownError, StreamError, StreamGapError
+from server.streaming.memory_journal import MemoryJournal
+from server.streaming.window import PAGE, Bounds
+from tests.server.streaming.journals import OpenJournal, head, read
+
+
+async def test_entries_are_numbered_and_read_from_anywhere(open_journal: OpenJournal) -> None:
+    async with open_journal() as journal:
+        await journal.begin(head("a"))
+        await journal.begin(head("b"))
+        await journal.append("a", [b"1", b"2"])
+        await journal.append("b", [b"other"])
+        await journal.append("a", [b"3"])
+        assert await read(journal, "a", 0, 3) == [(1, b"1"), (2, b"2"), (3, b"3")]
+        assert await read(journal, "a", 2, 1) == [(3, b"3")]
+        assert await journal.tail("a") == (3, b"3")
+        assert await journal.head("a") == head("a")
+        assert await journal.head("c") is None
+
+
+async def test_readers_hear_of_new_entries_and_of_silence(open_journal: OpenJournal) -> None:
+    async with open_journal(quiet_s=0.02) as journal:
+        await journal.begin(head("a"))
+        readers = [asyncio.create_task(read(journal, "a", 0, 3)) for _ in range(20)]
+        for data in (b"1", b"2", b"3"):
+            await asyncio.sleep(0.005)
+            await journal.append("a", [data], is_last=data == b"3")
+        assert await asyncio.gather(*readers) == [[(1, b"1"), (2, b"2"), (3, b"3")]] * 20
+        async with aclosing(journal.read("a", 3)) as pages:
+            assert await anext(pages) == []
+
+
+@pytest.mark.parametrize("bounds", [Bounds(10, 1 << 20), Bounds(1000, 100)])
+async def test_what_is_dropped_is_told(open_journal: OpenJournal, bounds: Bounds) -> None:
+    async with open_journal(bounds) as journal:
+        await journal.begin(head("a"))
+        for number in range(1, 41):
+            await journal.append("a", [b"%10d" % number])
+        for after in (0, 29):
+            with pytest.raises(StreamGapError, match=f"Events {after + 1} to 30 of run a") as raised:
+                await read(journal, "a", after, 1)
+            assert raised.value.first == 31
+        assert [number for number, _ in await read(journal, "a", 30, 10)] == list(range(31, 41))
+
+
+async def test_a_reader_gets_pages_of_bounded_size(open_journal: OpenJournal) -> None:
+    async with open_journal() as journal:
+        await journal.begin(head("a"))
+        data = [b"x" * (PAGE.bytes // 3)] * 10 + [b"y"] * 1000 + [b"z" * PAGE.bytes * 2]
+        await journal.append("a", data)
+        last = 0
+        async with aclosing(journal.read("a", 0)) as pages:
+            async for page in pages:
+                assert len(page) <= PAGE.entries
+                assert len(page) == 1 or sum(len(entry.data) for entry in page) <= PAGE.bytes
+                assert page[0].id == last + 1
+                last = page[-1].id
+                if last == len(data):
+                    break
+
+
+async def test_ended_runs_are_forgotten_in_time_and_their_readers_told() -> None:
+    now = [0.0]
+    journal = MemoryJournal(kept_s=10, quiet_s=5, monotonic=lambda: now[0])
+    for run in ("a", "b"):
+        await journal.begin(head(run))
+    await journal.append("a", [b"1"], is_last=True)
+    reading = asyncio.create_task(read(journal, "a", 0, 2))
+    now[0] = 9
+    await journal.beat("", [], [])
+    assert await read(journal, "a", 0, 1) == [(1, b"1")]
+    now[0] = 10
+    await journal.beat("", [], [])
+    with pytest.raises(RunUnknownError, match="events are kept for 10 s"):
+        await reading
+    assert await journal.head("a") is None
+    assert await journal.head("b") is not None
+    assert journal.bytes == 0
+    with pytest.raises(StreamError, match="a run b already"):
+        await journal.begin(head("b"))
+
+
+async def test_all_runs_together_are_bounded() -> None:
+    journal = MemoryJournal(max_bytes=100)
+    for run in ("a", "b", "c"):
+        await journal.begin(head(run))
+    await journal.append("a", [b"x" * 40], is_last=True)
+    await journal.append("b", [b"x" * 10] * 4)
+    await journal.append("c", [b"x" * 40])
+    assert await journal.head("a") is None
+    assert journal.bytes == 80
+    await journal.append("c", [b"x" * 30])
+    assert journal.bytes == 70  # of the run that writes, the oldest went
+    assert [number for number, _ in await read(journal, "b", 0, 4)] == [1, 2, 3, 4]
+    await journal.append("c", [b"x" * 500])
+    assert journal.bytes == 540  # the newest entry always stays
+    await journal.aclose()
+    assert journal.bytes == 0

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+
+import pytest
+from redis.asyncio import Redis
+
+from ragflow_lg.errors import RunUnknownError, StreamError
+from server.streaming.window import Bounds
+from tests.fakes.cut_proxy import cut_proxy
+from tests.server.streaming.journals import OpenJournal, head, read, redis_journal
+from tests.stores import fresh_prefix
+
+
+async def test_another_replica_reads_the_same_from_anywhere(open_replica: OpenJournal) -> None:
+    async with open_replica() as here, open_replica() as there:
+        await here.begin(head("a"))
+        await here.append("a", [b"%d" % number for number in range(1, 901)])
+        everything = [(number, b"%d" % number) for number in range(1, 1001)]
+        readers = [asyncio.create_task(read(there, "a", after, 1000 - after)) for after in (0, 500, 899, 900)]
+        for number in range(901, 1001, 10):
+            await here.append("a", [b"%d" % each for each in range(number, number + 10)], is_last=number == 991)
+        for reader, after in zip(readers, (0, 500, 899, 900), strict=True):
+            assert await reader == everything[after:]
+        assert await there.head("a") == head("a")
+        assert await there.tail("a") == (1000, b"1000")
+
+
+async def test_keys_have_the_prefix_and_a_time_to_live_and_are_trimmed(redis_url: str) -> None:
+    prefix = fresh_prefix()
+    async with redis_journal(redis_url, prefix, Bounds(5, 1 << 20)) as journal, Redis.from_url(redis_url) as client:
+        await journal.begin(head("a"))
+        for number in range(20):
+            await journal.append("a", [b"%d" % number])
+        await journal.beat("hub", ["a"], ["b"])
+        keys = [key async for key in client.scan_iter(f"{prefix}*")]
+        assert len(keys) == 4
+        assert all([0 < await client.pttl(key) <= 60_000 for key in keys])
+        assert await client.xlen(f"{prefix}agent:events:a") == 5
+        assert await journal.is_alive("hub")
+        assert await journal.is_followed("b")
+        assert not await journal.is_alive("other")
+        assert not await journal.is_followed("a")
+
+
+async def test_a_lost_answer_and_a_cut_connection_lose_and_repeat_nothing(redis_url: str) -> None:
+    prefix = fresh_prefix()
+    expected = [(number, b"%d" % number) for number in range(1, 301)]
+    async with AsyncExitStack() as opened:
+        writing, reading = [await opened.enter_async_context(cut_proxy(redis_url)) for _ in range(2)]
+        here = await opened.enter_async_context(redis_journal(writing.url, prefix))
+        there = await opened.enter_async_context(redis_journal(reading.url, prefix))
+        await here.begin(head("a"))
+        readers = [asyncio.create_task(read(there, "a", 0, 300)) for _ in range(3)]
+        for number in range(1, 301):
+            if number % 100 == 50:
+                writing.loses_answers = True
+            elif number == 120:
+                reading.cut()
+            elif number == 180:
+                reading.mend()
+            elif number == 220:
+                writing.cut()
+                asyncio.get_running_loop().call_later(0.05, writing.mend)
+            await here.append("a", [b"%d" % number])
+        assert await asyncio.gather(*readers) == [expected] * 3
+        async with Redis.from_url(redis_url) as client:
+            assert await client.xlen(f"{prefix}agent:events:a") == 300
+
+
+async def test_a_redis_that_stays_away_is_told_to_writers_and_readers(redis_url: str) -> None:
+    prefix = fresh_prefix()
+    async with AsyncExitStack() as opened:
+        proxy = await opened.enter_async_context(cut_proxy(redis_url))
+        here = await opened.enter_async_context(redis_journal(redis_url, prefix))
+        there = await opened.enter_async_context(redis_journal(proxy.url, prefix, patience_s=0.15, quiet_s=0.05))
+        await here.begin(head("a"))
+        await here.append("a", [b"1"])
+        await there.begin(head("b"))
+        assert await read(there, "a", 0, 1) == [(1, b"1")]
+        reading = asyncio.create_task(read(there, "a", 0, 2))
+        await asyncio.sleep(0.02)
+        proxy.cut()
+        began = time.monotonic()
+        with pytest.raises(StreamError, match="The journal of events fails"):
+            await there.append("b", [b"1"])
+        with pytest.raises(StreamError, match="The journal of events fails"):
+            await reading
+        assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize("content", [{"x": "1"}, {"e": "1"}])
+async def test_what_others_have_put_there_is_told_plainly(redis_url: str, content: dict[str, str]) -> None:
+    prefix = fresh_prefix()
+    async with redis_journal(redis_url, prefix, patience_s=0.1) as journal, Redis.from_url(redis_url) as client:
+        await client.set(f"{prefix}agent:events-head:a", b'{"player":1}')
+        with pytest.raises(StreamError, match="What is stored of run a cannot be read"):
+            await journal.head("a")
+        await client.xadd(f"{prefix}agent:events:a", content, id="1-0")
+        if "x" in content:
+            with pytest.raises(StreamError, match="none of the journal's"):
+                await read(journal, "a", 0, 1)
+        await client.delete(f"{prefix}agent:events:a")
+        await client.set(f"{prefix}agent:events:a", "no stream")
+        with pytest.raises(StreamError, match="WRONGTYPE"):
+            await journal.tail("a")
+
+
+async def test_a_run_that_is_gone_from_redis_is_told(redis_url: str) -> None:
+    prefix = fresh_prefix()
+    async with redis_journal(redis_url, prefix, Bounds(2, 1 << 20)) as journal, Redis.from_url(redis_url) as client:
+        await journal.begin(head("a"))
+        await journal.append("a", [b"1", b"2", b"3"])
+        await client.delete(f"{prefix}agent:events:a")
+        with pytest.raises(RunUnknownError, match="There are no events of a run 'a'"):
+            await read(journal, "a", 0, 1)

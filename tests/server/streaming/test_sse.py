@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from server.streaming.sse import (
+    HEARTBEAT,
+    OPENAI_DONE,
+    RAGFLOW_DONE,
+    native_frame,
+    openai_frame,
+    ragflow_frame,
+    retry_frame,
+)
+
+PAYLOADS: list[dict[str, Any]] = [
+    {"event": "message", "data": {"content": "zwei\nZeilen\r\n\n, ü, 😀, \u2028"}},
+    {"half": "\ud83d", "number": 1.5, "none": None, "big": 10**30},
+    {},
+]
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_each_frame_is_one_line_of_data_that_reads_back(payload: dict[str, Any]) -> None:
+    for frame, head in (
+        (ragflow_frame(payload), b"data:{"),
+        (ragflow_frame(payload, 3), b"id:3\ndata:{"),
+        (openai_frame(payload), b"data: {"),
+        (native_frame(payload, "message"), b"event: message\ndata: {"),
+        (native_frame(payload, "message", 3), b"id: 3\nevent: message\ndata: {"),
+    ):
+        assert frame.startswith(head)
+        assert frame.endswith(b"}\n\n")
+        lines = frame.decode().split("\n")
+        assert len(lines) == head.count(b"\n") + 3
+        assert json.loads(lines[-3].partition(":")[2]) == payload
+
+
+def test_keys_keep_their_order_and_what_is_no_json_becomes_null() -> None:
+    assert ragflow_frame({"b": float("nan"), "a": object()}) == b'data:{"b":null,"a":null}\n\n'
+
+
+def test_the_ends_and_the_signs_of_life() -> None:
+    assert (RAGFLOW_DONE, OPENAI_DONE) == (b"data:[DONE]\n\n", b"data: [DONE]\n\n")
+    assert HEARTBEAT.startswith(b":")
+    assert retry_frame(0.25) == b"retry: 250\n\n"
+
+
+def test_a_name_cannot_bring_lines_of_its_own() -> None:
+    with pytest.raises(ValueError, match="cannot be called"):
+        native_frame({}, "message\ndata: evil")
