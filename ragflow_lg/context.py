@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
@@ -146,12 +146,6 @@ class Round(Struct, frozen=True):
     def item(self) -> JsonValue:
         """The item of this round, None where there is none."""
         return self.items[self.index] if self.items is not None and self.index < len(self.items) else None
-
-
-def _with_tools(node: PlanNode) -> Iterator[PlanNode]:
-    yield node
-    for tool in node.tools:
-        yield from _with_tools(tool)
 
 
 def step_key(task: str, position: str, name: str, arguments: JsonValue) -> str:
@@ -401,13 +395,14 @@ class RunContext:
 
     @property
     def presenter(self) -> Presenter:
-        """Takes the secrets of this canvas and its services out of what others are shown."""
+        """Takes the secrets of this canvas, those within it and its services out of what others are shown."""
         turn = self._turn
         if turn.presenter is None:
-            nodes = self.plan.nodes.values()
-            params = [n.params for node in nodes for n in _with_tools(node) if node.tools or node.spec.tool]
             redactor = Redactor(turn.services.all_secrets)
-            redactor.learn_from([params, dict(self.plan.globals)])
+            for plan in self.plan.with_canvases():
+                nodes = [node for node in plan.nodes.values() if node.tools or node.spec.tool]
+                redactor.learn_from([part.params for node in nodes for part in node.with_tools()])
+                redactor.learn_from(dict(plan.globals))
             turn.presenter = Presenter(redactor)
         return turn.presenter
 

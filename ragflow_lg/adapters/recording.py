@@ -69,11 +69,15 @@ class Recorder:
         def for_caller(caller: Caller) -> Services:
             models, http = _Models(services.models, self, caller), _Http(services.http, self, caller)
             servers = _Servers(services.servers, self, caller)
-            return replace(recorded, models=models, http=http, servers=servers)
+
+            def inside(inner: Caller) -> Services:
+                return for_caller(inner.within(caller))
+
+            return replace(recorded, models=models, http=http, servers=servers, for_caller=inside)
 
         clock, ids = _Clock(services.clock, self._writer), _Ids(services.ids, self._writer)
         recorded = replace(services, clock=clock, ids=ids)
-        return replace(for_caller(Caller()), for_caller=for_caller)
+        return for_caller(Caller())
 
     def begin(self) -> int:
         """Give the number of the request that is made now."""

@@ -150,7 +150,11 @@ class Replay:
         def for_caller(caller: Caller) -> Services:
             models, http = _Models(self, caller), _Http(self, caller)
             servers = _Servers(self, caller)
-            return Services(models, http, files, clock, ids, self._tools, policies, for_caller, servers)
+
+            def inside(inner: Caller) -> Services:
+                return for_caller(inner.within(caller))
+
+            return Services(models, http, files, clock, ids, self._tools, policies, inside, servers)
 
         return for_caller(Caller())
 
