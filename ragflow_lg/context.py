@@ -30,6 +30,7 @@ from ragflow_lg.refs import Reference, Template
 from ragflow_lg.services import Caller, Usage
 from ragflow_lg.spec import Shown
 from ragflow_lg.state import TurnRequest, look_up, merge_outputs, output_patch
+from ragflow_lg.token_budget import TokenBudget
 from ragflow_lg.values import JsonValue, join_texts, to_json, to_text, write_path
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ class RunContext:
         "_state",
         "_turn",
         "agent_log",
+        "budget",
         "caller",
         "deltas",
         "end",
@@ -239,6 +241,8 @@ class RunContext:
         """How many deltas this visit has shown; an answer that was shown is not asked for again."""
         self.usage = Usage()
         """What the models of this visit have been asked so far."""
+        self.budget = TokenBudget(turn.inner.budget if turn.inner is not None else None)
+        """What they may still use."""
         self.visit = 0
         """Number of the visit in this run, see `ragflow_lg.events.NodeStarted`."""
         self.owner = node.id
@@ -312,7 +316,7 @@ class RunContext:
     def inner_turn(self) -> TurnContext:
         """Give what a canvas needs to be played within this visit. Its steps are those of this visit."""
         steps, place = self._steps()
-        return TurnContext(self.services, steps=steps, inner=InnerTurn(place))
+        return TurnContext(self.services, steps=steps, inner=InnerTurn(place, self.budget))
 
     def count(self, usage: Usage) -> None:
         """Add what a model call has used."""
@@ -390,6 +394,7 @@ class RunContext:
             self.plan, node, self._turn, self._state, task=task, place=place, write=self.write, held=self._held
         )
         child.visit, child.owner = self.visit, self.owner
+        child.budget = TokenBudget(self.budget)
         child.caller = f"{self.caller}/{position}" if self.caller else position
         return child
 

@@ -20,6 +20,7 @@ from ragflow_lg.prompts import (
 from ragflow_lg.services import ONE_CALL, ChatAnswer, ChatModel, ChatRequest, ToolCall
 from ragflow_lg.structured_answer import correction, problems_of, read_answer, with_schema
 from ragflow_lg.thinking import Part, ThinkingSplitter, split_thinking, without_thinking
+from ragflow_lg.token_budget import tokens_of
 from ragflow_lg.tokens import estimate_tokens, shorten
 from ragflow_lg.values import MAX_TEXT_CHARS, JsonValue
 
@@ -168,7 +169,7 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Ans
     if show is None:
         answer = await model.complete(request)
         ctx.count(answer.usage)
-        return answer
+        return _charged(ctx, request, answer)
     show.begin()
     said: list[str] = []
     calls: tuple[ToolCall, ...] = ()
@@ -193,7 +194,13 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Ans
         ctx.partial["content"] = show.text
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
-    return ChatAnswer("".join(said), calls, usage)
+    return _charged(ctx, request, ChatAnswer("".join(said), calls, usage))
+
+
+def _charged(ctx: RunContext, request: ChatRequest, answer: ChatAnswer) -> ChatAnswer:
+    if ctx.budget.is_limited:
+        ctx.budget.charge(tokens_of(request, answer))
+    return answer
 
 
 async def read_structured(

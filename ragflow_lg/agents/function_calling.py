@@ -18,7 +18,7 @@ async def call_functions(run: AgentRun) -> str:
     """Let the model call tools until it answers; behind the last round it has to. Give the answer."""
     messages: list[dict[str, Any]] = [dict(message) for message in run.request.messages]
     number = 0
-    while number <= run.max_rounds and not run.is_spent:
+    while number <= run.max_rounds and not await run.is_spent(f"round {number}"):
         asked = replace(run.request, messages=tuple(messages), tools=run.toolbox.schemas)
         answer = await run.ask(run.told_to_cite(asked), f"round {number}", run.show)
         number += 1

@@ -56,7 +56,7 @@ async def react(run: AgentRun) -> str:
     messages: list[dict[str, str]] = [dict(message) for message in run.request.messages]
     number, can_stop = 0, True
     while True:
-        is_last = number > run.max_rounds or run.is_spent
+        is_last = number > run.max_rounds or await run.is_spent(f"round {number}")
         show = _ReactShow(run.show, is_last=is_last)
         last = joined(messages, "user", _LAST) if is_last else messages
         asked = run.told_to_cite(replace(request, messages=tuple(last), stop=STOP if can_stop and not is_last else ()))

@@ -76,7 +76,15 @@ class Toolbox:
             return Outcome(f"Tool arguments for {call.name} must be a JSON object, got {kind}", is_error=True)
         given = cast("dict[str, Any]", arguments)
 
+        is_fresh = False
+
         async def run() -> JsonValue:
+            nonlocal is_fresh
+            is_fresh = True
+            if tool.asks_models and self._ctx.budget.is_spent:
+                said = f"The call of {tool.title} was not made: the budget of tokens is used up."
+                return to_json(Outcome(said, is_error=True)._asdict())
+
             async def make(arguments: Mapping[str, Any]) -> Outcome:
                 if begun is not None:
                     await begun(tool.title, arguments)
@@ -91,6 +99,7 @@ class Toolbox:
         outcome = Outcome(**stored)._replace(usage=Usage(*stored["usage"]))
         self._ctx.cite(outcome.chunks)
         self._ctx.count(outcome.usage)
+        self._ctx.budget.take(position, outcome.tokens, is_charged=is_fresh)
         return outcome
 
 

@@ -9,11 +9,11 @@ import signal
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from checkpoints import open_store
 from ragflow_lg.function_tool import function_tool

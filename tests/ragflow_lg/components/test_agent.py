@@ -6,9 +6,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.citations import CITATION_GUIDELINES
 from ragflow_lg.references import chunks_of_rows, number_of
-from ragflow_lg.services import Usage
+from ragflow_lg.services import ChatRequest, Usage
 from tests.fakes.agents import TAVILY, TOOLS, WIKI, calling, play_agent
-from tests.fakes.services import Reply
+from tests.fakes.services import Reply, ScriptedModel
 
 LOOK = calling(("wikipedia_search_0", {"query": "Laos"}))
 SCHEMA = {"structured": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
@@ -143,6 +143,29 @@ async def test_an_answer_that_never_matches_its_schema_is_kept_as_text() -> None
     played = await play_agent([Reply("<think>hm</think>It is Vientiane.")], params, is_shown=False)
     assert played.outputs["content"] == "It is Vientiane."
     assert "does not match the schema" in played.outputs["_ERROR"]
+
+
+class Diligent(ScriptedModel):
+    """Asks 18 children at once; each of them calls its tool as long as it may. Each answer takes 40 tokens."""
+
+    def _next(self, request: ChatRequest, *, is_streaming: bool) -> Reply:
+        self.requests.append((is_streaming, request))
+        tool = request.tools[0].name if request.tools else ""
+        calls = {"Child_0": [("Child_0", {"user_prompt": "x"})] * 18, "": []}.get(tool, [(tool, {"query": "Laos"})])
+        if tool == "Child_0" and request.messages[-1]["role"] == "tool":
+            calls = []
+        return Reply("" if calls else "A.", calls=calling(*calls).calls, usage=Usage(30, 10, 1))
+
+
+async def test_a_budget_binds_nested_agents_and_the_calls_of_one_round() -> None:
+    # Without a limit these are 2 + 18 * 10 calls of the model. Twelve children begin before 500 tokens are used; their
+    # next round is the last. Six are not called.
+    child = {"component_name": "Agent", "name": "Child", "params": {"tools": [WIKI], "max_rounds": 9}}
+    played = await play_agent([], {"tools": [child], "max_total_tokens": 500}, model=Diligent())
+    assert played.run.answer == "A."
+    assert len(played.model.requests) == 1 + 12 * 2 + 1
+    assert [told for told in played.told if "was not made: the budget" in told] == played.told[-6:]
+    assert played.run.usage.prompt_tokens == 26 * 30
 
 
 async def test_a_budget_counts_nested_agents() -> None:
