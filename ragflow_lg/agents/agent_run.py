@@ -19,7 +19,7 @@ from ragflow_lg.agents.agent_log import log_of
 from ragflow_lg.agents.agent_tool import Outcome
 from ragflow_lg.agents.gathered import Gathered
 from ragflow_lg.agents.room import with_room
-from ragflow_lg.agents.toolbox import Toolbox, read_arguments
+from ragflow_lg.agents.toolbox import Toolbox, read_arguments, shown_name
 from ragflow_lg.errors import RagflowLgError, RunCancelled
 from ragflow_lg.model_call import AnswerShow, Show, ask
 from ragflow_lg.services import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage
@@ -121,6 +121,7 @@ class AgentRun(Struct, frozen=True):
 
     async def call(self, calls: Sequence[ToolCall], position: str) -> list[Outcome]:
         """Call all tools of a round, some at the same time; give what came in the order of the calls."""
+        calls = [call._replace(name=shown_name(call.name)) for call in calls]
         if self.show is not None:
             for call in calls[:MAX_CALLS]:
                 await self.show.thought(f"Running the {call.name} tool...")

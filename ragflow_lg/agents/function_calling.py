@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_run import AgentRun, told
+from ragflow_lg.agents.toolbox import shown_name
 
 __all__ = ["call_functions"]
 
@@ -27,7 +28,7 @@ async def call_functions(run: AgentRun) -> str:
                 return answer.text
             continue  # neither a text nor a call: asked once more
         outcomes = await run.call(answer.calls, str(number - 1))
-        calls = [call._asdict() for call in answer.calls]
+        calls = [{**call._asdict(), "name": shown_name(call.name)} for call in answer.calls]
         messages.append({"role": "assistant", "content": "", "tool_calls": calls})
         for call, outcome in zip(answer.calls, outcomes, strict=True):
             messages.append({"role": "tool", "tool_call_id": call.id, "content": told(outcome.value)})

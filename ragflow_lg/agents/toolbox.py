@@ -23,7 +23,7 @@ from ragflow_lg.values import JsonValue, to_json
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
 
-__all__ = ["Begun", "Toolbox", "read_arguments"]
+__all__ = ["Begun", "Toolbox", "read_arguments", "shown_name"]
 
 Begun: TypeAlias = Callable[[str, JsonValue], Awaitable[None]]
 """Is told the title of a tool and its arguments, just before it is called."""
@@ -69,7 +69,7 @@ class Toolbox:
         """
         tool = self._tools.get(call.name)
         if tool is None:
-            return Outcome(f"LLM tool {call.name} does not exist", is_error=True)
+            return Outcome(f"LLM tool {shown_name(call.name)} does not exist", is_error=True)
         arguments = read_arguments(call.arguments)
         if not isinstance(arguments, dict):
             kind = type(arguments).__name__
@@ -148,8 +148,15 @@ def _visible(name: str, index: int) -> str:
     return _FOREIGN.sub("_", name)[: MAX_NAME_CHARS - len(suffix)] + suffix
 
 
+def shown_name(name: str) -> str:
+    """Give the name of a tool as it is told: models make up names of any length."""
+    return name if len(name) <= MAX_NAME_CHARS else name[: MAX_NAME_CHARS - 1] + "…"
+
+
 def read_arguments(text: str) -> JsonValue:
-    """Read arguments as JSON, mending what is nearly JSON; what is too deep or too large stays text."""
+    """Read arguments as JSON, mended where it nearly is; what is too deep or too large stays text; blank is ``{}``."""
+    if not text.strip():
+        return {}
     with suppress(ValueError, RecursionError, ComponentError):
         return to_json(json.loads(text))
     if len(text) <= MAX_MENDED_CHARS and text.count("{") + text.count("[") <= MAX_MENDED_BRACKETS:
