@@ -181,6 +181,7 @@ class RunContext:
         "partial",
         "place",
         "plan",
+        "refusals",
         "replayed",
         "request",
         "round",
@@ -253,6 +254,8 @@ class RunContext:
         """Positions of the steps whose result was there already."""
         self.agent_log: AgentLog | None = None
         """What the agent of this visit tells about itself, while it works."""
+        self.refusals = 0
+        """How many whole answers of this visit could not be taken; the next attempt asks anew, whatever is stored."""
         self.feedback: list[dict[str, str]] = []
         """Messages a failed attempt leaves for the next one of this visit: an answer, and what is wrong with it."""
 

@@ -215,6 +215,7 @@ async def read_structured(
     """
     value, problems = await ctx.in_thread(_read, answer, schema)
     if problems:
+        ctx.refusals += 1
         said = shorten(without_thinking(answer), model.context_tokens // 4)
         ctx.feedback = [{"role": "assistant", "content": said}, {"role": "user", "content": correction(problems)}]
         raise ComponentError("The model's answer does not match the schema: " + " ".join(problems))

@@ -91,6 +91,8 @@ class AgentRun(Struct, frozen=True):
     async def ask(self, request: ChatRequest, position: str, show: AnswerShow | None = None) -> ChatAnswer:
         """Ask the model once. ``position`` tells the round from others of the visit; a stored answer is shown again."""
         is_fresh = False
+        if self.ctx.refusals:
+            position = f"attempt {self.ctx.refusals + 1}, {position}"
         request = with_room(request, len(self.request.messages), self.model.context_tokens)
         iteration = log_of(self.ctx).iteration(self.model, position)
 

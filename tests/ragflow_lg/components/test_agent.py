@@ -4,11 +4,12 @@ from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 
+from checkpoints import open_store
 from ragflow_lg.citations import CITATION_GUIDELINES
 from ragflow_lg.references import chunks_of_rows, number_of
 from ragflow_lg.services import ChatRequest, Usage
 from tests.fakes.agents import TAVILY, TOOLS, WIKI, calling, play_agent
-from tests.fakes.services import Reply, ScriptedModel
+from tests.fakes.services import FixedClock, Reply, ScriptedModel
 
 LOOK = calling(("wikipedia_search_0", {"query": "Laos"}))
 SCHEMA = {"structured": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
@@ -131,6 +132,24 @@ async def test_required_evidence_is_asked_for_once_and_shown_when_it_is_there() 
     played = await play_agent([look, Reply("Vientiane."), Reply("Still.")], params, catalog=TOOLS)
     assert "requires evidence" in (played.run.error or "")
     assert played.outputs["use_tools"][0]["name"] == "look_up_0"
+
+
+async def test_a_retry_behind_a_refused_answer_asks_anew_and_calls_no_tool_again() -> None:
+    number = number_of(str(chunks_of_rows([("Laos", "", "The capital is Vientiane.", 1.0)])[0]["chunk_id"]))
+    look, good = calling(("look_up_0", {"query": "Laos"})), Reply(f"Vientiane [ID:{number}].")
+    params = {"tools": [LOOKUP], "requires_evidence": True, "max_retries": 2, "delay_after_error": 0}
+    refused = [look, Reply("No."), Reply("Still no.")]
+    async with open_store("memory://", FixedClock()) as store:
+        played = await play_agent([*refused, *refused, look, good], params, catalog=TOOLS, store=store)
+    assert (played.run.answer, played.model.replies, len(played.model.requests)) == (good.text, [], 8)
+    assert [(made.calls, played.run.agents.replayed) for made in played.run.agents.tools.values()] == [(1, 2)]
+
+
+async def test_a_retry_behind_a_failure_goes_on_where_it_failed() -> None:
+    params = {"max_retries": 1, "delay_after_error": 0}
+    async with open_store("memory://", FixedClock()) as store:
+        played = await play_agent([LOOK, Reply(error="down"), Reply("Vientiane.")], params, is_shown=False, store=store)
+    assert (played.outputs["content"], len(played.model.requests)) == ("Vientiane.", 3)
 
 
 async def test_a_citation_that_leads_nowhere_stays() -> None:
