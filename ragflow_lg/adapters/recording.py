@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.cassette import (
+    MAX_NUMBER,
     CallLine,
     CassetteWriter,
     ChatLine,
@@ -42,6 +43,7 @@ from ragflow_lg.services import (
     Services,
     ToolCall,
     ToolServer,
+    Usage,
 )
 
 __all__ = ["Recorder"]
@@ -94,7 +96,7 @@ class Recorder:
             return
         line = ModelLine(
             llm_id=llm_id,
-            context_tokens=model.context_tokens,
+            context_tokens=int(_bounded(model.context_tokens)),
             has_vision=model.has_vision,
             has_tools=model.has_tools,
             has_schemas=model.has_schemas,
@@ -190,7 +192,7 @@ class Recorder:
                     request=asked,
                     answer=self._answer(answers[0]) if answers else None,
                     error=None if isinstance(failure, TimeoutError) else self._failure(failure),
-                    timeout_s=_limit(failure) if isinstance(failure, TimeoutError) else None,
+                    timeout_s=_bounded(_limit(failure)) if isinstance(failure, TimeoutError) else None,
                     is_stopped=not answers and failure is None,
                 )
             )
@@ -219,7 +221,7 @@ class Recorder:
         text = self._redactor.text(str(error))
         if isinstance(error, SettingsError):
             return FailureRecord(text=text)
-        return FailureRecord(text=text, is_retryable=error.is_retryable, retry_after_s=error.retry_after_s)
+        return FailureRecord(text=text, is_retryable=error.is_retryable, retry_after_s=_bounded(error.retry_after_s))
 
     def _pieces(self, deltas: Sequence[ChatDelta]) -> list[str | PieceRecord]:
         """Write pieces down. A secret that lies across their borders is found too, in what was said and thought."""
@@ -234,7 +236,19 @@ class Recorder:
         if not (delta.is_thinking or delta.calls or delta.usage):
             return text
         calls = [(call.id, call.name, self._redactor.text(call.arguments)) for call in delta.calls]
-        return PieceRecord(text=text, is_thinking=delta.is_thinking, calls=calls, usage=delta.usage)
+        return PieceRecord(text=text, is_thinking=delta.is_thinking, calls=calls, usage=_usage(delta.usage))
+
+
+def _bounded(number: float) -> float:
+    """Give a number that a recording may hold."""
+    return min(number, MAX_NUMBER) if number > 0 else 0
+
+
+def _usage(usage: Usage | None) -> tuple[int, int, int, float] | None:
+    if usage is None:
+        return None
+    read, written, calls, cost = map(_bounded, usage)
+    return int(read), int(written), int(calls), cost
 
 
 class _Models:
