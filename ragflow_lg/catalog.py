@@ -3,25 +3,29 @@
 Built-in ones are the modules of `ragflow_lg.components` and `ragflow_lg.tools`, named after their component in snake
 case. Others come from installed distributions that name a `ComponentSpec` under the entry point group
 ``ragflow_lg.components``, or a plain function under ``ragflow_lg.tools``.
-Each is imported when it is first asked for. An error while loading is never swallowed: a component
-that is missing silently is worse than a loud failure.
+Each is imported when it is first asked for. An error while loading is never swallowed, since a component that is
+missing silently is worse than a loud failure: what an installed package brings and cannot is a `BrokenSpec`, which
+harms nobody but those who ask for it.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import ragflow_lg.components
 import ragflow_lg.tools
-from ragflow_lg.entry_points import load_entry_point
+from ragflow_lg.entry_points import load_entry_point, named
 from ragflow_lg.errors import SettingsError
-from ragflow_lg.registry import Registry
+from ragflow_lg.registry import BrokenSpec, Registry
 from ragflow_lg.spec import ComponentSpec
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["ENTRY_POINT_GROUP", "FUNCTION_GROUP", "load_catalog"]
 
@@ -36,7 +40,11 @@ def load_catalog() -> Registry:
         for package in (ragflow_lg.components, ragflow_lg.tools)
         for file in sorted(Path(package.__path__[0]).glob("[!_]*.py"))
     }
-    return Registry(sources | {ENTRY_POINT_GROUP: _installed, FUNCTION_GROUP: _functions})
+    installed = {
+        ENTRY_POINT_GROUP: partial(_brought, ENTRY_POINT_GROUP, _component),
+        FUNCTION_GROUP: partial(_brought, FUNCTION_GROUP, _function),
+    }
+    return Registry(sources | installed)
 
 
 def specs_of(module: ModuleType) -> list[ComponentSpec[Any]]:
@@ -48,30 +56,31 @@ def _built_in(module: str) -> Iterable[ComponentSpec[Any]]:
     return specs_of(importlib.import_module(module))
 
 
-def _installed() -> Iterable[ComponentSpec[Any]]:
+def _brought(group: str, read: Callable[[EntryPoint], ComponentSpec[Any]]) -> Iterable[ComponentSpec[Any] | BrokenSpec]:
     # Looking through all distributions takes as long as importing ten components.
     from importlib.metadata import entry_points
 
-    for entry_point in entry_points(group=ENTRY_POINT_GROUP):
-        spec = load_entry_point(entry_point, "component")
-        if not isinstance(spec, ComponentSpec):
-            raise SettingsError(
-                f"The entry point {entry_point.value!r} of group {ENTRY_POINT_GROUP!r} is not a component; "
-                "point it at a function decorated with @component."
-            )
-        yield cast("ComponentSpec[Any]", spec)
+    for entry_point in entry_points(group=group):
+        try:
+            yield read(entry_point)
+        except SettingsError as error:
+            yield BrokenSpec(entry_point.name, error)
 
 
-def _functions() -> Iterable[ComponentSpec[Any]]:
-    from importlib.metadata import entry_points
+def _component(entry_point: EntryPoint) -> ComponentSpec[Any]:
+    spec = load_entry_point(entry_point, "component")
+    if not isinstance(spec, ComponentSpec):
+        raise SettingsError(f"{named(entry_point)} is not a component; point it at a function with @component.")
+    return cast("ComponentSpec[Any]", spec)
 
-    for entry_point in entry_points(group=FUNCTION_GROUP):
-        function = load_entry_point(entry_point, "tool")
-        if isinstance(function, ComponentSpec):
-            raise SettingsError(
-                f"The entry point {entry_point.value!r} of group {FUNCTION_GROUP!r} is a component; "
-                f"name it under {ENTRY_POINT_GROUP!r}."
-            )
-        from ragflow_lg.function_tool import spec_of_function
 
-        yield spec_of_function(entry_point.name, function)
+def _function(entry_point: EntryPoint) -> ComponentSpec[Any]:
+    function = load_entry_point(entry_point, "tool")
+    if isinstance(function, ComponentSpec):
+        raise SettingsError(f"{named(entry_point)} is a component; name it under {ENTRY_POINT_GROUP!r}.")
+    from ragflow_lg.function_tool import spec_of_function
+
+    try:
+        return spec_of_function(entry_point.name, function)
+    except SettingsError as error:
+        raise SettingsError(f"{named(entry_point)} cannot be a tool: {error}") from None

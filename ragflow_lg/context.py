@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
@@ -23,6 +23,7 @@ from ragflow_lg.refs import Reference, Template
 from ragflow_lg.services import NO_USAGE, Caller, Usage
 from ragflow_lg.spec import Shown
 from ragflow_lg.state import TurnRequest, look_up, merge_outputs, output_patch
+from ragflow_lg.token_budget import TokenBudget
 from ragflow_lg.turn_context import TurnContext
 from ragflow_lg.values import JsonValue, join_texts, to_json, to_text, write_path
 
@@ -49,12 +50,6 @@ class Round(Struct, frozen=True):
         return self.items[self.index] if self.items is not None and self.index < len(self.items) else None
 
 
-def _with_tools(node: PlanNode) -> Iterator[PlanNode]:
-    yield node
-    for tool in node.tools:
-        yield from _with_tools(tool)
-
-
 class RunContext:
     """What a component sees of the run: its node, values, services, and ways to speak.
 
@@ -72,6 +67,8 @@ class RunContext:
     """Data of ``message_end``, from a Message."""
     limit: Limit | None = None
     """What ends the component when its time is up."""
+    refusals = 0
+    """How many whole answers of this visit could not be taken; the next attempt asks anew, whatever is stored."""
     replayed: frozenset[str] = frozenset()
     """Positions of the steps whose result was there already."""
     said = ""
@@ -119,6 +116,8 @@ class RunContext:
         self.visits: dict[str, int] = {}
         self.found: References = {}
         """What this visit has found that answers may cite."""
+        self.budget = TokenBudget(turn.inner.budget if turn.inner is not None else None)
+        """What its models may still use."""
         self.owner = node.id
         """The component of the canvas that is visited; another one than ``node`` where that is a tool."""
         self.feedback: list[dict[str, str]] = []
@@ -190,7 +189,7 @@ class RunContext:
     def inner_turn(self) -> TurnContext:
         """Give what a canvas needs to be played within this visit. Its steps are those of this visit."""
         steps, place = self._steps()
-        return TurnContext(self.services, steps=steps, inner=InnerTurn(place))
+        return TurnContext(self.services, steps=steps, inner=InnerTurn(place, self.budget))
 
     def count(self, usage: Usage) -> None:
         """Add what a model call has used."""
@@ -268,18 +267,20 @@ class RunContext:
             self.plan, node, self._turn, self._state, task=task, place=place, write=self.write, held=self._held_steps
         )
         child.visit, child.owner = self.visit, self.owner
+        child.budget = TokenBudget(self.budget)
         child.caller = f"{self.caller}/{position}" if self.caller else position
         return child
 
     @property
     def presenter(self) -> Presenter:
-        """Takes the secrets of this canvas and its services out of what others are shown."""
+        """Takes the secrets of this canvas, those within it and its services out of what others are shown."""
         turn = self._turn
         if turn.presenter is None:
-            nodes = self.plan.nodes.values()
-            params = [n.params for node in nodes for n in _with_tools(node) if node.tools or node.spec.tool]
             redactor = Redactor(turn.services.all_secrets)
-            redactor.learn_from([params, dict(self.plan.globals)])
+            for plan in self.plan.with_canvases():
+                nodes = [node for node in plan.nodes.values() if node.tools or node.spec.tool]
+                redactor.learn_from([part.params for node in nodes for part in node.with_tools()])
+                redactor.learn_from(dict(plan.globals))
             turn.presenter = Presenter(redactor)
         return turn.presenter
 

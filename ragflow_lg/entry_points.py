@@ -9,7 +9,9 @@ from ragflow_lg.errors import SettingsError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["load_entry_point"]
+__all__ = ["load_entry_point", "named"]
+
+MAX_ERROR_CHARS = 500
 
 
 def load_entry_point(entry_point: EntryPoint, what: str) -> Any:
@@ -20,12 +22,14 @@ def load_entry_point(entry_point: EntryPoint, what: str) -> Any:
     """
     try:
         return entry_point.load()
-    except Exception as error:  # whatever foreign code does when it is imported
+    except (Exception, SystemExit) as error:  # whatever foreign code does when it is imported
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR_CHARS]
         raise SettingsError(
-            f"The {what} {entry_point.name!r} of the installed package {_package(entry_point)!r} cannot be "
-            f"loaded ({entry_point.value}): {type(error).__name__}: {error}. Repair or uninstall the package."
+            f"The {what} {named(entry_point)} cannot be loaded: {said}. Repair or uninstall the package."
         ) from error
 
 
-def _package(entry_point: EntryPoint) -> str:
-    return entry_point.dist.name if entry_point.dist else "?"
+def named(entry_point: EntryPoint) -> str:
+    """Name what an installed package brings, with the package."""
+    package = entry_point.dist.name if entry_point.dist else "?"
+    return f"{entry_point.name!r} of the installed package {package!r} ({entry_point.value}, group {entry_point.group})"

@@ -42,4 +42,5 @@ async def with_evidence(
     second = await ask_again(replace(request, messages=(*request.messages, *more), tools=(), stop=()))
     if known_citations(without_thinking(second), references):
         return second
+    ctx.refusals += 1
     raise ComponentError("The answer cites none of what was found, though this node requires evidence.")

@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Any
 
 from ragflow_lg.services import Usage
+from ragflow_lg.token_budget import TokenBudget
 
 __all__ = ["InnerTurn"]
 
@@ -19,9 +20,10 @@ __all__ = ["InnerTurn"]
 class InnerTurn:
     """Names the visits of one such turn, and gathers what they used and said."""
 
-    def __init__(self, place: str) -> None:
-        """``place`` names the call among all of the session around."""
+    def __init__(self, place: str, budget: TokenBudget | None = None) -> None:
+        """``place`` names the call among all of the session around, ``budget`` is that of who calls."""
         self._place = place
+        self.budget = budget or TokenBudget()
         self._rounds: dict[str, int] = {}
         self._visits: Counter[str] = Counter()
         self.usage = Usage()
@@ -52,4 +54,5 @@ class InnerTurn:
     def recall(self, stored: Any) -> tuple[dict[str, Any], list[str]]:
         """Take a visit that was made before a crash; give its update and the next nodes."""
         self.note(Usage(*stored["usage"]), stored["said"])
+        self.budget.charge(stored.get("tokens", 0))
         return stored["update"], stored["goto"]

@@ -22,6 +22,7 @@ from ragflow_lg.refs import Template
 from ragflow_lg.services import ONE_CALL, ChatAnswer, ChatModel, ChatRequest, ToolCall
 from ragflow_lg.structured_answer import correction, problems_of, read_answer, with_schema
 from ragflow_lg.thinking import Part, ThinkingSplitter, split_thinking, without_thinking
+from ragflow_lg.token_budget import tokens_of
 from ragflow_lg.tokens import estimate_tokens, shorten
 from ragflow_lg.values import MAX_TEXT_CHARS, JsonValue
 
@@ -226,7 +227,7 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Ans
     if show is None:
         answer = await model.complete(request)
         ctx.count(answer.usage)
-        return answer
+        return _charged(ctx, request, answer)
     show.begin()
     said: list[str] = []
     calls: tuple[ToolCall, ...] = ()
@@ -251,7 +252,13 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Ans
         ctx.partial["content"] = show.text
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
-    return ChatAnswer("".join(said), calls, usage)
+    return _charged(ctx, request, ChatAnswer("".join(said), calls, usage))
+
+
+def _charged(ctx: RunContext, request: ChatRequest, answer: ChatAnswer) -> ChatAnswer:
+    if ctx.budget.is_limited:
+        ctx.budget.charge(tokens_of(request, answer))
+    return answer
 
 
 async def read_structured(
@@ -266,6 +273,7 @@ async def read_structured(
     """
     value, problems = await ctx.in_thread(_read, answer, schema)
     if problems:
+        ctx.refusals += 1
         said = shorten(without_thinking(answer), model.context_tokens // 4)
         ctx.feedback = [{"role": "assistant", "content": said}, {"role": "user", "content": correction(problems)}]
         raise ComponentError("The model's answer does not match the schema: " + " ".join(problems))

@@ -29,7 +29,6 @@ from ragflow_lg.held_steps import step_key
 from ragflow_lg.ids import NodeId
 from ragflow_lg.inner_turn import InnerTurn
 from ragflow_lg.plan import ERROR, NEXT, STREAMED_OUTPUT, Plan, PlanNode
-from ragflow_lg.services import Usage
 from ragflow_lg.spec import ComponentOutputs
 from ragflow_lg.state import TurnRequest, output_patch
 from ragflow_lg.thinking import without_thinking
@@ -142,7 +141,7 @@ async def visit(
         raise RunCancelled(node.id)
     update, goto = update_of(program, ctx, outcome, step), next_of(program, outcome)
     if turn.inner is not None:
-        await _keep(turn, turn.inner, task, update, goto, ctx.usage, outcome.fallback or without_thinking(ctx.said))
+        await _keep(turn, turn.inner, ctx, update, goto, outcome.fallback or without_thinking(ctx.said))
     return update, goto
 
 
@@ -183,12 +182,13 @@ async def _made_before(turn: TurnContext, inner: InnerTurn, task: str) -> tuple[
 
 
 async def _keep(
-    turn: TurnContext, inner: InnerTurn, task: str, update: Mapping[str, Any], goto: list[str], usage: Usage, said: str
+    turn: TurnContext, inner: InnerTurn, ctx: RunContext, update: Mapping[str, Any], goto: list[str], said: str
 ) -> None:
-    if turn.steps is not None and task:
-        made: dict[str, Any] = {"update": update, "goto": goto, "usage": list(usage), "said": said}
-        await turn.steps.put(step_key(task, "visit", "", None), to_json(made))
-    inner.note(usage, said)
+    if turn.steps is not None and ctx.task:
+        used = {"usage": list(ctx.usage), "tokens": ctx.budget.spent}
+        made: dict[str, Any] = {"update": update, "goto": goto, "said": said, **used}
+        await turn.steps.put(step_key(ctx.task, "visit", "", None), to_json(made))
+    inner.note(ctx.usage, said)
 
 
 async def _may_begin(node: PlanNode, ctx: RunContext, turn: TurnContext, ask: Ask | None) -> bool:

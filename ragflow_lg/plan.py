@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -123,6 +123,12 @@ class PlanNode(Struct, frozen=True):
     runs_alone: bool = False
     """Whether no other node can ever run at the same time."""
 
+    def with_tools(self) -> Iterator[PlanNode]:
+        """Give the node and its tools, theirs included."""
+        yield self
+        for tool in self.tools:
+            yield from tool.with_tools()
+
     @property
     def targets(self) -> tuple[NodeId, ...]:
         """Every declared successor, errors included, each once, in order."""
@@ -229,6 +235,14 @@ class Plan(Struct, frozen=True, eq=False, dict=True):
             },
             "cyclic": sorted(self.cyclic),
         }
+
+    def with_canvases(self) -> Iterator[Plan]:
+        """Give the plan and those of all canvases that its nodes and tools play, theirs included."""
+        yield self
+        for node in self.nodes.values():
+            for part in node.with_tools():
+                if part.canvas is not None:
+                    yield from part.canvas.plan.with_canvases()
 
     @cached_property
     def region_shapes(self) -> Mapping[NodeId, str]:

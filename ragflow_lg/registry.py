@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from msgspec import Struct
+
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.spec import ComponentSpec
 
-__all__ = ["Registry"]
+__all__ = ["BrokenSpec", "Registry"]
 
-Source = Callable[[], Iterable[ComponentSpec[Any]]]
+logger = logging.getLogger(__name__)
+
+
+class BrokenSpec(Struct, frozen=True, eq=False):
+    """What an installed package should bring and cannot: whoever asks for it by its name gets the error."""
+
+    name: str
+    error: SettingsError
+
+
+Source = Callable[[], Iterable[ComponentSpec[Any] | BrokenSpec]]
 
 
 class Registry:
@@ -27,6 +40,7 @@ class Registry:
         """
         self._sources = dict(sources or {})
         self._by_name: dict[str, ComponentSpec[Any]] = {}
+        self._broken: dict[str, BrokenSpec] = {}
 
     def add(self, spec: ComponentSpec[Any], *, replace: bool = False) -> None:
         """Register a spec under its name and aliases.
@@ -38,11 +52,23 @@ class Registry:
         self._put(spec, replace=replace)
 
     def get(self, name: str) -> ComponentSpec[Any] | None:
-        """Give the spec of a name or alias in any case, or None."""
+        """Give the spec of a name or alias in any case, or None.
+
+        Raises:
+            SettingsError: if an installed package should bring it and cannot.
+        """
         key = name.lower()
         if key not in self._by_name:
             self._load(key) if key in self._sources else self._load(*self._sources)
+        if key not in self._by_name and key in self._broken:
+            raise self._broken[key].error
         return self._by_name.get(key)
+
+    @property
+    def broken(self) -> list[BrokenSpec]:
+        """What installed packages should bring and cannot."""
+        self._load(*self._sources)
+        return list(self._broken.values())
 
     def near(self, name: str, *, is_tool: bool = False) -> list[str]:
         """Give up to three registered names that look like ``name``; with ``is_tool`` of what a model can call."""
@@ -58,6 +84,10 @@ class Registry:
     def _load(self, *keys: str) -> None:
         for key in keys:
             for spec in self._sources.pop(key)():
+                if isinstance(spec, BrokenSpec):
+                    logger.warning("%s", spec.error)
+                    self._broken[spec.name.lower()] = spec
+                    continue
                 try:
                     self._put(spec)
                 except ValueError as error:

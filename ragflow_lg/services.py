@@ -294,10 +294,21 @@ class Caller(NamedTuple):
     """Who asks a service: a node, or a tool that it calls. ``position`` tells apart what may ask at the same time.
 
     It names the rounds of the regions around, from outside, and a tool's call: ``"2.0/1.1"``.
+    A node of a canvas that another node plays is named behind that node.
     """
 
     node: str = ""
     position: str = ""
+
+    def within(self, outer: Caller) -> Caller:
+        """Give the caller as it is known outside of the canvas that another caller plays.
+
+        >>> Caller("LLM:A", "0").within(Caller("Canvas:N", "2/1.1"))
+        Caller(node='Canvas:N/LLM:A', position='2/1.1>0')
+        """
+        if not outer.node:
+            return self
+        return Caller(f"{outer.node}/{self.node}", f"{outer.position}>{self.position}")
 
 
 class Services(Struct, frozen=True):

@@ -192,7 +192,7 @@ async def open_runner(
     canvas = load_canvas(source, settings, asks_servers=not replay)
     store = open_store(checkpoint, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
     limit = settings.run.event_limit
-    with open_tape(record, replay, secrets=settings.secrets, sources=[_content(source)]) as tape:
+    with open_tape(record, replay, plan=canvas.plan, secrets=settings.secrets, sources=[_content(source)]) as tape:
         async with (
             open_callbacks(settings) as more,
             store as opened,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ragflow_lg.adapters.recording import Recorder
     from ragflow_lg.adapters.replaying import Replay
+    from ragflow_lg.plan import Plan
 
 __all__ = ["open_tape"]
 
@@ -20,13 +21,15 @@ def open_tape(
     record: Path | str = "",
     replay: Path | str = "",
     *,
+    plan: Plan | None = None,
     is_loose: bool = False,
     secrets: Iterable[str] = (),
     sources: Iterable[str | bytes | Mapping[str, Any]] = (),
 ) -> Generator[Recorder | Replay | None]:
     """Open what records or replays a run, None where neither is asked for.
 
-    ``secrets`` are values, ``sources`` documents and inputs whose fields may hold some; they stay out of the file.
+    ``secrets`` are values, ``sources`` documents and inputs whose fields may hold some, as may those of canvases within
+    ``plan``; they stay out of the file.
 
     Raises:
         CassetteError: if the file cannot be read or written.
@@ -42,6 +45,9 @@ def open_tape(
     redactor = Redactor(secrets)
     for source in sources:
         redactor.learn_from(_value(source))
+    for inner in plan.with_canvases() if plan is not None else ():
+        redactor.learn_from(dict(inner.globals))
+        redactor.learn_from([part.params for node in inner.nodes.values() for part in node.with_tools()])
     if replay:
         yield Replay(Path(replay), redactor, is_loose=is_loose)
         return

@@ -1,4 +1,4 @@
-"""Probing the MCP servers of the settings: do they answer, and what do they offer?"""
+"""Probing what tools come from: the MCP servers of the settings, and installed packages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from ragflow_lg.errors import RagflowLgError
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.mcp_servers import McpServer
+    from ragflow_lg.registry import Registry
     from server.settings import Settings
 
-__all__ = ["probe_tools"]
+__all__ = ["probe_packages", "probe_tools"]
 
 SHOWN_TOOLS = 20
+
+
+def probe_packages(registry: Registry) -> list[Finding]:
+    """Tell of components and tools that installed packages should bring and cannot."""
+    return [Finding(False, f"{broken.name} is not there", str(broken.error)) for broken in registry.broken]
 
 
 async def probe_tools(settings: Settings) -> list[Finding]:

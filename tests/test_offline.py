@@ -168,6 +168,42 @@ def test_a_run_is_recorded_and_replayed_when_the_server_is_gone(tmp_path: Path) 
     assert replayed.stderr == ""
 
 
+def test_secrets_of_a_canvas_within_another_stay_out_of_the_recording(tmp_path: Path) -> None:
+    def write_inner(name: str, key: str) -> None:
+        llm_canvas(tmp_path).rename(tmp_path / name)
+        document = json.loads((tmp_path / name).read_text())
+        document["components"]["LLM:A"]["obj"]["params"]["prompts"][0]["content"] = "Who is {env.service_token}?"
+        document["variables"] = {"service_token": {"name": "service_token", "type": "string", "value": key}}
+        (tmp_path / name).write_text(json.dumps(document))
+
+    rules = """
+[[rules]]
+when.tools = "Inner"
+when.last_role = "user"
+replies = [{ calls = [{ name = "Inner_0", arguments = { query = "x" } }] }]
+[[rules]]
+replies = [{ text = "It is ${last}" }]
+"""
+    tape, keys = tmp_path / "tape.jsonl", ["node-key-0123456789", "tool-key-0123456789"]
+    inner = {"component_name": "Canvas", "name": "Inner", "params": {"path": "tool.json"}}
+    with mock_llm(tmp_path, rules) as url:
+        write_inner("node.json", keys[0])
+        write_inner("tool.json", keys[1])
+        canvas = write_canvas(
+            tmp_path / "outer.json",
+            ("begin", "Begin", {}, ["Canvas:N"]),
+            ("Canvas:N", "Canvas", {"path": "node.json", "arguments": {"query": "x"}}, ["Agent:A"]),
+            ("Agent:A", "Agent", {"llm_id": "m@Mock", "prompts": "{sys.query}", "tools": [inner]}, ["Message:Out"]),
+            ("Message:Out", "Message", {"content": ["{Canvas:N@content} {Agent:A@content}"]}, []),
+        )
+        recorded = invoke("run", canvas, "question", "--settings", settings_file(tmp_path, url), "--record", tape)
+    assert recorded.exit_code == 0, recorded.stderr
+    assert [key for key in keys if key not in answer(frames(recorded))] == [], recorded.stdout
+    assert [key for key in keys if key in tape.read_text("utf-8")] == []
+    replayed = invoke("run", canvas, "question", "--replay", tape)
+    assert (replayed.stderr, replayed.exit_code) == ("", 0)
+
+
 def test_a_server_of_tools_is_neither_needed_nor_named_for_a_replay(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
     rules = """

@@ -18,6 +18,7 @@ from ragflow_lg.errors import CassetteError, ServiceError, SettingsError
 from ragflow_lg.redaction import Redactor
 
 __all__ = [
+    "MAX_NUMBER",
     "CallLine",
     "CassetteWriter",
     "ChatLine",
@@ -38,16 +39,26 @@ __all__ = [
     "ServerAnswerRecord",
     "ServerLine",
     "ToolsLine",
+    "bounded_number",
     "read_cassette",
 ]
 
 VERSION = 1
 MAX_LINE_CHARS = 256 * 1024 * 1024
 MAX_LINES = 1_000_000
+MAX_BYTES = 1024 * 1024 * 1024
+"""Of the whole file."""
+
+MAX_NUMBER = 10**9
+"""Of tokens, calls, requests, seconds. Whatever a service says beyond it is recorded as this."""
+
+_Count: TypeAlias = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
+_Number: TypeAlias = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
+_Status: TypeAlias = Annotated[int, Field(ge=100, le=999)]
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class _Head(_Record):
@@ -66,14 +77,14 @@ class DateLine(_Record):
     """The local time that a turn was given."""
 
     kind: Literal["date"] = "date"
-    value: str
+    value: str = Field(max_length=100)
 
 
 class SeedLine(_Record):
     """The seed of a turn."""
 
     kind: Literal["seed"] = "seed"
-    value: int
+    value: int = Field(ge=-(2**63), lt=2**64)
 
 
 class ModelLine(_Record):
@@ -81,7 +92,7 @@ class ModelLine(_Record):
 
     kind: Literal["model"] = "model"
     llm_id: str
-    context_tokens: int = 0
+    context_tokens: _Count = 0
     has_vision: bool = False
     has_tools: bool = False
     has_schemas: bool = False
@@ -97,12 +108,17 @@ class ServerLine(_Record):
     error: str = ""
 
 
+def bounded_number(number: float) -> float:
+    """Give a number that a recording may hold."""
+    return min(number, MAX_NUMBER) if number > 0 else 0
+
+
 class FailureRecord(_Record):
     """A `ragflow_lg.errors.ServiceError`, or a `ragflow_lg.errors.SettingsError` of a place that holds datasets."""
 
     text: str
     is_retryable: bool = False
-    retry_after_s: float = 0.0
+    retry_after_s: _Number = 0.0
     is_setting: bool = False
 
     @classmethod
@@ -113,7 +129,7 @@ class FailureRecord(_Record):
         text = redactor.text(str(error))
         if isinstance(error, SettingsError):
             return cls(text=text)
-        return cls(text=text, is_retryable=error.is_retryable, retry_after_s=error.retry_after_s)
+        return cls(text=text, is_retryable=error.is_retryable, retry_after_s=bounded_number(error.retry_after_s))
 
 
 class PieceRecord(_Record):
@@ -123,11 +139,11 @@ class PieceRecord(_Record):
     is_thinking: bool = False
     calls: list[tuple[str, str, str]] = Field(default_factory=list[tuple[str, str, str]])
     """Id, name and arguments each."""
-    usage: tuple[int, int, int, float] | None = None
+    usage: tuple[_Count, _Count, _Count, _Number] | None = None
 
 
 class _Exchange(_Record):
-    order: int
+    order: _Count
     """Counts the requests of the recording from 1, as they were made."""
     node: str
     position: str = ""
@@ -164,7 +180,7 @@ class ChatLine(_Exchange):
 class ResponseRecord(_Record):
     """An answer over HTTP."""
 
-    status: int
+    status: _Status
     headers: dict[str, str] = Field(default_factory=dict[str, str])
     text: str = ""
     url: str = ""
@@ -191,7 +207,7 @@ class CallLine(_Exchange):
 
     kind: Literal["call"] = "call"
     answer: ServerAnswerRecord | None = None
-    timeout_s: float | None = None
+    timeout_s: _Number | None = None
     """The limit in which no answer came, if that is why there is none."""
 
 
@@ -310,9 +326,12 @@ def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[int, Line]]:
     head = file.readline(MAX_LINE_CHARS)
     if not head.endswith(b"\n") or not _is_head(head):
         raise CassetteError(f"{str(path)!r} is no recording of ragflow-lg (line 1 should be its head).")
-    number = 1
+    number, size = 1, 0
     while data := file.readline(MAX_LINE_CHARS):
         number += 1
+        size += len(data)
+        if size > MAX_BYTES:
+            raise CassetteError(f"The recording {str(path)!r} has more than {MAX_BYTES:,} bytes (line {number}).")
         if number > MAX_LINES:
             raise CassetteError(f"The recording {str(path)!r} has more than {MAX_LINES:,} lines.")
         if not data.endswith(b"\n") and len(data) < MAX_LINE_CHARS:
@@ -325,7 +344,8 @@ def _parsed(path: Path, number: int, data: bytes) -> Line:
     try:
         return _LINE.validate_python(json.loads(data))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        found = error.errors(include_url=False, include_input=False, include_context=False)
+        first = max(found, key=lambda problem: len(problem["loc"]))  # a piece may be a text, but this one is none
         place = ".".join(str(part) for part in first["loc"][1:])
         problem = f"{place}: {first['msg']}" if place else first["msg"]
     except (ValueError, RecursionError) as error:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Any
+
+from pydantic import ValidationError
 
 from ragflow_lg.adapters.openai_chat import MakeChat, OpenAIChat, function_of
 from ragflow_lg.entry_points import load_entry_point
@@ -14,6 +17,8 @@ from ragflow_lg.errors import ServiceError, SettingsError
 from ragflow_lg.services import ChatRequest
 
 __all__ = ["CHAT_MODEL_GROUP", "LangChainChat", "find_client"]
+
+logger = logging.getLogger(__name__)
 
 CHAT_MODEL_GROUP = "ragflow_lg.chat_models"
 """Group of entry points that name a `ragflow_lg.adapters.openai_chat.MakeChat`."""
@@ -65,6 +70,10 @@ class LangChainChat(OpenAIChat):
             raise self.failure("did not answer in time", is_retryable=True) from None
         except NotImplementedError:
             raise self.failure("has a client that does not know tools; set has_tools = false") from None
+        except (TypeError, LookupError, AttributeError, RecursionError, ValidationError) as error:
+            # Their texts are about the client's inside, and may be pages.
+            logger.info("The client of %s failed.", self.name, exc_info=True)
+            raise self.failure(f"gave an answer that its client could not read ({type(error).__name__})") from None
         except Exception as error:  # noqa: BLE001 - any client may raise anything
             status = getattr(error, "status_code", None)
             is_retryable = isinstance(status, int) and (status in (408, 409, 429) or status >= 500)

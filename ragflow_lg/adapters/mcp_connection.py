@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 import os
 import signal
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ import httpx
 from mcp import ClientSession, McpError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
 from mcp.types import (
     CONNECTION_CLOSED,
     CallToolRequest,
@@ -29,6 +30,8 @@ from mcp.types import (
     ClientRequest,
     EmbeddedResource,
     Implementation,
+    JSONRPCError,
+    JSONRPCResponse,
     PaginatedRequestParams,
     TextContent,
     TextResourceContents,
@@ -48,6 +51,9 @@ __all__ = ["McpConnection", "McpLimits"]
 CLOSE_S = 3.0
 """How long a session may take to end."""
 
+STRAY_S = 0.5
+"""How long the right answer may come behind one that nobody has asked for."""
+
 MAX_PAGES = 50
 """Of the list of tools."""
 
@@ -60,10 +66,23 @@ class McpLimits(Struct, frozen=True):
 
 
 class _Session(ClientSession):
+    strayed: Callable[[], None] = staticmethod(lambda: None)
+    """Is told of an answer to a request that was never made."""
+
     @property
     def next_id(self) -> int:
         """Id of the request that is sent next."""
         return self._request_id
+
+    async def _handle_response(self, message: SessionMessage) -> None:
+        root = message.message.root
+        if isinstance(root, JSONRPCResponse | JSONRPCError) and not self._was_sent(root.id):
+            self.strayed()
+        await super()._handle_response(message)
+
+    def _was_sent(self, id_: str | int) -> bool:
+        number = self._normalize_request_id(id_)
+        return isinstance(number, int) and 0 <= number < self._request_id
 
 
 class McpConnection:
@@ -86,6 +105,8 @@ class McpConnection:
         self.loop = asyncio.get_running_loop()
         self._refused: set[int] = set()
         """Ids of requests that surely were not carried out."""
+        self._stray: asyncio.Future[None] = self.loop.create_future()
+        """Is done with the next answer that nobody has asked for."""
         self._lost: asyncio.Future[str] = self.loop.create_future()
         self._ready: asyncio.Future[_Session] = self.loop.create_future()
         self._ended = asyncio.Event()
@@ -168,6 +189,7 @@ class McpConnection:
                     _Session(*streams, client_info=Implementation(name="ragflow-lg", version="1"))
                 )
                 await session.initialize()
+            session.strayed = self._has_strayed
             self._ready.set_result(session)
             await self._ended.wait()
 
@@ -192,6 +214,10 @@ class McpConnection:
             else:
                 async with client, streamable_http_client(str(how.public_url), http_client=client) as (read, write, _):
                     yield read, write
+
+    def _has_strayed(self) -> None:
+        stray, self._stray = self._stray, self.loop.create_future()
+        stray.set_result(None)
 
     def _lose(self, reason: str, refused: int | None = None) -> None:
         if refused is not None:
@@ -247,8 +273,7 @@ class McpConnection:
             session = await self._opened()
             answering = asyncio.create_task(send())
             try:
-                waited = {answering, self._lost}
-                await asyncio.wait(waited, timeout=self._limits.call_s, return_when=asyncio.FIRST_COMPLETED)
+                await self._wait(answering)
                 if answering.done():
                     return answering.result()
                 if self._lost.done():
@@ -262,6 +287,22 @@ class McpConnection:
             raise ServiceError(self._reason(error), is_retryable=not self._refused.isdisjoint(sent)) from None
         finally:
             self._waiting -= 1
+
+    async def _wait(self, answering: asyncio.Task[CallToolResult]) -> None:
+        """Wait until there is an answer, the session is lost, or the time is up.
+
+        Raises:
+            ServiceError: if the server answers what nobody has asked, and not what the only one who waits has.
+        """
+        end, waited = self.loop.time() + self._limits.call_s, {answering, self._lost}
+        while not any(future.done() for future in waited) and (left_s := end - self.loop.time()) > 0:
+            stray = self._stray
+            await asyncio.wait({*waited, stray}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+            if not stray.done():
+                continue
+            await asyncio.wait(waited, timeout=min(STRAY_S, left_s), return_when=asyncio.FIRST_COMPLETED)
+            if self._waiting == 1 and not any(future.done() for future in waited):
+                raise ServiceError("The server has answered with the id of a request that nobody made.")
 
     def _note(self, session: _Session, sent: list[int], *, is_late: bool) -> None:
         """Tell the server that nobody waits any more; one that was late has to show that it is still there."""

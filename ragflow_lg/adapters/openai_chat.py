@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import random
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -12,6 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from ragflow_lg.adapters.openai_form import CALLS
 from ragflow_lg.errors import ServiceError
 from ragflow_lg.services import ChatAnswer, ChatDelta, ChatRequest, ToolCall, ToolSchema, Usage
 
@@ -23,6 +26,8 @@ __all__ = ["Capabilities", "Endpoint", "MakeChat", "OpenAIChat", "function_of"]
 MakeChat: TypeAlias = Callable[..., Any]
 """Makes a LangChain chat model from ``model``, ``base_url``, ``api_key`` and ``timeout_s``."""
 
+logger = logging.getLogger(__name__)
+
 _MAX_ERROR_CHARS = 400
 _MIN_KEY_CHARS = 8
 """Shorter keys are placeholders; to take them out would maim the text."""
@@ -31,6 +36,10 @@ _MAX_CALLS = 512
 """Calls in one streamed answer; whoever asks for more is cut off."""
 _MAX_TOKENS = 10**9
 """Counts beyond it, and below 0, are no counts."""
+_MAX_NAME_CHARS = 64
+_FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
+_UNNAMED = "unnamed"
+"""Stands for the name of a call that has none; endpoints refuse a conversation with a blank one."""
 _OPENAI_HOST = "api.openai.com"
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 60.0
@@ -270,8 +279,8 @@ class OpenAIChat:
             raise self.failure(f"cannot be reached at {where}, or broke off: {cause}", is_retryable=True) from None
         except openai.OpenAIError as error:
             raise self.failure(f"failed: {_detail(error)}", is_retryable=True) from None
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
-            raise self.failure(f"gave an answer that is not in OpenAI's form: {error}") from None
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            raise self.failure(f"gave an answer that is not in OpenAI's form: {_odd(error)}") from None
 
     def failure(self, what: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> ServiceError:
         """Give the error that tells what went wrong, without the key."""
@@ -318,10 +327,7 @@ class _CallPieces:
         return len(self._calls)
 
     def whole(self) -> tuple[ToolCall, ...]:
-        return tuple(
-            ToolCall(call.id or f"call_{number}", call.name, call.arguments)
-            for number, call in enumerate(self._calls, 1)
-        )
+        return _numbered([ToolCall(call.id, call.name, call.arguments) for call in self._calls])
 
 
 def _count(value: Any) -> int:
@@ -338,9 +344,33 @@ def _call_pieces(chunk: Any) -> Sequence[Mapping[str, Any]]:
 
 def _calls(answer: Any) -> tuple[ToolCall, ...]:
     """Give the calls of a whole answer, those whose arguments are no JSON too."""
+    written: list[dict[str, str]] | None = answer.additional_kwargs.get(CALLS)
+    if written is not None:
+        return _numbered([ToolCall(c["id"] or "", c["name"], c["args"]) for c in written])
     parsed = [ToolCall(c["id"] or "", c["name"], json.dumps(c["args"], ensure_ascii=False)) for c in answer.tool_calls]
     others = [ToolCall(c["id"] or "", c["name"] or "", c["args"] or "") for c in answer.invalid_tool_calls]
-    return tuple(c._replace(id=c.id or f"call_{number}") for number, c in enumerate([*parsed, *others], 1))
+    return _numbered([*parsed, *others])
+
+
+def _numbered(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """Give calls that can be answered: each with an id, a name, which the model is told is wrong, and arguments."""
+    return tuple(
+        ToolCall(call.id or f"call_{number}", call.name.strip() or _UNNAMED, call.arguments.strip() or "{}")
+        for number, call in enumerate(calls, 1)
+        if call.name.strip() or call.arguments.strip()
+    )
+
+
+def _odd(error: Exception) -> str:
+    """Say in a word what is odd about an answer; what libraries say of it helps nobody."""
+    if isinstance(error, json.JSONDecodeError):
+        return "it is no JSON"
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    if type(error) is ValueError:
+        return str(error)
+    logger.info("An answer of a model could not be read.", exc_info=error)
+    return "it could not be read"
 
 
 def function_of(tool: ToolSchema) -> dict[str, Any]:
@@ -355,9 +385,15 @@ def _message(message: Mapping[str, Any]) -> dict[str, Any]:
     if not calls:
         return dict(message)
     written = [
-        {"id": c["id"], "type": "function", "function": {"name": c["name"], "arguments": c["arguments"]}} for c in calls
+        {"id": c["id"], "type": "function", "function": {"name": _name(c["name"]), "arguments": c["arguments"] or "{}"}}
+        for c in calls
     ]
     return {"role": "assistant", "content": message.get("content") or None, "tool_calls": written}
+
+
+def _name(name: str) -> str:
+    """Give the name of a call as endpoints accept it: models make up others."""
+    return _FOREIGN.sub("_", name)[:_MAX_NAME_CHARS] or _UNNAMED
 
 
 def _messages(request: ChatRequest) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from ragflow_lg.adapters.cassette import (
     ServerAnswerRecord,
     ServerLine,
     ToolsLine,
+    bounded_number,
 )
 from ragflow_lg.adapters.cassette_requests import call_request, chat_request, http_request
 from ragflow_lg.adapters.knowledge_recording import RecordedKnowledge
@@ -43,6 +44,7 @@ from ragflow_lg.services import (
     Services,
     ToolCall,
     ToolServer,
+    Usage,
 )
 
 __all__ = ["Recorder"]
@@ -70,7 +72,11 @@ class Recorder:
         def for_caller(caller: Caller) -> Services:
             models, http = _Models(services.models, self, caller), _Http(services.http, self, caller)
             servers = _Servers(services.servers, self, caller)
-            given = replace(recorded, models=models, http=http, servers=servers)
+
+            def inside(inner: Caller) -> Services:
+                return for_caller(inner.within(caller))
+
+            given = replace(recorded, models=models, http=http, servers=servers, for_caller=inside)
             if services.knowledge is None:
                 return given
             write = self._writer.write
@@ -80,7 +86,7 @@ class Recorder:
 
         clock, ids = _Clock(services.clock, self._writer), _Ids(services.ids, self._writer)
         recorded = replace(services, clock=clock, ids=ids)
-        return replace(for_caller(Caller()), for_caller=for_caller)
+        return for_caller(Caller())
 
     def begin(self) -> int:
         """Give the number of the request that is made now."""
@@ -97,7 +103,7 @@ class Recorder:
             return
         line = ModelLine(
             llm_id=llm_id,
-            context_tokens=model.context_tokens,
+            context_tokens=int(bounded_number(model.context_tokens)),
             has_vision=model.has_vision,
             has_tools=model.has_tools,
             has_schemas=model.has_schemas,
@@ -193,7 +199,7 @@ class Recorder:
                     request=asked,
                     answer=self._answer(answers[0]) if answers else None,
                     error=None if isinstance(failure, TimeoutError) else FailureRecord.of(failure, self._redactor),
-                    timeout_s=_limit(failure) if isinstance(failure, TimeoutError) else None,
+                    timeout_s=bounded_number(_limit(failure)) if isinstance(failure, TimeoutError) else None,
                     is_stopped=not answers and failure is None,
                 )
             )
@@ -229,7 +235,14 @@ class Recorder:
         if not (delta.is_thinking or delta.calls or delta.usage):
             return text
         calls = [(call.id, call.name, self._redactor.text(call.arguments)) for call in delta.calls]
-        return PieceRecord(text=text, is_thinking=delta.is_thinking, calls=calls, usage=delta.usage)
+        return PieceRecord(text=text, is_thinking=delta.is_thinking, calls=calls, usage=_usage(delta.usage))
+
+
+def _usage(usage: Usage | None) -> tuple[int, int, int, float] | None:
+    if usage is None:
+        return None
+    read, written, calls, cost = map(bounded_number, usage)
+    return int(read), int(written), int(calls), cost
 
 
 class _Models:

@@ -156,7 +156,11 @@ class Replay:
         def for_caller(caller: Caller) -> Services:
             models, http = _Models(self, caller), _Http(self, caller)
             servers, knowledge = _Servers(self, caller), ReplayedKnowledge(self, caller, self._redactor)
-            return Services(models, http, files, clock, ids, self._tools, policies, for_caller, servers, knowledge)
+
+            def inside(inner: Caller) -> Services:
+                return for_caller(inner.within(caller))
+
+            return Services(models, http, files, clock, ids, self._tools, policies, inside, servers, knowledge)
 
         return for_caller(Caller())
 

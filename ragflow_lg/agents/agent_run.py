@@ -19,10 +19,11 @@ from ragflow_lg.agents.agent_log import log_of
 from ragflow_lg.agents.agent_tool import Outcome
 from ragflow_lg.agents.gathered import Gathered
 from ragflow_lg.agents.room import with_room
-from ragflow_lg.agents.toolbox import Toolbox, read_arguments
+from ragflow_lg.agents.toolbox import Toolbox, read_arguments, shown_name
 from ragflow_lg.errors import RagflowLgError, RunCancelled
 from ragflow_lg.model_call import AnswerShow, Show, ask
 from ragflow_lg.services import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage
+from ragflow_lg.token_budget import tokens_of
 from ragflow_lg.values import JsonValue
 
 if TYPE_CHECKING:
@@ -40,8 +41,7 @@ MAX_AT_ONCE = 16
 class AgentRun(Struct, frozen=True):
     """What a strategy has: the request to start from, the model, the tools, and whom to show the answer.
 
-    After ``max_rounds`` + 1 rounds with tools, or once ``max_total_tokens`` (0 for no limit) are used up, the model has
-    to answer without.
+    After ``max_rounds`` + 1 rounds with tools, or once the budget of ``ctx`` is used up, it has to answer without.
     """
 
     ctx: RunContext
@@ -51,7 +51,6 @@ class AgentRun(Struct, frozen=True):
     max_rounds: int
     show: Show | None = None
     """Shows the answer as it comes; None to give it whole."""
-    max_total_tokens: int = 0
     schema: Mapping[str, Any] | None = None
     """What the answer has to match, where ``request`` does not say it yet."""
     guidelines: str = ""
@@ -72,10 +71,16 @@ class AgentRun(Struct, frozen=True):
         """Record a thought that a strategy found in an answer, where it is not marked with tags."""
         await log_of(self.ctx).thought(text)
 
-    @property
-    def is_spent(self) -> bool:
-        """Whether the budget is used up."""
-        return 0 < self.max_total_tokens <= self.gathered.tokens
+    async def is_spent(self, position: str) -> bool:
+        """Tell whether the budget is used up; at one position the same again behind a crash."""
+        budget = self.ctx.budget
+        if not budget.is_shared:
+            return budget.is_spent
+
+        async def look() -> JsonValue:
+            return budget.is_spent
+
+        return bool(await self.ctx.step("is spent", None, look, position=f"spent at {position}"))
 
     def told_to_cite(self, request: ChatRequest) -> ChatRequest:
         """Give a request for an answer, with the guidelines for citations if there is something to cite by now."""
@@ -86,6 +91,8 @@ class AgentRun(Struct, frozen=True):
     async def ask(self, request: ChatRequest, position: str, show: AnswerShow | None = None) -> ChatAnswer:
         """Ask the model once. ``position`` tells the round from others of the visit; a stored answer is shown again."""
         is_fresh = False
+        if self.ctx.refusals:
+            position = f"attempt {self.ctx.refusals + 1}, {position}"
         request = with_room(request, len(self.request.messages), self.model.context_tokens)
         iteration = log_of(self.ctx).iteration(self.model, position)
 
@@ -110,11 +117,13 @@ class AgentRun(Struct, frozen=True):
             self.ctx.count(answer.usage)
             if show is not None:
                 await show.again(answer.text)
-        self.gathered.add_answer(request, answer)
+        if self.ctx.budget.is_limited:
+            self.ctx.budget.take(position, tokens_of(request, answer), is_charged=is_fresh)
         return answer
 
     async def call(self, calls: Sequence[ToolCall], position: str) -> list[Outcome]:
         """Call all tools of a round, some at the same time; give what came in the order of the calls."""
+        calls = [call._replace(name=shown_name(call.name)) for call in calls]
         if self.show is not None:
             for call in calls[:MAX_CALLS]:
                 await self.show.thought(f"Running the {call.name} tool...")

@@ -29,6 +29,8 @@ class Outcome(NamedTuple):
     """The documents of what was found, None for those of ``chunks``."""
     seconds: float = 0.0
     """How long it took."""
+    tokens: int = 0
+    """What those models used of the budget, estimates included."""
 
 
 Call: TypeAlias = Callable[[Mapping[str, Any], str], Awaitable[Outcome]]
@@ -58,6 +60,8 @@ class AgentTool(Struct, frozen=True):
     retry_delay_s: float = 0.0
     names: tuple[str, ...] = ()
     """What policies know it by, the main name first: a component's name, ``mcp:ID/TOOL``. See `ToolPermits`."""
+    asks_models: bool = False
+    """Whether a call uses tokens of the budget."""
     runs_once: bool = False
     """Whether a call may never be begun twice."""
     configuration: Callable[[], JsonValue] | None = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.canvas_call import parameters_of
+from ragflow_lg.errors import ComponentError, ServiceError
 from ragflow_lg.plan import PlanNode
 from ragflow_lg.spec import ToolResult, ToolRules
 from ragflow_lg.tool import asked_of
@@ -39,6 +40,7 @@ def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
         extra_attempts=node.extra_attempts if node.spec.kind == "plain" else 0,
         retry_delay_s=node.retry_delay_s,
         names=node.known_as,
+        asks_models=_asks_models(node),
         runs_once=node.spec.runs_once,
         configuration=partial(_configuration, ctx, node) if _depends_on_nothing_else(node) else None,
     )
@@ -57,6 +59,10 @@ def _depends_on_nothing_else(node: PlanNode) -> bool:
     return node.spec.kind == "plain" and node.canvas is None and not node.spec.runs_once
 
 
+def _asks_models(node: PlanNode) -> bool:
+    return node.spec.kind == "model" or node.canvas is not None
+
+
 def _configuration(ctx: RunContext, node: PlanNode) -> JsonValue:
     child = ctx.child(node, "")
     values = [[reference.text, child.value(reference)] for reference, _ in node.references]
@@ -68,13 +74,26 @@ async def _call(
 ) -> Outcome:
     child = ctx.child(node, position)
     arguments = asked_of(child, rules, node.params, given)
-    result = await rules.call(child, node.params, arguments)
+    try:
+        result = await rules.call(child, node.params, arguments)
+    except (ComponentError, ServiceError) as error:
+        if not _asks_models(node):
+            raise
+        said = f"{rules.label} error: {error}" if rules.label else str(error)
+        return Outcome(said, is_error=True, usage=child.usage, tokens=child.budget.spent)
     child.cite(result.chunks, result.documents)
     chunks, documents = ([*child.found.get(name, {}).values()] for name in ("chunks", "doc_aggs"))
     artifacts: Any = result.artifacts or result.outputs.get("_ARTIFACTS") or ()
     files = cast("list[Any]", artifacts if isinstance(artifacts, list | tuple) else [])
     made: list[Mapping[str, JsonValue]] = [file for file in files if isinstance(file, Mapping)]
-    return Outcome(_value_of(result), chunks=chunks, usage=child.usage, artifacts=made, documents=documents)
+    return Outcome(
+        _value_of(result),
+        chunks=chunks,
+        usage=child.usage,
+        artifacts=made,
+        documents=documents,
+        tokens=child.budget.spent,
+    )
 
 
 def _value_of(result: ToolResult) -> JsonValue:

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_run import AgentRun, told
+from ragflow_lg.agents.toolbox import shown_name
 
 __all__ = ["call_functions"]
 
@@ -18,7 +19,7 @@ async def call_functions(run: AgentRun) -> str:
     """Let the model call tools until it answers; behind the last round it has to. Give the answer."""
     messages: list[dict[str, Any]] = [dict(message) for message in run.request.messages]
     number = 0
-    while number <= run.max_rounds and not run.is_spent:
+    while number <= run.max_rounds and not await run.is_spent(f"round {number}"):
         asked = replace(run.request, messages=tuple(messages), tools=run.toolbox.schemas)
         answer = await run.ask(run.told_to_cite(asked), f"round {number}", run.show)
         number += 1
@@ -27,7 +28,7 @@ async def call_functions(run: AgentRun) -> str:
                 return answer.text
             continue  # neither a text nor a call: asked once more
         outcomes = await run.call(answer.calls, str(number - 1))
-        calls = [call._asdict() for call in answer.calls]
+        calls = [{**call._asdict(), "name": shown_name(call.name)} for call in answer.calls]
         messages.append({"role": "assistant", "content": "", "tool_calls": calls})
         for call, outcome in zip(answer.calls, outcomes, strict=True):
             messages.append({"role": "tool", "tool_call_id": call.id, "content": told(outcome.value)})

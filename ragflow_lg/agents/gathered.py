@@ -1,4 +1,4 @@
-"""What a visit of an agent gathers on its way: calls, tokens, files."""
+"""What a visit of an agent gathers on its way: calls, files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from msgspec import Struct, field
 
 from ragflow_lg.agents.agent_tool import Outcome
 from ragflow_lg.agents.toolbox import read_arguments
-from ragflow_lg.services import ChatAnswer, ChatRequest, ToolCall, Usage
-from ragflow_lg.tokens import estimate_tokens
+from ragflow_lg.services import ToolCall
 from ragflow_lg.values import JsonValue, to_text
 
 __all__ = ["Gathered"]
@@ -20,39 +19,23 @@ _MARKDOWN = str.maketrans({character: f"\\{character}" for character in "[]\\`"}
 
 
 class Gathered(Struct):
-    """Grows with each call of the model and of a tool; the same when a visit is run again behind a crash."""
+    """Grows with each call of a tool; the same when a visit is run again behind a crash."""
 
     use_tools: list[dict[str, JsonValue]] = field(default_factory=list[dict[str, Any]])
     """``{name, arguments, results}`` of each call, in the order in which the model asked for them."""
-    tokens: int = 0
-    """What models took and gave, those behind tools included; an estimate where an endpoint does not count."""
     artifacts: list[Mapping[str, JsonValue]] = field(default_factory=list[Mapping[str, Any]])
     """Files that tools made."""
-
-    def add_answer(self, request: ChatRequest, answer: ChatAnswer) -> None:
-        """Count a call of the model."""
-        self.tokens += _tokens(answer.usage) or _estimated(request, answer)
 
     def add_call(self, call: ToolCall, outcome: Outcome) -> None:
         """Take in a call of a tool."""
         arguments = read_arguments(call.arguments)
         self.use_tools.append({"name": call.name, "arguments": arguments, "results": outcome.value})
-        self.tokens += _tokens(outcome.usage)
         self.artifacts += [artifact for artifact in outcome.artifacts if artifact not in self.artifacts]
 
     def links(self, answer: str) -> str:
         """Give what has to stand behind an answer: a link to each file that it does not show itself, or ``""``."""
         links = dict.fromkeys(link for artifact in self.artifacts if (link := _link(artifact)))
         return "".join(f"\n\n{link}" for link in links if link not in answer)
-
-
-def _tokens(usage: Usage) -> int:
-    return usage.prompt_tokens + usage.completion_tokens
-
-
-def _estimated(request: ChatRequest, answer: ChatAnswer) -> int:
-    texts = (request.system, *(to_text(message.get("content")) for message in request.messages), answer.text)
-    return sum(map(estimate_tokens, texts)) + sum(estimate_tokens(call.arguments) for call in answer.calls)
 
 
 def _link(artifact: Mapping[str, JsonValue]) -> str:

@@ -57,7 +57,7 @@ async def plan_and_reflect(run: AgentRun) -> str:
     analysis = await _thought(run, _request(run, "TASK_ANALYSIS", _task(run), with_tools=True), "analysis")
     steps: list[_Step] = []
     is_complete = False
-    while len(steps) <= run.max_rounds and not is_complete and not run.is_spent:
+    while len(steps) <= run.max_rounds and not is_complete and not await run.is_spent(f"plan {len(steps)}"):
         step, is_complete = await _step(run, analysis, steps)
         steps.append(step)
     return await _answer(run, steps)
@@ -79,7 +79,7 @@ async def _step(run: AgentRun, analysis: str, steps: Sequence[_Step]) -> tuple[_
     outcomes = await run.call(wanted, str(number))
     for index, (call, outcome) in enumerate(zip(wanted, outcomes, strict=True)):
         step.results.append((call.name, await _summed_up(run, told(outcome.value), f"summary {number}.{index}")))
-    if not is_complete and not run.is_spent:
+    if not is_complete and not await run.is_spent(f"reflection {number}"):
         asked = _request(run, "REFLECTION", f"{_task(run)}\n\nThe last step gave:\n{step.observed}")
         step.note = f"Reflection:\n{await _thought(run, asked, f'reflection {number}')}"
     return step, is_complete
@@ -158,7 +158,7 @@ async def _thought(run: AgentRun, request: ChatRequest, position: str) -> str:
 
 async def _summed_up(run: AgentRun, result: str, position: str) -> str:
     """Sum up a result that takes too much of the context."""
-    if estimate_tokens(result) <= run.model.context_tokens // RESULT_SHARE or run.is_spent:
+    if estimate_tokens(result) <= run.model.context_tokens // RESULT_SHARE or await run.is_spent(position):
         return result
     asked = _request(run, "CONTEXT_SUMMARY", f"{_task(run)}\n\nThe result:\n{result}")
     return without_thinking((await run.ask(asked, position)).text).strip() or result
@@ -171,7 +171,8 @@ async def _ranked(run: AgentRun, steps: Sequence[_Step]) -> Sequence[_Step]:
         f"{run.request.system}{run.guidelines}{LAST}"
     )
     room -= sum(estimate_tokens(message["content"]) for message in _conversation(run, ()))
-    if len(results) <= 1 or run.is_spent or sum(estimate_tokens(step.observed + step.plan) for step in steps) <= room:
+    needed = sum(estimate_tokens(step.observed + step.plan) for step in steps)
+    if len(results) <= 1 or needed <= room or await run.is_spent("ranking"):
         return steps
     shown = run.model.context_tokens // (2 * len(results))
     listed = "\n\n".join(f"{n}. {name}: {shorten(text, shown)}" for n, (name, text) in enumerate(results, 1))

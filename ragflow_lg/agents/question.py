@@ -52,6 +52,7 @@ async def with_whole_question(ctx: RunContext, model: ChatModel, request: ChatRe
     stored: Any = await ctx.step("rewritten question", len(messages), call, position=_STEP)
     question: str = stored["question"]
     is_replayed = _STEP in ctx.replayed
+    ctx.budget.take(_STEP, sum(stored["usage"][:2]), is_charged=not is_replayed)
     await log.note(QUESTION, question, stored["seconds"], Usage(*stored["usage"]), is_replayed=is_replayed)
     if not question:
         return request

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
@@ -19,6 +20,9 @@ from ragflow_lg.model_call import Show
 from ragflow_lg.services import ToolCall, ToolSchema
 from ragflow_lg.structured_answer import with_schema
 from ragflow_lg.thinking import Part, split_thinking, without_thinking
+
+if TYPE_CHECKING:
+    from ragflow_lg.context import RunContext
 
 __all__ = ["REACT_HEAD", "called_tool", "react", "react_system"]
 
@@ -46,6 +50,8 @@ _SCHEMA = "\n\nFor what stands behind `Final Answer:`, and for nothing else, thi
 _GO_ON = "Go on: write either an Action with its Action Input, or the Final Answer."
 _LAST = "No tool can be used any more. Write the Final Answer now, from what you know by now."
 STOP = ("\nObservation:", "\n观察：")
+_BLOCK_CHARS = 4096
+"""Longer texts are read piece by piece, or in a thread."""
 _NUMBER = re.compile(r"_\d+$")
 _NOTHING = frozenset(["", "none", "null", "n/a", "无"])
 
@@ -56,8 +62,8 @@ async def react(run: AgentRun) -> str:
     messages: list[dict[str, str]] = [dict(message) for message in run.request.messages]
     number, can_stop = 0, True
     while True:
-        is_last = number > run.max_rounds or run.is_spent
-        show = _ReactShow(run.show, is_last=is_last)
+        is_last = number > run.max_rounds or await run.is_spent(f"round {number}")
+        show = _ReactShow(run.ctx, run.show, is_last=is_last)
         last = joined(messages, "user", _LAST) if is_last else messages
         asked = run.told_to_cite(replace(request, messages=tuple(last), stop=STOP if can_stop and not is_last else ()))
         try:
@@ -152,7 +158,8 @@ def _arguments(text: str, tool: ToolSchema | None) -> str:
 class _ReactShow:
     """Shows of an answer in ReAct's form the thoughts as thoughts and the final answer as it comes."""
 
-    def __init__(self, show: Show | None, *, is_last: bool) -> None:
+    def __init__(self, ctx: RunContext, show: Show | None, *, is_last: bool) -> None:
+        self._ctx = ctx
         self._show = show
         self._reader = ReactReader(is_last=is_last)
         self._is_thinking = False
@@ -171,7 +178,10 @@ class _ReactShow:
             if part.mark:
                 self._is_thinking = part.mark == "start"
             if not part.mark and not self._is_thinking:
-                await self._say(self._reader.feed(part.text))
+                for at in range(0, len(part.text), _BLOCK_CHARS):
+                    if at:
+                        await asyncio.sleep(0)  # a long text holds nobody else up
+                    await self._say(self._reader.feed(part.text[at : at + _BLOCK_CHARS]))
             elif self._show:
                 await self._show.answer([part])
 
@@ -181,12 +191,18 @@ class _ReactShow:
 
     async def read(self, text: str) -> ReactReader:
         """End the answer; it is ``text``, where it was not shown."""
-        if self._show is None:
-            self._reader.feed(without_thinking(text))
-        await self._say(self._reader.finish())
+        if len(text) > _BLOCK_CHARS:
+            await self._say(await self._ctx.in_thread(self._finish, text))
+        else:
+            await self._say(self._finish(text))
         if self._has_thought and self._reader.calls and self._show:
             await self._show.thought("\n")
         return self._reader
+
+    def _finish(self, text: str) -> list[Said]:
+        if self._show is None:
+            self._reader.feed(without_thinking(text))
+        return self._reader.finish()
 
     async def _say(self, pieces: Iterable[Said]) -> None:
         for kind, text in pieces:

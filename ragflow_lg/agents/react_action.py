@@ -68,9 +68,9 @@ def is_no_action(line: str) -> bool:
 def answer_in(line: str) -> str | None:
     """Give what stands behind ``Final Answer:`` in the line behind ``Action:``, None if nothing does."""
     found = next_marker(line, 0)
-    if found is None or found[0] != "answer" or found[1].start() != 0:
+    if found is None or found.kind != "answer" or found.start != 0:
         return None
-    return line[found[1].end() :]
+    return line[found.end :]
 
 
 def read_actions(text: str) -> list[WrittenCall]:
@@ -95,9 +95,9 @@ def _calls(text: str) -> Iterator[WrittenCall]:
                 return  # an input that is never closed: what follows is part of it
         count += 1
         following = next_marker(text, end)
-        if following is None or following[0] != "action":
+        if following is None or following.kind != "action":
             return
-        at = following[1].end()
+        at = following.end
 
 
 def _read_call(text: str, at: int) -> tuple[int, WrittenCall]:
@@ -111,7 +111,8 @@ def _read_call(text: str, at: int) -> tuple[int, WrittenCall]:
     if text.startswith(("{", "["), start):
         end = _closing(text, start)
         return end, WrittenCall(name, text[start:end] if end > 0 else text[start:].rstrip("` \t\r\n"))
-    following = _after_action(text, start)
+    if following < start:
+        following = _after_action(text, start)
     return following, WrittenCall(name, _plain(text[start:following]))
 
 
@@ -119,9 +120,9 @@ def _after_action(text: str, at: int) -> int:
     """Give where the next marker stands that is not of an input."""
     start = at
     while found := next_marker(text, start):
-        if found[0] != "input":
-            return found[1].start()
-        start = found[1].end()
+        if found.kind != "input":
+            return found.start
+        start = found.end
     return len(text)
 
 

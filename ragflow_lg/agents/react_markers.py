@@ -8,12 +8,11 @@ a heading needs no colon. Every part of a marker is bounded, so that looking for
 from __future__ import annotations
 
 import re
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 __all__ = ["ENDS_OF_MARKERS", "Marked", "Marker", "may_begin_at", "next_marker"]
 
 Marked: TypeAlias = Literal["thought", "action", "input", "observation", "answer"]
-Marker: TypeAlias = re.Match[str]
 
 ENDS_OF_MARKERS = ":：\n"
 """No marker is whole before one of these."""
@@ -40,6 +39,7 @@ _LABELS: dict[str, Marked] = {
 }
 """Labels without the blanks and underscores between their words."""
 
+_BEGINNINGS = frozenset(label[:size] for label in _LABELS for size in range(len(label) + 1))
 _MID_LINE: frozenset[Marked] = frozenset({"action", "input", "answer"})
 _MAX_CHARS = 80
 """No marker is longer."""
@@ -49,28 +49,41 @@ _BEHIND = "\t\r*#`~0123456789"
 _WRITTEN = "|".join(
     re.sub("^(action|final)(.)", r"\1[ _]{0,2}\2", label) for label in sorted(_LABELS, key=len, reverse=True)
 )
+_WRITTEN_MID_LINE = "|".join(
+    written for written in _WRITTEN.split("|") if _LABELS[re.sub(r"\[ _\]\{0,2\}", "", written)] in _MID_LINE
+)
+_FIRST = "(?=[" + "".join(sorted({label[0] for label in _LABELS})) + "])"
+"""What a label begins with: most places fail here, before all labels are tried."""
+_LINE = r"^[ \t]{0,16}(?:[>*-][ \t]{1,2}){0,2}(?:\d{1,3}[.)、][ \t]?)?"
+_COLON = r"[ \t]{0,4}\d{0,3}[ \t]{0,4}[*_`~]{0,4}[ \t]{0,4}[:：]"
 _MARKER = re.compile(
-    rf"(?:(?P<line>^[ \t]{{0,16}}(?:[>*-][ \t]{{1,2}}){{0,2}}(?:\d{{1,3}}[.)、][ \t]?)?)|(?<=[{_ENDS}])[ \t]{{0,4}})"
-    rf"(?P<lead>[*#>_`~-]{{0,6}})[ \t]{{0,4}}(?P<label>{_WRITTEN})"
-    r"(?P<behind>[ \t]{0,4}\d{0,3}[ \t]{0,4}[*_`~]{0,4}[ \t]{0,4}[:：]"
-    r"|[ \t]{0,4}\d{0,3}[*#_`~]{0,6}[ \t]{0,4}\r?(?P<heading>\n))",
+    rf"{_LINE}(?P<lead>[*#>_`~-]{{0,6}})[ \t]{{0,4}}{_FIRST}(?P<label>{_WRITTEN})(?P<behind>{_COLON})"
+    rf"|(?>{_LINE})(?P<heading>(?=[>_`~-]{{0,5}}[*#])[*#>_`~-]{{1,6}})[ \t]{{0,4}}{_FIRST}(?P<titled>{_WRITTEN})"
+    r"(?P<closed>[ \t]{0,4}\d{0,3}[*#_`~]{0,6}[ \t]{0,4}\r?\n)"
+    rf"|(?<=[{_ENDS}])[ \t]{{0,4}}(?P<marks>[*#>_`~-]{{0,6}})[ \t]{{0,4}}{_FIRST}(?P<inner>{_WRITTEN_MID_LINE})"
+    rf"(?P<after>{_COLON})",
     re.ASCII | re.IGNORECASE | re.MULTILINE,
 )
 
 
-def next_marker(text: str, start: int, end: int | None = None) -> tuple[Marked, Marker] | None:
-    """Find the first marker from ``start`` on that begins before ``end``. It ends behind its colon, or its line."""
-    while found := _MARKER.search(text, start):
-        if end is not None and found.start() >= end:
-            return None
-        kind = _LABELS[re.sub("[ _]", "", found["label"]).lower()]
-        is_heading = found["heading"] is not None
-        if not (is_heading and not re.search("[*#]", found["lead"])) and (
-            found["line"] is not None or (kind in _MID_LINE and not is_heading)
-        ):
-            return kind, found
-        start = found.start() + 1
-    return None
+class Marker(NamedTuple):
+    """A marker, and where it stands: it ends behind its colon, or its line."""
+
+    kind: Marked
+    start: int
+    end: int
+    stars: int
+    """How many stars before its label are not closed within it."""
+
+
+def next_marker(text: str, start: int, end: int | None = None) -> Marker | None:
+    """Find the first marker from ``start`` on that begins before ``end``."""
+    found = _MARKER.search(text, start)
+    if found is None or (end is not None and found.start() >= end):
+        return None
+    lead, label, behind = (part for part in found.groups() if part is not None)
+    kind = _LABELS[re.sub("[ _]", "", label).lower()]
+    return Marker(kind, found.start(), found.end(), max(0, lead.count("*") - behind.count("*")))
 
 
 def may_begin_at(text: str, start: int) -> int:
@@ -87,8 +100,5 @@ def may_begin_at(text: str, start: int) -> int:
 def _may_begin(text: str) -> bool:
     if "\n" in text:
         return False
-    core = re.sub("[ _]", "", text.lstrip(_BEFORE)).lower()
-    return any(
-        label.startswith(core) or (core.startswith(label) and not core[len(label) :].strip(_BEHIND))
-        for label in _LABELS
-    )
+    core = text.lstrip(_BEFORE).replace(" ", "").replace("_", "").lower()
+    return core in _BEGINNINGS or core.rstrip(_BEHIND) in _LABELS

@@ -2,7 +2,8 @@
 
 Text without any marker is the answer. Of an action and a final answer the earlier counts; behind the one all is action,
 behind the other all is answer. What follows an observation that the model has made up counts for nothing up to the
-next marker. Cut anywhere, a text reads the same, in a time that grows with its length only.
+next marker. Cut anywhere, a text reads the same, in a time that grows with its length only: of what came
+before, no more than the beginning of a marker is looked at again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from ragflow_lg.agents.react_action import WrittenCall, answer_in, is_no_action, read_actions
-from ragflow_lg.agents.react_markers import ENDS_OF_MARKERS, Marked, Marker, may_begin_at, next_marker
+from ragflow_lg.agents.react_markers import ENDS_OF_MARKERS, Marker, may_begin_at, next_marker
 
 __all__ = ["ReactReader", "Said"]
 
@@ -98,7 +99,7 @@ class ReactReader:
                 continue
             tail, at = self._tail + rest, self._from
             found = next_marker(tail, at) if any(end in rest for end in ENDS_OF_MARKERS) else None
-            end = found[1].start() if found else may_begin_at(tail, at)
+            end = found.start if found else may_begin_at(tail, at)
             if self._state == "start" and self._is_last and tail[at:end].strip():
                 self._begin("answer")
                 rest = tail[at:]
@@ -107,9 +108,9 @@ class ReactReader:
             if found is None:
                 self._tail, self._from = tail[max(end - 1, 0) :], min(end, 1)
                 return
-            yield from self._enter(*found)
-            rest = tail[found[1].end() :]
-            self._tail, self._from = tail[found[1].end() - 1 : found[1].end()], 1
+            yield from self._enter(found)
+            rest = tail[found.end :]
+            self._tail, self._from = tail[found.end - 1 : found.end], 1
 
     def _decide(self, text: str) -> Iterator[Said]:
         """Take text in which no marker stands."""
@@ -118,13 +119,13 @@ class ReactReader:
         elif self._state == "thought":
             yield from self._show(text)
 
-    def _enter(self, kind: Marked, marker: Marker) -> Iterator[Said]:
+    def _enter(self, marker: Marker) -> Iterator[Said]:
         if self._state == "start":
             before, self._state = "".join(self._raw), "thought"
             yield from self._show(before)
         yield from self._end_section()
-        self._begin("ignored" if kind in ("input", "observation") else kind)
-        self._stars = max(0, marker["lead"].count("*") - marker["behind"].count("*"))
+        self._begin("ignored" if marker.kind in ("input", "observation") else marker.kind)
+        self._stars = marker.stars
 
     def _begin(self, state: Literal["thought", "action", "ignored", "answer"]) -> None:
         self._state, self._raw, self._is_named = state, [], False

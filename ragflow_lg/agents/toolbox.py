@@ -23,7 +23,7 @@ from ragflow_lg.values import JsonValue, to_json
 if TYPE_CHECKING:
     from ragflow_lg.context import RunContext
 
-__all__ = ["Begun", "Toolbox", "read_arguments"]
+__all__ = ["Begun", "Toolbox", "read_arguments", "shown_name"]
 
 Begun: TypeAlias = Callable[[str, JsonValue], Awaitable[None]]
 """Is told the title of a tool and its arguments, just before it is called."""
@@ -69,14 +69,22 @@ class Toolbox:
         """
         tool = self._tools.get(call.name)
         if tool is None:
-            return Outcome(f"LLM tool {call.name} does not exist", is_error=True)
+            return Outcome(f"LLM tool {shown_name(call.name)} does not exist", is_error=True)
         arguments = read_arguments(call.arguments)
         if not isinstance(arguments, dict):
             kind = type(arguments).__name__
             return Outcome(f"Tool arguments for {call.name} must be a JSON object, got {kind}", is_error=True)
         given = cast("dict[str, Any]", arguments)
 
+        is_fresh = False
+
         async def run() -> JsonValue:
+            nonlocal is_fresh
+            is_fresh = True
+            if tool.asks_models and self._ctx.budget.is_spent:
+                said = f"The call of {tool.title} was not made: the budget of tokens is used up."
+                return to_json(Outcome(said, is_error=True)._asdict())
+
             async def make(arguments: Mapping[str, Any]) -> Outcome:
                 if begun is not None:
                     await begun(tool.title, arguments)
@@ -91,6 +99,7 @@ class Toolbox:
         outcome = Outcome(**stored)._replace(usage=Usage(*stored["usage"]))
         self._ctx.cite(outcome.chunks, outcome.documents)
         self._ctx.count(outcome.usage)
+        self._ctx.budget.take(position, outcome.tokens, is_charged=is_fresh)
         return outcome
 
 
@@ -140,8 +149,15 @@ def _visible(name: str, index: int) -> str:
     return _FOREIGN.sub("_", name)[: MAX_NAME_CHARS - len(suffix)] + suffix
 
 
+def shown_name(name: str) -> str:
+    """Give the name of a tool as it is told: models make up names of any length."""
+    return name if len(name) <= MAX_NAME_CHARS else name[: MAX_NAME_CHARS - 1] + "…"
+
+
 def read_arguments(text: str) -> JsonValue:
-    """Read arguments as JSON, mending what is nearly JSON; what is too deep or too large stays text."""
+    """Read arguments as JSON, mended where it nearly is; what is too deep or too large stays text; blank is ``{}``."""
+    if not text.strip():
+        return {}
     with suppress(ValueError, RecursionError, ComponentError):
         return to_json(json.loads(text))
     if len(text) <= MAX_MENDED_CHARS and text.count("{") + text.count("[") <= MAX_MENDED_BRACKETS:

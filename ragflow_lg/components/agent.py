@@ -140,6 +140,7 @@ def _task(arguments: Arguments) -> str:
 
 
 async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage] | None = None) -> Outputs:
+    ctx.budget.limit = params.max_total_tokens
     model = ctx.services.models.model(params.llm_id or "")
     toolbox = Toolbox(ctx, [*component_tools(ctx), *mcp_tools(ctx, params.mcp, params.custom_header or {})])
     guidelines = guidelines_of(ctx, params) if prompts is None else ""
@@ -166,7 +167,6 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
         toolbox,
         params.max_rounds,
         show,
-        params.max_total_tokens,
         None if says_schema else params.json_schema,
         guidelines,
         sections_of(ctx, params),

@@ -15,7 +15,7 @@ __all__ = ["doctor"]
 def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     """Probe the store of sessions: reachable, modules, version, rights, time to live, clock. Say what to do.
 
-    MCP servers of the settings are asked for their tools.
+    MCP servers of the settings are asked for their tools; what installed packages should bring and cannot is told.
 
     Exit code 0: all is well. 1: something has to be mended.
 
@@ -24,14 +24,16 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     import asyncio
 
     from checkpoints.probe import Finding, probe
+    from server.library import catalog
     from server.settings import load_settings
-    from server.tool_probe import probe_tools
+    from server.tool_probe import probe_packages, probe_tools
 
     loaded = load_settings(settings)
     url = checkpoint or loaded.checkpoints
 
     async def look() -> list[Finding]:
-        return [*await probe(url, ttl_s=loaded.checkpoint_ttl_s), *await probe_tools(loaded)]
+        tools = [*probe_packages(catalog()), *await probe_tools(loaded)]
+        return [*await probe(url, ttl_s=loaded.checkpoint_ttl_s), *tools]
 
     findings = asyncio.run(look())
     for finding in findings:

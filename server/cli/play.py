@@ -108,6 +108,7 @@ def play_canvas(
                 open_tape(
                     tapes.record or "",
                     tapes.replay or "",
+                    plan=canvas.plan,
                     is_loose=tapes.mode is ReplayMode.LOOSE,
                     secrets=settings.secrets,
                     sources=sources,

@@ -1,7 +1,8 @@
 """A tiny MCP server over standard streams, without the SDK: it starts at once, and misbehaves as it is told.
 
 ``python mcp_stdio.py HOW``: ``well``, ``hang`` (never answers), ``garbage`` (other lines between the messages),
-``stay`` (ends neither with its input nor by SIGTERM, and starts a child), ``crash`` (ends at once).
+``stay`` (ends neither with its input nor by SIGTERM, and starts a child), ``crash`` (ends at once),
+``stray`` (answers calls under ids that nobody has used).
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ def answer(id_: Any, result: Any) -> None:
         for line in ("starting …", "{]", "", '{"jsonrpc": "1.0"}', "[" * 5000, '{"jsonrpc":"2.0","id":99,"result":{}}'):
             send(line)
         sys.stdout.buffer.write(b"\xff\xfe\n")
+    if how == "stray" and "content" in result:
+        id_ = f"not {id_}"
     send({"jsonrpc": "2.0", "id": id_, "result": result})
 
 

@@ -24,8 +24,9 @@ def events_of(frames: Sequence[Any]) -> list[Any]:
 
 
 async def play(components: dict[str, Any], services: Services, request: dict[str, Any]) -> tuple[Run, list[Any]]:
-    """Play a turn; give the run and its events."""
-    run = runner_of(components, services=services).start("s", request)  # type: ignore[arg-type]
+    """Play a turn; give the run and its events. ``deployment`` in the request is the compiler's."""
+    deployment = request.pop("deployment", None)
+    run = runner_of(components, services=services, deployment=deployment).start("s", request)  # type: ignore[arg-type]
     return run, events_of([frame async for frame in run])
 
 

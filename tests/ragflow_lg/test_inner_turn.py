@@ -22,7 +22,8 @@ def test_a_visit_has_the_same_name_in_every_process() -> None:
 def test_what_was_made_before_counts_and_is_said_again() -> None:
     inner = InnerTurn("")
     inner.note(Usage(calls=1), "")
-    stored = {"update": {"outputs": {}}, "goto": ["b"], "usage": list(Usage(3, 4, 2, 0.5)), "said": "hi"}
+    stored = {"update": {"outputs": {}}, "goto": ["b"], "usage": list(Usage(3, 4, 2, 0.5)), "said": "hi", "tokens": 7}
     assert inner.recall(stored) == ({"outputs": {}}, ["b"])
     assert inner.usage == Usage(3, 4, 3, 0.5)
     assert inner.said == ["hi"]
+    assert inner.budget.spent == 7

@@ -3,8 +3,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from ragflow_lg.errors import SettingsError
+from ragflow_lg.registry import BrokenSpec, Registry
 from server.settings import Settings
-from server.tool_probe import probe_tools
+from server.tool_probe import probe_packages, probe_tools
 from tests.fakes.mcp_servers import REAL, TINY
 
 
@@ -25,3 +27,9 @@ async def test_every_server_is_asked_for_its_tools() -> None:
 
 async def test_without_servers_there_is_nothing_to_say() -> None:
     assert await probe_tools(Settings()) == []
+
+
+def test_what_packages_should_bring_and_cannot_is_told() -> None:
+    broken = BrokenSpec("Bad", SettingsError("It is ill."))
+    (finding,) = probe_packages(Registry({"installed": lambda: [broken]}))
+    assert (finding.is_well, finding.what, finding.advice) == (False, "Bad is not there", "It is ill.")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,6 +57,17 @@ LINES: list[Line] = [
 ]
 
 
+def chat(error: Any = None, usage: Any = None, order: int = 1) -> str:
+    """Give the line of a call of a model."""
+    line = {"kind": "chat", "order": order, "node": "n", "request": {}, "error": error}
+    return json.dumps({**line, "pieces": [{"usage": usage}] if usage else []})
+
+
+def http(status: int) -> str:
+    """Give the line of an HTTP request."""
+    return json.dumps({"kind": "http", "order": 1, "node": "n", "request": {}, "response": {"status": status}})
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     file = tmp_path / "run.jsonl"
@@ -98,6 +110,18 @@ def test_a_last_line_that_was_cut_off_is_left_out(path: Path) -> None:
         ('{"kind": "other"}', "damaged in line 4: .*'kind'"),
         ('{"kind": "seed"}', "damaged in line 4: value: Field required"),
         ('{"kind": "seed", "value": "x"}', "damaged in line 4: value: Input should be a valid integer"),
+        ('{"kind": "seed", "value": 1e30}', "damaged in line 4: value: "),
+        ('{"kind": "date", "value": "' + "1" * 200 + '"}', "damaged in line 4: value: "),
+        (
+            '{"kind": "model", "llm_id": "m", "context_tokens": -1}',
+            "damaged in line 4: context_tokens: .* than or equal",
+        ),
+        (chat({"retry_after_s": 1e300, "text": ""}), "damaged in line 4: error.retry_after_s: .* less than or equal"),
+        (chat({"retry_after_s": float("nan"), "text": ""}), "damaged in line 4: error.retry_after_s: .* finite"),
+        (chat(usage=[10**10, 0, 1, 0]), "damaged in line 4: pieces.*usage.0: .* less than or equal"),
+        (chat(order=-1), "damaged in line 4: order: .* greater than or equal"),
+        (http(-5), "damaged in line 4: response.status: .* greater than or equal"),
+        (http(10**6), "damaged in line 4: response.status: .* less than or equal"),
         ('{"kind": "seed", "value": 1, "more": 2}', "damaged in line 4: more: Extra inputs"),
     ],
 )

@@ -94,6 +94,12 @@ async def test_whatever_it_raises_is_a_service_error_without_the_key(status: int
     assert caught.value.is_retryable is is_retryable
 
 
+async def test_a_client_that_trips_over_an_answer_is_told_in_one_sentence() -> None:
+    model, _ = told(TypeError("'NoneType' object is not subscriptable"))
+    with pytest.raises(ServiceError, match=r"Zoo gave an answer that its client could not read \(TypeError\)$"):
+        await model.complete(REQUEST)
+
+
 async def test_a_client_without_tools_says_what_to_set() -> None:
     model = LangChainChat(
         "ara",

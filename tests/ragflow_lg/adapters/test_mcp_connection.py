@@ -184,6 +184,14 @@ async def test_garbage_between_the_messages_harms_nobody() -> None:
         assert await text_of(servers, "echo", a=1) == '{"a": 1}'
 
 
+async def test_an_answer_to_nobody_is_told_long_before_the_limit() -> None:
+    async with servers_of(s=tiny("stray", timeout_s=60)) as servers:
+        began = time.monotonic()
+        with pytest.raises(ServiceError, match="the id of a request that nobody made"):
+            await text_of(servers, "echo")
+        assert time.monotonic() - began < 20
+
+
 async def test_a_server_that_hangs_is_given_up_and_started_again() -> None:
     async with servers_of(s=tiny(timeout_s=1, initialize_timeout_s=2)) as servers:
         first = found = await text_of(servers, "process")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast
@@ -144,6 +146,57 @@ async def test_an_answer_in_another_form_is_a_service_error(body: str) -> None:
     async with served(reply(garbage=body)) as (_, chat):
         with pytest.raises(ServiceError, match="'m' of Test"):
             await chat.complete(HELLO)
+
+
+def streamed(*chunks: dict[str, Any], end: str = "data: [DONE]\n\n") -> Reply:
+    """Give a reply of these chunks as they are."""
+    return Reply(garbage="".join(f"data: {json.dumps({'choices': [chunk]})}\n\n" for chunk in chunks) + end)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (Reply(garbage="[" * 100_000), "it is nested too deep"),
+        (Reply(garbage="{"), "it is no JSON|it ends before anything was said"),
+        (
+            Reply(garbage='{"choices": [{"message": {"content": 5}, "delta": {"content": 5}}]}'),
+            "its content is a number",
+        ),
+    ],
+)
+async def test_an_odd_answer_is_told_in_one_sentence(given: Reply, says: str) -> None:
+    streaming = Reply(garbage=f"data: {given.garbage}\n\n")
+    async with served(given, streaming) as (_, chat):
+        for call in (chat.complete(HELLO), collect(chat)):
+            with pytest.raises(ServiceError) as caught:
+                await call
+            assert re.fullmatch(
+                f"The model 'm' of Test gave an answer that is not in OpenAI's form: ({says})", str(caught.value)
+            )
+
+
+async def test_a_stream_is_whole_if_it_gives_a_reason_or_ends_with_done() -> None:
+    said, ended = {"delta": {"content": "a [DONE] "}}, {"delta": {}, "finish_reason": "stop"}
+    async with served(streamed(said), streamed(said, ended, end="")) as (_, chat):
+        assert [await collect(chat) for _ in range(2)] == [[ChatDelta("a [DONE] ")]] * 2
+    async with served(streamed(said, end=""), streamed()) as (_, chat):
+        for says in ("broke off", "ends before anything was said"):
+            with pytest.raises(ServiceError, match=says):
+                await collect(chat)
+
+
+async def test_calls_without_a_name_or_arguments_do_not_break_the_next_request() -> None:
+    parts = [{"index": 0, "id": "a", "function": {"arguments": "{}"}}, {"index": 1, "function": {"name": "look"}}, {}]
+    ended = {"delta": {}, "finish_reason": "tool_calls"}
+    async with served(streamed({"delta": {"tool_calls": parts}}, ended), reply("ok")) as (server, chat):
+        calls = [delta async for delta in chat.stream(HELLO)][-1].calls
+        assert calls == (ToolCall("a", "unnamed", "{}"), ToolCall("call_2", "look", "{}"))
+        made_up = {"id": "b", "name": "find.it " * 20, "arguments": ""}
+        await chat.complete(ChatRequest("", ({"role": "assistant", "content": "", "tool_calls": [made_up]},)))
+        (sent,) = server.requests[1].body["messages"][0]["tool_calls"]
+    assert sent["function"]["name"].startswith("find_it_find_it")
+    assert len(sent["function"]["name"]) == 64
+    assert sent["function"]["arguments"] == "{}"
 
 
 @pytest.mark.parametrize(

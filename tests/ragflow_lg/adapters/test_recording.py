@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.cassette import (
+    MAX_NUMBER,
     CallLine,
     CassetteWriter,
     ChatLine,
@@ -265,3 +266,18 @@ async def test_a_whole_answer_is_one_piece(tmp_path: Path) -> None:
         answer = await services.models.model("m").complete(ChatRequest("", ()))
     assert answer.usage == Usage(calls=1)
     assert lines(file, ChatLine)[0].pieces == [PieceRecord(calls=[("call_1", "f", "{")], usage=(0, 0, 1, 0.0))]
+
+
+async def test_numbers_beyond_all_reason_can_be_read_again(tmp_path: Path) -> None:
+    model = ScriptedModel([Reply("x", usage=Usage(10**12, -3, 1, float("inf")))], context_tokens=10**12)
+    file = tmp_path / "r.jsonl"
+    run, _ = await record(file, SHOWN, fake_services(models=OneModel(model)))
+    assert run.status == "succeeded"
+    assert lines(file, ModelLine)[0].context_tokens == MAX_NUMBER
+    assert lines(file, ChatLine)[0].pieces[-1].usage == (MAX_NUMBER, 0, 1, MAX_NUMBER)
+    failing = ServiceError("later", retry_after_s=float("inf"))
+    with CassetteWriter(file) as writer:
+        wrapped = Recorder(writer, Redactor()).wrap(fake_services(http=ScriptedHttp({"http://x": failing})))
+        with pytest.raises(ServiceError):
+            await wrapped.http.send(HttpRequest("GET", "http://x"))
+    assert lines(file, HttpLine)[0].error.retry_after_s == MAX_NUMBER

@@ -18,17 +18,20 @@ from ragflow_lg.services import (
     ChatDelta,
     ChatModel,
     ChatRequest,
+    HttpRequest,
     HttpResponse,
     ServerAnswer,
     Services,
+    ToolCall,
     ToolServer,
     ToolSettings,
     Usage,
 )
 from ragflow_lg.tool_policies import ToolPolicies
 from tests.fakes.agents import WIKI, calling, page
-from tests.fakes.canvas import node
+from tests.fakes.canvas import canvas, node
 from tests.fakes.mcp_servers import FakeServer, real_stdio, servers_of
+from tests.fakes.policies import Canvases
 from tests.fakes.regions import iteration, out
 from tests.fakes.services import CountedIds, FixedClock, NamedFiles, OneModel, Reply, ScriptedHttp, ScriptedModel
 from tests.fakes.services import fake_services as fakes
@@ -113,6 +116,58 @@ async def test_rounds_side_by_side_get_their_own_answers(tmp_path: Path) -> None
     for _ in range(3):
         again, _, tape = await replay(file, components, inputs=inputs)
         assert (again.answer, tape.problems) == (run.answer, [])
+
+
+class RacingAgents(Racing):
+    """Asks for two pages side by side, then tells which answers it got, each request in a time of its own."""
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
+        answer = await self.complete(request)
+        yield ChatDelta(answer.text, calls=answer.calls, usage=Usage(calls=1))
+
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
+        answer = await super().complete(request)
+        told = [message["content"] for message in request.messages if message["role"] == "tool"]
+        if told or not request.tools:
+            return ChatAnswer(f"{answer.text}: {told}")
+        call = ToolCall("", request.tools[0].name, '{"query": "same"}')
+        return ChatAnswer("", (call._replace(id="a"), call._replace(id="b")))
+
+
+class RacingPages:
+    """Gives another page each time, those that are asked for first last."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        self.count += 1
+        number = self.count
+        await asyncio.sleep(0.01 * (9 - number % 8))
+        return page(f"T{number}", f"Page {number}.")
+
+
+@pytest.mark.parametrize("is_canvas", [False, True])
+async def test_agents_in_rounds_side_by_side_get_their_own_answers(tmp_path: Path, is_canvas: bool) -> None:
+    """All of them ask the same, and call the same tool twice at a time; so do those within a canvas that each plays."""
+    file = tmp_path / "r.jsonl"
+    begin = node("Begin", {"inputs": {"items": {"type": "object", "name": "i"}}}, ["it"])
+    asked = {"llm_id": "m@Test", "prompts": "same", "tools": [WIKI], "cite": False}
+    body = {"a": node("Agent", asked, ())}
+    deployment = None
+    if is_canvas:
+        shown = {"m": node("Message", {"content": ["{a@content}"]})}
+        deployment = Canvases({"c": canvas({"a": node("Agent", asked, ["m"]), **shown})})
+        body = {"a": node("Canvas", {"canvas": "c", "arguments": {"query": "same"}}, ())}
+    components = {"begin": begin, **iteration(body, {"r": "a@content"}, max_concurrency=3), **out("{it@r}")}
+    more = {"inputs": {"items": {"value": [1, 2, 3, 4, 5]}}, "deployment": deployment}
+    services = fakes(models=RacingAgents(), http=RacingPages(), tools=ToolSettings({"wikipedia": "http://wiki.test"}))
+    run, _ = await record(file, components, services, **more)
+    assert run.status == "succeeded", run.error
+    assert len(set(json.loads(run.answer))) == 5
+    for _ in range(2):
+        again, _, tape = await replay(file, components, **more)
+        assert (again.answer, tape.problems, tape.unused) == (run.answer, [], 0)
 
 
 async def test_failures_come_again(tmp_path: Path) -> None:

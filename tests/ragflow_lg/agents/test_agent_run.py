@@ -2,11 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from ragflow_lg.agents.agent_run import joined, told
+from ragflow_lg.agents.agent_run import AgentRun, joined, told
+from ragflow_lg.agents.toolbox import Toolbox
+from ragflow_lg.context import RunContext, TurnContext
+from ragflow_lg.held_steps import HeldSteps
+from ragflow_lg.ids import NodeId
+from ragflow_lg.services import ChatRequest
+from ragflow_lg.token_budget import TokenBudget
 from ragflow_lg.values import JsonValue
 from tests.fakes.agents import calling, play_agent
+from tests.fakes.canvas import canvas, plan_of, text
 from tests.fakes.regions import played
-from tests.fakes.services import Reply
+from tests.fakes.services import Reply, ScriptedModel, fake_services
 from tests.stores import OpenStore
 
 LOOK = calling(("wikipedia_search_0", {"query": "Laos"}), text="Looking. ")
@@ -32,6 +39,21 @@ async def test_what_was_used_before_a_crash_counts(reopen: OpenStore) -> None:
         run = first.runner.go_on("s")
         finished = [event async for event in run if event.event == "workflow_finished"]
     assert finished[0].data()["usage"]["calls"] == 2
+
+
+async def test_whether_a_shared_budget_was_used_up_is_the_same_behind_a_crash() -> None:
+    plan, steps = plan_of(canvas({"a": text()})), HeldSteps()
+
+    def process(spent: int) -> AgentRun:
+        ctx = RunContext(plan, plan.nodes[NodeId("a")], TurnContext(fake_services(), steps=steps), {}, task="t")
+        outer = TokenBudget()
+        outer.limit, ctx.budget = 10, TokenBudget(outer)
+        ctx.budget.charge(spent)
+        return AgentRun(ctx, ScriptedModel(), ChatRequest("", ()), Toolbox(ctx, ()), 1)
+
+    assert not await process(9).is_spent("round 1")
+    assert not await process(10).is_spent("round 1")
+    assert await process(10).is_spent("round 2")
 
 
 @pytest.mark.parametrize(

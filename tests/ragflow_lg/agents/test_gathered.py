@@ -6,18 +6,7 @@ import pytest
 
 from ragflow_lg.agents.agent_tool import Outcome
 from ragflow_lg.agents.gathered import Gathered
-from ragflow_lg.services import ChatAnswer, ChatRequest, ToolCall, Usage
-
-
-def test_tokens_are_counted_or_estimated() -> None:
-    gathered = Gathered()
-    request = ChatRequest("four", ({"role": "user", "content": "four"},))
-    gathered.add_answer(request, ChatAnswer("x", usage=Usage(10, 5, 1)))
-    assert gathered.tokens == 15
-    gathered.add_answer(request, ChatAnswer("four", (ToolCall("1", "t", "{a: 1}"),), Usage(calls=1)))
-    assert gathered.tokens == 15 + 3 + 2
-    gathered.add_call(ToolCall("1", "t", "{}"), Outcome("x", usage=Usage(100, 1, 2)))
-    assert gathered.tokens == 121
+from ragflow_lg.services import ToolCall
 
 
 def test_calls_are_listed_with_their_arguments_as_far_as_they_are_json() -> None:

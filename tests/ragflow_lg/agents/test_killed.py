@@ -9,18 +9,20 @@ import signal
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from checkpoints import open_store
+from checkpoints import Store, open_store
 from ragflow_lg.function_tool import function_tool
 from tests.fakes.agents import calling, play_agent
 from tests.fakes.canvas import canvas, node
 from tests.fakes.policies import Canvases, catalog_with, entry
 from tests.fakes.services import FixedClock, Reply
+from tests.stores import OpenStore
 
 DONE = 0
 ASKED = "the question of the test"
@@ -29,8 +31,9 @@ ASKED = "the question of the test"
 class Killed:
     """Plays an agent in forked processes: the first one is killed by a tool, the second one goes on."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, opened: OpenStore | None = None) -> None:
         self._folder = folder
+        self._opened = opened or self._in_folder
         self.log = folder / "log"
         self.log.touch()
         self._killed = folder / "killed"
@@ -73,7 +76,7 @@ class Killed:
             os._exit(1)
 
     async def _play(self, intent: str, tools: Any, replies: list[Reply], entries: list[Any], more: Any) -> Any:
-        async with open_store(f"sqlite:///{self._folder}/s.db", FixedClock()) as store:  # type: ignore[arg-type]
+        async with self._opened() as store:
             played = await play_agent(
                 replies,
                 {"tools": entries},
@@ -85,6 +88,9 @@ class Killed:
                 **more,
             )
             return {"told": played.told, "status": played.run.status, "usage": played.run.usage.calls}
+
+    def _in_folder(self) -> AbstractAsyncContextManager[Store]:
+        return open_store(f"sqlite:///{self._folder}/s.db", FixedClock())  # type: ignore[arg-type]
 
 
 def first(call: tuple[str, Any]) -> Reply:
@@ -109,6 +115,30 @@ def test_a_once_only_tool_is_not_called_again(killed: Killed) -> None:
     assert killed.done == ["ada"]
     assert said["status"] == "succeeded"
     assert "not known whether it was done" in said["told"][0]
+
+
+def test_nor_with_others_side_by_side_on_any_store(tmp_path: Path, reopen_shared: OpenStore) -> None:
+    killed = Killed(tmp_path, reopen_shared)
+
+    @function_tool(runs_once=True)
+    def send(to: str) -> str:
+        while "seen" not in killed.done:
+            time.sleep(0.01)
+        time.sleep(0.3)  # the other result is stored
+        killed.note(to)
+        killed.die_once()
+        return "sent"
+
+    def look(at: str) -> str:
+        killed.note("seen")
+        return at
+
+    calls = calling(("Send_0", {"to": "ada"}), ("Look_1", {"at": "bob"}), ("Send_0", {"to": "eve"}))
+    replies = [replace(calls, match=ASKED), Reply("Done.")]
+    said = killed.play({"Send": send, "Look": look}, replies, [entry("Send"), entry("Look")])
+    assert sorted(killed.done) in (["ada", "seen"], ["ada", "eve", "seen"], ["eve", "seen"])
+    assert (said["status"], said["told"][1]) == ("succeeded", "bob")
+    assert all("not known whether it was done" in said["told"][index] for index in (0, 2))
 
 
 def test_any_other_tool_is(killed: Killed) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -116,6 +118,26 @@ async def test_what_has_ended_is_not_repeated_when_the_turn_goes_on(reopen: Open
         run = first.runner.go_on("s")
         answer, _ = await play(run)
     assert (answer, len(first.model.requests), len(first.http.requests)) == ("Vientiane.", 3, 1)
+
+
+@pytest.mark.parametrize("is_shown", [False, True])
+async def test_a_long_odd_answer_holds_nobody_else_up(is_shown: bool) -> None:
+    gaps: list[float] = []
+
+    async def watch() -> None:
+        last = time.perf_counter()
+        while True:
+            await asyncio.sleep(0)
+            gaps.append(time.perf_counter() - last)
+            last += gaps[-1]
+
+    watching = asyncio.create_task(watch())
+    replies, model = [Reply("Action: none\n" * 15_000), Reply("Final Answer: A")], ScriptedModel(piece_chars=1_000_000)
+    began = time.perf_counter()
+    played = await play_agent(replies, REACT, catalog=TOOLS, model=model, is_shown=is_shown)
+    watching.cancel()
+    assert played.run.status == "succeeded"
+    assert max(gaps) < (time.perf_counter() - began) / 2
 
 
 def schema(name: str, *required: str, **properties: str) -> ToolSchema:

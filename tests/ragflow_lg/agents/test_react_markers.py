@@ -37,10 +37,10 @@ def test_it_ends_behind_its_colon_and_is_looked_for_within_bounds() -> None:
     text = "x\nThought: a\nAction: b"
     found = next_marker(text, 0)
     assert found is not None
-    assert text[found[1].end() :].startswith(" a")
-    assert kind(text, found[1].end()) == "action"
+    assert text[found.end :].startswith(" a")
+    assert kind(text, found.end) == "action"
     assert next_marker(text, 0, 2) is None
-    assert all(text[m.end() - 1] in ENDS_OF_MARKERS for _, m in [found])
+    assert text[found.end - 1] in ENDS_OF_MARKERS
 
 
 @pytest.mark.parametrize(

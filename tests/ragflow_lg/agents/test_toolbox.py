@@ -35,10 +35,19 @@ async def told(name: str, arguments: Any, tools: Any = (WIKI,), **more: Any) -> 
         ("wikipedia_search_0", {"query": {"a": 1}}, "The arguments do not fit: query:"),
         ("wikipedia_search_0", '{"query": "Laos", "more": 1,}', "Vientiane is the capital."),
         ("wikipedia_search_0", {}, ""),
+        ("wikipedia_search_0", " ", ""),
     ],
 )
 async def test_whatever_a_model_asks_for_it_is_told(name: str, arguments: Any, says: str) -> None:
     assert says in await told(name, arguments)
+
+
+async def test_a_name_of_any_length_is_told_in_short() -> None:
+    played = await play_agent([calling(("x" * 10_000, {})), Reply("ok")])
+    assert len(played.told[0]) < 100
+    assert len(played.outputs["use_tools"][0]["name"]) == 64
+    assert len(played.model.requests[-1][1].messages[1]["tool_calls"][0]["name"]) == 64
+    assert len(played.outputs["content"]) < 200
 
 
 async def test_names_are_numbered_and_such_as_every_provider_takes() -> None:

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
+from checkpoints import open_store
 from ragflow_lg.citations import CITATION_GUIDELINES
 from ragflow_lg.references import chunks_of_rows, number_of
-from ragflow_lg.services import Usage
+from ragflow_lg.services import ChatRequest, Usage
 from tests.fakes.agents import TAVILY, TOOLS, WIKI, calling, play_agent
-from tests.fakes.services import Reply
+from tests.fakes.services import FixedClock, Reply, ScriptedModel
 
 NUMBER = number_of(str(chunks_of_rows([("Laos", "", "Vientiane is the capital.", 1.0)])[0]["chunk_id"]))
 LOOK = calling(("wikipedia_search_0", {"query": "Laos"}))
@@ -149,11 +150,52 @@ async def test_a_citation_that_leads_nowhere_is_taken_out(is_shown: bool) -> Non
     assert len(played.model.requests) == 2
 
 
+async def test_a_retry_behind_a_refused_answer_asks_anew_and_calls_no_tool_again() -> None:
+    number = number_of(str(chunks_of_rows([("Laos", "", "The capital is Vientiane.", 1.0)])[0]["chunk_id"]))
+    look, good = calling(("look_up_0", {"query": "Laos"})), Reply(f"Vientiane [ID:{number}].")
+    params = {"tools": [LOOKUP], "requires_evidence": True, "max_retries": 2, "delay_after_error": 0}
+    refused = [look, Reply("No."), Reply("Still no.")]
+    async with open_store("memory://", FixedClock()) as store:
+        played = await play_agent([*refused, *refused, look, good], params, catalog=TOOLS, store=store)
+    assert (played.run.answer, played.model.replies, len(played.model.requests)) == (good.text, [], 8)
+    assert [(made.calls, played.run.agents.replayed) for made in played.run.agents.tools.values()] == [(1, 2)]
+
+
+async def test_a_retry_behind_a_failure_goes_on_where_it_failed() -> None:
+    params = {"max_retries": 1, "delay_after_error": 0}
+    async with open_store("memory://", FixedClock()) as store:
+        played = await play_agent([LOOK, Reply(error="down"), Reply("Vientiane.")], params, is_shown=False, store=store)
+    assert (played.outputs["content"], len(played.model.requests)) == ("Vientiane.", 3)
+
+
 async def test_an_answer_that_never_matches_its_schema_is_kept_as_text() -> None:
     params = {"outputs": SCHEMA, "exception_method": "goto", "exception_goto": ["out"]}
     played = await play_agent([Reply("<think>hm</think>It is Vientiane.")], params, is_shown=False)
     assert played.outputs["content"] == "It is Vientiane."
     assert "does not match the schema" in played.outputs["_ERROR"]
+
+
+class Diligent(ScriptedModel):
+    """Asks 18 children at once; each of them calls its tool as long as it may. Each answer takes 40 tokens."""
+
+    def _next(self, request: ChatRequest, *, is_streaming: bool) -> Reply:
+        self.requests.append((is_streaming, request))
+        tool = request.tools[0].name if request.tools else ""
+        calls = {"Child_0": [("Child_0", {"user_prompt": "x"})] * 18, "": []}.get(tool, [(tool, {"query": "Laos"})])
+        if tool == "Child_0" and request.messages[-1]["role"] == "tool":
+            calls = []
+        return Reply("" if calls else "A.", calls=calling(*calls).calls, usage=Usage(30, 10, 1))
+
+
+async def test_a_budget_binds_nested_agents_and_the_calls_of_one_round() -> None:
+    # Without a limit these are 2 + 18 * 10 calls of the model. Twelve children begin before 500 tokens are used; their
+    # next round is the last. Six are not called.
+    child = {"component_name": "Agent", "name": "Child", "params": {"tools": [WIKI], "max_rounds": 9}}
+    played = await play_agent([], {"tools": [child], "max_total_tokens": 500}, model=Diligent())
+    assert played.run.answer == "A."
+    assert len(played.model.requests) == 1 + 12 * 2 + 1
+    assert [told for told in played.told if "was not made: the budget" in told] == played.told[-6:]
+    assert played.run.usage.prompt_tokens == 26 * 30
 
 
 async def test_a_budget_counts_nested_agents() -> None:

@@ -292,7 +292,9 @@ async def test_on_the_wire_only_where_the_settings_allow_it(tool: Tool) -> None:
         assert "[http] allow" in str(result.error)
         assert server.received == []
     async with served(*routes, service=tool.service, key=KEY) as (server, services):
-        result = await run_component(tool.spec, tool.params, services=services)
+        # A canvas and a model have no say in where a service is: what looks like it is no parameter.
+        elsewhere = dict.fromkeys(("endpoint", "base_url", "api_base", "url"), "http://127.0.0.1:9/")
+        result = await run_component(tool.spec, {**elsewhere, **tool.params}, services=services)
         assert result.error is None
         assert len(server.received) == len(routes)
 
