@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import builtins
-import importlib
-import json
 import re
 import subprocess
 import sys
@@ -95,40 +91,6 @@ def test_links_between_the_pages_lead_somewhere(page: str) -> None:
 def test_every_page_can_be_reached_from_the_first() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     assert [page.name for page in sorted(DOCS) if f"(docs/{page.name})" not in readme] == []
-
-
-def samples(language: str) -> list[tuple[str, str]]:
-    """Give the samples of a language in all pages, each with the page's name."""
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS)]
-    fence = re.compile(rf"```{language}\n(.*?)```", re.DOTALL)
-    return [(page.name, text) for page in pages for text in fence.findall(page.read_text("utf-8"))]
-
-
-def test_samples_of_code_import_what_they_name() -> None:
-    missing: list[str] = []
-    for page, text in samples("python"):
-        nodes = list(ast.walk(compile(text, page, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)))
-        imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
-        for node in imports:
-            if (node.module or "").startswith("ragflow_lg"):
-                module = importlib.import_module(str(node.module))
-                missing += [
-                    f"{page}: {node.module}.{name.name}" for name in node.names if not hasattr(module, name.name)
-                ]
-        known = {name.name for node in imports for name in node.names} | set(dir(builtins))
-        known |= {node.name for node in nodes if isinstance(node, ast.ClassDef)}
-        used = {node.id for node in nodes if isinstance(node, ast.Name) and node.id[:1].isupper()}
-        missing += [f"{page}: {name} is not imported" for name in sorted(used - known)]
-    assert missing == []
-
-
-@pytest.mark.parametrize("language", ["json", "toml"])
-def test_samples_of_data_can_be_read(language: str) -> None:
-    for page, text in samples(language):
-        try:
-            tomllib.loads(text) if language == "toml" else json.loads(text if text[0] in "{[" else f"{{{text}}}")
-        except ValueError as error:
-            raise AssertionError(f"{page}: {error}\n{text}") from error
 
 
 def test_no_file_is_large() -> None:
