@@ -21,7 +21,7 @@ run: $(VENV)/.ok
 
 test: $(VENV)/.ok
 	@$(BIN)/python -m checkpoints.redis_server
-	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n auto --dist worksteal --durations=15 --cov --cov-report=term:skip-covered
 
 # Against a real Elasticsearch: that of ELASTICSEARCH_URL, or one that Maven puts together and that ends with the tests.
 test-elasticsearch: $(VENV)/.ok

@@ -21,7 +21,7 @@ from tests.conftest import FIXTURES
 from tests.fakes.services import fake_services
 from tests.harness.corpus import DemoModels, files_of
 
-COUNT = int(os.environ.get("MUTATIONS", "2000"))
+COUNT = int(os.environ.get("MUTATIONS", "1000"))
 BATCHES = 20
 LIMIT_S = 120
 JUNK: list[Any] = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from tests.fakes.canvas import canvas, node, switch, text
 from tests.fakes.regions import assign, form, out, played, runner_of
 from tests.stores import OpenStore, reopenable
 
-COUNT, BATCHES = 200, 10
+COUNT, BATCHES = int(os.environ.get("REGIONS", "100")), 10
 
 
 class Builder:

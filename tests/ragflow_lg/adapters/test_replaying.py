@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -381,10 +382,10 @@ async def test_secrets_that_only_the_recording_knew_do_not_matter(tmp_path: Path
 async def test_many_equal_requests_are_found_quickly(tmp_path: Path) -> None:
     lines = [ChatLine(order=n, node="a", request={"model": "m"}, pieces=[str(n)]) for n in range(1, 3001)]
     model = model_of(tape_of(tmp_path / "r", ModelLine(llm_id="m"), *reversed(lines)))
-    began = asyncio.get_running_loop().time()
+    began = time.process_time()
     got = [(await model.complete(ChatRequest("", ()))).text for _ in range(3000)]
     assert got == [str(n) for n in range(1, 3001)]
-    assert asyncio.get_running_loop().time() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_a_recording_is_read_by_people_too(tmp_path: Path) -> None:
