@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragflow_lg.errors import RunError
+from ragflow_lg.final_state import final_state
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import Plan
 
@@ -60,8 +61,8 @@ class CompiledCanvas(Struct, frozen=True, eq=False):
 
         context = copy_context()
         context.run(var_child_runnable_config.set, None)
-        graph: Any = self.graph
-        playing = graph.ainvoke({"query": "", **request}, {"recursion_limit": self.recursion_limit}, context=turn)
+        config = {"recursion_limit": self.recursion_limit}
+        playing = final_state(self.graph, {"query": "", **request}, config, context=turn)
         try:
             return await asyncio.create_task(playing, context=context)
         except GraphRecursionError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from msgspec import Struct
@@ -116,12 +117,16 @@ class RunContext:
         self.visits: dict[str, int] = {}
         self.found: References = {}
         """What this visit has found that answers may cite."""
-        self.budget = TokenBudget(turn.inner.budget if turn.inner is not None else None)
-        """What its models may still use."""
         self.owner = node.id
         """The component of the canvas that is visited; another one than ``node`` where that is a tool."""
         self.feedback: list[dict[str, str]] = []
         """Messages a failed attempt leaves for the next one of this visit: an answer, and what is wrong with it."""
+
+    @cached_property
+    def budget(self) -> TokenBudget:
+        """What its models may still use."""
+        inner = self._turn.inner
+        return TokenBudget(inner.budget if inner is not None else None)
 
     @property
     def services(self) -> Services:

@@ -388,16 +388,17 @@ class Run:
         if self._is_draining:
             self._control.request_drain()
         extra: dict[str, Any] = {"durability": "sync"} if self._has_saver else {}
-        # The events tell everything; asking for one small channel spares the reading of all at every superstep.
         graph: Any = self._canvas.graph
-        await graph.ainvoke(
+        supersteps = graph.astream(
             None if request is _GO_ON else request,
             self._config,
             context=self._turn,
-            output_keys="turn",
+            stream_mode=[],  # the events tell everything
             control=self._control,
             **extra,
         )
+        async for _ in supersteps:
+            pass
 
     def _end(self, event: TurnFinished) -> None:
         self.status, self.error = event.status, event.error

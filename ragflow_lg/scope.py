@@ -63,6 +63,14 @@ class RegionProgram(Struct, frozen=True):
         return len(items or ()) if limit is None else limit
 
 
+_JOINED: Mapping[str, Callable[[Any, Any], Any]] = {
+    "outputs": join_outputs,
+    "globals": merge,
+    "turn": merge,
+    "scope": merge,
+}
+
+
 class Step(Struct):
     """What a step does: its state update, and the graph names of the next nodes (or LangGraph's ``Send``)."""
 
@@ -73,9 +81,8 @@ class Step(Struct):
     def then(self, other: Step) -> Step:
         """Join with what follows in the same superstep."""
         update = {**self.update, **other.update}
-        for key, join in (("outputs", join_outputs), ("globals", merge), ("turn", merge), ("scope", merge)):
-            if key in self.update and key in other.update:
-                update[key] = join(self.update[key], other.update[key])
+        for key in self.update.keys() & other.update.keys() & _JOINED.keys():
+            update[key] = _JOINED[key](self.update[key], other.update[key])
         return Step(update, other.goto, other.begins_round)
 
 
@@ -97,11 +104,11 @@ class Scope(Struct, eq=False):
         outputs = dict(self.outer.get("outputs", {}))
         for node, written in state.get("outputs", {}).items():
             outputs[node] = {**outputs[node], **written} if node in outputs else written
-        record, turn = state.get("scope", {}), self.outer.get("turn", {})
+        record, turn, around = state.get("scope", {}), self.outer.get("turn", {}), self.outer.get("globals", {})
         view = {
             **self.outer,
             "outputs": outputs,
-            "globals": {**self.outer.get("globals", {}), **state.get("globals", {})},
+            "globals": {**around, **state["globals"]} if state.get("globals") else around,
             "turn": merge_turn(turn, state["turn"]) if "turn" in state else turn,
             "scope": record,
             "ran": state.get("ran", {}),
@@ -213,13 +220,11 @@ class Scope(Struct, eq=False):
 
     def _after(self, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
         """The state as it will be once the update is in."""
-        return {
-            **state,
-            "outputs": merge_outputs(state.get("outputs"), update.get("outputs", {})),
-            "globals": merge(state.get("globals"), update.get("globals", {})),
-            "scope": merge(state.get("scope"), update.get("scope", {})),
-            "ran": merge(state.get("ran"), update.get("ran", {})),
-        }
+        after = dict(state)
+        for key, fold in (("outputs", merge_outputs), ("globals", merge), ("scope", merge), ("ran", merge)):
+            if key in update:
+                after[key] = fold(state.get(key), update[key])
+        return after
 
     async def _emit(self, event: EngineEvent, write: Write | None) -> None:
         await self.turn.emit(event, write)

@@ -121,6 +121,8 @@ def output_patch(
 
 def join_outputs(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Make one update of ``outputs`` from two, the second over the first."""
+    if OPERATIONS not in first and OPERATIONS not in second:
+        return {**first, **second}
     a, b = _operations(first), _operations(second)
     patch = {node: {**a["patch"].get(node, {}), **b["patch"].get(node, {})} for node in {**a["patch"], **b["patch"]}}
     return output_patch(clear=a["clear"], set={**a["set"], **b["set"]}, patch=patch)

@@ -177,6 +177,8 @@ class _Normaliser:
         if kind is dict:  # what most values are, before what they could be
             self._count(len(value), depth)
             return {_text(k) if type(k) is str else self._key(k): self.walk(v, depth + 1) for k, v in value.items()}
+        if kind is float:
+            return value if math.isfinite(value) else None
         if isinstance(value, str):
             return _text(str(value))
         if isinstance(value, int):

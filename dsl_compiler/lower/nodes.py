@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphInterrupt
@@ -21,6 +21,7 @@ from dsl_compiler.lower.gate import RESET, SETTLE
 from dsl_compiler.names import CLOSING_NODE, ROUND_NODE
 from ragflow_lg.errors import RunError
 from ragflow_lg.events import Waiting
+from ragflow_lg.final_state import final_state
 from ragflow_lg.forms import Form, answered_fields, form_problems
 from ragflow_lg.ids import NodeId
 from ragflow_lg.node import NodeProgram, visit
@@ -155,7 +156,7 @@ class RegionNode(Node):
             inner: Any = {**config, "recursion_limit": limit}
             if self._region.max_concurrency > 1:
                 inner["max_concurrency"] = self._region.max_concurrency
-            return await self._graph.ainvoke({"scope": {}}, inner, context=cast("Any", scope))
+            return await final_state(self._graph, {"scope": {}}, inner, context=scope)
 
         return Step(*await visit_region(self._region, state, turn, _step(config), play, runtime.stream_writer))
 
@@ -194,7 +195,7 @@ class ParallelRound(_Shell):
         if scope.turn.inner is not None:
             scope.turn.inner.number_round(_task(config), state["round"])
         inner: Any = {**config, "recursion_limit": 2 * self._steps + 10}
-        return Step(only.gathered(await self._graph.ainvoke({"scope": {}}, inner, context=cast("Any", only))))
+        return Step(only.gathered(await final_state(self._graph, {"scope": {}}, inner, context=only)))
 
 
 class RoundClosing(_Shell):
