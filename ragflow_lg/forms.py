@@ -7,6 +7,7 @@ checked before it resumes a run (``docs/fidelity.md``).
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -73,11 +74,14 @@ def is_file(type_name: str) -> bool:
 
 
 def submitted_value(submitted: Any, declared: Mapping[str, Any]) -> tuple[Any, str]:
-    """Give what was submitted for a field, taken out of RAGFlow's ``{"value", "type"}``, and the type that holds."""
+    """Give what was submitted for a field, taken out of RAGFlow's ``{"value", "type"}``, and the type that holds.
+
+    That is the canvas's; a client names the type only of a field that the canvas does not declare.
+    """
     wrapper = _as_map(submitted)
     is_wrapper = "value" in wrapper or "type" in wrapper
     value: Any = wrapper.get("value") if is_wrapper else submitted
-    return value, str((wrapper.get("type") if is_wrapper else None) or declared.get("type") or "")
+    return value, str(declared.get("type") or (wrapper.get("type") if is_wrapper else None) or "")
 
 
 def read_value(value: Any, type_name: str) -> JsonValue:
@@ -145,7 +149,7 @@ def _is_number(value: Any, *, whole: bool) -> bool:
             value = float(value)
         except ValueError:
             return False
-    if not isinstance(value, int | float):
+    if not isinstance(value, int | float) or (isinstance(value, float) and not math.isfinite(value)):
         return False
     return not whole or isinstance(value, int) or value.is_integer()
 

@@ -36,7 +36,8 @@ def test_answers_that_fit(type_name: str, value: Any) -> None:
     ("type_name", "value", "reason"),
     [
         ("integer", "three", "whole number"), ("integer", 1.5, "whole number"), ("integer", True, "whole number"),
-        ("integer", [], "whole number"), ("number", "x", "a number"), ("boolean", "maybe", "true or false"),
+        ("integer", [], "whole number"), ("number", "x", "a number"),
+        ("number", "nan", "a number"), ("number", float("inf"), "a number"), ("boolean", "maybe", "true or false"),
         ("object", "{", "JSON object"), ("object", 5, "JSON object"), ("options", "c", "one of a, b"),
         ("line", None, "required"),
         ("number", DEEP, "not a list"), ("boolean", {"a": DEEP}, "not a map"),
@@ -70,7 +71,8 @@ def test_fields_and_values() -> None:
     (first,) = form_fields({"f": {"name": "", "options": [1], "value": 2, "optional": 1}})
     assert (first.label, first.type, first.options, first.value, first.is_optional) == ("f", "line", (1,), 2, True)
     assert list(form_fields(None)) == []
-    assert submitted_value({"value": 1, "type": "integer"}, {"type": "line"}) == (1, "integer")
+    assert submitted_value({"value": 1, "type": "integer"}, {}) == (1, "integer")
+    assert submitted_value({"value": "a", "type": "file"}, {"type": "line"}) == ("a", "line")
     assert submitted_value({"a": 1}, {"type": "object"}) == ({"a": 1}, "object")
     assert read_value("[1", "object") == "[1"
     assert read_value("[1]", "object") == [1]
