@@ -3,8 +3,6 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
-# A plain entry of the path: to look packages up in a table of its own costs each command 20 ms.
-EDITABLE := --config-settings editable_mode=compat
 CASES ?= tests/fixtures/conformance
 DIR ?= tests/fixtures/canvas
 
@@ -16,14 +14,22 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run test test-elasticsearch lint format bench conformance corpus crash schema clean
+.PHONY: run test clients test-elasticsearch lint format bench conformance corpus crash schema clean
 
 run: $(VENV)/.ok
 	@$(BIN)/python examples/play.py
 
-test: $(VENV)/.ok
+test: $(VENV)/.ok clients
 	@$(BIN)/python -m checkpoints.redis_server
 	$(BIN)/python -m pytest -n auto --dist worksteal --durations=15 --cov --cov-report=term:skip-covered
+
+# RAGFlow's SDK in the versions that people have. Most want another Python, and work in this one all the same.
+SDKS := 0.22.1 0.23.1 0.24.0 0.25.0 0.25.1 0.25.6 0.26.4 0.27.3 1.0.0rc2
+clients: $(SDKS:%=.cache/clients/%)
+
+.cache/clients/%: $(VENV)/.ok
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python --target $@ ragflow-sdk==$* \
+		|| echo "ragflow-sdk $* cannot be had; its tests are skipped." >&2
 
 # Against a real Elasticsearch: that of ELASTICSEARCH_URL, or one that Maven puts together and that ends with the tests.
 test-elasticsearch: $(VENV)/.ok
@@ -62,10 +68,10 @@ $(VENV)/.ok: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) with what pyproject.toml names; this takes a minute or two, once."
 ifdef UV
 	@test -z "$(FRESH)" -a -x $(BIN)/python || $(UV) venv --quiet $(FRESH) --python $(PY) $(VENV)
-	@$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt $(EDITABLE) -e ".[dev]"
+	@$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e ".[dev]"
 else
 	@test -z "$(FRESH)" -a -x $(BIN)/python || $(PY) -m venv $(FRESH) $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(EDITABLE) -e ".[dev]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 endif
 	@$(BIN)/python -m compileall -q ragflow_lg dsl_compiler checkpoints server  # the first command is quick, too
 	@touch $@

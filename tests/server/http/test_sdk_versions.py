@@ -1,0 +1,76 @@
+"""RAGFlow's SDK in the versions that were published, each in a process of its own, against the server.
+
+`make clients` puts the versions that do not install beside this Python under ``.cache/clients``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.database.keys import KeyRepository
+from tests.fakes.services import Reply
+from tests.server.http.running import ECHO, FORM, MODEL, canvas, running
+
+ROOT = Path(__file__).parents[3]
+FAILING = canvas(
+    ("begin", "Begin", {}, ["ListOperations:0"]),
+    ("ListOperations:0", "ListOperations", {"query": "sys.query", "operations": "topN", "n": 1}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{ListOperations:0@result}"]}, []),
+)
+LIST_SHAPE = ("0.22.1", "0.23.1", "0.24.0", "0.25.0")
+"""They read agents as a plain list, and ask by the old path."""
+CANVAS_SHAPE = ("0.25.1", "0.25.6", "0.26.4", "0.27.3", "1.0.0rc2")
+
+
+async def surface(server: Any, version: str, compat: str) -> dict[str, Any]:
+    path = ROOT / ".cache" / "clients" / version
+    if not path.is_dir():
+        pytest.skip(f"ragflow-sdk {version} is not there; `make clients` fetches it.")
+    key = await KeyRepository(server.parts.database).create("tenant", 1, compat=compat)
+    dsls = json.dumps({"echo": ECHO, "form": FORM, "model": MODEL, "failing": FAILING})
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.harness.sdk_surface", server.url, key, dsls),
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{ROOT}"},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    printed, _ = await process.communicate()
+    return json.loads(printed)
+
+
+@pytest.mark.parametrize("version", [*LIST_SHAPE, *CANVAS_SHAPE])
+async def test_the_surface_of_agents(version: str, tmp_path: Path) -> None:
+    async with running(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
+        told = await surface(server, version, "0.24" if version in LIST_SHAPE else "")
+    assert told["crud"] == {
+        "made": ["Helper", "It helps."],
+        "components": ["Message:0", "begin"],
+        "changed": ["Aide"],
+        "taken": ["Exception", "An agent with the title 'Aide' already exists."],
+        "unknown": ["Exception", "Make sure you have permission to access the agent."],
+        "sessions": [True],
+        "left": 0,
+        "agents left": 0,
+    }
+    whole = ["Which size?"] if version in LIST_SHAPE else [""]  # newer ones read a pause's content, and it has none
+    streamed = ["Which size?"] if version < "0.24" else []  # newer ones leave the frame of a pause out
+    assert told["asking"] == {
+        "first, whole": ["Hello"],
+        "second, whole": ["Hello"],
+        "pause, whole": whole,
+        "answer, whole": ["Size 42"],
+        "error, whole": [""],
+        "first, stream": ["Hell", "o"],
+        "second, stream": ["Hell", "o"],
+        "pause, stream": streamed,
+        "answer, stream": ["Size ", "42"],
+        "error, stream": [],
+    }
+    assert told["refused"] == ["Exception", "<Unauthorized '401: Unauthorized'>"]
