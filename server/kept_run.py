@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import orjson
 
@@ -15,15 +15,35 @@ from ragflow_lg.wire import Envelope, MessageEnd, UserInputs
 from server.database.models import MessageRow
 from server.database.runs import RunRepository
 from server.database.sessions import SessionRepository
+from server.streaming.played_run import Playable
 
 if TYPE_CHECKING:
-    from ragflow_lg.run import Run
+    from ragflow_lg.services import Usage
     from server.parts import Parts
     from server.streaming import Followed
 
-__all__ = ["KeptRun", "chunks_of"]
+__all__ = ["Keepable", "KeptRun", "chunks_of"]
 
 logger = logging.getLogger(__name__)
+
+
+class Keepable(Playable, Protocol):
+    """A run that tells, at its end, how it went."""
+
+    @property
+    def answer(self) -> str:
+        """The text of all messages, thinking left out."""
+        ...
+
+    @property
+    def error(self) -> str | None:
+        """What stopped the turn, if anything did."""
+        ...
+
+    @property
+    def usage(self) -> Usage:
+        """What the models of the turn have been asked."""
+        ...
 
 
 class KeptRun:
@@ -33,7 +53,7 @@ class KeptRun:
     """
 
     def __init__(
-        self, run: Run, parts: Parts, tenant: str, asked: str, start_ms: int, keeping: set[asyncio.Task[None]]
+        self, run: Keepable, parts: Parts, tenant: str, asked: str, start_ms: int, keeping: set[asyncio.Task[None]]
     ) -> None:
         """``asked`` is what the user said, for people; ``start_ms`` epoch milliseconds.
 
