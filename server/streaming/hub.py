@@ -10,13 +10,12 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 
 from ragflow_lg.errors import RunUnknownError, StreamError, StreamPositionError
-from ragflow_lg.run import Run
 from ragflow_lg.sessions import Cancels
 from server.streaming.ending import end_task
 from server.streaming.error_codec import revive_error
 from server.streaming.event_codec import Followed, RunEnd, decode_entry
 from server.streaming.journal import Journal, RunHead, unknown_run
-from server.streaming.played_run import PlayedRun, interrupted
+from server.streaming.played_run import Playable, PlayedRun, interrupted
 from server.streaming.policy import DEFAULT_POLICY, DisconnectPolicy
 
 __all__ = ["RunHub"]
@@ -61,7 +60,7 @@ class RunHub:
         """How many runs are being played here."""
         return len(self._played)
 
-    async def start(self, run: Run, policy: DisconnectPolicy = DEFAULT_POLICY, *, owner: str = "") -> str:
+    async def start(self, run: Playable, policy: DisconnectPolicy = DEFAULT_POLICY, *, owner: str = "") -> str:
         """Begin to play a run; give its id, which is RAGFlow's ``message_id``. Its end is told to its followers.
 
         ``owner`` is kept with the run, for `head`.
@@ -163,6 +162,13 @@ class RunHub:
             return False
         await self._cancels.request(head.envelope.session_id)
         return True
+
+    def cancel_session(self, session_id: str) -> bool:
+        """Cancel what is played here of a session; tell whether any of it had begun, and so held the session."""
+        here = [each for each in self._played.values() if each.head.envelope.session_id == session_id]
+        for played in here:
+            played.run.cancel()
+        return any(played.has_begun and not played.is_over for played in here)
 
     async def drain(self, patience_s: float = DRAIN_S) -> None:
         """Begin nothing new, and let every run stop at the end of its superstep, so that it can go on elsewhere.

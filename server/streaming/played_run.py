@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
-from typing import cast
+from typing import Protocol, cast
 
 from ragflow_lg.errors import RagflowLgError, RunError, RunInterruptedError, StreamError
-from ragflow_lg.run import Run
+from ragflow_lg.wire import Envelope
 from server.streaming.ending import end_task
 from server.streaming.error_codec import store_error
 from server.streaming.event_codec import Followed, RunEnd, encode_entry
 from server.streaming.journal import Journal, RunHead
 from server.streaming.policy import DisconnectPolicy
 
-__all__ = ["PlayedRun", "interrupted"]
+__all__ = ["Playable", "PlayedRun", "interrupted"]
 
 MAX_BACKLOG = 256
 MAX_BACKLOG_BYTES = 1024 * 1024
@@ -26,11 +26,44 @@ MAX_BACKLOG_BYTES = 1024 * 1024
 _log = logging.getLogger(__name__)
 
 
+class Playable(Protocol):
+    """What a hub plays: `ragflow_lg.run.Run`, or what stands for one."""
+
+    @property
+    def envelope(self) -> Envelope:
+        """What all frames of the run have in common."""
+        ...
+
+    @property
+    def status(self) -> str:
+        """How the run stands, ``running`` until its end."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop the turn."""
+        ...
+
+    def drain(self) -> None:
+        """Stop where the turn can go on elsewhere."""
+        ...
+
+    def with_records(self) -> AsyncIterator[Followed]:
+        """Play the turn."""
+        ...
+
+
 class PlayedRun:
     """A run, the task that plays it, and the followers it has in this process."""
 
     def __init__(
-        self, run: Run, head: RunHead, policy: DisconnectPolicy, journal: Journal, *, arrival_s: float, away_s: float
+        self,
+        run: Playable,
+        head: RunHead,
+        policy: DisconnectPolicy,
+        journal: Journal,
+        *,
+        arrival_s: float,
+        away_s: float,
     ) -> None:
         """``arrival_s`` is how long the first follower may take, ``away_s`` how often others are asked for theirs."""
         self.run = run
@@ -48,6 +81,8 @@ class PlayedRun:
         self._has_none = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
         self._is_stopped = False
+        self.has_begun = False
+        """Whether the run has said anything: one that is refused never does."""
         self.is_over = False
         """Whether nothing comes any more but the end."""
         self.began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -123,6 +158,7 @@ class PlayedRun:
                 while len(self._backlog) >= MAX_BACKLOG or self._backlog_bytes >= MAX_BACKLOG_BYTES:
                     self._has_room.clear()
                     await self._has_room.wait()
+                self.has_begun = True
                 data = encode_entry(event)
                 self._backlog.append(data)
                 self._backlog_bytes += len(data)

@@ -18,9 +18,8 @@ from server.database.database import open_database
 from server.database.keys import KeyRepository
 from server.http.app import make_app
 from server.http.serving import serving
-from server.hub import DirectHub
 from server.mock_llm.serving import listening
-from server.parts import Parts
+from server.parts import Parts, open_hub
 from server.settings import ServerSection, Settings
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
@@ -66,8 +65,12 @@ async def running(folder: Path, replies: Sequence[Reply] = (), **section: Any) -
     settings = Settings(checkpoints="memory://", server=ServerSection(database=SecretStr(url), **section))
     model = ScriptedModel(list(replies))
     services = fake_services(models=OneModel(model), clock=SystemClock(), ids=RandomIds())
-    async with open_database(url) as database, open_store("memory://", SystemClock()) as store:
-        parts = Parts(settings, database, store, services, DirectHub())
+    async with (
+        open_database(url) as database,
+        open_store("memory://", SystemClock()) as store,
+        open_hub(settings, store) as hub,
+    ):
+        parts = Parts(settings, database, store, services, hub)
         app = make_app(parts)
         key = await KeyRepository(database).create("tenant", 1)
         async with (
