@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
-from ragflow_lg.errors import CompileError, RequestError, StreamError
+from ragflow_lg.errors import CompileError, RequestError, RunUnknownError, StreamError
 from ragflow_lg.events import AgentRecord
 from ragflow_lg.runner import Runner
 from ragflow_lg.services import Usage
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ragflow_lg.state import TurnRequest
     from ragflow_lg.wire import WireEvent
     from server.parts import Parts
-    from server.streaming import DisconnectPolicy, Followed
+    from server.streaming import DisconnectPolicy, Followed, RunHead
 
 __all__ = ["Turn", "Turns"]
 
@@ -54,12 +54,9 @@ class Turn:
             async for _, event in events:
                 yield event
 
-    async def numbered(self, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
+    def numbered(self, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
         """Give the events behind number ``after``, each with its number; records of agents have one, too."""
-        async with aclosing(self._turns.follow(self.run.envelope.message_id, after)) as events:
-            async for number, event in events:
-                if not isinstance(event, AgentRecord):
-                    yield number, event
+        return self._turns.wire_events(self.run.envelope.message_id, after)
 
 
 class Turns:
@@ -169,11 +166,46 @@ class Turns:
             raise
         return Turn(run, self)
 
+    async def head(self, tenant: str, run_id: str) -> RunHead:
+        """Give what is known of a run of a tenant, wherever it is played; another's is unknown.
+
+        Raises:
+            RunUnknownError: if there is none.
+        """
+        head = await self._parts.hub.head(run_id)
+        if head.owner != tenant:
+            raise RunUnknownError(f"There is no run {run_id[:64]!r}, or its events are kept no longer.")
+        return head
+
+    async def stream_of(self, tenant: str, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, Followed]]:
+        """Give the events of a run of a tenant behind number ``after``, each with its number.
+
+        Close it (`contextlib.aclosing`) to be counted out at once.
+
+        Raises:
+            RunUnknownError: if the tenant has no such run, or its events are kept no longer.
+            StreamPositionError: if the run has had no event ``after`` yet.
+            StreamGapError: if events that come next have been dropped.
+            RunInterruptedError: if the run was interrupted; whoever comes back goes on, here or on another replica.
+            RagflowLgError: what the run itself has failed with.
+        """
+        await self.head(tenant, run_id)
+        async with aclosing(self.follow(run_id, after)) as events:
+            async for pair in events:
+                yield pair
+
     async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, Followed]]:
         """Give the events of a run behind number ``after``, each with its number; see `RunHub.follow`."""
         async with aclosing(self._parts.hub.follow(run_id, after)) as events:
             async for pair in events:
                 yield pair
+
+    async def wire_events(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
+        """Give what RAGFlow's clients are told of a run, as `follow` does: the events without records of agents."""
+        async with aclosing(self.follow(run_id, after)) as events:
+            async for number, event in events:
+                if not isinstance(event, AgentRecord):
+                    yield number, event
 
     async def cancel(self, session_id: str) -> None:
         """Stop the turn of a session, wherever it runs."""
