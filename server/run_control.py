@@ -1,4 +1,4 @@
-"""What can be done with the runs of a tenant's agents, beside beginning turns: answer, continue, begin again, fork, stop.
+"""What can be done with the runs of an agent: begin, answer, continue, begin again, fork, stop.
 
 Verbs are separate: a new turn is never taken for an answer.
 """
@@ -6,7 +6,8 @@ Verbs are separate: a new turn is never taken for an answer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
@@ -116,7 +117,7 @@ class RunControl:
         if pauses := await runner.pauses(session.id):
             forms = " and ".join(pause.node for pause in pauses)
             raise RequestError(
-                f"The session waits for an answer to {forms}: resume its last run, or cancel that, or fork the session.",
+                f"The session waits for an answer to {forms}: resume its last run, cancel that, or fork it.",
                 103,
                 status=409,
                 reason="session-waiting",
@@ -140,8 +141,8 @@ class RunControl:
         request: TurnRequest = {"inputs": wrapped}
         answers_to(pauses, request, is_strict=True)
         is_by_pause = any(pause.id in wrapped for pause in pauses)
-        fields = {name: value for given in wrapped.values() for name, value in given.items()} if is_by_pause else wrapped
-        asked = asked_text({"inputs": fields})
+        forms = wrapped.values() if is_by_pause else [wrapped]
+        asked = asked_text({"inputs": {name: value for given in forms for name, value in given.items()}})
         return await self._play(session, runner.resume(session.id, wrapped), asked, parent=run.id)
 
     async def go_on(self, run: RunRow) -> Turn:
@@ -157,7 +158,12 @@ class RunControl:
         return await self._play(session, runner.go_on(session.id), asked, parent=run.id)
 
     async def rerun(
-        self, run: RunRow, node: str, round_: int | None = None, changes: Mapping[str, Any] | None = None, name: str = ""
+        self,
+        run: RunRow,
+        node: str,
+        round_: int | None = None,
+        changes: Mapping[str, Any] | None = None,
+        name: str = "",
     ) -> Turn:
         """Begin the turn of a run again from a node, with some values changed, in a new session.
 
@@ -227,7 +233,9 @@ class RunControl:
         await self._refuse_busy(run.session_id)
         newest = await newest_run(self._parts.store, run.session_id)
         if newest is None or newest.run_id != run.id:
-            run = await self.fork(run)
+            has_asked, run = run.status == "waiting", await self.fork(run)
+            if has_asked and run.status == "drained":
+                run = await self._asked_again(run)
         session, stands = await self.session(run.session_id), await self.state(run)
         if stands == "waiting":
             return await self.resume(run, answers)
@@ -279,8 +287,11 @@ class RunControl:
         await self._refuse_busy(session.id)
         newest = await newest_run(self._parts.store, session.id)
         if newest is None or newest.run_id != run.id:
-            told = f"that is {newest.run_id}. To go on from this one, fork it." if newest else "nothing is stored of it."
-            raise RequestError(f"This is not the last run of its session: {told}", 103, status=409, reason="run-not-last")
+            told = (
+                f"that is {newest.run_id}. To go on from this one, fork it." if newest else "nothing is stored of it."
+            )
+            text = f"This is not the last run of its session: {told}"
+            raise RequestError(text, 103, status=409, reason="run-not-last")
         return await self._turns.runner(self._agent, session)
 
     async def _refuse_busy(self, session_id: str) -> None:
@@ -303,6 +314,14 @@ class RunControl:
                 )
             return ""  # as the session stands
         return record.checkpoint
+
+    async def _asked_again(self, run: RunRow) -> RunRow:
+        """Continue a fork to the form that its original has waited at."""
+        turn = await self.go_on(run)
+        async with aclosing(turn.numbered()) as events:
+            async for _ in events:
+                pass
+        return await self.run(turn.run.envelope.message_id)
 
     async def _unsaid(self, runner: Runner, session: SessionRow) -> str | None:
         """Give the question of a turn whose process died before it was kept; None where it has been."""
@@ -356,7 +375,9 @@ def _wrapped(pauses: Sequence[Pause], answers: Mapping[str, Any]) -> dict[str, A
 
 
 def _fields(given: Any) -> Any:
-    return {name: {"value": value} for name, value in given.items()} if isinstance(given, Mapping) else given
+    if not isinstance(given, Mapping):
+        return given
+    return {name: {"value": value} for name, value in cast("Mapping[str, Any]", given).items()}
 
 
 def _said_by(messages: Sequence[MessageRow], users: int, *, is_open: bool) -> list[MessageRow]:

@@ -84,8 +84,9 @@ def new_version(
 
 
 async def version_of(database: Database, agent: AgentRow, name: str) -> VersionRow:
-    """Give the version that is meant: ``draft``, ``published`` (the last one), an id; the draft is ``""``, too, where
-    none was published.
+    """Give the version that is meant: ``draft``, ``published`` (the last one), or an id.
+
+    ``""`` is the one that was published last, or the draft where none was.
 
     Raises:
         RequestError: if there is none.
@@ -101,7 +102,9 @@ async def version_of(database: Database, agent: AgentRow, name: str) -> VersionR
     return found
 
 
-async def publish(parts: Parts, agent: AgentRow, *, title: str = "", description: str = "", dsl: Any = None) -> VersionRow:
+async def publish(
+    parts: Parts, agent: AgentRow, *, title: str = "", description: str = "", dsl: Any = None
+) -> VersionRow:
     """Publish the draft as a version of its own, which nothing changes any more. A ``dsl`` becomes the draft first.
 
     Raises:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.errors import RagflowLgError, RequestError
 from ragflow_lg.events import AgentRecord
 from server.http.native.problems import problem_of
-from server.streaming.sse import HEARTBEAT, native_frame, retry_frame
+from server.streaming.positions import event_id, place_of
+from server.streaming.sse import native_frame, retry_frame
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -18,36 +17,32 @@ if TYPE_CHECKING:
 
     from server.streaming import Followed
 
-__all__ = ["EVENT_STREAM", "beaten", "event_frames", "position_of"]
+__all__ = ["EVENT_STREAM", "event_frames", "position_in"]
 
 RETRY_S = 1.0
-MAX_DIGITS = 18
 
 Events = AsyncGenerator[tuple[int, "Followed"]]
 
 EVENT_STREAM: dict[str, Any] = {
     "schema": {"type": "string"},
-    "example": "retry: 1000\n\nid: 1\nevent: workflow_started\ndata: "
+    "example": "retry: 1000\n\nid: 9b1f…:1\nevent: workflow_started\ndata: "
     '{"run_id":"9b1f…","session_id":"0c7f…","event":"workflow_started","data":{"inputs":{}}}\n\n'
     'event: end\ndata: {"run":{"status":"succeeded"},"error":null}\n\n',
 }
 """How the document of the API describes a stream."""
 
 
-def position_of(request: Request, given: str | None) -> int:
-    """Give the number of the last event that a client has: ``from`` of the query, or ``Last-Event-ID``; 0 for none.
-
-    The header counts more: a browser that connects again sends the query of its first request once more.
+def position_in(request: Request, run_id: str, given: str | None) -> int:
+    """Give the number of the last event that a client has, 0 for none: by ``Last-Event-ID``, or else by ``from``.
 
     Raises:
-        RequestError: if it is no number.
+        RequestError: if it names another run.
+        StreamPositionError: if it is no number.
     """
-    text = (request.headers.get("last-event-id") or given or "0").strip()
-    if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
-        raise RequestError(
-            f"Events are numbered from 1; {text[:40]!r} is no number.", 101, status=400, reason="event-unknown"
-        )
-    return int(text)
+    named, after = place_of(request.headers.get("last-event-id"), given, run_id)
+    if named != run_id:
+        raise RequestError(f"Last-Event-ID belongs to the run {named[:40]!r}.", 101, status=400, reason="event-unknown")
+    return after
 
 
 async def event_frames(
@@ -87,28 +82,4 @@ def _frame(run_id: str, session_id: str, pair: tuple[int, Followed], has_records
     if isinstance(event, AgentRecord) and not has_records:
         return b""
     shown = {"run_id": run_id, "session_id": session_id, "event": event.event, "data": event.data()}
-    return native_frame(shown, event.event, number)
-
-
-async def beaten(frames: AsyncGenerator[bytes], pause_s: float) -> AsyncGenerator[bytes]:
-    """Give frames, and a heartbeat whenever none has come for so long; 0 for none."""
-    coming: asyncio.Task[bytes] | None = None
-    try:
-        while True:
-            coming = coming or asyncio.ensure_future(anext(frames))
-            done, _ = await asyncio.wait({coming}, timeout=pause_s or None)
-            if not done:
-                yield HEARTBEAT
-                continue
-            try:
-                frame = coming.result()
-            except StopAsyncIteration:
-                return
-            coming = None
-            yield frame
-    finally:
-        if coming is not None:
-            coming.cancel()
-            with suppress(asyncio.CancelledError, StopAsyncIteration):
-                await coming
-        await frames.aclose()
+    return native_frame(shown, event.event, event_id(run_id, number))

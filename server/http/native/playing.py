@@ -6,20 +6,21 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from fastapi import Query
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from ragflow_lg.errors import RagflowLgError
 from server.http.auth import parts_of, turns_of
+from server.http.event_stream import EventStream
+from server.http.following import while_there
 from server.http.native.answers import RunAnswer, respond
-from server.http.native.events import EVENT_STREAM, beaten, event_frames
+from server.http.native.events import EVENT_STREAM, event_frames
 from server.http.native.problems import PREFIX, problem_responses
 from server.http.native.views import run_view
 from server.run_control import RunControl
 from server.streaming import CONTINUE, DisconnectPolicy, parse_policy
-from server.streaming.sse import SSE_HEADERS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from starlette.requests import Request
 
@@ -85,15 +86,20 @@ async def play(
         return respond(await run_view(control, run), 202, headers)
     if mode == "stream":
         return await stream_run(request, control, await control.run(run_id), 0, has_records=has_records)
+    await while_there(request, _finish(turns_of(request).follow(run_id)))
+    return respond(await shown_run(control, run_id))
+
+
+async def _finish(events: AsyncGenerator[tuple[int, Followed]]) -> None:
+    """Wait for the end of a run. One that fails is shown as it is; one that never began is refused."""
     has_begun = False
-    async with aclosing(turns_of(request).follow(run_id)) as events:
+    async with aclosing(events):
         try:
             async for _ in events:
                 has_begun = True
         except RagflowLgError:
             if not has_begun:
                 raise
-    return respond(await shown_run(control, run_id))
 
 
 async def shown_run(control: RunControl, run_id: str) -> RunAnswer:
@@ -105,7 +111,7 @@ async def shown_run(control: RunControl, run_id: str) -> RunAnswer:
 
 async def stream_run(
     request: Request, control: RunControl, run: RunRow, after: int, *, has_records: bool
-) -> StreamingResponse:
+) -> EventStream:
     """Answer with the events of a run behind number ``after``.
 
     Raises:
@@ -120,5 +126,4 @@ async def stream_run(
     frames = event_frames(
         run.id, run.session_id, events, lambda: shown_run(control, run.id), first=first, has_records=has_records
     )
-    pause_s = parts_of(request).settings.server.heartbeat_s
-    return StreamingResponse(beaten(frames, pause_s), headers=dict(SSE_HEADERS))
+    return EventStream(frames, parts_of(request).settings.server.heartbeat_s)

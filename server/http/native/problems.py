@@ -77,7 +77,7 @@ class Problem(BaseModel):
         Field(
             description="`fields`: faults by field. `diagnostics`: of a canvas. `first`: the oldest event that is kept."
         ),
-    ] = Field(default_factory=dict)
+    ] = Field(default_factory=dict[str, Any])
 
 
 class ProblemAnswer(BaseModel):
@@ -93,9 +93,7 @@ def is_native(path: str) -> bool:
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe refusals for the document of the API: those named, and those of every route."""
-    return {
-        status: {"model": ProblemAnswer, "description": _ABOUT[status]} for status in sorted({*statuses, *_USUAL})
-    }
+    return {status: {"model": ProblemAnswer, "description": _ABOUT[status]} for status in sorted({*statuses, *_USUAL})}
 
 
 def refuse(problem: Problem) -> Response:

@@ -57,15 +57,17 @@ class RunRequest(_Body):
     query: Annotated[Text | dict[str, Any], Field(description="What the user says, or fields of Begin's form.")] = ""
     inputs: Annotated[
         dict[str, Any], Field(max_length=MAX_FIELDS, description="Fields of Begin's form by name, plain values.")
-    ] = Field(default_factory=dict)
+    ] = Field(default_factory=dict[str, Any])
     files: Annotated[
         list[dict[str, Any]], Field(max_length=MAX_FILES, description="Uploads, as the upload gave them.")
-    ] = Field(default_factory=list)
+    ] = Field(default_factory=list[dict[str, Any]])
     user_id: Annotated[Line, Field(description="Who asks; only a new session takes it.")] = ""
     session_id: Annotated[
         str, Field(max_length=TITLE_CHARS, description="The session to go on with; left out: a new one.")
     ] = ""
-    session_name: Annotated[Line, Field(description="Name of a new session; left out: the beginning of the query.")] = ""
+    session_name: Annotated[Line, Field(description="Name of a new session; left out: the beginning of the query.")] = (
+        ""
+    )
     version: Version = ""
     resume_from: Annotated[
         str,
@@ -95,11 +97,14 @@ class ResumeRequest(_Body):
             description="By the id of the pause, the fields of its form by name, plain values. "
             "A form that is left out stays open.",
         ),
-    ] = Field(default_factory=dict)
+    ] = Field(default_factory=dict[str, Any])
     fields: Annotated[
         dict[str, Any],
-        Field(max_length=MAX_FIELDS, description="Instead of `answers`: fields by name, for every open form that has them."),
-    ] = Field(default_factory=dict)
+        Field(
+            max_length=MAX_FIELDS,
+            description="Instead of `answers`: fields by name, for every open form that has them.",
+        ),
+    ] = Field(default_factory=dict[str, Any])
 
 
 class RerunRequest(_Body):
@@ -118,7 +123,7 @@ class RerunRequest(_Body):
     changes: Annotated[
         dict[str, Any],
         Field(max_length=MAX_FIELDS, description="Values to set before: `env.x`, `sys.x` or `node@output`."),
-    ] = Field(default_factory=dict)
+    ] = Field(default_factory=dict[str, Any])
     session_name: Annotated[Line, Field(description="Name of the new session.")] = ""
 
 

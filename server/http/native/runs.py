@@ -12,7 +12,7 @@ from starlette.responses import Response
 from ragflow_lg.errors import RequestError
 from server.http.auth import parts_of, turns_of
 from server.http.native.answers import RunAnswer, RunListAnswer, respond
-from server.http.native.events import EVENT_STREAM, position_of
+from server.http.native.events import EVENT_STREAM, position_in
 from server.http.native.playing import PLAYED, PLAYS, Mode, OnDisconnect, Records, play, shown_run, stream_run
 from server.http.native.problems import problem_responses
 from server.http.native.requests import ForkRequest, RerunRequest, ResumeRequest, RunRequest
@@ -93,17 +93,17 @@ async def follow_run(
     request: Request,
     control: Control,
     from_: Annotated[
-        str | None, Query(alias="from", max_length=64, description="Number of the last event that came; 0 for all.")
+        str | None, Query(alias="from", max_length=64, description="Number of the first event that is wanted, from 1.")
     ] = None,
     records: Records = False,
 ) -> Response:
     """Give the events of a run from the first, or behind one, and follow it to its end; on any replica.
 
-    `Last-Event-ID` says the same as `from` and goes before it. Nothing is lost or repeated. Events are kept for some
-    minutes behind the end of a run; then this is 410.
+    `Last-Event-ID`, the id of the last event that came, goes before `from`. Nothing is lost or repeated.
+    Events are kept for some minutes behind the end of a run; then this is 410.
     """
     run = await control.run(run_id)
-    return await stream_run(request, control, run, position_of(request, from_), has_records=records)
+    return await stream_run(request, control, run, position_in(request, run.id, from_), has_records=records)
 
 
 @router.post("/runs/{run_id}/resume", response_model=RunAnswer, responses=PLAYS, summary="Answer a run")
@@ -116,7 +116,7 @@ async def resume_run(
     on_disconnect: OnDisconnect = "",
     records: Records = False,
 ) -> Response:
-    """Answer what a run waits for; a new run goes on from there. A wrong answer changes nothing, and names the field."""
+    """Answer what a run waits for; a new run goes on from there. A wrong answer names the field."""
     if bool(body.answers) == bool(body.fields):
         raise RequestError("Give either `answers` or `fields`.", 101, status=422)
 

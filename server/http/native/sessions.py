@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from fastapi import Query
 from starlette.requests import Request
@@ -26,6 +26,11 @@ from server.http.native.requests import OpenSession, PinRequest
 from server.http.native.routing import Agent, Control, agent_router
 from server.http.native.views import moment_view, pause_view, session_view, whole_session
 from server.versions import version_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from ragflow_lg.branching import Moment
 
 __all__ = ["router"]
 
@@ -50,7 +55,9 @@ async def open_session(body: OpenSession, request: Request, agent: Agent, contro
     return respond(whole_session(session, said, [], is_busy=False), 201)
 
 
-@router.get("/sessions", response_model=SessionListAnswer, responses=problem_responses(404, 422), summary="List sessions")
+@router.get(
+    "/sessions", response_model=SessionListAnswer, responses=problem_responses(404, 422), summary="List sessions"
+)
 async def list_sessions(
     request: Request,
     agent: Agent,
@@ -114,7 +121,8 @@ async def get_history(
     canvas = await turns.canvas(await turns.version(agent, session.version_id))
     saver, found = parts_of(request).store.saver, list[MomentAnswer]()
     seen = 0
-    async with aclosing(moments(canvas.with_saver(saver), saver, session.id)) as listed:
+    listed = cast("AsyncGenerator[Moment]", moments(canvas.with_saver(saver), saver, session.id))
+    async with aclosing(listed):
         async for moment in listed:
             seen += 1
             if seen > offset + limit:

@@ -41,7 +41,9 @@ async def publish_version(body: PublishRequest, request: Request, agent: Agent) 
     return respond(version_view(made, agent), 201)
 
 
-@router.get("/versions/{version}", response_model=VersionWhole, responses=problem_responses(404), summary="Show a version")
+@router.get(
+    "/versions/{version}", response_model=VersionWhole, responses=problem_responses(404), summary="Show a version"
+)
 async def get_version(version: str, request: Request, agent: Agent) -> Response:
     """Show a version with its canvas: `draft`, `published` (the last one), or an id."""
     row = await version_of(parts_of(request).database, agent, version)
