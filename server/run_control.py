@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from ragflow_lg.errors import CheckpointError, ConflictError, RequestError
+from ragflow_lg.errors import CanvasChangedError, CheckpointError, ConflictError, RequestError
 from ragflow_lg.pauses import answers_to
 from ragflow_lg.values import to_text
 from server.database.models import TITLE_CHARS, MessageRow, RunRow, SessionRow
@@ -131,10 +131,13 @@ class RunControl:
             RequestError: if it does not wait, or is not the last of its session.
             ConflictError: if an id names no pause.
             AnswerError: if an answer does not fit; the run still waits.
+            CanvasChangedError: if the session keeps to a version by now that has no such form.
         """
         session = await self.session(run.session_id)
         runner = await self._last(run, session)
         pauses = await runner.pauses(session.id)
+        if not pauses and await self.state(run) == "waiting":
+            raise CanvasChangedError("The version that the session keeps to has no form that waits: pin the one before.")
         if not pauses:
             raise RequestError("The run does not wait for an answer.", 103, status=409, reason="run-not-waiting")
         wrapped = _wrapped(pauses, answers)
