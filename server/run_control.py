@@ -137,7 +137,7 @@ class RunControl:
         runner = await self._last(run, session)
         pauses = await runner.pauses(session.id)
         if not pauses and await self.state(run) == "waiting":
-            raise CanvasChangedError("The version that the session keeps to has no form that waits: pin the one before.")
+            raise CanvasChangedError("The session's version of the canvas has not the form: pin the one before.")
         if not pauses:
             raise RequestError("The run does not wait for an answer.", 103, status=409, reason="run-not-waiting")
         wrapped = _wrapped(pauses, answers)
