@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.errors import ComponentError
-from ragflow_lg.forms import FormField, form_problems, is_file, option_texts
+from ragflow_lg.form_schema import field_type
+from ragflow_lg.forms import FormField, form_problems, is_file
 from ragflow_lg.plan import Plan
 from ragflow_lg.spec import ToolResult
 from ragflow_lg.values import JsonValue, to_text
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["parameters_of", "play_canvas", "takes_query"]
 
 QUERY = "query"
-_TYPES: Mapping[str, str] = {"integer": "integer", "number": "number", "boolean": "boolean", "object": "object"}
-"""JSON types of form fields; all others are texts."""
 
 
 def takes_query(plan: Plan) -> bool:
@@ -47,10 +46,8 @@ def parameters_of(plan: Plan) -> dict[str, Any]:
 
 
 def _property(field: FormField) -> dict[str, Any]:
-    described: dict[str, Any] = {"type": _TYPES.get(field.type.lower(), "string"), "description": field.label}
-    if field.type.lower() == "options" and field.options:
-        described["enum"] = option_texts(field.options)
-    return described
+    described = field_type(field)
+    return {"type": described.pop("type"), "description": field.label, **described}
 
 
 async def play_canvas(ctx: RunContext, given: Mapping[str, Any]) -> ToolResult:

@@ -194,15 +194,23 @@ class RequestError(RagflowLgError):
     """A request to the server is refused.
 
     ``number`` is RAGFlow's code of it, ``status`` what HTTP says for the same; ``data`` stands in RAGFlow's envelope
-    where ``has_data`` is set.
+    where ``has_data`` is set. ``reason`` is the stable word of the native API, ``""`` for the one of the status.
     """
 
     code = "request"
 
     def __init__(
-        self, message: str, number: int = 102, *, status: int = 400, data: Any = None, has_data: bool = False
+        self,
+        message: str,
+        number: int = 102,
+        *,
+        status: int = 400,
+        data: Any = None,
+        has_data: bool = False,
+        reason: str = "",
     ) -> None:
         self.number = number
+        self.reason = reason
         self.status = status
         self.data = data
         self.has_data = has_data

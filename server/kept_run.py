@@ -53,9 +53,15 @@ class KeptRun:
     """
 
     def __init__(
-        self, run: Keepable, parts: Parts, tenant: str, asked: str, start_ms: int, keeping: set[asyncio.Task[None]]
+        self,
+        run: Keepable,
+        parts: Parts,
+        tenant: str,
+        asked: str | None,
+        start_ms: int,
+        keeping: set[asyncio.Task[None]],
     ) -> None:
-        """``asked`` is what the user said, for people; ``start_ms`` epoch milliseconds.
+        """``asked`` is what the user said, for people, None if nothing; ``start_ms`` epoch milliseconds.
 
         In ``keeping`` stands what is being stored, for as long as that takes.
         """
@@ -108,15 +114,18 @@ class KeptRun:
     async def _keep(self) -> None:
         """Store the end of the run and what was said. A database that fails breaks no run off."""
         run, envelope, now = self._run, self._run.envelope, self._parts.now_ms()
-        said = [
-            MessageRow(role="user", content=self._asked, run_id=envelope.message_id, create_ms=self._start_ms),
-            MessageRow(role="assistant", content=run.answer or self._tips, run_id=envelope.message_id, create_ms=now),
-        ]
-        said[1].reference = orjson.dumps(self._chunks).decode() if self._chunks else ""
+        answer = MessageRow(role="assistant", content=run.answer or self._tips, run_id=envelope.message_id)
+        answer.create_ms = now
+        answer.reference = orjson.dumps(self._chunks).decode() if self._chunks else ""
+        said = [answer]
+        if self._asked is not None:
+            id_, start_ms = envelope.message_id, self._start_ms
+            said.insert(0, MessageRow(role="user", content=self._asked, run_id=id_, create_ms=start_ms))
+        status = "refused" if run.status == "failed" and not self._has_begun else run.status
         usage, error = run.usage, run.error or ""
         try:
             runs = RunRepository(self._parts.database, self._tenant)
-            await runs.end(envelope.message_id, run.status, error, usage, now)
+            await runs.end(envelope.message_id, status, error, usage, now)
             if self._has_begun:
                 await SessionRepository(self._parts.database, self._tenant).add_turn(
                     envelope.session_id,

@@ -146,9 +146,11 @@ class Turns:
         )
 
     async def play(
-        self, agent: AgentRow, session: SessionRow, run: Run, asked: str, policy: DisconnectPolicy | None = None
+        self, agent: AgentRow, session: SessionRow, run: Run, asked: str | None, policy: DisconnectPolicy | None = None
     ) -> Turn:
-        """Play a run of a session. ``asked`` is what the user said, for people; ``policy`` by default the settings'.
+        """Play a run of a session. ``asked`` is what the user said, for people, None if nothing.
+
+        ``policy`` by default is the settings'.
 
         Raises:
             StreamError: if the journal does not take it, or the server is shutting down.
@@ -169,7 +171,7 @@ class Turns:
         self,
         run: Keepable,
         tenant: str,
-        asked: str,
+        asked: str | None,
         start_ms: int,
         policy: DisconnectPolicy | None = None,
         *,

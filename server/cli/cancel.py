@@ -34,7 +34,8 @@ def cancel(
 
 
 async def _cancel(store: Store, session: str, file: Path | None, settings: Settings) -> str:
-    from server.cli.play import has_session, newest_run, no_session
+    from server.cli.play import no_session
+    from server.stored_sessions import give_up, has_session, newest_run
 
     if holder := await store.leases.holder(session):
         await store.cancels.request(session)
@@ -44,10 +45,8 @@ async def _cancel(store: Store, session: str, file: Path | None, settings: Setti
     newest = await newest_run(store, session)
     if newest is None or newest.status != "waiting":
         return f"Nothing runs in {session!r}."
-    from ragflow_lg.abandoning import abandon
     from ragflow_lg.adapters.system import SystemClock
     from server.library import load_canvas
 
-    canvas = load_canvas(file or Path(newest.canvas_id), settings).with_saver(store.saver)
-    await abandon(canvas, session, store, SystemClock())
+    await give_up(store, load_canvas(file or Path(newest.canvas_id), settings), session, SystemClock())
     return f"{session!r} waits no longer; the next run of it begins a new turn."

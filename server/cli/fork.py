@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from checkpoints import Store
-    from ragflow_lg.sessions import RunRecord, RunStatus
+    from ragflow_lg.sessions import RunStatus
 
 __all__ = ["fork"]
 
@@ -60,43 +60,15 @@ def fork(
 
 
 async def _fork(store: Store, session: str, name: str, at: str, file: Path | None) -> tuple[str, RunStatus]:
-    from ragflow_lg.branching import fork
-    from ragflow_lg.run import status_of, thread_config
+    from ragflow_lg.adapters.system import RandomIds, SystemClock
     from server.cli.play import canvas_of, free_name
     from server.library import load_canvas
+    from server.stored_sessions import fork_session
 
     canvas_id = str(file or await canvas_of(store, session))
-    compiled = load_canvas(Path(canvas_id), asks_servers=False).with_saver(store.saver)
+    canvas = load_canvas(Path(canvas_id), asks_servers=False)
     target = name or await free_name(store, f"{session}-fork")
-    await fork(compiled, store.saver, session, target, at, leases=store.leases)
-    snapshot = await compiled.graph.aget_state(thread_config(compiled, target))
-    status = status_of(snapshot)
-    await store.runs.put(await _record(store, session, target, canvas_id, status, snapshot))
-    return target, status
-
-
-async def _record(
-    store: Store, session: str, target: str, canvas_id: str, status: RunStatus, snapshot: Any
-) -> RunRecord:
-    """Make the record of a run that has not been played: the session stands as if it had."""
-    from ragflow_lg.adapters.system import RandomIds, SystemClock
-    from ragflow_lg.ids import session_of_thread, thread_of_session
-    from ragflow_lg.sessions import RunRecord
-
-    turn: dict[str, Any] = snapshot.values.get("turn", {})
-    now = int(SystemClock().now() * 1000)
-    parents = [record.run_id async for record in store.runs.of_session(session)]
-    return RunRecord(
-        RandomIds().run_id(),
-        session_of_thread(thread_of_session(target)),
-        target,
-        canvas_id,
-        turn.get("canvas_hash", ""),
-        checkpoint=snapshot.config["configurable"]["checkpoint_id"],
-        parent_run=parents[0] if parents else "",
-        status=status,
-        reason=turn["error"][3] if status == "failed" and "error" in turn else "",
-        started_ms=now,
-        updated_ms=now,
-        ended_ms=now if status in ("succeeded", "failed") else 0,
+    record = await fork_session(
+        store, canvas, session, target, at, canvas_id=canvas_id, clock=SystemClock(), ids=RandomIds()
     )
+    return target, record.status

@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from ragflow_lg.adapters.replaying import Replay
 from ragflow_lg.errors import AnswerError, CanvasChangedError, CheckpointError, ConflictError, RagflowLgError
-from ragflow_lg.ids import thread_of_session
 from ragflow_lg.runner import Run, Runner
 from server.cli.console import show, show_forms
 from server.cli.hints import Place, how_to_answer, how_to_wait
@@ -25,20 +24,18 @@ from server.cli.options import Events, ReplayMode
 from server.cli.terminal import printable
 from server.library import load_canvas, open_services, read_canvas
 from server.settings import Settings, load_settings
+from server.stored_sessions import has_session, newest_run
 from server.tapes import open_tape
 from server.telemetry import open_callbacks
 
 if TYPE_CHECKING:
     from checkpoints import Store
     from ragflow_lg.compiled import CompiledCanvas
-    from ragflow_lg.sessions import RunRecord
 
 __all__ = [
     "TapeOptions",
     "canvas_of",
     "free_name",
-    "has_session",
-    "newest_run",
     "no_session",
     "play_canvas",
     "play_session",
@@ -187,21 +184,6 @@ async def canvas_of(store: Store, session: str) -> str:
     if newest := await newest_run(store, session):
         return newest.canvas_id
     raise no_session(session)
-
-
-async def newest_run(store: Store, session: str) -> RunRecord | None:
-    """Give the record of the last run of a session, if the store has one."""
-    async for record in store.runs.of_session(session):
-        return record
-    return None
-
-
-async def has_session(store: Store, session: str) -> bool:
-    """Say whether the store knows a session."""
-    async for _ in store.runs.of_session(session):
-        return True
-    place: Any = {"configurable": {"thread_id": thread_of_session(session), "checkpoint_ns": ""}}
-    return await store.saver.aget_tuple(place) is not None
 
 
 def no_session(session: str) -> CheckpointError:

@@ -13,7 +13,6 @@ from server.cli.terminal import printable, shown_time
 
 if TYPE_CHECKING:
     from checkpoints import Store
-    from ragflow_lg.sessions import RunRecord
 
 __all__ = ["sessions"]
 
@@ -47,7 +46,8 @@ def sessions(
 
 
 async def _sessions(store: Store, names: list[str], older_than_days: float | None) -> None:
-    from server.cli.play import has_session, no_session
+    from server.cli.play import no_session
+    from server.stored_sessions import has_session, is_interrupted
 
     if older_than_days is not None:
         await _delete_old(store, older_than_days)
@@ -65,14 +65,8 @@ async def _sessions(store: Store, names: list[str], older_than_days: float | Non
     async for record in store.runs.sessions():
         reason = f"  {record.reason}" if record.reason else ""
         when = shown_time(datetime.fromtimestamp(record.started_ms / 1000, UTC))
-        status = await _status(store, record)
+        status = "interrupted" if await is_interrupted(store, record) else record.status
         _tell(f"{record.name or record.session:<32}  {status:<11}  {when}  {record.canvas_id}{reason}")
-
-
-async def _status(store: Store, record: RunRecord) -> str:
-    """Give the status; nobody writes down that a process has died."""
-    is_left = record.status == "running" and not await store.leases.holder(record.session)
-    return "interrupted" if is_left else record.status
 
 
 async def _delete_old(store: Store, older_than_days: float) -> None:

@@ -134,6 +134,28 @@ class AgentRepository:
         async with self._database.writing() as writing:
             await writing.execute(update(VersionRow).where(*chosen).values(is_released=True, update_ms=now_ms))
 
+    async def all_versions(self, agent_id: str) -> list[VersionRow]:
+        """Give all versions of an agent, the one that was changed last first."""
+        newest = (VersionRow.update_ms.desc(), VersionRow.create_ms.desc(), VersionRow.id)
+        async with self._database.reading() as reading:
+            return list(await reading.scalars(self._versions(agent_id).order_by(*newest)))
+
+    async def add_version(self, version: VersionRow) -> None:
+        """Store a version beside the draft."""
+        version.tenant = self._tenant
+        async with self._database.writing() as writing:
+            writing.add(version)
+
+    async def delete_version(self, agent_id: str, version_id: str) -> int:
+        """Delete a version, unless sessions keep to it; give how many do."""
+        kept = select(func.count()).where(SessionRow.tenant == self._tenant, SessionRow.version_id == version_id)
+        async with self._database.writing() as writing:
+            if users := await writing.scalar(kept):
+                return users
+            chosen = (VersionRow.tenant == self._tenant, VersionRow.agent_id == agent_id, VersionRow.id == version_id)
+            await writing.execute(delete(VersionRow).where(*chosen))
+            return 0
+
     @asynccontextmanager
     async def _writing(self, title: str) -> AsyncGenerator[AsyncSession]:
         """Write; should another writer have been quicker to take the title, say so."""

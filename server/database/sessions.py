@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
-from sqlalchemy import Select, delete, func, select
+from sqlalchemy import Select, delete, func, select, update
 
 from server.database.models import MessageRow, RunRow, SessionRow
 
@@ -113,6 +113,12 @@ class SessionRepository:
             session.duration_s += seconds
             session.errors = error
             session.update_ms = now_ms
+
+    async def pin(self, session_id: str, version_id: str) -> None:
+        """Let a session keep to another version."""
+        chosen = update(SessionRow).where(SessionRow.tenant == self._tenant, SessionRow.id == session_id)
+        async with self._database.writing() as writing:
+            await writing.execute(chosen.values(version_id=version_id))
 
     async def delete(self, agent_id: str, session_id: str) -> bool:
         """Delete a session of an agent with what was said in it; tell whether there was one."""

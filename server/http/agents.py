@@ -9,15 +9,13 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dsl_compiler import check_canvas
 from ragflow_lg.errors import ConflictError, RequestError
-from server.canvases import CanvasFiles
 from server.database.agents import AgentQuery, AgentRepository
 from server.database.models import TITLE_CHARS, AgentRow, VersionRow
-from server.http.answers import answer, dated, json_bytes
+from server.http.answers import answer, dated
 from server.http.asked import body_of, flag, page_of, text_of
 from server.http.auth import Caller, authenticated, parts_of
-from server.library import catalog
+from server.versions import canvas_text, new_version
 
 __all__ = ["NO_ACCESS", "agent_of", "router"]
 
@@ -25,21 +23,6 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"])
 
 NO_ACCESS = "Make sure you have permission to access the agent."
 _CATEGORY = "agent_canvas"
-_REFUSED = frozenset(
-    {
-        "json-invalid",
-        "document-too-large",
-        "document-shape",
-        "document-empty",
-        "pipeline-document",
-        "legacy-component",
-        "component-unknown",
-        "params-invalid",
-        "id-invalid",
-    }
-)
-"""Errors with which a canvas cannot even be a draft; all others are told when it is run."""
-
 _SHORT = {"canvas_type": 64, "canvas_category": 32, "permission": 16}
 """Columns that are short, and how many characters they take."""
 
@@ -92,14 +75,14 @@ async def create_agent(request: Request, caller: Authenticated) -> Response:
     parts, given = parts_of(request), _given(await body_of(request))
     if not given.get("dsl"):
         raise RequestError("No DSL data in request.", 101)
-    dsl = _canvas(request, given["dsl"])
+    dsl = canvas_text(parts.settings, given["dsl"])
     if not text_of(given.get("title")).strip():
         raise RequestError("No title in request.", 101)
     now = parts.now_ms()
     agent = AgentRow(id=parts.new_id(), create_ms=now, update_ms=now, canvas_category=_CATEGORY)
     for name, value in _columns(given).items():
         setattr(agent, name, value)
-    version = _version(parts.new_id(), agent.id, agent.title, dsl, now, is_released=flag(given.get("release")))
+    version = new_version(parts.new_id(), agent.id, agent.title, dsl, now, is_released=flag(given.get("release")))
     agent.version_id = version.id
     await AgentRepository(parts.database, caller.tenant).add(agent, version)
     return answer(True if caller.is_old else await _shown(request, caller, agent, version))
@@ -126,11 +109,11 @@ async def update_agent(agent_id: str, request: Request, caller: Authenticated) -
     now, version = parts.now_ms(), None
     values: dict[str, Any] = {**_columns(given), "update_ms": now}
     if given.get("dsl"):
-        dsl = _canvas(request, given["dsl"])
+        dsl = canvas_text(parts.settings, given["dsl"])
         draft = await agents.version(agent_id, agent.version_id)
         if draft is None or draft.dsl != dsl:
             title = values.get("title", agent.title)
-            version = _version(parts.new_id(), agent_id, title, dsl, now, is_released=flag(given.get("release")))
+            version = new_version(parts.new_id(), agent_id, title, dsl, now, is_released=flag(given.get("release")))
     await agents.change(agent_id, values, version)
     if version is None and flag(given.get("release")):
         await agents.release(agent_id, agent.version_id, now)
@@ -175,41 +158,6 @@ def _columns(given: dict[str, Any]) -> dict[str, Any]:
             raise RequestError(f"A title has 1 to {TITLE_CHARS} characters.", 101)
         columns |= {"title": title, "title_key": title.casefold()[:TITLE_CHARS]}
     return columns
-
-
-def _canvas(request: Request, dsl: Any) -> str:
-    """Give the canvas as it is stored.
-
-    Raises:
-        RequestError: if it cannot be a draft.
-    """
-    source: Any = dsl
-    if isinstance(dsl, str):
-        try:
-            source = orjson.loads(dsl)
-        except orjson.JSONDecodeError as error:
-            raise RequestError(f"The DSL is not JSON: {error}.", 101, data=False, has_data=True) from None
-    if not isinstance(source, dict):
-        raise RequestError("The DSL should be a JSON object.", 101, data=False, has_data=True)
-    settings = parts_of(request).settings
-    _, diagnostics = check_canvas(cast("dict[str, Any]", source), catalog(), CanvasFiles(lambda: settings))
-    problems = [str(d) for d in diagnostics if d.severity == "error" and d.code in _REFUSED]
-    if problems:
-        raise RequestError("\n".join(problems), 101, data=False, has_data=True)
-    return json_bytes(source).decode()
-
-
-def _version(id_: str, agent_id: str, title: str, dsl: str, now_ms: int, *, is_released: bool) -> VersionRow:
-    return VersionRow(
-        id=id_,
-        agent_id=agent_id,
-        title=title,
-        description="",
-        dsl=dsl,
-        is_released=is_released,
-        create_ms=now_ms,
-        update_ms=now_ms,
-    )
 
 
 async def _shown(request: Request, caller: Caller, agent: AgentRow, version: VersionRow) -> dict[str, Any]:

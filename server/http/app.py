@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.errors import RagflowLgError, RequestError
-from server.http import agents, completions, openai, sessions
+from server.http import agents, completions, native, openai, sessions, versions
 from server.http.answers import json_bytes, refusal, request_error
 from server.http.guards import BodyLimit, PlainPaths, SecurityHeaders
 from server.turns import Turns
@@ -32,7 +32,7 @@ def make_app(parts: Parts) -> FastAPI:
     app.state.parts = parts
     app.state.turns = Turns(parts)
     # The fixed paths of completions come first: /agents/chat/… is no agent called chat.
-    for module in (completions, agents, sessions, openai):
+    for module in (completions, versions, agents, sessions, openai, native):
         app.include_router(module.router)
     app.add_middleware(BodyLimit, max_bytes=parts.settings.server.max_body_bytes)
     if origins := parts.settings.server.allow_origins:
@@ -47,11 +47,18 @@ def make_app(parts: Parts) -> FastAPI:
 
 
 def _told(request: Request, error: RequestError) -> Response:
+    if native.is_native(request.url.path):
+        return native.refuse(native.problem_of(error))
     return openai.openai_refusal(error) if openai.is_openai(request.url.path) else refusal(error)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     ours = cast("RagflowLgError", error)
+    if native.is_native(request.url.path):
+        problem = native.problem_of(ours)
+        if problem.status >= 500:
+            logger.error("%s %s: %s", request.method, request.url.path, ours)
+        return native.refuse(problem)
     refused = request_error(ours)
     if refused.status >= 500:
         logger.error("%s %s: %s", request.method, request.url.path, ours)
@@ -61,6 +68,9 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _not_found(request: Request, error: Exception) -> Response:
     status = cast("HTTPException", error).status_code
     path = request.url.path
+    if native.is_native(path):
+        told = RequestError(f"There is no {request.method} {path} here.", status=status)
+        return native.refuse(native.problem_of(told))
     if openai.is_openai(path):
         return openai.openai_refusal(RequestError(f"There is no {request.method} {path} here.", status, status=status))
     phrase = {404: "Not Found", 405: "Method Not Allowed"}.get(status, "Error")
@@ -69,6 +79,8 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
+    if native.is_native(request.url.path):
+        return native.refuse(native.invalid(cast("RequestValidationError", error)))
     return _told(request, RequestError(f"The request does not fit: {error}.", 101))
 
 

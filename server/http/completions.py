@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from ragflow_lg.state import TurnRequest
     from ragflow_lg.wire import Envelope, WireEvent
     from server.database.models import AgentRow, SessionRow
+    from server.turns import Turn
 
-__all__ = ["router"]
+__all__ = ["answer_turn", "asked_of", "router"]
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"])
 
@@ -74,7 +75,7 @@ async def _complete(
     else:
         policy = policy_of(request)
         session, forwarding = await _session(request, caller, agent, body)
-        turn = await turns.begin(agent, session, _asked(caller, session, body), policy)
+        turn = await turns.begin(agent, session, asked_of(caller, session, body), policy)
         envelope, events = turn.run.envelope, turn.numbered()
     if is_old_path:
         forwarding = "messages"
@@ -88,6 +89,20 @@ async def _complete(
     frames = Frames(envelope, forwarding, has_trace=has_trace)
     heartbeat_s = 0.0 if is_old_path else parts_of(request).settings.server.heartbeat_s
     return EventStream(_stream(first, events, frames, place), heartbeat_s)
+
+
+async def answer_turn(
+    request: Request, caller: Caller, turn: Turn, body: dict[str, Any], *, is_streamed: bool
+) -> Response:
+    """Answer with a turn that begins, its events or the whole of it."""
+    envelope, events, place = turn.run.envelope, turn.numbered(), Place(place_in(request).has_ids)
+    has_trace = flag(body.get("return_trace"))
+    if not is_streamed:
+        collected = Collected(envelope, "all", has_trace=has_trace)
+        return await while_there(request, _whole(events, collected, envelope, caller))
+    first = await anext(events, None)
+    frames = Frames(envelope, "all", has_trace=has_trace)
+    return EventStream(_stream(first, events, frames, place), parts_of(request).settings.server.heartbeat_s)
 
 
 async def _run_of(request: Request, caller: Caller, agent: AgentRow, run_id: str) -> tuple[Envelope, Forwarding]:
@@ -129,7 +144,7 @@ def _query(body: dict[str, Any]) -> Any:
     return cast("Any", query) if isinstance(query, str | dict) else str(query)
 
 
-def _asked(caller: Caller, session: SessionRow, body: dict[str, Any]) -> TurnRequest:
+def asked_of(caller: Caller, session: SessionRow, body: dict[str, Any]) -> TurnRequest:
     """Read what a turn is given.
 
     Raises:

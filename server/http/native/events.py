@@ -1,0 +1,85 @@
+"""Runs as streams of server-sent events, each with its number, to be left and taken up again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from ragflow_lg.errors import RagflowLgError, RequestError
+from ragflow_lg.events import AgentRecord
+from server.http.native.problems import problem_of
+from server.streaming.positions import event_id, place_of
+from server.streaming.sse import native_frame, retry_frame
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from starlette.requests import Request
+
+    from server.streaming import Followed
+
+__all__ = ["EVENT_STREAM", "event_frames", "position_in"]
+
+RETRY_S = 1.0
+
+Events = AsyncGenerator[tuple[int, "Followed"]]
+
+EVENT_STREAM: dict[str, Any] = {
+    "schema": {"type": "string"},
+    "example": "retry: 1000\n\nid: 9b1f…:1\nevent: workflow_started\ndata: "
+    '{"run_id":"9b1f…","session_id":"0c7f…","event":"workflow_started","data":{"inputs":{}}}\n\n'
+    'event: end\ndata: {"run":{"status":"succeeded"},"error":null}\n\n',
+}
+"""How the document of the API describes a stream."""
+
+
+def position_in(request: Request, run_id: str, given: str | None) -> int:
+    """Give the number of the last event that a client has, 0 for none: by ``Last-Event-ID``, or else by ``from``.
+
+    Raises:
+        RequestError: if it names another run.
+        StreamPositionError: if it is no number.
+    """
+    named, after = place_of(request.headers.get("last-event-id"), given, run_id)
+    if named != run_id:
+        raise RequestError(f"Last-Event-ID belongs to the run {named[:40]!r}.", 101, status=400, reason="event-unknown")
+    return after
+
+
+async def event_frames(
+    run_id: str,
+    session_id: str,
+    events: Events,
+    show: Callable[[], Awaitable[BaseModel]],
+    *,
+    first: tuple[int, Followed] | None = None,
+    has_records: bool = False,
+) -> AsyncGenerator[bytes]:
+    """Write the events of a run, ``first`` before all others, and at last the run as ``show`` gives it.
+
+    The last frame has no number, so that a client that has lost only that gets it again.
+    """
+    yield retry_frame(RETRY_S)
+    error: dict[str, Any] | None = None
+    try:
+        if first is not None and (frame := _frame(run_id, session_id, first, has_records)):
+            yield frame
+        async for pair in events:
+            if frame := _frame(run_id, session_id, pair, has_records):
+                yield frame
+    except RagflowLgError as failure:
+        error = problem_of(failure).model_dump()
+    finally:
+        await events.aclose()
+    try:
+        run = (await show()).model_dump()
+    except RagflowLgError as failure:
+        run, error = None, error or problem_of(failure).model_dump()
+    yield native_frame({"run": run, "error": error}, "end")
+
+
+def _frame(run_id: str, session_id: str, pair: tuple[int, Followed], has_records: bool) -> bytes:
+    number, event = pair
+    if isinstance(event, AgentRecord) and not has_records:
+        return b""
+    shown = {"run_id": run_id, "session_id": session_id, "event": event.event, "data": event.data()}
+    return native_frame(shown, event.event, event_id(run_id, number))

@@ -1,0 +1,80 @@
+"""What every route of the native API has: how bodies are read, whose the agent is, how a path begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Depends, Security
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.errors import RequestError
+from server.database.agents import AgentRepository
+from server.database.models import AgentRow
+from server.http.auth import Caller, authenticated, parts_of, turns_of
+from server.http.native.problems import PREFIX
+from server.run_control import RunControl
+
+__all__ = ["Agent", "Authenticated", "Control", "NativeRoute", "agent_router", "native_router"]
+
+_BEARER = HTTPBearer(auto_error=False, description="An API key of `ragflow-lg keys`.", scheme_name="ApiKey")
+
+Authenticated = Annotated[Caller, Depends(authenticated)]
+
+
+class _StrictRequest(Request):
+    """Reads JSON as the rest of the server does: no halves of surrogate pairs, no NaN, no depth without end."""
+
+    async def json(self) -> Any:
+        return orjson.loads(await self.body())
+
+
+class NativeRoute(APIRoute):
+    """A route whose body is strict JSON."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Give what handles a request."""
+        handle = super().get_route_handler()
+
+        async def strictly(request: Request) -> Response:
+            return await handle(_StrictRequest(request.scope, request.receive))
+
+        return strictly
+
+
+async def agent_of_path(agent_id: str, request: Request, caller: Authenticated) -> AgentRow:
+    """Give the agent of the path.
+
+    Raises:
+        RequestError: if the caller has none of this id.
+    """
+    found = await AgentRepository(parts_of(request).database, caller.tenant).get(agent_id)
+    if found is None:
+        raise RequestError("There is no such agent.", status=404)
+    return found
+
+
+Agent = Annotated[AgentRow, Depends(agent_of_path)]
+
+
+def control_of(request: Request, agent: Agent) -> RunControl:
+    """Give the runs of the agent."""
+    return RunControl(parts_of(request), turns_of(request), agent)
+
+
+Control = Annotated[RunControl, Depends(control_of)]
+
+
+def native_router(tag: str) -> APIRouter:
+    """Make a router of the native API."""
+    return APIRouter(prefix=PREFIX, tags=[f"Native: {tag}"], dependencies=[Security(_BEARER)], route_class=NativeRoute)
+
+
+def agent_router(tag: str) -> APIRouter:
+    """Make a router of what belongs to one agent."""
+    prefix = f"{PREFIX}/agents/{{agent_id}}"
+    return APIRouter(prefix=prefix, tags=[f"Native: {tag}"], dependencies=[Security(_BEARER)], route_class=NativeRoute)

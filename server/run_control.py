@@ -1,0 +1,409 @@
+"""What can be done with the runs of an agent: begin, answer, continue, begin again, fork, stop.
+
+Verbs are separate: a new turn is never taken for an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import replace
+
+from ragflow_lg.errors import CanvasChangedError, CheckpointError, ConflictError, RequestError
+from ragflow_lg.pauses import answers_to
+from ragflow_lg.values import to_text
+from server.database.models import TITLE_CHARS, MessageRow, RunRow, SessionRow
+from server.database.runs import RunRepository
+from server.database.sessions import SessionRepository
+from server.stored_sessions import fork_session, give_up, newest_run
+from server.turns import NAME_CHARS, asked_text
+
+if TYPE_CHECKING:
+    from ragflow_lg.pauses import Pause
+    from ragflow_lg.runner import Run, Runner
+    from ragflow_lg.sessions import RunRecord
+    from ragflow_lg.state import TurnRequest
+    from server.database.models import AgentRow
+    from server.parts import Parts
+    from server.streaming import DisconnectPolicy
+    from server.turns import Turn, Turns
+
+__all__ = ["RunControl"]
+
+
+class RunControl:
+    """The runs of one agent. ``policy`` is what becomes of those begun here when nobody follows them."""
+
+    def __init__(self, parts: Parts, turns: Turns, agent: AgentRow, policy: DisconnectPolicy | None = None) -> None:
+        self._parts = parts
+        self._turns = turns
+        self._agent = agent
+        self._policy = policy
+        self._sessions = SessionRepository(parts.database, agent.tenant)
+        self._runs = RunRepository(parts.database, agent.tenant)
+
+    # What there is
+
+    async def session(self, session_id: str) -> SessionRow:
+        """Give a session of the agent.
+
+        Raises:
+            RequestError: if there is none.
+        """
+        found = await self._sessions.get(session_id)
+        if found is None or found.agent_id != self._agent.id:
+            raise RequestError("The agent has no such session.", status=404)
+        return found
+
+    async def run(self, run_id: str) -> RunRow:
+        """Give a run of the agent.
+
+        Raises:
+            RequestError: if there is none.
+        """
+        found = await self._runs.get(run_id)
+        if found is None or found.agent_id != self._agent.id:
+            raise RequestError("The agent has no such run.", status=404)
+        return found
+
+    async def record(self, run: RunRow) -> RunRecord | None:
+        """Give what the store of sessions knows of a run; None if it never began or has been forgotten."""
+        return await self._parts.store.runs.get(run.id)
+
+    async def runs(self, session_id: str, page: int, page_size: int) -> tuple[list[RunRow], int]:
+        """Give a page of runs, the newest first, and how many there are; of one session, or all for ``""``."""
+        return await self._runs.find(self._agent.id, session_id, page, page_size)
+
+    async def outcome(self, run: RunRow) -> tuple[list[MessageRow], list[Pause]]:
+        """Give what has been said in the session of a run, and what that waits for."""
+        session = await self.session(run.session_id)
+        said = (await self._sessions.messages([session.id]))[session.id]
+        return said, await self.pauses(session) if run.status == "waiting" else []
+
+    async def pauses(self, session: SessionRow) -> list[Pause]:
+        """Give what a session waits for."""
+        return await (await self._turns.runner(self._agent, session)).pauses(session.id)
+
+    async def is_busy(self, session_id: str) -> bool:
+        """Tell whether a run of a session goes on somewhere."""
+        return bool(await self._parts.store.leases.holder(session_id))
+
+    async def state(self, run: RunRow) -> str:
+        """Say how a run stands; see `server.http.native.answers.RunState`."""
+        if run.status in ("succeeded", "failed", "cancelled", "refused"):
+            return run.status
+        newest = await newest_run(self._parts.store, run.session_id)
+        is_last = newest is None or newest.run_id == run.id
+        if run.status == "waiting":
+            if not is_last:
+                return "answered"
+            return "cancelled" if newest is not None and newest.status == "cancelled" else "waiting"
+        if run.status == "running" and await self._parts.hub.is_played(run.id):
+            return "running"
+        return "interrupted"
+
+    # What can be begun
+
+    async def start(self, session: SessionRow, request: TurnRequest) -> Turn:
+        """Begin a new turn.
+
+        Raises:
+            RequestError: if the session is busy, or waits for an answer.
+        """
+        runner = await self._turns.runner(self._agent, session)
+        await self._refuse_busy(session.id)
+        if pauses := await runner.pauses(session.id):
+            forms = " and ".join(pause.node for pause in pauses)
+            raise RequestError(
+                f"The session waits for an answer to {forms}: resume its last run, cancel that, or fork it.",
+                103,
+                status=409,
+                reason="session-waiting",
+            )
+        return await self._play(session, runner.start(session.id, request), asked_text(request))
+
+    async def resume(self, run: RunRow, answers: Mapping[str, Any]) -> Turn:
+        """Answer what a run waits for: by pause id, a map of fields each, or fields by name; plain values.
+
+        Raises:
+            RequestError: if it does not wait, or is not the last of its session.
+            ConflictError: if an id names no pause.
+            AnswerError: if an answer does not fit; the run still waits.
+            CanvasChangedError: if the session keeps to a version by now that has no such form.
+        """
+        session = await self.session(run.session_id)
+        runner = await self._last(run, session)
+        pauses = await runner.pauses(session.id)
+        if not pauses and await self.state(run) == "waiting":
+            raise CanvasChangedError("The session's version of the canvas has not the form: pin the one before.")
+        if not pauses:
+            raise RequestError("The run does not wait for an answer.", 103, status=409, reason="run-not-waiting")
+        wrapped = _wrapped(pauses, answers)
+        request: TurnRequest = {"inputs": wrapped}
+        answers_to(pauses, request, is_strict=True)
+        is_by_pause = any(pause.id in wrapped for pause in pauses)
+        forms = wrapped.values() if is_by_pause else [wrapped]
+        asked = asked_text({"inputs": {name: value for given in forms for name, value in given.items()}})
+        return await self._play(session, runner.resume(session.id, wrapped), asked, parent=run.id)
+
+    async def go_on(self, run: RunRow) -> Turn:
+        """Go on with a run that a crash, a stop or a cancel has interrupted; only what is unfinished runs.
+
+        Raises:
+            RequestError: if it is not the last of its session.
+            ConflictError: if nothing is unfinished.
+        """
+        session = await self.session(run.session_id)
+        runner = await self._last(run, session)
+        asked = await self._unsaid(runner, session)
+        return await self._play(session, runner.go_on(session.id), asked, parent=run.id)
+
+    async def rerun(
+        self,
+        run: RunRow,
+        node: str,
+        round_: int | None = None,
+        changes: Mapping[str, Any] | None = None,
+        name: str = "",
+    ) -> Turn:
+        """Begin the turn of a run again from a node, with some values changed, in a new session.
+
+        Raises:
+            RequestError: if it is not the last of its session, the node did not run, or a change names nothing.
+        """
+        session = await self.session(run.session_id)
+        runner = await self._last(run, session)
+        target = self._parts.new_id()
+        try:
+            begun = await runner.rerun(session.id, target, node, round=round_, changes=changes)
+        except CheckpointError as error:
+            raise _place_error(error) from error
+        state = await runner.state(target)
+        made = await self._copy(session, target, name, state, is_open=True)
+        return await self._play(made, begun, None, parent=run.id)
+
+    async def fork(self, run: RunRow, checkpoint: str = "", name: str = "") -> RunRow:
+        """Make a new session that begins at a checkpoint, or where a run ended; give the run that stands for it.
+
+        Raises:
+            RequestError: if there is no such checkpoint, or the session is busy.
+        """
+        session, parts = await self.session(run.session_id), self._parts
+        await self._refuse_busy(session.id)
+        if not checkpoint:
+            checkpoint = await self._end_of(run)
+        canvas = await self._turns.canvas(await self._turns.version(self._agent, session.version_id))
+        services, target = parts.services, parts.new_id()
+        try:
+            record = await fork_session(
+                parts.store,
+                canvas,
+                session.id,
+                target,
+                checkpoint,
+                canvas_id=self._agent.id,
+                clock=services.clock,
+                ids=services.ids,
+                parent_run=run.id,
+            )
+        except CheckpointError as error:
+            raise _place_error(error) from error
+        state = await (await self._turns.runner(self._agent, session)).state(target)
+        await self._copy(session, target, name, state, is_open=record.status == "running")
+        row = RunRow(
+            id=record.run_id,
+            agent_id=self._agent.id,
+            version_id=session.version_id,
+            session_id=target,
+            status="drained" if record.status == "running" else record.status,
+            error=record.reason,
+            start_ms=record.started_ms,
+            end_ms=record.started_ms,
+        )
+        await self._runs.add(row)
+        return row
+
+    async def resume_from(self, run: RunRow, request: TurnRequest, answers: Mapping[str, Any]) -> Turn:
+        """Go on from a run, in the way that it stands; one with others behind it is forked first.
+
+        ``answers`` are as in `resume`, for one that waits; ``request`` opens a new turn behind one that succeeded.
+
+        Raises:
+            RequestError: if it cannot be gone on from.
+        """
+        await self._refuse_busy(run.session_id)
+        newest = await newest_run(self._parts.store, run.session_id)
+        if newest is None or newest.run_id != run.id:
+            has_asked, run = run.status == "waiting", await self.fork(run)
+            if has_asked and run.status == "drained":
+                run = await self._asked_again(run)
+        session, stands = await self.session(run.session_id), await self.state(run)
+        if stands == "waiting":
+            return await self.resume(run, answers)
+        if stands in ("interrupted", "cancelled"):
+            return await self.go_on(run)
+        request = {**request, "user_id": session.user_id or self._agent.tenant}
+        runner = await self._turns.runner(self._agent, session)
+        failed = (await runner.state(session.id)).get("turn", {}).get("error")
+        if stands == "failed" and failed:
+            return await self.rerun(run, failed[2])
+        return await self._play(session, runner.start(session.id, request), asked_text(request), parent=run.id)
+
+    async def cancel(self, run: RunRow) -> None:
+        """Stop a run, wherever it is played. One that waits is given up; one that is over is left alone."""
+        stands = await self.state(run)
+        if stands == "running":
+            if not await self._parts.hub.cancel(run.id):
+                await self._parts.store.cancels.request(run.session_id)
+        elif stands == "waiting":
+            session = await self.session(run.session_id)
+            canvas = await self._turns.canvas(await self._turns.version(self._agent, session.version_id))
+            await give_up(self._parts.store, canvas, session.id, self._parts.services.clock)
+
+    async def pin(self, session: SessionRow, version_id: str) -> None:
+        """Let a session keep to another version.
+
+        Raises:
+            RequestError: if a run of it goes on.
+        """
+        await self._refuse_busy(session.id)
+        await self._sessions.pin(session.id, version_id)
+
+    async def delete_session(self, session: SessionRow) -> None:
+        """Delete a session with everything that is stored of it.
+
+        Raises:
+            RequestError: if a run of it goes on.
+        """
+        try:
+            await self._parts.store.delete_session(session.id)
+        except ConflictError as error:
+            raise _busy(str(error)) from error
+        await self._sessions.delete(self._agent.id, session.id)
+
+    # Helpers
+
+    async def _last(self, run: RunRow, session: SessionRow) -> Runner:
+        """Give the runner of a session whose last run this is."""
+        await self._refuse_busy(session.id)
+        newest = await newest_run(self._parts.store, session.id)
+        if newest is None or newest.run_id != run.id:
+            told = (
+                f"that is {newest.run_id}. To go on from this one, fork it." if newest else "nothing is stored of it."
+            )
+            text = f"This is not the last run of its session: {told}"
+            raise RequestError(text, 103, status=409, reason="run-not-last")
+        return await self._turns.runner(self._agent, session)
+
+    async def _refuse_busy(self, session_id: str) -> None:
+        if holder := await self._parts.store.leases.holder(session_id):
+            raise _busy(f"The session is being run by {holder}; wait for the end, or cancel that run.")
+
+    async def _play(self, session: SessionRow, run: Run, asked: str | None, *, parent: str = "") -> Turn:
+        run.record = replace(run.record, parent_run=parent, tenant=self._agent.tenant)
+        return await self._turns.play(self._agent, session, run, asked, self._policy)
+
+    async def _end_of(self, run: RunRow) -> str:
+        record = await self.record(run)
+        if record is None or not record.checkpoint:
+            newest = await newest_run(self._parts.store, run.session_id)
+            if newest is None or newest.run_id != run.id:
+                raise RequestError(
+                    "It is not known where the run ended; name a checkpoint of the session's history.",
+                    status=422,
+                    reason="place-unknown",
+                )
+            return ""  # as the session stands
+        return record.checkpoint
+
+    async def _asked_again(self, run: RunRow) -> RunRow:
+        """Continue a fork to the form that its original has waited at."""
+        turn = await self.go_on(run)
+        async with aclosing(turn.numbered()) as events:
+            async for _ in events:
+                pass
+        return await self.run(turn.run.envelope.message_id)
+
+    async def _unsaid(self, runner: Runner, session: SessionRow) -> str | None:
+        """Give the question of a turn whose process died before it was kept; None where it has been."""
+        history: Sequence[Any] = (await runner.state(session.id)).get("history") or []
+        asked = [payload for role, payload in history if role == "user"]
+        said = (await self._sessions.messages([session.id]))[session.id]
+        kept = sum(row.role == "user" for row in said)
+        return to_text(asked[-1]) if len(asked) > kept else None
+
+    async def _copy(
+        self, session: SessionRow, target: str, name: str, state: Mapping[str, Any], *, is_open: bool
+    ) -> SessionRow:
+        """Make a session of another one, with what had been said by then."""
+        now = self._parts.now_ms()
+        made = SessionRow(
+            id=target,
+            agent_id=session.agent_id,
+            version_id=session.version_id,
+            user_id=session.user_id,
+            exp_user_id=session.exp_user_id,
+            name=(name or session.name)[: min(NAME_CHARS, TITLE_CHARS)],
+            source=session.source,
+            create_ms=now,
+            update_ms=now,
+        )
+        users = sum(role == "user" for role, _ in state.get("history") or ())
+        said = _said_by((await self._sessions.messages([session.id]))[session.id], users, is_open=is_open)
+        copies = [
+            MessageRow(
+                session_id=target,
+                number=number,
+                role=row.role,
+                content=row.content,
+                run_id=row.run_id,
+                reference=row.reference,
+                create_ms=row.create_ms,
+            )
+            for number, row in enumerate(said)
+        ]
+        await self._sessions.add(made, copies)
+        return made
+
+
+def _wrapped(pauses: Sequence[Pause], answers: Mapping[str, Any]) -> dict[str, Any]:
+    """Mark plain values as such: a map with a key ``value`` is one, too."""
+    ids = {pause.id for pause in pauses}
+    is_by_pause = any(key in ids for key in answers)
+    if is_by_pause:
+        return {key: _fields(value) for key, value in answers.items()}
+    return _fields(answers)
+
+
+def _fields(given: Any) -> Any:
+    if not isinstance(given, Mapping):
+        return given
+    return {name: {"value": value} for name, value in cast("Mapping[str, Any]", given).items()}
+
+
+def _said_by(messages: Sequence[MessageRow], users: int, *, is_open: bool) -> list[MessageRow]:
+    """Give what had been said when the user had spoken so often; of an open turn not what was answered."""
+    kept: list[MessageRow] = []
+    for row in messages:
+        if row.role == "user":
+            if not users:
+                break
+            users -= 1
+        elif is_open and not users and any(one.role == "user" for one in kept):
+            break
+        kept.append(row)
+    return kept
+
+
+def _place_error(error: CheckpointError) -> Exception:
+    """Tell what a client has named wrongly from what the store fails with."""
+    if isinstance(error, ConflictError) or error.__cause__ is not None:
+        return error
+    text = str(error).partition("; `ragflow-lg history")[0]
+    return RequestError(text, 101, status=422, reason="place-unknown")
+
+
+def _busy(text: str) -> RequestError:
+    return RequestError(text, 103, status=409, reason="session-busy")

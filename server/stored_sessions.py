@@ -1,0 +1,92 @@
+"""What the command and the server do with stored sessions beside running them: look, fork, give up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ragflow_lg.abandoning import abandon
+from ragflow_lg.branching import fork
+from ragflow_lg.ids import session_of_thread, thread_of_session
+from ragflow_lg.run import status_of, thread_config
+from ragflow_lg.sessions import RunRecord
+
+if TYPE_CHECKING:
+    from checkpoints import Store
+    from ragflow_lg.compiled import CompiledCanvas
+    from ragflow_lg.services import Clock, Ids
+    from ragflow_lg.sessions import RunStatus
+
+__all__ = ["fork_session", "give_up", "has_session", "is_interrupted", "newest_run"]
+
+
+async def newest_run(store: Store, session: str) -> RunRecord | None:
+    """Give the record of the last run of a session, if the store has one."""
+    async for record in store.runs.of_session(session):
+        return record
+    return None
+
+
+async def has_session(store: Store, session: str) -> bool:
+    """Say whether the store knows a session."""
+    if await newest_run(store, session) is not None:
+        return True
+    place: Any = {"configurable": {"thread_id": thread_of_session(session), "checkpoint_ns": ""}}
+    return await store.saver.aget_tuple(place) is not None
+
+
+async def is_interrupted(store: Store, record: RunRecord) -> bool:
+    """Tell whether a run is left in the middle: nobody writes down that a process has died."""
+    return record.status == "running" and not await store.leases.holder(record.session)
+
+
+async def fork_session(
+    store: Store,
+    canvas: CompiledCanvas,
+    session: str,
+    target: str,
+    checkpoint: str,
+    *,
+    canvas_id: str,
+    clock: Clock,
+    ids: Ids,
+    parent_run: str = "",
+) -> RunRecord:
+    """Make a new session of another one, as it was at a checkpoint, or is; give the record of a run that stands for it.
+
+    Raises:
+        CheckpointError: if there is no such session or checkpoint.
+        ConflictError: if there is a session of the new name.
+    """
+    canvas = canvas.with_saver(store.saver)
+    await fork(canvas, store.saver, session, target, checkpoint, leases=store.leases)
+    snapshot: Any = await canvas.graph.aget_state(thread_config(canvas, target))
+    if not parent_run and (newest := await newest_run(store, session)) is not None:
+        parent_run = newest.run_id
+    status: RunStatus = status_of(snapshot)
+    turn: dict[str, Any] = snapshot.values.get("turn", {})
+    now = int(clock.now() * 1000)
+    record = RunRecord(
+        ids.run_id(),
+        session_of_thread(thread_of_session(target)),
+        target,
+        canvas_id,
+        turn.get("canvas_hash", ""),
+        checkpoint=snapshot.config["configurable"]["checkpoint_id"],
+        parent_run=parent_run,
+        status=status,
+        reason=turn["error"][3] if status == "failed" and "error" in turn else "",
+        started_ms=now,
+        updated_ms=now,
+        ended_ms=now if status in ("succeeded", "failed") else 0,
+    )
+    await store.runs.put(record)
+    return record
+
+
+async def give_up(store: Store, canvas: CompiledCanvas, session: str, clock: Clock) -> None:
+    """Let a session wait no longer; the next run of it begins a new turn.
+
+    Raises:
+        ConflictError: if the session does not wait, or somebody runs it.
+    """
+    await abandon(canvas.with_saver(store.saver), session, store, clock)

@@ -1,0 +1,49 @@
+"""Calling the native API of a running server, and reading its streams."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.fakes.services import Reply
+from tests.server.http.running import Running, running
+
+PREFIX = "/native/v1"
+
+
+def native(server: Running, agent_id: str = "") -> httpx.AsyncClient:
+    """Give a client whose paths begin at the native API, or at an agent there."""
+    base = f"{server.url}{PREFIX}" + (f"/agents/{agent_id}" if agent_id else "")
+    return httpx.AsyncClient(base_url=base, headers={"Authorization": f"Bearer {server.key}"}, timeout=20)
+
+
+@asynccontextmanager
+async def native_agent(
+    folder: Path, dsl: dict[str, Any], replies: Sequence[Reply] = (), **section: Any
+) -> AsyncGenerator[tuple[Running, httpx.AsyncClient]]:
+    """Serve one agent; its client begins there."""
+    async with running(folder, replies, **section) as server, native(server, await server.agent(dsl)) as client:
+        yield server, client
+
+
+def problem(answer: httpx.Response) -> tuple[int, str]:
+    """Give the status and the code of a refusal."""
+    error = answer.json()["error"]
+    assert error["status"] == answer.status_code
+    assert error["message"]
+    return answer.status_code, error["code"]
+
+
+def frames(text: str) -> list[tuple[str, str, Any]]:
+    """Read a stream: id, event and data of each frame; comments and `retry` are passed over."""
+    found: list[tuple[str, str, Any]] = []
+    for block in text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.split("\n") if line and not line.startswith(":"))
+        if "data" in fields:
+            found.append((fields.get("id", ""), fields["event"], json.loads(fields["data"])))
+    return found

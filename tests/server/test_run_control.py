@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from ragflow_lg.pauses import Pause
+from server.database.models import MessageRow
+from server.run_control import _said_by, _wrapped
+from tests.fakes.mock_llm import MockLLM, reply
+from tests.server.cli.command import ROOT
+from tests.server.http.native.calling import frames
+from tests.server.http.running import FORM, canvas
+
+CHAIN = canvas(
+    ("begin", "Begin", {}, ["LLM:0"]),
+    ("LLM:0", "LLM", {"llm_id": "m@Mock", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["LLM:1"]),
+    ("LLM:1", "LLM", {"llm_id": "m@Mock", "prompts": [{"role": "user", "content": "{LLM:0@content}"}]}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{LLM:1@content}"]}, []),
+)
+
+
+class Served:
+    """A server process. Its key is told at the first start only."""
+
+    def __init__(self, process: asyncio.subprocess.Process, url: str, key: str) -> None:
+        self.process, self.url, self.key = process, url, key
+
+    def client(self, path: str) -> httpx.AsyncClient:
+        return httpx.AsyncClient(base_url=self.url + path, headers={"Authorization": f"Bearer {self.key}"}, timeout=30)
+
+    async def end(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+        await asyncio.wait_for(self.process.wait(), 30)
+
+
+@asynccontextmanager
+async def served(folder: Path, key: str = "") -> AsyncGenerator[Served]:
+    """Start a server in a folder, where it keeps everything."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "server", "serve", "--port", "0"),
+        stdout=asyncio.subprocess.PIPE,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert process.stdout is not None
+    try:
+        url = (await process.stdout.readline()).decode().strip()
+        if not key:
+            key = (await process.stdout.readline()).decode().strip().rpartition(" ")[2]
+        yield Served(process, url, key)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def agent_of(server: Served, dsl: dict[str, Any]) -> str:
+    async with server.client("/api/v1") as client:
+        return (await client.post("/agents", json={"title": "A", "dsl": dsl})).json()["data"]["id"]
+
+
+async def test_a_pause_outlives_the_server(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        path = f"/native/v1/agents/{await agent_of(server, FORM)}"
+        async with server.client(path) as client:
+            run = (await client.post("/runs", json={"query": "hi"})).json()
+        assert run["status"] == "waiting"
+        await server.end(signal.SIGTERM)
+    async with served(tmp_path, server.key) as again, again.client(path) as client:
+        assert (await client.get(f"/runs/{run['id']}")).json() == run
+        forgotten = await client.get(f"/runs/{run['id']}/events")
+        assert (forgotten.status_code, forgotten.json()["error"]["code"]) == (410, "events-gone")
+        answers = {run["pauses"][0]["id"]: {"size": 42}}
+        done = (await client.post(f"/runs/{run['id']}/resume", json={"answers": answers})).json()
+        assert (done["status"], done["answer"]) == ("succeeded", "Size 42")
+        said = (await client.get(f"/sessions/{run['session_id']}")).json()["messages"]
+        assert [row["content"] for row in said][1:] == ["hi", "Which size?", "size: 42", "Size 42"]
+
+
+async def test_a_run_of_a_killed_server_is_continued_and_what_had_finished_does_not_run_again(tmp_path: Path) -> None:
+    async with MockLLM([reply("first"), reply("never", delay_s=60), reply("second")]) as model:
+        (tmp_path / "ragflow-lg.toml").write_text(f'[providers.Mock]\nbase_url = "{model.base_url}"\n')
+        async with served(tmp_path) as server:
+            path = f"/native/v1/agents/{await agent_of(server, CHAIN)}"
+            async with server.client(path) as client:
+                run = (await client.post("/runs?mode=background", json={"query": "hi"})).json()
+                async with asyncio.timeout(30):
+                    while len(model.requests) < 2:
+                        await asyncio.sleep(0.01)
+                await server.end(signal.SIGKILL)
+        async with served(tmp_path, server.key) as again, again.client(path) as client:
+            assert (await client.get(f"/runs/{run['id']}")).json()["status"] == "interrupted"
+            answer = await client.post(f"/runs/{run['id']}/continue?mode=stream")
+            last = frames(answer.text)[-1][2]["run"]
+            assert (last["status"], last["answer"], last["parent_run_id"]) == ("succeeded", "second", run["id"])
+            said = (await client.get(f"/sessions/{run['session_id']}")).json()["messages"]
+            assert [row["content"] for row in said][1:] == ["hi", "second"]
+            assert len(model.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("users", "is_open", "kept"),
+    [(0, True, "p"), (1, True, "pa"), (1, False, "paA"), (2, True, "paAb"), (2, False, "paAbBC"), (9, False, "paAbBC")],
+)
+def test_a_copy_has_what_had_been_said_by_then(users: int, is_open: bool, kept: str) -> None:
+    said = [MessageRow(role="user" if text in "ab" else "assistant", content=text) for text in "paAbBC"]
+    assert "".join(row.content for row in _said_by(said, users, is_open=is_open)) == kept
+
+
+def test_plain_values_are_marked_as_such() -> None:
+    pause = Pause("f" * 32, "UserFillUp:0", "", {})
+    assert _wrapped([pause], {"size": {"value": 1}}) == {"size": {"value": {"value": 1}}}
+    assert _wrapped([pause], {pause.id: {"size": 1}}) == {pause.id: {"size": {"value": 1}}}

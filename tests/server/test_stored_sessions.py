@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from checkpoints import open_store
+from ragflow_lg.adapters.system import RandomIds, SystemClock
+from ragflow_lg.errors import CheckpointError, ConflictError
+from ragflow_lg.runner import Runner
+from server.library import load_canvas
+from server.stored_sessions import fork_session, give_up, has_session, is_interrupted, newest_run
+from tests.fakes.services import fake_services
+from tests.server.http.running import FORM
+
+
+async def _played(runner: Runner, session: str) -> str:
+    run = runner.start(session, {"query": "hi"})
+    assert [event async for event in run]
+    return run.envelope.message_id
+
+
+async def test_a_waiting_session_is_forked_and_given_up() -> None:
+    canvas, clock, ids = load_canvas(FORM), SystemClock(), RandomIds()
+    async with open_store("memory://", clock) as store:
+        runner = Runner(canvas, fake_services(ids=ids), store=store)
+        assert (await has_session(store, "ada"), await newest_run(store, "ada")) == (False, None)
+        run_id = await _played(runner, "ada")
+        assert await has_session(store, "ada")
+        named: Any = {"canvas_id": "agent", "clock": clock, "ids": ids}
+        forked = await fork_session(store, canvas, "ada", "eve", "", **named)
+        assert (forked.status, forked.parent_run, forked.name, forked.canvas_id) == ("waiting", run_id, "eve", "agent")
+        assert await newest_run(store, "eve") == forked
+        assert [pause.node for pause in await runner.pauses("eve")] == ["UserFillUp:0"]
+        with pytest.raises(ConflictError):
+            await fork_session(store, canvas, "ada", "eve", "", **named)
+        with pytest.raises(CheckpointError):
+            await fork_session(store, canvas, "ada", "bob", "nowhere", **named)
+        await give_up(store, canvas, "eve", clock)
+        assert await runner.pauses("eve") == []
+        assert len(await runner.pauses("ada")) == 1
+
+
+async def test_a_run_that_nobody_holds_any_more_is_interrupted() -> None:
+    async with open_store("memory://", SystemClock()) as store:
+        await _played(Runner(load_canvas(FORM), fake_services(), store=store), "ada")
+        record = await newest_run(store, "ada")
+        assert record is not None
+        assert not await is_interrupted(store, record)
+        left = replace(record, status="running")
+        assert await is_interrupted(store, left)
+        lease = await store.leases.acquire(record.session, lambda: None)
+        assert not await is_interrupted(store, left)
+        await lease.release()
