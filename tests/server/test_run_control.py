@@ -19,12 +19,18 @@ from tests.fakes.mock_llm import MockLLM, reply
 from tests.server.cli.command import ROOT
 from tests.server.http.native.calling import frames
 from tests.server.http.running import FORM, canvas
+from tests.stores import fresh_prefix
 
 CHAIN = canvas(
     ("begin", "Begin", {}, ["LLM:0"]),
     ("LLM:0", "LLM", {"llm_id": "m@Mock", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["LLM:1"]),
     ("LLM:1", "LLM", {"llm_id": "m@Mock", "prompts": [{"role": "user", "content": "{LLM:0@content}"}]}, ["Message:0"]),
     ("Message:0", "Message", {"content": ["{LLM:1@content}"]}, []),
+)
+ANSWER = canvas(
+    ("begin", "Begin", {}, ["LLM:0"]),
+    ("LLM:0", "LLM", {"llm_id": "m@Mock", "prompts": [{"role": "user", "content": "hi"}]}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
 )
 
 
@@ -105,6 +111,42 @@ async def test_a_run_of_a_killed_server_is_continued_and_what_had_finished_does_
             said = (await client.get(f"/sessions/{run['session_id']}")).json()["messages"]
             assert [row["content"] for row in said][1:] == ["hi", "second"]
             assert len(model.requests) == 3
+
+
+async def test_a_client_goes_on_at_another_replica_when_its_own_is_killed(tmp_path: Path, redis_url: str) -> None:
+    slow = reply(*(f"w{number} " for number in range(40)), piece_delay_s=0.05)
+    async with MockLLM([slow, reply("anew")]) as model:
+        (tmp_path / "ragflow-lg.toml").write_text(
+            f'checkpoints = "{redis_url}"\ncheckpoint_prefix = "{fresh_prefix()}"\n'
+            f'[server]\nreplica_silence_s = 1.0\n[providers.Mock]\nbase_url = "{model.base_url}"\n'
+        )
+        async with served(tmp_path) as one, served(tmp_path, one.key) as other:
+            path = f"/native/v1/agents/{await agent_of(one, ANSWER)}"
+            async with other.client(path) as client:
+                async with one.client(path) as first, first.stream("POST", "/runs/stream", json={}) as answer:
+                    seen = await _read(answer, until="w3")
+                    run_id = seen[0][2]["run_id"]
+                    elsewhere = asyncio.create_task(client.get(f"/runs/{run_id}/events"))
+                    await asyncio.sleep(0.1)
+                    assert (await client.get(f"/runs/{run_id}")).json()["status"] == "running"
+                    await one.end(signal.SIGKILL)
+                whole = frames((await elsewhere).text)
+                assert whole[: len(seen)] == seen
+                assert (whole[-1][1], whole[-1][2]["error"]["code"]) == ("end", "run-interrupted")
+                assert whole[-1][2]["run"]["status"] == "interrupted"
+                rest = await client.get(f"/runs/{run_id}/events", headers={"Last-Event-ID": seen[-1][0]})
+                assert frames(rest.text)[:-1] == whole[len(seen) : -1]
+                last = (await client.post(f"/runs/{run_id}/continue")).json()
+                assert (last["status"], last["answer"]) == ("succeeded", "anew")
+
+
+async def _read(answer: httpx.Response, until: str) -> list[Any]:
+    text = ""
+    async for piece in answer.aiter_text():
+        text += piece
+        if until in text and text.endswith("\n\n"):
+            return frames(text)
+    raise AssertionError(text)
 
 
 @pytest.mark.parametrize(

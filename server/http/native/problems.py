@@ -17,6 +17,7 @@ from ragflow_lg.errors import (
     DatabaseError,
     RagflowLgError,
     RequestError,
+    RunInterruptedError,
     RunUnknownError,
     StreamError,
     StreamGapError,
@@ -61,7 +62,7 @@ _ABOUT = {
     500: "The server failed; its log says why.",
     503: "A part of the server does not answer, or it is shutting down.",
 }
-_USUAL = (401, 413, 429, 500, 503)
+_USUAL = (401, 413, 422, 429, 500, 503)
 MAX_TOLD = 50
 """How many faults of one request are told."""
 
@@ -127,6 +128,7 @@ _STATUSES: Sequence[tuple[type[RagflowLgError], int, str]] = (
     (ConflictError, 409, "conflict"),
     (RunUnknownError, 410, "events-gone"),
     (StreamPositionError, 400, "event-unknown"),
+    (RunInterruptedError, 503, RunInterruptedError.code),
     (StreamError, 503, "unavailable"),
     (CheckpointError, 503, "unavailable"),
     (DatabaseError, 503, "unavailable"),
