@@ -100,7 +100,7 @@ class RunControl:
             if not is_last:
                 return "answered"
             return "cancelled" if newest is not None and newest.status == "cancelled" else "waiting"
-        if run.status == "running" and await self._parts.hub.is_played(run.id):
+        if await self._parts.hub.is_played(run.id):
             return "running"
         return "interrupted"
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
-from ragflow_lg.errors import CompileError, RequestError, RunUnknownError, StreamError
+from ragflow_lg.errors import CompileError, RequestError, RunInterruptedError, RunUnknownError, StreamError
 from ragflow_lg.events import AgentRecord
 from ragflow_lg.runner import Runner
 from ragflow_lg.services import Usage
@@ -16,9 +16,10 @@ from server.database.agents import AgentRepository
 from server.database.models import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from server.database.runs import RunRepository
 from server.database.sessions import SessionRepository
-from server.kept_run import KeptRun
+from server.kept_run import Keepable, KeptRun
 from server.library import load_canvas
 from server.streaming import parse_policy
+from server.takeover import Takeover
 
 if TYPE_CHECKING:
     from ragflow_lg.compiled import CompiledCanvas
@@ -66,6 +67,7 @@ class Turns:
         self._parts = parts
         self._compiling = asyncio.Lock()
         self._policy = parse_policy(parts.settings.server.on_disconnect)
+        self._takeover = Takeover(parts, self)
         self._keeping: set[asyncio.Task[None]] = set()
 
     async def canvas(self, version: VersionRow) -> CompiledCanvas:
@@ -117,25 +119,30 @@ class Turns:
         return session, [first] if said else []
 
     async def begin(
-        self, agent: AgentRow, session: SessionRow, request: TurnRequest, policy: DisconnectPolicy | None = None
+        self,
+        agent: AgentRow,
+        session: SessionRow,
+        request: TurnRequest,
+        policy: DisconnectPolicy | None = None,
+        version: VersionRow | None = None,
     ) -> Turn:
-        """Begin a turn, or answer what the session waits for.
+        """Begin a turn, or answer what the session waits for. ``version`` is the session's, if it is at hand.
 
         Raises:
             CompileError: if the canvas has errors.
         """
-        runner = await self.runner(agent, session)
+        runner = await self.runner(agent, session, version)
         return await self.play(agent, session, runner.start(session.id, request), asked_text(request), policy)
 
-    async def runner(self, agent: AgentRow, session: SessionRow) -> Runner:
-        """Give what runs turns of a session, by the version that it keeps to.
+    async def runner(self, agent: AgentRow, session: SessionRow, version: VersionRow | None = None) -> Runner:
+        """Give what runs turns of a session, by the version that it keeps to; ``version`` if that is at hand.
 
         Raises:
             CompileError: if the canvas has errors.
         """
         parts = self._parts
         return Runner(
-            await self.canvas(await self.version(agent, session.version_id)),
+            await self.canvas(version or await self.version(agent, session.version_id)),
             parts.services,
             store=parts.store,
             canvas_id=agent.id,
@@ -159,12 +166,29 @@ class Turns:
         row.start_ms = start_ms
         await RunRepository(parts.database, agent.tenant).add(row)
         try:
-            kept = KeptRun(run, parts, agent.tenant, asked, start_ms, self._keeping)
-            await parts.hub.start(kept, policy or self._policy, owner=agent.tenant)
+            await self.keep(run, agent.tenant, asked, start_ms, policy)
         except StreamError as error:
             await RunRepository(parts.database, agent.tenant).end(run_id, "failed", str(error), Usage(), start_ms)
             raise
         return Turn(run, self)
+
+    async def keep(
+        self,
+        run: Keepable,
+        tenant: str,
+        asked: str | None,
+        start_ms: int,
+        policy: DisconnectPolicy | None = None,
+        *,
+        was: str = "",
+    ) -> None:
+        """Let the hub play a run that stands in the database; ``was`` is for `RunHub.start`.
+
+        Raises:
+            StreamError: if the journal does not take it, or the server is shutting down.
+        """
+        kept = KeptRun(run, self._parts, tenant, asked, start_ms, self._keeping)
+        await self._parts.hub.start(kept, policy or self._policy, owner=tenant, was=was)
 
     async def head(self, tenant: str, run_id: str) -> RunHead:
         """Give what is known of a run of a tenant, wherever it is played; another's is unknown.
@@ -195,10 +219,20 @@ class Turns:
                 yield pair
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, Followed]]:
-        """Give the events of a run behind number ``after``, each with its number; see `RunHub.follow`."""
-        async with aclosing(self._parts.hub.follow(run_id, after)) as events:
-            async for pair in events:
-                yield pair
+        """Give the events of a run behind number ``after``, each with its number; see `RunHub.follow`.
+
+        One that was interrupted is taken over, so that its followers never know.
+        """
+        while True:
+            try:
+                async with aclosing(self._parts.hub.follow(run_id, after)) as events:
+                    async for pair in events:
+                        after = pair[0]
+                        yield pair
+                return
+            except RunInterruptedError:
+                if not await self._takeover.take(run_id):
+                    raise
 
     async def wire_events(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
         """Give what RAGFlow's clients are told of a run, as `follow` does: the events without records of agents."""

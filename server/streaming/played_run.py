@@ -64,14 +64,19 @@ class PlayedRun:
         *,
         arrival_s: float,
         away_s: float,
+        was: str = "",
     ) -> None:
-        """``arrival_s`` is how long the first follower may take, ``away_s`` how often others are asked for theirs."""
+        """``arrival_s`` is how long the first follower may take, ``away_s`` how often others are asked for theirs.
+
+        ``was`` is the hub that played the run until it was interrupted, if it is taken over.
+        """
         self.run = run
         self.head = head
         self._policy = policy
         self._journal = journal
         self._arrival_s = arrival_s
         self._away_s = away_s
+        self._was = was
         self._backlog: list[bytes] = []
         self._backlog_bytes = 0
         self._has_news = asyncio.Event()
@@ -112,7 +117,7 @@ class PlayedRun:
 
     async def _play(self) -> None:
         try:
-            await self._journal.begin(self.head)
+            await self._open()
         except StreamError as error:
             self.began.set_exception(error)
             self.began.exception()  # whoever started the run may have gone
@@ -139,6 +144,17 @@ class PlayedRun:
         with suppress(StreamError):  # followers are told that the journal fails when they read it
             await self._journal.append(self.head.run_id, [encode_entry(end)], is_last=True)
 
+    async def _open(self) -> None:
+        if not self._was:
+            await self._journal.begin(self.head)
+            return
+        run_id = self.head.run_id
+        if not await self._journal.claim(self.head, self._was):
+            raise StreamError(f"Run {run_id} has been taken over already.")
+        # Takes the number that the other hub would use next, should it come to life again.
+        end = RunEnd("drained", store_error(interrupted(run_id)), self._was)
+        await self._journal.append(run_id, [encode_entry(end)])
+
     def _ended(self, reading: asyncio.Task[None], failure: StreamError | None) -> RunEnd:
         status = self.run.status
         error: RagflowLgError | None = failure
@@ -149,7 +165,7 @@ class PlayedRun:
             error = raised if isinstance(raised, RagflowLgError) else RunError(f"{type(raised).__name__}: {raised}")
             if raised is not error:
                 _log.error("Run %s failed.", self.head.run_id, exc_info=raised)
-        return RunEnd(status, store_error(error) if error is not None else None)
+        return RunEnd(status, store_error(error) if error is not None else None, self.head.player)
 
     async def _read(self) -> None:
         events = cast("AsyncGenerator[Followed]", self.run.with_records())
