@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,9 @@ async def test_a_run_that_never_began_is_refused_and_one_without_a_question_adds
         assert [(row.role, row.content) for row in said[1:]] == [("assistant", "You said hi")]
 
 
+ODD: list[Any] = [None, {}, {"chunks": []}]
+
+
 def test_what_was_cited_is_put_for_people() -> None:
     assert chunks_of({"chunks": {7: {"id": "c"}, 8: None}}) == [{"id": "c", "citation_id": "7"}]
-    assert [chunks_of(odd) for odd in (None, {}, {"chunks": []})] == [[], [], []]
+    assert [chunks_of(odd) for odd in ODD] == [[], [], []]

@@ -28,7 +28,17 @@ from server.http.answers import json_bytes
 if TYPE_CHECKING:
     from fastapi.exceptions import RequestValidationError
 
-__all__ = ["PREFIX", "Problem", "ProblemAnswer", "invalid", "is_native", "problem_of", "problem_responses", "refuse"]
+__all__ = [
+    "ABOUT",
+    "PREFIX",
+    "Problem",
+    "ProblemAnswer",
+    "invalid",
+    "is_native",
+    "problem_of",
+    "problem_responses",
+    "refuse",
+]
 
 PREFIX = "/native/v1"
 
@@ -49,7 +59,7 @@ _WORDS = {
 }
 """The code of a status, where nothing better is known."""
 
-_ABOUT = {
+ABOUT = {
     400: "The request cannot be read.",
     401: "There is no API key that holds.",
     404: "There is none of this id; what belongs to other tenants looks the same.",
@@ -94,7 +104,7 @@ def is_native(path: str) -> bool:
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe refusals for the document of the API: those named, and those of every route."""
-    return {status: {"model": ProblemAnswer, "description": _ABOUT[status]} for status in sorted({*statuses, *_USUAL})}
+    return {status: {"model": ProblemAnswer, "description": ABOUT[status]} for status in sorted({*statuses, *_USUAL})}
 
 
 def refuse(problem: Problem) -> Response:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from server.http.native.problems import _ABOUT
+from server.http.native.problems import ABOUT
 from tests.server.cli.command import ROOT
 from tests.server.http.running import canvas, running
 
@@ -44,7 +44,7 @@ def test_every_task_is_run() -> None:
 
 
 def test_every_code_stands_in_the_table() -> None:
-    told = " ".join(_ABOUT.values())
+    told = " ".join(ABOUT.values())
     assert [
         code for code in re.findall(r"`([a-z]+-[a-z-]+)`", told) if f"`{code}`" not in PAGE and "-A" not in code
     ] == []

@@ -51,6 +51,7 @@ async def test_two_answers_at_once_are_taken_once(tmp_path: Path, mode: str) -> 
 
 async def test_a_run_is_cancelled_when_its_only_reader_leaves_if_that_is_wished(tmp_path: Path) -> None:
     async with native_agent(tmp_path, MODEL, [Reply(chunks=["a"], hangs=True)]) as (_, client):
+        run_id = ""
         async with client.stream("POST", "/runs/stream?on_disconnect=cancel", json={"query": "hi"}) as answer:
             async for line in answer.aiter_lines():
                 if line.startswith("data: "):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from fastapi.exceptions import RequestValidationError
@@ -60,7 +61,7 @@ def test_details_help_programs() -> None:
 
 
 def test_what_does_not_fit_is_told_by_field() -> None:
-    faults = [
+    faults: list[Any] = [
         {"type": "missing", "loc": ("body", "node"), "msg": "Field required", "input": {}},
         {"type": "int", "loc": ("query", "page"), "msg": "Not a number", "input": "x"},
         {"type": "dict", "loc": ("body",), "msg": "Not a map", "input": []},

@@ -24,7 +24,7 @@ PAUSE = "a" * 32
         (RunRequest, {"query": 5}),
         (RunRequest, {"files": ["name"]}),
         (RunRequest, {"user_id": "x" * 256}),
-        (RunRequest, {"files": [{}] * 101}),
+        (RunRequest, {"files": [{"id": "f"}] * 101}),
         (RunRequest, {"stream": True}),
         (ResumeRequest, {"answers": {"F" * 32: {}}}),
         (ResumeRequest, {"answers": {PAUSE: 4}}),
