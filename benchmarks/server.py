@@ -20,11 +20,11 @@ from msgspec import Struct
 from benchmarks import canvases
 from benchmarks.server_apps import canvas
 
-TURNS = 200
+TURNS = 60
 AT_ONCE = 8
 ROUNDS = 3
 OPEN = 100
-STARTS = 100
+STARTS = 60
 STARTS_PER_S = 10.0
 BURST = 100
 COMPLETIONS = "/api/v1/agents/chat/completions"

@@ -12,9 +12,7 @@ import orjson
 
 from ragflow_lg.errors import RagflowLgError
 from ragflow_lg.wire import Envelope, MessageEnd, UserInputs
-from server.database.models import MessageRow
-from server.database.runs import RunRepository
-from server.database.sessions import SessionRepository
+from server.database.kept_turns import EndedTurn, keep_turn
 from server.streaming.played_run import Playable
 
 if TYPE_CHECKING:
@@ -113,28 +111,22 @@ class KeptRun:
 
     async def _keep(self) -> None:
         """Store the end of the run and what was said. A database that fails breaks no run off."""
-        run, envelope, now = self._run, self._run.envelope, self._parts.now_ms()
-        answer = MessageRow(role="assistant", content=run.answer or self._tips, run_id=envelope.message_id)
-        answer.create_ms = now
-        answer.reference = orjson.dumps(self._chunks).decode() if self._chunks else ""
-        said = [answer]
-        if self._asked is not None:
-            id_, start_ms = envelope.message_id, self._start_ms
-            said.insert(0, MessageRow(role="user", content=self._asked, run_id=id_, create_ms=start_ms))
-        status = "refused" if run.status == "failed" and not self._has_begun else run.status
-        usage, error = run.usage, run.error or ""
+        run, envelope = self._run, self._run.envelope
+        turn = EndedTurn(
+            envelope.message_id,
+            envelope.session_id,
+            "refused" if run.status == "failed" and not self._has_begun else run.status,
+            run.error or "",
+            run.usage,
+            self._start_ms,
+            self._parts.now_ms(),
+            asked=self._asked,
+            answered=run.answer or self._tips,
+            reference=orjson.dumps(self._chunks).decode() if self._chunks else "",
+            has_begun=self._has_begun,
+        )
         try:
-            runs = RunRepository(self._parts.database, self._tenant)
-            await runs.end(envelope.message_id, status, error, usage, now)
-            if self._has_begun:
-                await SessionRepository(self._parts.database, self._tenant).add_turn(
-                    envelope.session_id,
-                    said,
-                    now_ms=now,
-                    tokens=usage.prompt_tokens + usage.completion_tokens,
-                    seconds=(now - self._start_ms) / 1000,
-                    error=error,
-                )
+            await keep_turn(self._parts.database, self._tenant, turn)
         except RagflowLgError as failure:
             logger.error("run %s is not in the database: %s", envelope.message_id, failure)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from server.streaming import DisconnectPolicy
     from server.turns import Turn, Turns
 
-__all__ = ["RunControl"]
+__all__ = ["RunControl", "said_by", "wrapped_answers"]
 
 
 class RunControl:
@@ -100,7 +100,7 @@ class RunControl:
             if not is_last:
                 return "answered"
             return "cancelled" if newest is not None and newest.status == "cancelled" else "waiting"
-        if run.status == "running" and await self._parts.hub.is_played(run.id):
+        if await self._parts.hub.is_played(run.id):
             return "running"
         return "interrupted"
 
@@ -140,7 +140,7 @@ class RunControl:
             raise CanvasChangedError("The session's version of the canvas has not the form: pin the one before.")
         if not pauses:
             raise RequestError("The run does not wait for an answer.", 103, status=409, reason="run-not-waiting")
-        wrapped = _wrapped(pauses, answers)
+        wrapped = wrapped_answers(pauses, answers)
         request: TurnRequest = {"inputs": wrapped}
         answers_to(pauses, request, is_strict=True)
         is_by_pause = any(pause.id in wrapped for pause in pauses)
@@ -351,7 +351,7 @@ class RunControl:
             update_ms=now,
         )
         users = sum(role == "user" for role, _ in state.get("history") or ())
-        said = _said_by((await self._sessions.messages([session.id]))[session.id], users, is_open=is_open)
+        said = said_by((await self._sessions.messages([session.id]))[session.id], users, is_open=is_open)
         copies = [
             MessageRow(
                 session_id=target,
@@ -368,7 +368,7 @@ class RunControl:
         return made
 
 
-def _wrapped(pauses: Sequence[Pause], answers: Mapping[str, Any]) -> dict[str, Any]:
+def wrapped_answers(pauses: Sequence[Pause], answers: Mapping[str, Any]) -> dict[str, Any]:
     """Mark plain values as such: a map with a key ``value`` is one, too."""
     ids = {pause.id for pause in pauses}
     is_by_pause = any(key in ids for key in answers)
@@ -383,7 +383,7 @@ def _fields(given: Any) -> Any:
     return {name: {"value": value} for name, value in cast("Mapping[str, Any]", given).items()}
 
 
-def _said_by(messages: Sequence[MessageRow], users: int, *, is_open: bool) -> list[MessageRow]:
+def said_by(messages: Sequence[MessageRow], users: int, *, is_open: bool) -> list[MessageRow]:
     """Give what had been said when the user had spoken so often; of an open turn not what was answered."""
     kept: list[MessageRow] = []
     for row in messages:

@@ -119,25 +119,30 @@ class Turns:
         return session, [first] if said else []
 
     async def begin(
-        self, agent: AgentRow, session: SessionRow, request: TurnRequest, policy: DisconnectPolicy | None = None
+        self,
+        agent: AgentRow,
+        session: SessionRow,
+        request: TurnRequest,
+        policy: DisconnectPolicy | None = None,
+        version: VersionRow | None = None,
     ) -> Turn:
-        """Begin a turn, or answer what the session waits for.
+        """Begin a turn, or answer what the session waits for. ``version`` is the session's, if it is at hand.
 
         Raises:
             CompileError: if the canvas has errors.
         """
-        runner = await self.runner(agent, session)
+        runner = await self.runner(agent, session, version)
         return await self.play(agent, session, runner.start(session.id, request), asked_text(request), policy)
 
-    async def runner(self, agent: AgentRow, session: SessionRow) -> Runner:
-        """Give what runs turns of a session, by the version that it keeps to.
+    async def runner(self, agent: AgentRow, session: SessionRow, version: VersionRow | None = None) -> Runner:
+        """Give what runs turns of a session, by the version that it keeps to; ``version`` if that is at hand.
 
         Raises:
             CompileError: if the canvas has errors.
         """
         parts = self._parts
         return Runner(
-            await self.canvas(await self.version(agent, session.version_id)),
+            await self.canvas(version or await self.version(agent, session.version_id)),
             parts.services,
             store=parts.store,
             canvas_id=agent.id,

@@ -114,6 +114,16 @@ class RunHub:
         last = decode_entry(tail.data) if tail is not None else None
         return last if isinstance(last, RunEnd) else None
 
+    async def is_played(self, run_id: str) -> bool:
+        """Tell whether somebody plays a run now, as far as can be seen."""
+        try:
+            head = await self.head(run_id)
+            if await self.end(run_id) is not None:
+                return False
+        except RunUnknownError:
+            return False
+        return not await self._is_silent(head, self._played.get(run_id))
+
     async def said(self, run_id: str) -> list[Followed]:
         """Give all events of a run that there are so far.
 
@@ -131,16 +141,6 @@ class RunHub:
                 if not page or page[-1].id >= tail.id:
                     break
         return found
-
-    async def is_played(self, run_id: str) -> bool:
-        """Tell whether somebody plays a run now, as far as can be seen."""
-        try:
-            head = await self.head(run_id)
-            if await self.end(run_id) is not None:
-                return False
-        except RunUnknownError:
-            return False
-        return not await self._is_silent(head, self._played.get(run_id))
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, Followed]]:
         """Give the events of a run behind number ``after``, each with its number; ends with the run.

@@ -14,17 +14,23 @@ import pytest
 
 from ragflow_lg.pauses import Pause
 from server.database.models import MessageRow
-from server.run_control import _said_by, _wrapped
+from server.run_control import said_by, wrapped_answers
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.server.cli.command import ROOT
 from tests.server.http.native.calling import frames
 from tests.server.http.running import FORM, canvas
+from tests.stores import fresh_prefix
 
 CHAIN = canvas(
     ("begin", "Begin", {}, ["LLM:0"]),
     ("LLM:0", "LLM", {"llm_id": "m@Mock", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["LLM:1"]),
     ("LLM:1", "LLM", {"llm_id": "m@Mock", "prompts": [{"role": "user", "content": "{LLM:0@content}"}]}, ["Message:0"]),
     ("Message:0", "Message", {"content": ["{LLM:1@content}"]}, []),
+)
+ANSWER = canvas(
+    ("begin", "Begin", {}, ["LLM:0"]),
+    ("LLM:0", "LLM", {"llm_id": "m@Mock", "prompts": [{"role": "user", "content": "hi"}]}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
 )
 
 
@@ -107,16 +113,52 @@ async def test_a_run_of_a_killed_server_is_continued_and_what_had_finished_does_
             assert len(model.requests) == 3
 
 
+async def test_a_client_goes_on_at_another_replica_when_its_own_is_killed(tmp_path: Path, redis_url: str) -> None:
+    slow = reply(*(f"w{number} " for number in range(40)), piece_delay_s=0.05)
+    async with MockLLM([slow, reply("anew")]) as model:
+        (tmp_path / "ragflow-lg.toml").write_text(
+            f'checkpoints = "{redis_url}"\ncheckpoint_prefix = "{fresh_prefix()}"\n'
+            f'[server]\nreplica_silence_s = 1.0\n[providers.Mock]\nbase_url = "{model.base_url}"\n'
+        )
+        async with served(tmp_path) as one, served(tmp_path, one.key) as other:
+            path = f"/native/v1/agents/{await agent_of(one, ANSWER)}"
+            async with other.client(path) as client:
+                async with one.client(path) as first, first.stream("POST", "/runs/stream", json={}) as answer:
+                    seen = await _read(answer, until="w3")
+                    run_id = seen[0][2]["run_id"]
+                    elsewhere = asyncio.create_task(client.get(f"/runs/{run_id}/events"))
+                    await asyncio.sleep(0.1)
+                    assert (await client.get(f"/runs/{run_id}")).json()["status"] == "running"
+                    await one.end(signal.SIGKILL)
+                whole = frames((await elsewhere).text)
+                assert whole[: len(seen)] == seen
+                numbers = [int(id_.partition(":")[2]) for id_, _, _ in whole[:-1]]
+                assert numbers == sorted(set(numbers))  # the mark of the other player has a number, too
+                assert (whole[-1][2]["error"], whole[-1][2]["run"]["status"]) == (None, "succeeded")
+                rest = await client.get(f"/runs/{run_id}/events", headers={"Last-Event-ID": seen[-1][0]})
+                assert frames(rest.text) == whole[len(seen) :]
+                assert (await client.get(f"/runs/{run_id}")).json()["answer"].endswith("anew")
+
+
+async def _read(answer: httpx.Response, until: str) -> list[Any]:
+    text = ""
+    async for piece in answer.aiter_text():
+        text += piece
+        if until in text and text.endswith("\n\n"):
+            return frames(text)
+    raise AssertionError(text)
+
+
 @pytest.mark.parametrize(
     ("users", "is_open", "kept"),
     [(0, True, "p"), (1, True, "pa"), (1, False, "paA"), (2, True, "paAb"), (2, False, "paAbBC"), (9, False, "paAbBC")],
 )
 def test_a_copy_has_what_had_been_said_by_then(users: int, is_open: bool, kept: str) -> None:
     said = [MessageRow(role="user" if text in "ab" else "assistant", content=text) for text in "paAbBC"]
-    assert "".join(row.content for row in _said_by(said, users, is_open=is_open)) == kept
+    assert "".join(row.content for row in said_by(said, users, is_open=is_open)) == kept
 
 
 def test_plain_values_are_marked_as_such() -> None:
     pause = Pause("f" * 32, "UserFillUp:0", "", {})
-    assert _wrapped([pause], {"size": {"value": 1}}) == {"size": {"value": {"value": 1}}}
-    assert _wrapped([pause], {pause.id: {"size": 1}}) == {pause.id: {"size": {"value": 1}}}
+    assert wrapped_answers([pause], {"size": {"value": 1}}) == {"size": {"value": {"value": 1}}}
+    assert wrapped_answers([pause], {pause.id: {"size": 1}}) == {pause.id: {"size": {"value": 1}}}

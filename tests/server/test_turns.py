@@ -40,7 +40,7 @@ async def test_a_database_that_fails_breaks_no_run_off(tmp_path: Path, monkeypat
     async def fail(*_: Any, **__: Any) -> None:
         raise DatabaseError("It is full.")
 
-    monkeypatch.setattr(SessionRepository, "add_turn", fail)
+    monkeypatch.setattr("server.kept_run.keep_turn", fail)
     async with running(tmp_path) as server:
         assert (await server.ask(await server.agent(ECHO)))["data"]["data"]["content"] == "You said hello"
 

@@ -17,6 +17,7 @@ from ragflow_lg.errors import (
     DatabaseError,
     RagflowLgError,
     RequestError,
+    RunInterruptedError,
     RunUnknownError,
     StreamError,
     StreamGapError,
@@ -27,7 +28,17 @@ from server.http.answers import json_bytes
 if TYPE_CHECKING:
     from fastapi.exceptions import RequestValidationError
 
-__all__ = ["PREFIX", "Problem", "ProblemAnswer", "invalid", "is_native", "problem_of", "problem_responses", "refuse"]
+__all__ = [
+    "ABOUT",
+    "PREFIX",
+    "Problem",
+    "ProblemAnswer",
+    "invalid",
+    "is_native",
+    "problem_of",
+    "problem_responses",
+    "refuse",
+]
 
 PREFIX = "/native/v1"
 
@@ -48,7 +59,7 @@ _WORDS = {
 }
 """The code of a status, where nothing better is known."""
 
-_ABOUT = {
+ABOUT = {
     400: "The request cannot be read.",
     401: "There is no API key that holds.",
     404: "There is none of this id; what belongs to other tenants looks the same.",
@@ -61,7 +72,7 @@ _ABOUT = {
     500: "The server failed; its log says why.",
     503: "A part of the server does not answer, or it is shutting down.",
 }
-_USUAL = (401, 413, 429, 500, 503)
+_USUAL = (401, 413, 422, 429, 500, 503)
 MAX_TOLD = 50
 """How many faults of one request are told."""
 
@@ -93,7 +104,7 @@ def is_native(path: str) -> bool:
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe refusals for the document of the API: those named, and those of every route."""
-    return {status: {"model": ProblemAnswer, "description": _ABOUT[status]} for status in sorted({*statuses, *_USUAL})}
+    return {status: {"model": ProblemAnswer, "description": ABOUT[status]} for status in sorted({*statuses, *_USUAL})}
 
 
 def refuse(problem: Problem) -> Response:
@@ -127,6 +138,7 @@ _STATUSES: Sequence[tuple[type[RagflowLgError], int, str]] = (
     (ConflictError, 409, "conflict"),
     (RunUnknownError, 410, "events-gone"),
     (StreamPositionError, 400, "event-unknown"),
+    (RunInterruptedError, 503, RunInterruptedError.code),
     (StreamError, 503, "unavailable"),
     (CheckpointError, 503, "unavailable"),
     (DatabaseError, 503, "unavailable"),

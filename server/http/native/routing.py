@@ -69,12 +69,17 @@ def control_of(request: Request, agent: Agent) -> RunControl:
 Control = Annotated[RunControl, Depends(control_of)]
 
 
-def native_router(tag: str) -> APIRouter:
+def native_router(tag: str, path: str = "") -> APIRouter:
     """Make a router of the native API."""
-    return APIRouter(prefix=PREFIX, tags=[f"Native: {tag}"], dependencies=[Security(_BEARER)], route_class=NativeRoute)
+    return APIRouter(
+        prefix=PREFIX + path,
+        tags=[f"Native: {tag}"],
+        dependencies=[Security(_BEARER)],
+        route_class=NativeRoute,
+        generate_unique_id_function=lambda route: f"native_{route.name}",
+    )
 
 
 def agent_router(tag: str) -> APIRouter:
     """Make a router of what belongs to one agent."""
-    prefix = f"{PREFIX}/agents/{{agent_id}}"
-    return APIRouter(prefix=prefix, tags=[f"Native: {tag}"], dependencies=[Security(_BEARER)], route_class=NativeRoute)
+    return native_router(tag, "/agents/{agent_id}")

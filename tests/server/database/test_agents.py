@@ -109,3 +109,20 @@ async def test_whoever_is_quicker_takes_the_title(tmp_path: Path) -> None:
 
 async def _look_away(*_: object) -> None:
     pass
+
+
+async def test_a_version_is_deleted_unless_a_session_keeps_to_it(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        ours, theirs = AgentRepository(database, "us"), AgentRepository(database, "them")
+        await ours.add(agent(), version())
+        await ours.add_version(version("v2", update_ms=5, is_released=True))
+        await SessionRepository(database, "us").add(session("s1", version_id="v2"), [])
+        assert [row.id for row in await ours.all_versions("a1")] == ["v2", "v1"]
+        assert await theirs.all_versions("a1") == []
+        assert await ours.delete_version("a1", "v2") == 1
+        assert await theirs.delete_version("a1", "v2") == 0
+        await SessionRepository(database, "them").pin("s1", "v9")
+        assert await ours.delete_version("a1", "v2") == 1
+        await SessionRepository(database, "us").pin("s1", "v1")
+        assert await ours.delete_version("a1", "v2") == 0
+        assert [row.id for row in await ours.all_versions("a1")] == ["v1"]

@@ -351,3 +351,15 @@ async def test_a_real_run_that_cannot_begin_tells_its_followers() -> None:
         run_id = await start(hub, runner.go_on("s"))
         with pytest.raises(ConflictError, match="Nothing waits"):
             await said(hub, run_id)
+
+
+async def test_whether_a_run_is_played_is_known(open_journal: OpenJournal) -> None:
+    gate = asyncio.Event()
+    run = ScriptedRun([*words(2), gate])
+    async with open_journal() as journal, hub_on(journal) as hub:
+        run_id = await start(hub, run)
+        assert await hub.is_played(run_id)
+        assert not await hub.is_played("0" * 32)
+        gate.set()
+        assert len(await said(hub, run_id, 0)) == 2
+        assert not await hub.is_played(run_id)

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
+
+from tests.server.http.native.calling import native_agent
+from tests.server.http.running import FORM, running
+
+STREAMS = {"native_stream_new_run", "native_follow_run"}
+PICTURES = {"native_draw"}
+
+
+async def document(folder: Path) -> dict[str, Any]:
+    async with running(folder) as server:
+        return (await server.client.get(f"{server.url}/openapi.json")).json()
+
+
+def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (method.upper(), path, operation)
+        for path, methods in document["paths"].items()
+        if path.startswith("/native/v1/")
+        for method, operation in methods.items()
+    ]
+
+
+async def test_the_document_is_right_and_tells_everything(tmp_path: Path) -> None:
+    found = await document(tmp_path)
+    OpenAPIV31SpecValidator(found).validate()
+    assert len(operations(found)) == 23
+    names = [operation["operationId"] for _, _, operation in operations(found)]
+    assert len(set(names)) == len(names)
+    for method, path, operation in operations(found):
+        where = f"{method} {path}"
+        assert operation["summary"], where
+        assert operation["description"], where
+        assert operation["security"] == [{"ApiKey": []}], where
+        assert {"401", "413", "422", "429", "500", "503"} <= set(operation["responses"]), where
+        assert ("404" in operation["responses"]) is ("{agent_id}" in path), where
+        for status, answer in operation["responses"].items():
+            if int(status) >= 400:
+                schema = answer["content"]["application/json"]["schema"]
+                assert schema == {"$ref": "#/components/schemas/ProblemAnswer"}, (where, status)
+        well = next(answer for status, answer in operation["responses"].items() if int(status) < 300)
+        if operation["operationId"] in STREAMS:
+            assert list(well["content"]) == ["text/event-stream"], where
+        elif operation["operationId"] not in PICTURES and "204" not in operation["responses"]:
+            assert "application/json" in well["content"], where
+        body = operation.get("requestBody")
+        assert body is None or list(body["content"]) == ["application/json"], where
+
+
+async def test_examples_and_answers_fit_the_document(tmp_path: Path) -> None:
+    found = await document(tmp_path)
+    registry = Registry[Any](retrieve=lambda uri: Resource[Any](found, DRAFT202012))
+
+    def check(name: str, value: Any) -> None:
+        validator: Any = Draft202012Validator({"$ref": f"urn:api#/components/schemas/{name}"}, registry=registry)
+        validator.validate(value)
+
+    for name in ("RunRequest", "ResumeRequest", "RerunRequest", "ForkRequest", "OpenSession", "PublishRequest"):
+        examples = found["components"]["schemas"][name]["examples"]
+        for example in examples:
+            check(name, example)
+    async with native_agent(tmp_path, FORM) as (_, client):
+        run = (await client.post("/runs", json={"query": "hi"})).json()
+        check("RunAnswer", run)
+        check("RunListAnswer", (await client.get("/runs")).json())
+        check("SessionWhole", (await client.get(f"/sessions/{run['session_id']}")).json())
+        check("SessionListAnswer", (await client.get("/sessions")).json())
+        check("HistoryAnswer", (await client.get(f"/sessions/{run['session_id']}/history")).json())
+        check("VersionListAnswer", (await client.get("/versions")).json())
+        check("VersionWhole", (await client.get("/versions/draft")).json())
+        check("ProblemAnswer", (await client.get("/versions/nothing")).json())
+        check(
+            "CheckAnswer", (await client.post(str(client.base_url.copy_with(path="/native/v1/check")), json={})).json()
+        )
+
+
+@pytest.mark.parametrize("path", ["/native/v1", "/native/v1/agents/x/runs", "/native/v1/agents/../check"])
+async def test_no_path_answers_in_another_shape(tmp_path: Path, path: str) -> None:
+    async with running(tmp_path) as server:
+        answer = await server.client.get(server.url + path, headers={"Authorization": "nothing"})
+        assert answer.json()["error"]["status"] == answer.status_code in (401, 404, 405)
