@@ -14,7 +14,7 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run test clients test-elasticsearch lint format bench conformance corpus crash schema clean
+.PHONY: run test clients test-elasticsearch lint format bench soak conformance corpus crash schema clean
 
 run: $(VENV)/.ok
 	@$(BIN)/python examples/play.py
@@ -49,6 +49,11 @@ format: $(VENV)/.ok
 bench: $(VENV)/.ok
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.knowledge
+	$(BIN)/python -m benchmarks.server
+
+# Long: 20,000 turns take most of an hour. `make soak TURNS=500` for a look.
+soak: $(VENV)/.ok
+	$(BIN)/python -m benchmarks.soak $(TURNS)
 
 conformance: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.conformance $(CASES)

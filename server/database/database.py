@@ -19,6 +19,8 @@ from server.database.migrate import migrate
 __all__ = ["Database", "open_database"]
 
 BUSY_TIMEOUT_MS = 10_000
+POOL_TIMEOUT_S = 120
+"""How long a rush of requests may wait for a connection; what comes first is served first."""
 _DRIVERS = {
     "sqlite": ("aiosqlite", "aiosqlite"),
     "postgresql": ("psycopg", "psycopg[binary]"),
@@ -81,7 +83,8 @@ async def open_database(url: str) -> AsyncGenerator[Database]:
     try:
         if address.get_backend_name() == "sqlite":
             _prepare(Path(address.database or ""))
-        engine = create_async_engine(address, pool_pre_ping=address.get_backend_name() != "sqlite")
+        is_remote = address.get_backend_name() != "sqlite"
+        engine = create_async_engine(address, pool_pre_ping=is_remote, pool_timeout=POOL_TIMEOUT_S)
     except (OSError, SQLAlchemyError) as error:
         raise DatabaseError(f"The database {_shown(address)} cannot be opened: {error}.") from error
     if engine.dialect.name == "sqlite":

@@ -26,7 +26,7 @@ from server.streaming.positions import event_id
 if TYPE_CHECKING:
     from ragflow_lg.state import TurnRequest
     from ragflow_lg.wire import Envelope, WireEvent
-    from server.database.models import AgentRow, SessionRow
+    from server.database.models import AgentRow, SessionRow, VersionRow
     from server.turns import Turn
 
 __all__ = ["answer_turn", "asked_of", "router"]
@@ -69,13 +69,15 @@ async def _complete(
         return await openai_answer(request, caller, agent, body)
     place = place_in(request)
     turns = turns_of(request)
+    forwarding: Forwarding
     if place.run_id:
         envelope, forwarding = await _run_of(request, caller, agent, place.run_id)
         events = turns.wire_events(place.run_id)
     else:
         policy = policy_of(request)
-        session, forwarding = await _session(request, caller, agent, body)
-        turn = await turns.begin(agent, session, asked_of(caller, session, body), policy)
+        session, version = await _session(request, caller, agent, body)
+        forwarding = "session" if session.source == "agent" else "all"
+        turn = await turns.begin(agent, session, asked_of(caller, session, body), policy, version)
         envelope, events = turn.run.envelope, turn.numbered()
     if is_old_path:
         forwarding = "messages"
@@ -116,8 +118,8 @@ async def _run_of(request: Request, caller: Caller, agent: AgentRow, run_id: str
 
 async def _session(
     request: Request, caller: Caller, agent: AgentRow, body: dict[str, Any]
-) -> tuple[SessionRow, Forwarding]:
-    """Give the session that is named, or a new one; and which events its clients expect."""
+) -> tuple[SessionRow, VersionRow | None]:
+    """Give the session that is named, or a new one; and the version of that."""
     session_id = text_of(body.get("session_id"))
     if session_id:
         session = await SessionRepository(parts_of(request).database, caller.tenant).get(session_id)
@@ -125,7 +127,7 @@ async def _session(
             raise RequestError("Session not found!", status=404)
         if session.agent_id != agent.id:
             raise RequestError(NO_ACCESS, 103, status=404, data=False, has_data=True)
-        return session, "session" if session.source == "agent" else "all"
+        return session, None
     turns = turns_of(request)
     version = await turns.version(agent, is_released=flag(body.get("release")))
     query = _query(body)
@@ -136,7 +138,7 @@ async def _session(
         name=text_of(body.get("name")) or (query if isinstance(query, str) else ""),
         source="workflow",
     )
-    return session, "all"
+    return session, version
 
 
 def _query(body: dict[str, Any]) -> Any:

@@ -32,10 +32,10 @@ def stitched(said: list[Any], more: list[Any], outputs: dict[str, Any] | None = 
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
-        (["Hel"], ["Hello", " you"], ["lo", " you"]),
-        (["Hel"], ["He", "l", "lo"], ["lo"]),
-        (["Hel", "lo"], ["Hello"], []),
-        ([], ["Hello"], ["Hello"]),
+        (["Good"], ["Goodbye", " you"], ["bye", " you"]),
+        (["Good"], ["Go", "od", "bye"], ["bye"]),
+        (["Good", "bye"], ["Goodbye"], []),
+        ([], ["Goodbye"], ["Goodbye"]),
     ],
 )
 def test_what_has_been_told_of_a_message_is_not_told_again(
@@ -48,22 +48,22 @@ def test_what_has_been_told_of_a_message_is_not_told_again(
 
 
 def test_a_message_that_turns_out_otherwise_is_ended_and_said_whole() -> None:
-    said = [*BEGUN, started("Message:0"), *pieces("Hello")]
-    more = [started(LLM, "LLM"), started("Message:0"), *pieces("Hel", "p", " me"), MessageEnd()]
-    assert stitched(said, more) == [MessageEnd(), *pieces("Help", " me"), MessageEnd()]
+    said = [*BEGUN, started("Message:0"), *pieces("Goodbye")]
+    more = [started(LLM, "LLM"), started("Message:0"), *pieces("Good", "ness", " me"), MessageEnd()]
+    assert stitched(said, more) == [MessageEnd(), *pieces("Goodness", " me"), MessageEnd()]
 
 
 def test_thoughts_are_not_thought_again() -> None:
     thought = [Message("", start_to_think=True), Message("Hm"), Message("", end_to_think=True)]
-    said = [*BEGUN, started("Message:0"), *thought, Message("Hel")]
-    assert stitched(said, [started(LLM, "LLM"), started("Message:0"), *thought, Message("Hello")]) == [Message("lo")]
+    said = [*BEGUN, started("Message:0"), *thought, Message("Good")]
+    assert stitched(said, [started(LLM, "LLM"), started("Message:0"), *thought, Message("Goodbye")]) == [Message("bye")]
 
 
 def test_what_was_done_but_not_told_is_told_from_the_stored_outputs() -> None:
-    said = [*BEGUN, started("Message:0"), *pieces("Hel")]
-    found = {"content": "Hello"}
+    said = [*BEGUN, started("Message:0"), *pieces("Good")]
+    found = {"content": "Goodbye"}
     told = stitched(said, [started("LLM:1", "LLM")], {"Message:0": found})
-    assert told[:2] == [Message("lo"), MessageEnd()]
+    assert told[:2] == [Message("bye"), MessageEnd()]
     assert (told[2].component_id, told[2].outputs) == ("Message:0", found)
     assert told[3:] == [started("LLM:1", "LLM")]
 

@@ -99,7 +99,9 @@ async def test_a_place_that_is_none_or_anothers_is_refused(tmp_path: Path) -> No
 async def test_what_becomes_of_a_run_whose_client_leaves_is_said_by_the_request(
     tmp_path: Path, policy: str, status: str
 ) -> None:
-    async with running(tmp_path, [Reply(chunks=["Let me", " see"], pause_s=0.05)]) as server:
+    hangs = Reply(chunks=["Let me"], hangs=True)
+    reply = hangs if policy == "cancel" else Reply(chunks=["Let me", " see"], pause_s=0.05)
+    async with running(tmp_path, [reply]) as server:
         agent_id = await server.agent(MODEL)
         async with asking(server, agent_id, **({"X-RAGFlow-On-Disconnect": policy} if policy else {})) as answer:
             async for line in answer.aiter_lines():

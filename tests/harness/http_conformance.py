@@ -1,0 +1,147 @@
+"""Replay conformance cases over HTTP: ``python -m tests.harness.http_conformance DIR [-k TEXT]``.
+
+A case passes if a client of the server gets the frames that the engine gives, which `tests.harness.conformance` holds
+against the recordings. Times and ids are left out. Skipped is what a completion cannot ask for: webhooks, cancelling
+at a certain frame; and MCP servers, which would have to be in the settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import httpx
+from pydantic import SecretStr
+
+import server.library
+from checkpoints import open_store
+from ragflow_lg.adapters.system import RandomIds, SystemClock
+from ragflow_lg.errors import CompileError
+from server.database.database import open_database
+from server.database.keys import KeyRepository
+from server.http.app import make_app
+from server.http.serving import serving
+from server.mock_llm.serving import listening
+from server.parts import Parts, open_hub
+from server.settings import ServerSection, Settings
+from tests.fakes.knowledge import FakeKnowledge
+from tests.fakes.services import OneModel, fake_services
+from tests.harness.cases import Case, read_cases
+from tests.harness.play import BeginFiles, _catalog, _model, _stub, play
+from tests.harness.scripted_tools import ScriptedServer, ToolScripts
+from tests.server.http.running import frames
+
+LIMIT_S = 60
+_TIMES = frozenset({"created_at", "elapsed_time", "_created_time", "_elapsed_time"})
+
+
+class _Ids(RandomIds):
+    """Ids that differ, and the engine's choices as in every other test."""
+
+    def seed(self) -> int:
+        return fake_services().ids.seed()
+
+
+def plain(value: Any) -> Any:
+    """Leave out what differs from run to run."""
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items() if key not in _TIMES}
+    return [plain(each) for each in value] if isinstance(value, list) else value
+
+
+async def played_over_http(case: Case, folder: Path) -> list[list[Any]]:
+    """Play all turns of a case as a client would; give the frames of each."""
+    scripts = ToolScripts()
+    catalog = _catalog(case, scripts)
+    section = ServerSection(database=SecretStr(f"sqlite:///{folder}/server.db"))
+    settings = Settings(checkpoints="memory://", server=section)
+    found: list[list[Any]] = []
+    files, models = BeginFiles(), OneModel(_model({}))
+    with patch.object(server.library, "catalog", lambda: catalog), patch.object(server.library, "_kept", OrderedDict()):
+        async with (
+            _stub(case) as (_, http),
+            open_database(section.database.get_secret_value()) as database,
+            open_store("memory://", SystemClock()) as store,
+            open_hub(settings, store) as hub,
+        ):
+            servers = {id_: ScriptedServer(scripts) for id_ in case.servers}
+            knowledge = FakeKnowledge.of_case(case.data.get("kb", {}))
+            services = fake_services(
+                models=models, http=http, files=files, servers=servers, knowledge=knowledge, ids=_Ids()
+            )
+            app = make_app(Parts(settings, database, store, services, hub))
+            key = await KeyRepository(database).create("tenant", 1)
+            opened = listening("127.0.0.1", 0)
+            async with (
+                serving(app, opened, app.state.turns.drain, 5) as url,
+                httpx.AsyncClient(base_url=f"{url}/api/v1", headers={"Authorization": key}, timeout=LIMIT_S) as client,
+            ):
+                made = (await client.post("/agents", json={"title": "Case", "dsl": case.data["dsl"]})).json()
+                session = ""
+                for turn in case.data["turns"][: len(case.expected)]:
+                    tools = turn.get("tool_script", {})
+                    scripts.scripts = {name: [dict(entry) for entry in entries] for name, entries in tools.items()}
+                    scripts.calls.clear()
+                    models.chat = _model(turn)
+                    files.is_opening = bool(turn.get("files"))
+                    body = {key: turn[key] for key in ("query", "inputs", "files") if key in turn}
+                    body |= {"agent_id": made["data"]["id"], "stream": True, "user_id": turn.get("user_id", "user-1")}
+                    answer = await client.post("/agents/chat/completions", json=body | {"session_id": session})
+                    if not answer.text.startswith("data:"):
+                        found.append([answer.json()])
+                        continue
+                    found.append(frames(answer.text))
+                    session = next((frame["session_id"] for frame in found[-1] if "session_id" in frame), session)
+    return found
+
+
+def judge(case: Case) -> str:
+    """Give ``""`` if a client gets what the engine gives, else what differs; a reason to skip begins with ``skip``."""
+    if (
+        case.later
+        or case.servers
+        or any("webhook_payload" in turn or "cancel_after" in turn for turn in case.data["turns"])
+    ):
+        return "skip"
+    try:
+        direct = asyncio.run(asyncio.wait_for(play(case), LIMIT_S))
+    except CompileError:
+        return "skip"
+    with tempfile.TemporaryDirectory() as folder:
+        told = asyncio.run(asyncio.wait_for(played_over_http(case, Path(folder)), LIMIT_S))
+    for number, (result, there) in enumerate(zip(direct, told, strict=True), 1):
+        here: Any = json.loads(json.dumps(plain(result.frames)))
+        sent = [plain({"event": frame.get("event"), **(frame.get("data") or {})}) for frame in there]
+        if here != sent:
+            pairs = enumerate(zip(here, sent, strict=False))
+            at = next((i for i, (mine, theirs) in pairs if mine != theirs), min(len(here), len(sent)))
+            return f"turn {number}, frame {at + 1}: {here[at : at + 1]} is sent as {sent[at : at + 1]}"
+    return ""
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description="Replay conformance cases over HTTP.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("-k", default="", help="only cases whose id contains this text")
+    arguments = parser.parse_args()
+    count = {"pass": 0, "fail": 0, "skip": 0}
+    for case in read_cases(arguments.folder):
+        if arguments.k in case.id:
+            problem = judge(case)
+            outcome = "skip" if problem == "skip" else "fail" if problem else "pass"
+            count[outcome] += 1
+            sys.stdout.write(f"{outcome}  {case.id}  {problem[:400]}".rstrip() + "\n")
+    sys.stdout.write(f"{count['pass']} passed, {count['fail']} failed, {count['skip']} skipped\n")
+    return 1 if count["fail"] or not count["pass"] else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

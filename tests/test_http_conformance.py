@@ -1,0 +1,17 @@
+"""A sample of the conformance cases over HTTP; ``python -m tests.harness.http_conformance DIR`` takes them all."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import FIXTURES
+from tests.harness.cases import Case, read_cases
+from tests.harness.http_conformance import judge
+
+NAMES = ("own-exception-stop", "own-join-nested", "own-llm-history", "own-llm-stream")
+SAMPLE = [case for case in read_cases(FIXTURES / "conformance") if case.id in NAMES]
+
+
+@pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.id)
+def test_a_client_is_sent_what_the_engine_gives(case: Case) -> None:
+    assert judge(case) == ""
