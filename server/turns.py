@@ -19,6 +19,7 @@ from server.database.models import TITLE_CHARS, AgentRow, MessageRow, RunRow, Se
 from server.database.runs import RunRepository
 from server.database.sessions import SessionRepository
 from server.library import load_canvas
+from server.tenant_files import tenant_services
 
 if TYPE_CHECKING:
     from ragflow_lg.compiled import CompiledCanvas
@@ -126,7 +127,7 @@ class Turns:
         version = await self.version(agent, session.version_id)
         runner = Runner(
             await self.canvas(version),
-            parts.services,
+            tenant_services(parts, agent.tenant),
             store=parts.store,
             canvas_id=agent.id,
             event_limit=parts.settings.run.event_limit,

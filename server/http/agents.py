@@ -14,10 +14,12 @@ from ragflow_lg.errors import ConflictError, RequestError
 from server.canvases import CanvasFiles
 from server.database.agents import AgentQuery, AgentRepository
 from server.database.models import TITLE_CHARS, AgentRow, VersionRow
+from server.database.webhooks import WebhookTests
 from server.http.answers import answer, dated, json_bytes
 from server.http.asked import body_of, flag, page_of, text_of
 from server.http.auth import Caller, authenticated, parts_of
 from server.library import catalog
+from server.tenant_files import file_store
 
 __all__ = ["NO_ACCESS", "agent_of", "router"]
 
@@ -142,6 +144,8 @@ async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -
     """Delete an agent with its versions and sessions."""
     parts = parts_of(request)
     await agent_of(request, caller, agent_id, is_owned=True)
+    await file_store(parts, caller.tenant).delete_of_agent(agent_id)
+    await WebhookTests(parts.database, caller.tenant, agent_id).delete_all()
     for session_id in await AgentRepository(parts.database, caller.tenant).delete(agent_id) or []:
         try:
             await parts.store.delete_session(session_id)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from server.database.models import AgentRow, SessionRow
     from server.turns import Turn
 
-__all__ = ["STREAM_HEADERS", "router"]
+__all__ = ["STREAM_HEADERS", "complete_of_page", "router"]
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"])
 
@@ -60,6 +60,23 @@ async def cancel_task(task_id: str, request: Request, caller: Authenticated) -> 
     return answer(True)
 
 
+async def complete_of_page(request: Request, caller: Caller, agent: AgentRow, body: dict[str, Any]) -> Response:
+    """Play a turn for an embedded page: streamed unless it asks otherwise, all events, in a session of clients.
+
+    Raises:
+        RequestError: if the request does not fit.
+    """
+    session, _ = await _session(request, caller, agent, body, source="agent")
+    turn = await turns_of(request).begin(agent, session, _asked(caller, session, body))
+    events = turn.events()
+    if not flag(body.get("stream"), default=True):
+        return await _whole(turn, events, Collected(turn.run.envelope, "all", has_trace=False), caller)
+    first = await anext(events, None)  # what is refused at once is no stream yet
+    frames = Frames(turn.run.envelope, "all", has_trace=flag(body.get("return_trace")))
+    streamed = _stream(first, events, frames, turn, error_prefix="Error 102: ")
+    return StreamingResponse(streamed, media_type=STREAM_TYPE, headers=STREAM_HEADERS)
+
+
 async def _complete(
     request: Request, caller: Caller, agent_id: str, body: dict[str, Any], *, is_old_path: bool
 ) -> Response:
@@ -80,7 +97,7 @@ async def _complete(
 
 
 async def _session(
-    request: Request, caller: Caller, agent: AgentRow, body: dict[str, Any]
+    request: Request, caller: Caller, agent: AgentRow, body: dict[str, Any], source: str = "workflow"
 ) -> tuple[SessionRow, Forwarding]:
     """Give the session that is named, or a new one; and which events its clients expect."""
     session_id = text_of(body.get("session_id"))
@@ -99,7 +116,7 @@ async def _session(
         version,
         user_id=text_of(body.get("user_id")) or caller.tenant,
         name=text_of(body.get("name")) or (query if isinstance(query, str) else ""),
-        source="workflow",
+        source=source,
     )
     return session, "all"
 
@@ -146,7 +163,12 @@ async def _whole(turn: Turn, events: AsyncIterator[WireEvent], collected: Collec
 
 
 async def _stream(
-    first: WireEvent | None, events: AsyncIterator[WireEvent], frames: Frames, turn: Turn
+    first: WireEvent | None,
+    events: AsyncIterator[WireEvent],
+    frames: Frames,
+    turn: Turn,
+    *,
+    error_prefix: str = "**ERROR**: ",
 ) -> AsyncIterator[bytes]:
     envelope = turn.run.envelope
     try:
@@ -158,7 +180,7 @@ async def _stream(
             if (frame := frames.frame(event)) is not None:
                 yield sse(frame)
     except RagflowLgError as error:
-        yield sse(envelope.wrap(Message(f"**ERROR**: {error}")))
+        yield sse(envelope.wrap(Message(f"{error_prefix}{error}")))
         # The oldest clients fall over the frame of errors; the end of a message they understand.
         is_oldest = frames.forwarding == "messages"
         yield sse(envelope.wrap(MessageEnd()) if is_oldest else error_frame(str(error)))
