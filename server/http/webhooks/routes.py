@@ -81,7 +81,7 @@ async def list_events(agent_id: str, request: Request, caller: Owner) -> Respons
     tests = WebhookTests(parts.database, agent.tenant, agent.id)
     query = request.query_params
     if not query.get("since_ts"):
-        return answer(_page(None, [], parts.services.clock.now(), is_finished=False))
+        return answer(_page(None, [], round(parts.services.clock.now(), 6), is_finished=False))
     since_us = _microseconds(query["since_ts"])
     since_s = since_us / 1_000_000
     test_id = query.get("webhook_id", "")
@@ -113,7 +113,7 @@ async def _call(request: Request, agent: AgentRow, recorded: RecordedTest | None
         raise RequestError(f"The method {request.method} is not taken; {_listed(configuration)}.", 400)
     host = request.client.host if request.client is not None else ""
     headers = {name.lower(): value for name, value in request.headers.items()}
-    await check_caller(configuration.security, headers, host, _taker(request, agent))
+    await check_caller(configuration.security, headers, host, _taker(request, agent), is_owner=recorded is not None)
     payload = await read_payload(request, configuration)
     turn = await begin_turn(turns, agent, payload)
     if configuration.is_immediate:
