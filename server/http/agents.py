@@ -42,6 +42,9 @@ _REFUSED = frozenset(
 )
 """Errors with which a canvas cannot even be a draft; all others are told when it is run."""
 
+MAX_TAGS = 32
+"""Most tags that a list is narrowed down to."""
+
 _SHORT = {"canvas_type": 64, "canvas_category": 32, "permission": 16}
 """Columns that are short, and how many characters they take."""
 
@@ -73,6 +76,7 @@ async def list_agents(request: Request, caller: Authenticated) -> Response:
         keywords=query.get("keywords", ""),
         categories=[part for part in query.get("canvas_category", "").split(",") if part],
         canvas_type=query.get("canvas_type", ""),
+        tags=[tag.strip() for tag in text_of(query.get("tags")).split(",") if tag.strip()][:MAX_TAGS],
         page=page,
         page_size=size,
         order=cast("Any", order),
@@ -81,6 +85,8 @@ async def list_agents(request: Request, caller: Authenticated) -> Response:
     if any(owner not in ("", caller.tenant) for owner in query.get("owner_ids", "").split(",")):
         raise RequestError("Only agents of your own can be listed.", 103, data=False, has_data=True)
     agents = AgentRepository(parts_of(request).database, caller.tenant)
+    if query.get("type") == "filter":
+        return answer(_filter(caller, await agents.categories()))
     rows, total = await agents.find(wanted)
     versions = await agents.versions([row.version_id for row in rows]) if caller.is_old else {}
     if caller.is_old:
@@ -219,6 +225,14 @@ def _version(id_: str, agent_id: str, title: str, dsl: str, now_ms: int, *, is_r
 async def _shown(request: Request, caller: Caller, agent: AgentRow, version: VersionRow) -> dict[str, Any]:
     released = await AgentRepository(parts_of(request).database, caller.tenant).released(agent.id)
     return {**_whole(agent, version), "last_publish_time": released.update_ms if released else None}
+
+
+def _filter(caller: Caller, categories: dict[str, int]) -> dict[str, Any]:
+    """Give what a list can be narrowed down to."""
+    total = sum(categories.values())
+    owners = [{"id": caller.tenant, "label": caller.tenant, "count": total}] if total else []
+    counted = [{"id": category, "count": count} for category, count in categories.items()]
+    return {"filter": {"owner": owners, "canvas_category": counted}, "total": total}
 
 
 def _item(agent: AgentRow) -> dict[str, Any]:

@@ -28,7 +28,7 @@ Authenticated = Annotated[Caller, Depends(authenticated)]
 @router.get("/agents/tags")
 async def list_tags(request: Request, caller: Authenticated) -> Response:
     """List the tags with how many agents have each, the most used first."""
-    category = request.query_params.get("canvas_category", "")
+    category = text_of(request.query_params.get("canvas_category"))
     counted = await AgentTags(parts_of(request).database, caller.tenant).counts(category)
     ordered = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
     return answer([{"tag": tag, "count": count} for tag, count in ordered])

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from server.database.runs import RunRepository
 from server.http.agents import agent_of
 from server.http.answers import answer
+from server.http.asked import text_of
 from server.http.auth import Caller, authenticated, parts_of
 from server.http.beta import beta_authenticated
 
@@ -38,7 +39,7 @@ async def get_trace_of_page(
 async def _trace(request: Request, caller: Caller, agent_id: str, message_id: str) -> Response:
     parts = parts_of(request)
     await agent_of(request, caller, agent_id)
-    run = await RunRepository(parts.database, caller.tenant).get(message_id)
+    run = await RunRepository(parts.database, caller.tenant).get(text_of(message_id))
     if run is None or run.agent_id != agent_id:
         return answer({})
     return answer(await parts.store.traces.get(run.id) or {})

@@ -16,6 +16,7 @@ from server.database.models import AgentRow, WebhookEventRow
 from server.database.webhooks import WebhookRepository, WebhookTests, find_agent
 from server.http.agents import agent_of
 from server.http.answers import answer, json_bytes
+from server.http.asked import text_of
 from server.http.auth import Caller, authenticated, parts_of, turns_of
 from server.http.webhooks.configuration import RateLimit, WebhookConfiguration, read_configuration, webhook_params
 from server.http.webhooks.playing import Played, begin_turn, play, play_unseen
@@ -84,7 +85,7 @@ async def list_events(agent_id: str, request: Request, caller: Owner) -> Respons
         return answer(_page(None, [], round(parts.services.clock.now(), 6), is_finished=False))
     since_us = _microseconds(query["since_ts"])
     since_s = since_us / 1_000_000
-    test_id = query.get("webhook_id", "")
+    test_id = text_of(query.get("webhook_id"))
     if not test_id:
         found = await tests.next(since_us)
         if found is None:

@@ -25,6 +25,11 @@ async def test_tags_are_given_and_counted(tmp_path: Path) -> None:
         assert (await server.client.get("/agents/tags?canvas_category=dataflow_canvas")).json()["data"] == []
         shown = (await server.client.get(f"/agents?id={one}")).json()["data"]["canvas"]
         assert shown[0]["tags"] == "shop,Mail,a b"
+        for query, titles in (("shop", "AB"), ("mail", "A"), ("a b,x", "A"), ("sho", ""), ("%", ""), ("a,b", "")):
+            found = (
+                await server.client.get("/agents", params={"tags": query, "orderby": "title", "desc": "false"})
+            ).json()
+            assert "".join(agent["title"] for agent in found["data"]["canvas"]) == titles, query
         await server.client.put(f"/agents/{one}/tags", json={})
         assert len((await server.client.get("/agents/tags")).json()["data"]) == 2
         other = {"Authorization": await KeyRepository(server.parts.database).create("other", 1)}

@@ -170,6 +170,14 @@ async def test_what_does_not_fit_is_refused_before_anything_runs(tmp_path: Path)
             assert (answer.status_code, told in answer.json()["message"]) == (400, True)
 
 
+async def test_a_proxy_on_this_machine_says_who_calls(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(hook(security={**OPEN, "ip_whitelist": ["203.0.113.0/24"]}))
+        assert (await call(server, agent_id, headers={"X-Forwarded-For": "203.0.113.9"})).status_code == 200
+        spoofed = {"X-Forwarded-For": "203.0.113.9, 198.51.100.1"}
+        assert (await call(server, agent_id, headers=spoofed)).status_code == 400
+
+
 async def test_bodies_that_do_not_say_how_large_they_are_are_cut_off(tmp_path: Path) -> None:
     async def pieces() -> Any:
         for _ in range(100):
