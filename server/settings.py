@@ -345,6 +345,14 @@ class ServerSection(_Section):
     """Largest body of a request."""
     allow_origins: tuple[str, ...] = ()
     """Origins whose pages may call the server from a browser (CORS); ``*`` for all."""
+    files: Path = Path("ragflow-lg-files")
+    """Folder of uploaded files; several servers of one database share it."""
+    max_files: Annotated[int, Field(ge=0)] = 10_000
+    """How many files a tenant may have."""
+    max_files_bytes: Annotated[int, Field(ge=0)] = 1024**3
+    """How large the files of a tenant may be together."""
+    templates: Path | None = None
+    """Folder of canvases (``*.json``) that are offered as templates beside the built-in ones."""
     drain_s: Annotated[float, Field(ge=0)] = 20.0
     """How long runs may take to their next step, and answers to be sent, once the server is told to stop."""
     journal: SecretStr = SecretStr("")

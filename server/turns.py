@@ -20,6 +20,7 @@ from server.kept_run import Keepable, KeptRun
 from server.library import load_canvas
 from server.streaming import parse_policy
 from server.takeover import Takeover
+from server.tenant_files import tenant_services
 
 if TYPE_CHECKING:
     from ragflow_lg.compiled import CompiledCanvas
@@ -143,7 +144,7 @@ class Turns:
         parts = self._parts
         return Runner(
             await self.canvas(version or await self.version(agent, session.version_id)),
-            parts.services,
+            tenant_services(parts, agent.tenant),
             store=parts.store,
             canvas_id=agent.id,
             event_limit=parts.settings.run.event_limit,

@@ -23,13 +23,25 @@ def _spelled(value: Any) -> Any:
 
 
 class Params(ComponentParams):
-    """Parameters of Begin. Webhook settings (``methods``, ``security``, …) are the HTTP layer's and are kept."""
+    """Parameters of Begin. Those behind ``layout_recognize`` count in mode ``Webhook``; the server reads them."""
 
     mode: Annotated[Literal["conversational", "task", "Webhook"], BeforeValidator(_spelled)] = "conversational"
     prologue: str | None = "Hi! I'm your assistant. What can I do for you?"
     inputs: dict[str, Any] = Field(default_factory=dict[str, Any])
     """The form: field name → ``{name, type, optional, options, value}``."""
     layout_recognize: str | None = ""
+    methods: Any = None
+    """HTTP methods that are taken; all if there are none."""
+    security: Any = None
+    """Who may call: ``auth_type`` and what belongs to it, ``ip_whitelist``, ``rate_limit``, ``max_body_size``."""
+    content_types: Any = None
+    """The one content type that bodies have."""
+    request_schema: Any = Field(None, alias="schema")
+    """What is taken of ``query``, ``headers`` and ``body``."""
+    execution_mode: Any = None
+    """``Immediately`` answers before the run, everything else behind it."""
+    response: Any = None
+    """What ``Immediately`` answers: ``status`` and ``body_template``."""
 
 
 class Outputs(ComponentOutputs):

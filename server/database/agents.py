@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Select, delete, func, select, update
+from sqlalchemy import ColumnElement, Select, delete, func, literal, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.errors import DatabaseError, RequestError
@@ -32,6 +32,8 @@ class AgentQuery(Struct, frozen=True):
     keywords: str = ""
     categories: Sequence[str] = ()
     canvas_type: str = ""
+    tags: Sequence[str] = ()
+    """Tags of which one is enough."""
     page: int = 1
     page_size: int = 30
     order: Literal["create", "update", "title"] = "create"
@@ -73,6 +75,13 @@ class AgentRepository:
         async with self._database.reading() as reading:
             total = await reading.scalar(select(func.count()).select_from(wanted.subquery()))
             return list(await reading.scalars(page)), total or 0
+
+    async def categories(self) -> dict[str, int]:
+        """Count the agents by category."""
+        counted = select(AgentRow.canvas_category, func.count()).where(AgentRow.tenant == self._tenant)
+        async with self._database.reading() as reading:
+            rows = await reading.execute(counted.group_by(AgentRow.canvas_category).order_by(AgentRow.canvas_category))
+            return {row[0]: row[1] for row in rows}
 
     async def change(self, agent_id: str, values: Mapping[str, Any], version: VersionRow | None) -> None:
         """Change columns of an agent; a ``version`` becomes its draft.
@@ -205,6 +214,9 @@ def _conditions(query: AgentQuery) -> list[ColumnElement[bool]]:
         found.append(AgentRow.canvas_category.in_(query.categories))
     if query.canvas_type:
         found.append(AgentRow.canvas_type == query.canvas_type)
+    if query.tags:
+        listed = literal(",") + func.lower(AgentRow.tags) + literal(",")
+        found.append(or_(*(listed.contains(f",{tag.lower()},", autoescape=True) for tag in query.tags)))
     return found
 
 

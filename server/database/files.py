@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, select
 
+from ragflow_lg.errors import RequestError
 from server.database.models import FileRow
 
 if TYPE_CHECKING:
@@ -27,6 +28,22 @@ class FileRepository:
         async with self._database.writing() as writing:
             writing.add(file)
 
+    async def add_within(self, file: FileRow, *, max_files: int, max_bytes: int) -> None:
+        """Store what is known of a file, if the tenant then has no more than so many files and bytes.
+
+        Raises:
+            RequestError: if it would have more.
+        """
+        file.tenant = self._tenant
+        used = select(func.count(), func.sum(FileRow.size_bytes)).where(FileRow.tenant == self._tenant)
+        async with self._database.writing() as writing:
+            count, size = (await writing.execute(used)).one()
+            if count >= max_files:
+                raise RequestError(f"There are {max_files:,} files already, the most there may be; delete agents.", 101)
+            if (size or 0) + file.size_bytes > max_bytes:
+                raise RequestError(f"The files of all agents together have at most {max_bytes:,} bytes.", 101)
+            writing.add(file)
+
     async def get(self, file_id: str) -> FileRow | None:
         """Give what is known of a file."""
         async with self._database.reading() as reading:
@@ -36,3 +53,11 @@ class FileRepository:
         """Forget a file."""
         async with self._database.writing() as writing:
             await writing.execute(delete(FileRow).where(FileRow.tenant == self._tenant, FileRow.id == file_id))
+
+    async def delete_of_agent(self, agent_id: str) -> list[str]:
+        """Forget the files of an agent; give their ids."""
+        of_agent = (FileRow.tenant == self._tenant, FileRow.agent_id == agent_id)
+        async with self._database.writing() as writing:
+            ids = list(await writing.scalars(select(FileRow.id).where(*of_agent)))
+            await writing.execute(delete(FileRow).where(*of_agent))
+        return ids

@@ -18,6 +18,9 @@ __all__ = [
     "RunRow",
     "SessionRow",
     "VersionRow",
+    "WebhookBucketRow",
+    "WebhookEventRow",
+    "WebhookTestRow",
 ]
 
 ID_CHARS = 32
@@ -162,3 +165,39 @@ class FileRow(Row):
     mime_type: Mapped[str] = mapped_column(String(TITLE_CHARS), default="")
     size_bytes: Mapped[int] = mapped_column(BigInteger, default=0)
     create_ms: Mapped[int] = mapped_column(BigInteger)
+
+
+class WebhookBucketRow(Row):
+    """How many calls an agent's webhook may take just now."""
+
+    __tablename__ = "webhook_buckets"
+
+    agent_id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
+    micro_tokens: Mapped[int] = mapped_column(BigInteger)
+    """Millionths of calls."""
+    update_ms: Mapped[int] = mapped_column(BigInteger)
+
+
+class WebhookTestRow(Row):
+    """A call of a webhook that its owner looks on at."""
+
+    __tablename__ = "webhook_tests"
+    __table_args__ = (Index(None, "tenant", "agent_id", "start_us"),)
+
+    id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(String(ID_CHARS))
+    start_us: Mapped[int] = mapped_column(BigInteger)
+    """Epoch microseconds."""
+
+
+class WebhookEventRow(Row):
+    """What happened in such a call; ``number`` counts from 0."""
+
+    __tablename__ = "webhook_events"
+
+    test_id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
+    number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    at_us: Mapped[int] = mapped_column(BigInteger)
+    """Epoch microseconds, each later than the one before."""
+    event: Mapped[str] = mapped_column(LARGE)
+    """JSON."""

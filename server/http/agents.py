@@ -12,9 +12,11 @@ from starlette.responses import Response
 from ragflow_lg.errors import ConflictError, RequestError
 from server.database.agents import AgentQuery, AgentRepository
 from server.database.models import TITLE_CHARS, AgentRow, VersionRow
+from server.database.webhooks import WebhookTests
 from server.http.answers import answer, dated
 from server.http.asked import body_of, flag, page_of, text_of
 from server.http.auth import Caller, authenticated, parts_of
+from server.tenant_files import file_store
 from server.versions import canvas_text, new_version
 
 __all__ = ["NO_ACCESS", "agent_of", "router"]
@@ -23,6 +25,9 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"])
 
 NO_ACCESS = "Make sure you have permission to access the agent."
 _CATEGORY = "agent_canvas"
+MAX_TAGS = 32
+"""Most tags that a list is narrowed down to."""
+
 _SHORT = {"canvas_type": 64, "canvas_category": 32, "permission": 16}
 """Columns that are short, and how many characters they take."""
 
@@ -54,6 +59,7 @@ async def list_agents(request: Request, caller: Authenticated) -> Response:
         keywords=query.get("keywords", ""),
         categories=[part for part in query.get("canvas_category", "").split(",") if part],
         canvas_type=query.get("canvas_type", ""),
+        tags=[tag.strip() for tag in text_of(query.get("tags")).split(",") if tag.strip()][:MAX_TAGS],
         page=page,
         page_size=size,
         order=cast("Any", order),
@@ -62,6 +68,8 @@ async def list_agents(request: Request, caller: Authenticated) -> Response:
     if any(owner not in ("", caller.tenant) for owner in query.get("owner_ids", "").split(",")):
         raise RequestError("Only agents of your own can be listed.", 103, data=False, has_data=True)
     agents = AgentRepository(parts_of(request).database, caller.tenant)
+    if query.get("type") == "filter":
+        return answer(_filter(caller, await agents.categories()))
     rows, total = await agents.find(wanted)
     versions = await agents.versions([row.version_id for row in rows]) if caller.is_old else {}
     if caller.is_old:
@@ -125,6 +133,8 @@ async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -
     """Delete an agent with its versions and sessions."""
     parts = parts_of(request)
     await agent_of(request, caller, agent_id, is_owned=True)
+    await file_store(parts, caller.tenant).delete_of_agent(agent_id)
+    await WebhookTests(parts.database, caller.tenant, agent_id).delete_all()
     for session_id in await AgentRepository(parts.database, caller.tenant).delete(agent_id) or []:
         try:
             await parts.store.delete_session(session_id)
@@ -163,6 +173,14 @@ def _columns(given: dict[str, Any]) -> dict[str, Any]:
 async def _shown(request: Request, caller: Caller, agent: AgentRow, version: VersionRow) -> dict[str, Any]:
     released = await AgentRepository(parts_of(request).database, caller.tenant).released(agent.id)
     return {**_whole(agent, version), "last_publish_time": released.update_ms if released else None}
+
+
+def _filter(caller: Caller, categories: dict[str, int]) -> dict[str, Any]:
+    """Give what a list can be narrowed down to."""
+    total = sum(categories.values())
+    owners = [{"id": caller.tenant, "label": caller.tenant, "count": total}] if total else []
+    counted = [{"id": category, "count": count} for category, count in categories.items()]
+    return {"filter": {"owner": owners, "canvas_category": counted}, "total": total}
 
 
 def _item(agent: AgentRow) -> dict[str, Any]:

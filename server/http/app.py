@@ -13,9 +13,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.errors import RagflowLgError, RequestError
-from server.http import agents, completions, native, openai, sessions, versions
+from server.http import (
+    agents,
+    completions,
+    embedded,
+    files,
+    native,
+    openai,
+    sessions,
+    tags,
+    templates,
+    traces,
+    trials,
+    versions,
+)
 from server.http.answers import json_bytes, refusal, request_error
 from server.http.guards import BodyLimit, PlainPaths, SecurityHeaders
+from server.http.webhooks import routes as webhooks
 from server.turns import Turns
 
 if TYPE_CHECKING:
@@ -32,7 +46,8 @@ def make_app(parts: Parts) -> FastAPI:
     app.state.parts = parts
     app.state.turns = Turns(parts)
     # The fixed paths of completions come first: /agents/chat/… is no agent called chat.
-    for module in (completions, versions, agents, sessions, openai, native):
+    before = (completions, files, tags, templates, versions)
+    for module in (*before, agents, sessions, openai, trials, traces, embedded, webhooks, native):
         app.include_router(module.router)
     app.add_middleware(BodyLimit, max_bytes=parts.settings.server.max_body_bytes)
     if origins := parts.settings.server.allow_origins:

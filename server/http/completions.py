@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from server.database.models import AgentRow, SessionRow, VersionRow
     from server.turns import Turn
 
-__all__ = ["answer_turn", "asked_of", "router"]
+__all__ = ["answer_turn", "asked_of", "complete_of_page", "router"]
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"])
 
@@ -59,6 +59,32 @@ async def cancel_task(task_id: str, request: Request, caller: Authenticated) -> 
     if await SessionRepository(parts_of(request).database, caller.tenant).get(task_id) is not None:
         await turns_of(request).cancel(task_id)
     return answer(True)
+
+
+async def complete_of_page(request: Request, caller: Caller, agent: AgentRow, body: dict[str, Any]) -> Response:
+    """Play a turn for an embedded page: streamed unless it asks otherwise, all events, in a session of clients.
+
+    Raises:
+        RequestError: if the request does not fit.
+    """
+    place, turns = place_in(request), turns_of(request)
+    if place.run_id:
+        envelope, _ = await _run_of(request, caller, agent, place.run_id)
+        events = turns.wire_events(place.run_id)
+    else:
+        policy = policy_of(request)
+        session, version = await _session(request, caller, agent, body, source="agent")
+        turn = await turns.begin(agent, session, asked_of(caller, session, body), policy, version)
+        envelope, events = turn.run.envelope, turn.numbered()
+    if not flag(body.get("stream"), default=True):
+        collected = Collected(envelope, "all", has_trace=False)
+        return await while_there(request, _whole(events, collected, envelope, caller))
+    if place.after:
+        events = turns.wire_events(place.run_id, place.after)
+    first = await anext(events, None)  # what is refused at once is no stream yet
+    frames = Frames(envelope, "all", has_trace=False)
+    streamed = _stream(first, events, frames, place, error_prefix="Error 102: ")
+    return EventStream(streamed, parts_of(request).settings.server.heartbeat_s)
 
 
 async def _complete(
@@ -117,7 +143,7 @@ async def _run_of(request: Request, caller: Caller, agent: AgentRow, run_id: str
 
 
 async def _session(
-    request: Request, caller: Caller, agent: AgentRow, body: dict[str, Any]
+    request: Request, caller: Caller, agent: AgentRow, body: dict[str, Any], source: str = "workflow"
 ) -> tuple[SessionRow, VersionRow | None]:
     """Give the session that is named, or a new one; and the version of that."""
     session_id = text_of(body.get("session_id"))
@@ -136,7 +162,7 @@ async def _session(
         version,
         user_id=text_of(body.get("user_id")) or caller.tenant,
         name=text_of(body.get("name")) or (query if isinstance(query, str) else ""),
-        source="workflow",
+        source=source,
     )
     return session, version
 
@@ -186,7 +212,12 @@ async def _whole(
 
 
 async def _stream(
-    first: tuple[int, WireEvent] | None, events: AsyncGenerator[tuple[int, WireEvent]], frames: Frames, place: Place
+    first: tuple[int, WireEvent] | None,
+    events: AsyncGenerator[tuple[int, WireEvent]],
+    frames: Frames,
+    place: Place,
+    *,
+    error_prefix: str = "**ERROR**: ",
 ) -> AsyncGenerator[bytes]:
     envelope = frames.envelope
     run_id = envelope.message_id
@@ -203,7 +234,7 @@ async def _stream(
     except RagflowLgError as error:
         if place.has_ids and isinstance(error, RunInterruptedError):
             return  # no end: its client comes back, and goes on where it was
-        yield sse(envelope.wrap(Message(f"**ERROR**: {error}")))
+        yield sse(envelope.wrap(Message(f"{error_prefix}{error}")))
         # The oldest clients fall over the frame of errors; the end of a message they understand.
         is_oldest = frames.forwarding == "messages"
         yield sse(envelope.wrap(MessageEnd()) if is_oldest else error_frame(str(error)))

@@ -62,6 +62,7 @@ def frames(text: str) -> list[Any]:
 @asynccontextmanager
 async def running(folder: Path, replies: Sequence[Reply] = (), **section: Any) -> AsyncGenerator[Running]:
     url = f"sqlite:///{folder}/server.db"
+    section.setdefault("files", folder / "files")
     settings = Settings(checkpoints="memory://", server=ServerSection(database=SecretStr(url), **section))
     model = ScriptedModel(list(replies))
     services = fake_services(models=OneModel(model), clock=SystemClock(), ids=RandomIds())

@@ -83,6 +83,21 @@ async def test_agents_are_listed(tmp_path: Path) -> None:
         assert [agent["dsl"] for agent in old] == [ECHO] * 3
 
 
+async def test_what_a_list_can_be_narrowed_down_to_is_counted(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        empty = (await server.client.get("/agents?type=filter")).json()["data"]
+        assert empty == {"filter": {"owner": [], "canvas_category": []}, "total": 0}
+        await server.agent(ECHO, "A")
+        await server.agent(ECHO, "B", canvas_category="dataflow_canvas")
+        assert (await server.client.get("/agents?type=filter")).json()["data"] == {
+            "filter": {
+                "owner": [{"id": "tenant", "label": "tenant", "count": 2}],
+                "canvas_category": [{"id": "agent_canvas", "count": 1}, {"id": "dataflow_canvas", "count": 1}],
+            },
+            "total": 2,
+        }
+
+
 async def test_agents_of_others_are_not_there(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         agent_id = await server.agent(ECHO)

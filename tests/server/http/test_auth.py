@@ -32,6 +32,23 @@ ROUTES = [
     ("POST", "/agents/chat/completions"),
     ("POST", "/agents/x/completions"),
     ("POST", "/tasks/x/cancel"),
+    ("POST", "/agents/x/reset"),
+    ("GET", "/agents/x/components/y/input-form"),
+    ("POST", "/agents/x/components/y/debug"),
+    ("GET", "/agents/x/logs/y"),
+    ("GET", "/agents/templates"),
+    ("GET", "/agents/prompts"),
+    ("GET", "/agents/tags"),
+    ("PUT", "/agents/x/tags"),
+    ("POST", "/agents/x/upload"),
+    ("GET", "/agents/download"),
+    ("GET", "/agents/attachments/x/download"),
+    ("GET", "/agents/attachments/x/preview"),
+    ("GET", "/document/download/x"),
+    ("POST", "/agents/x/webhook/test"),
+    ("POST", "/webhook_test/x"),
+    ("GET", "/agents/x/webhook/logs"),
+    ("GET", "/webhook_trace/x"),
 ]
 
 

@@ -1,0 +1,47 @@
+"""Who calls from an embedded page, told by a beta key. Such keys stand in pages that anybody can read."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from ragflow_lg.errors import RequestError
+from server.database.keys import KeyRepository
+from server.http.auth import Caller, authenticated, parts_of
+
+__all__ = ["beta_authenticated", "file_authenticated"]
+
+_NO_HEADER = "Authorization is not valid!"
+_NO_KEY = "Authentication error: API key is invalid! "
+"""With the blank that RAGFlow's text ends with."""
+
+
+async def beta_authenticated(request: Request) -> Caller:
+    """Give the caller of a route that takes beta keys only.
+
+    Raises:
+        RequestError: if there is no such key that holds.
+    """
+    key = _key(request)
+    if not key:
+        raise RequestError(_NO_HEADER, 102, has_data=True)
+    row = await KeyRepository(parts_of(request).database).find(key, "beta")
+    if row is None:
+        raise RequestError(_NO_KEY, 102, has_data=True)
+    return Caller(row.tenant, row.id)
+
+
+async def file_authenticated(request: Request) -> Caller:
+    """Give the caller of a route that takes both kinds of keys.
+
+    Raises:
+        RequestError: if there is no key that holds.
+    """
+    key = _key(request)
+    row = await KeyRepository(parts_of(request).database).find(key, "beta") if key else None
+    return Caller(row.tenant, row.id) if row is not None else await authenticated(request)
+
+
+def _key(request: Request) -> str:
+    given = request.headers.get("authorization", "").strip()
+    scheme, _, rest = given.partition(" ")
+    return rest.strip() if scheme.lower() == "bearer" else given
