@@ -14,7 +14,7 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run test test-elasticsearch lint format bench conformance corpus crash schema clean
+.PHONY: run test databases test-databases test-elasticsearch lint format bench conformance corpus crash schema clean
 
 run: $(VENV)/.ok
 	@$(BIN)/python examples/play.py
@@ -22,6 +22,14 @@ run: $(VENV)/.ok
 test: $(VENV)/.ok
 	@$(BIN)/python -m checkpoints.redis_server
 	$(BIN)/python -m pytest -n auto --dist worksteal --durations=15 --cov --cov-report=term:skip-covered
+
+# PostgreSQL and MariaDB for the tests: what is not installed is unpacked into .cache, with no rights and no service.
+databases: $(VENV)/.ok
+	@$(BIN)/python -m tests.harness.database_servers
+
+# The server's database on SQLite, PostgreSQL and MariaDB; one that is missing is a failure here.
+test-databases: databases
+	REQUIRE_DATABASES=1 $(BIN)/python -m pytest tests/server/database
 
 # Against a real Elasticsearch: that of ELASTICSEARCH_URL, or one that Maven puts together and that ends with the tests.
 test-elasticsearch: $(VENV)/.ok
