@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,6 +20,8 @@ from server.database.models import TITLE_CHARS, AgentRow, MessageRow, RunRow, Se
 from server.database.runs import RunRepository
 from server.database.sessions import SessionRepository
 from server.library import load_canvas
+from server.logs import notes
+from server.run_places import RunPlaces
 
 if TYPE_CHECKING:
     from ragflow_lg.compiled import CompiledCanvas
@@ -42,7 +45,7 @@ class Turn:
     def __init__(self, run: Run, parts: Parts, keeping: asyncio.Task[None]) -> None:
         self.run = run
         self._events = parts.hub.follow(run.envelope.message_id)
-        self._keeping = keeping
+        self.keeping = keeping
 
     async def events(self) -> AsyncIterator[WireEvent]:
         """Give the events; once they are over, the turn stands in the database.
@@ -56,14 +59,16 @@ class Turn:
                     yield event
         finally:
             if self.run.status != "running":
-                await asyncio.shield(self._keeping)
+                await asyncio.shield(self.keeping)
 
 
 class Turns:
     """The turns of one process, of all tenants."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, places: RunPlaces | None = None) -> None:
+        """Every run takes one of the ``places``."""
         self._parts = parts
+        self._places = places or RunPlaces(sys.maxsize)
         self._compiling = asyncio.Lock()
         self._running: dict[str, str] = {}
         self._keeping: set[asyncio.Task[None]] = set()
@@ -120,8 +125,19 @@ class Turns:
         """Begin a turn, or answer what the session waits for.
 
         Raises:
+            BusyError: if there is no place for it.
             CompileError: if the canvas has errors.
         """
+        give_back = await self._places.take(agent.tenant)
+        try:
+            turn = await self._begin(agent, session, request)
+        except BaseException:
+            give_back()
+            raise
+        turn.keeping.add_done_callback(lambda _: give_back())
+        return turn
+
+    async def _begin(self, agent: AgentRow, session: SessionRow, request: TurnRequest) -> Turn:
         parts = self._parts
         version = await self.version(agent, session.version_id)
         runner = Runner(
@@ -134,6 +150,8 @@ class Turns:
         )
         run = runner.start(session.id, request)
         run_id = run.envelope.message_id
+        held = notes()
+        held.run, held.session = run_id, session.id
         start_ms = parts.now_ms()
         row = RunRow(id=run_id, agent_id=agent.id, version_id=version.id, session_id=session.id, start_ms=start_ms)
         await RunRepository(parts.database, agent.tenant).add(row)

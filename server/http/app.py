@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING, cast
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.errors import RagflowLgError, RequestError
-from server.http import agents, completions, openai, sessions
+from ragflow_lg.errors import BusyError, RagflowLgError, RequestError
+from server.http import agents, completions, health, openai, sessions
 from server.http.answers import json_bytes, refusal, request_error
 from server.http.guards import BodyLimit, PlainPaths, SecurityHeaders
+from server.http.observing import Observing
+from server.metrics import RunMetrics
+from server.operations import Operations
 from server.turns import Turns
 
 if TYPE_CHECKING:
@@ -29,14 +34,19 @@ logger = logging.getLogger(__name__)
 def make_app(parts: Parts) -> FastAPI:
     """Make the application of opened parts. ``app.state.turns`` drains it."""
     app = FastAPI(title="ragflow-lg", docs_url=None, redoc_url=None, redirect_slashes=False)
+    section = parts.settings.server
+    operations = Operations(section, parts.callbacks)
+    parts = replace(parts, callbacks=(*parts.callbacks, RunMetrics(operations.metrics)))
     app.state.parts = parts
-    app.state.turns = Turns(parts)
+    app.state.operations = operations
+    app.state.turns = Turns(parts, operations.places)
     # The fixed paths of completions come first: /agents/chat/… is no agent called chat.
-    for module in (completions, agents, sessions, openai):
+    for module in (completions, agents, sessions, openai, health):
         app.include_router(module.router)
-    app.add_middleware(BodyLimit, max_bytes=parts.settings.server.max_body_bytes)
-    if origins := parts.settings.server.allow_origins:
+    app.add_middleware(BodyLimit, max_bytes=section.max_body_bytes, timeout_s=section.body_timeout_s)
+    if origins := section.allow_origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
+    app.add_middleware(Observing, operations=operations, refuse=_told, max_header_bytes=section.max_header_bytes)
     app.add_middleware(PlainPaths)
     app.add_middleware(SecurityHeaders)
     app.add_exception_handler(RagflowLgError, _refused)
@@ -47,7 +57,11 @@ def make_app(parts: Parts) -> FastAPI:
 
 
 def _told(request: Request, error: RequestError) -> Response:
-    return openai.openai_refusal(error) if openai.is_openai(request.url.path) else refusal(error)
+    told = openai.openai_refusal(error) if openai.is_openai(request.url.path) else refusal(error)
+    if isinstance(error, BusyError):
+        told.headers["Retry-After"] = str(math.ceil(error.retry_s))
+        told.headers["x-should-retry"] = "true"
+    return told
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 
 from server.settings.section import Section
 
@@ -29,3 +30,42 @@ class ServerSection(Section):
     """Origins whose pages may call the server from a browser (CORS); ``*`` for all."""
     drain_s: Annotated[float, Field(ge=0)] = 20.0
     """How long runs may take to their next step, and answers to be sent, once the server is told to stop."""
+    header_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 10.0
+    """How long a client may take to send the head of a request."""
+    body_timeout_s: Annotated[float, Field(gt=0, le=86400)] = 60.0
+    """How long it may take to send the body."""
+    max_header_bytes: Annotated[int, Field(ge=1024, le=1024 * 1024)] = 32 * 1024
+    """Largest head of a request."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses of proxies whose ``X-Forwarded-For`` says who asks; ``*`` for all."""
+    requests_per_minute: Annotated[int, Field(ge=0)] = 0
+    """How many requests a key may make in a minute; 0 for any number."""
+    requests_per_minute_address: Annotated[int, Field(ge=0)] = 0
+    """The same for an address, whatever its keys."""
+    max_runs: Annotated[int, Field(gt=0)] = 1000
+    """How many runs this process plays at the same time."""
+    max_runs_tenant: Annotated[int, Field(ge=0)] = 0
+    """How many of them may be one tenant's; 0 for all."""
+    max_waiting_runs: Annotated[int, Field(ge=0)] = 1000
+    """How many more may wait for a place."""
+    run_wait_s: Annotated[float, Field(ge=0, le=3600)] = 30.0
+    """How long a run waits for a place before it is refused."""
+    metrics: Literal["off", "key", "port"] = "off"
+    """Who may read ``/metrics``: nobody, whoever has ``metrics_key``, or whoever reaches ``metrics_port``."""
+    metrics_key: SecretStr = SecretStr("")
+    """What the collector sends as bearer token."""
+    metrics_host: str = "127.0.0.1"
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] = 9390
+    """Where metrics are read without a key; 0 takes a free port."""
+    log_format: Literal["text", "json"] = "text"
+    """Shape of the log on standard error."""
+    log_level: Literal["debug", "info", "warning", "error"] = "warning"
+    """What is logged; ``info`` has a line for every request."""
+    audit: Path | None = None
+    """File to which it is added who made, changed, deleted what, and who was refused, as JSON lines."""
+
+    @model_validator(mode="after")
+    def _has_a_key(self) -> ServerSection:
+        if self.metrics == "key" and len(self.metrics_key.get_secret_value()) < 16:
+            raise ValueError('metrics = "key" needs a metrics_key of 16 characters or more')
+        return self

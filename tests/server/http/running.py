@@ -14,6 +14,7 @@ from pydantic import SecretStr
 
 from checkpoints import open_store
 from ragflow_lg.adapters.system import RandomIds, SystemClock
+from ragflow_lg.callbacks import RunCallbacks
 from server.database.database import open_database
 from server.database.keys import KeyRepository
 from server.http.app import make_app
@@ -61,17 +62,19 @@ def frames(text: str) -> list[Any]:
 
 
 @asynccontextmanager
-async def running(folder: Path, replies: Sequence[Reply] = (), **section: Any) -> AsyncGenerator[Running]:
+async def running(
+    folder: Path, replies: Sequence[Reply] = (), *, callbacks: Sequence[RunCallbacks] = (), **section: Any
+) -> AsyncGenerator[Running]:
     url = f"sqlite:///{folder}/server.db"
     settings = Settings(checkpoints="memory://", server=ServerSection(database=SecretStr(url), **section))
     model = ScriptedModel(list(replies))
     services = fake_services(models=OneModel(model), clock=SystemClock(), ids=RandomIds())
     async with open_database(url) as database, open_store("memory://", SystemClock()) as store:
-        parts = Parts(settings, database, store, services, DirectHub())
+        parts = Parts(settings, database, store, services, DirectHub(), callbacks)
         app = make_app(parts)
         key = await KeyRepository(database).create("tenant", 1)
         async with (
-            serving(app, listening("127.0.0.1", 0), app.state.turns.drain, 5) as address,
+            serving(app, listening("127.0.0.1", 0), app.state.turns.drain, 5, section=settings.server) as address,
             httpx.AsyncClient(
                 base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=20
             ) as client,
