@@ -3,6 +3,7 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
+EXAMPLES ?= 50
 CASES ?= tests/fixtures/conformance
 DIR ?= tests/fixtures/canvas
 
@@ -14,7 +15,7 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run test databases test-databases test-elasticsearch lint format bench conformance corpus crash schema clean
+.PHONY: run test databases test-databases fuzz-api test-elasticsearch lint format bench conformance corpus crash schema clean
 
 run: $(VENV)/.ok
 	@$(BIN)/python examples/play.py
@@ -30,6 +31,10 @@ databases: $(VENV)/.ok
 # The server's database on SQLite, PostgreSQL and MariaDB; one that is missing is a failure here.
 test-databases: databases
 	REQUIRE_DATABASES=1 $(BIN)/python -m pytest tests/server/database
+
+# Nonsense for every route of the OpenAPI document, EXAMPLES of each kind; the server may fail nowhere.
+fuzz-api: $(VENV)/.ok
+	$(BIN)/python -m tests.harness.api_fuzz $(EXAMPLES)
 
 # Against a real Elasticsearch: that of ELASTICSEARCH_URL, or one that Maven puts together and that ends with the tests.
 test-elasticsearch: $(VENV)/.ok

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.errors import BusyError, RagflowLgError, RequestError
+from server.audit import audit
 from server.http import agents, completions, health, openai, sessions
 from server.http.answers import json_bytes, refusal, request_error
 from server.http.guards import BodyLimit, PlainPaths, SecurityHeaders
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from server.parts import Parts
 
 __all__ = ["make_app"]
+
+_LIMITS = {408: "slow", 413: "size", 429: "busy"}
+"""By status, which limit a request has met that its route refuses."""
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +71,9 @@ def _told(request: Request, error: RequestError) -> Response:
 async def _refused(request: Request, error: Exception) -> Response:
     ours = cast("RagflowLgError", error)
     refused = request_error(ours)
+    if reason := _LIMITS.get(refused.status):
+        cast("Operations", request.app.state.operations).metrics.refuse(reason)
+        audit("request.refused", reason=reason, path=request.url.path)
     if refused.status >= 500:
         logger.error("%s %s: %s", request.method, request.url.path, ours)
     return _told(request, refused)

@@ -19,7 +19,11 @@ ROOT = Path(__file__).parents[2]
 
 def fuzz(folder: Path, examples: int, limit_s: float) -> tuple[int, str]:
     """Start a server in a folder and ask it; give the exit code and what was told. 0: the server never failed."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "RAGFLOW_LG_CHECKPOINTS": "memory://"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        "RAGFLOW_LG_CHECKPOINTS": "memory://",
+    }
     server = subprocess.Popen(
         [sys.executable, "-m", "server", "serve", "--port", "0", "--model", "demo"],
         stdout=subprocess.PIPE,

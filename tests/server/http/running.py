@@ -65,8 +65,9 @@ def frames(text: str) -> list[Any]:
 async def running(
     folder: Path, replies: Sequence[Reply] = (), *, callbacks: Sequence[RunCallbacks] = (), **section: Any
 ) -> AsyncGenerator[Running]:
-    url = f"sqlite:///{folder}/server.db"
-    settings = Settings(checkpoints="memory://", server=ServerSection(database=SecretStr(url), **section))
+    section.setdefault("database", SecretStr(f"sqlite:///{folder}/server.db"))
+    settings = Settings(checkpoints="memory://", server=ServerSection(**section))
+    url = settings.server.database.get_secret_value()
     model = ScriptedModel(list(replies))
     services = fake_services(models=OneModel(model), clock=SystemClock(), ids=RandomIds())
     async with open_database(url) as database, open_store("memory://", SystemClock()) as store:

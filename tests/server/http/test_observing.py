@@ -46,6 +46,13 @@ async def test_who_asks_too_often_is_told_when_to_come_back(
     assert {"event": "request.too_often", "whose": whose}.items() <= json.loads(caplog.messages[-1]).items()
 
 
+async def test_whose_address_it_is_only_a_known_proxy_may_say(tmp_path: Path) -> None:
+    for proxies, statuses in (((), [200, 429]), (("127.0.0.1",), [200, 200])):
+        async with running(tmp_path, requests_per_minute_address=1, trusted_proxies=proxies) as server:
+            answers = [await server.client.get("/agents", headers={"X-Forwarded-For": f"10.0.0.{n}"}) for n in (1, 2)]
+            assert [answer.status_code for answer in answers] == statuses
+
+
 async def test_runs_wait_for_a_place_or_are_refused(tmp_path: Path) -> None:
     section = {"max_runs": 1, "max_waiting_runs": 1, "run_wait_s": 20}
     async with running(tmp_path, [Reply(hangs=True), Reply("two")], **section) as server:
