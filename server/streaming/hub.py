@@ -61,6 +61,11 @@ class RunHub:
         """How many runs are being played here."""
         return len(self._played)
 
+    @property
+    def journal(self) -> Journal:
+        """Where the events are kept."""
+        return self._journal
+
     async def start(self, run: Run, policy: DisconnectPolicy = DEFAULT_POLICY, *, owner: str = "") -> str:
         """Begin to play a run; give its id, which is RAGFlow's ``message_id``. Its end is told to its followers.
 

@@ -7,13 +7,15 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 from pydantic import SecretStr
 
-from ragflow_lg.errors import DatabaseError
+from ragflow_lg.errors import DatabaseError, StreamError
 from server.http import health
 from server.http.health import metrics_app
 from server.metrics import Metrics
 from server.run_places import RunPlaces
+from server.streaming import RunHub, open_journal
 from tests.server.http.running import ECHO, running
 
 
@@ -72,3 +74,17 @@ async def test_a_port_of_their_own_gives_metrics_and_nothing_else() -> None:
     async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
         assert "ragflow_lg_runs_running 0.0" in (await client.get("/metrics")).text
         assert (await client.get("/api/v1/agents")).status_code == 404
+
+
+async def test_the_journal_of_the_hub_is_asked(tmp_path: Path) -> None:
+    async with running(tmp_path) as server, open_journal("memory://") as journal:
+        hub: Any = RunHub(journal)
+        parts = replace(server.parts, hub=hub)
+        assert await health._state("journal", health._journal, parts) == "ok"
+        await hub.aclose()
+
+        async def fail(_: str) -> None:
+            raise StreamError("Redis at geheim is gone.")
+
+        journal.head = fail  # type: ignore[method-assign]
+        assert await health._state("journal", health._journal, parts) == "failed"
