@@ -81,7 +81,9 @@ class Run:
         event_limit: int,
         running: set[Run],
         audience: Audience,
+        envelope: Envelope | None = None,
     ) -> None:
+        """``envelope`` is that of an interrupted run under whose name this one goes on."""
         self._canvas = canvas
         self._services = services
         self._intent: Intent = intent
@@ -100,7 +102,7 @@ class Run:
         self._has_begun = False
         session_id = session_of_thread(thread_of_session(session))
         now = services.clock.now()
-        self.envelope = Envelope(services.ids.run_id(), int(now), session_id, session_id)
+        self.envelope = envelope or Envelope(services.ids.run_id(), int(now), session_id, session_id)
         self.record = RunRecord(
             self.envelope.message_id,
             session_id,

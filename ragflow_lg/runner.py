@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from ragflow_lg.services import Services
+    from ragflow_lg.wire import Envelope
 
 __all__ = ["Run", "Runner"]
 
@@ -64,12 +65,12 @@ class Runner:
         self._running: set[Run] = set()
         self._audience = Audience(tuple(callbacks), callback_limits)
 
-    def start(self, session: SessionId | str, request: TurnRequest) -> Run:
+    def start(self, session: SessionId | str, request: TurnRequest, envelope: Envelope | None = None) -> Run:
         """Begin a new turn of a session, or answer what it waits for, as RAGFlow's clients do with the same request.
 
         Nothing runs before the result is iterated over.
         """
-        return self._run(session, "start", request)
+        return self._run(session, "start", request, envelope)
 
     def resume(self, session: SessionId | str, answers: Mapping[str, Any], request: TurnRequest | None = None) -> Run:
         """Answer a waiting session: by field name, or by pause id with a map of fields each.
@@ -79,12 +80,13 @@ class Runner:
         """
         return self._run(session, "resume", {**(request or {}), "inputs": dict(answers)})
 
-    def go_on(self, session: SessionId | str) -> Run:
+    def go_on(self, session: SessionId | str, envelope: Envelope | None = None) -> Run:
         """Go on with a turn that was interrupted by a crash, a stop or a cancel: only what is unfinished runs.
 
+        With the ``envelope`` of the run that was interrupted, it goes on under that one's name.
         The run raises ConflictError where nothing is unfinished.
         """
-        return self._run(session, "continue", {})
+        return self._run(session, "continue", {}, envelope)
 
     async def abandon(self, session: SessionId | str) -> None:
         """Give up a turn that waits for an answer, so that the next `start` begins a new one.
@@ -145,7 +147,9 @@ class Runner:
         for run in self._running:
             run.drain()
 
-    def _run(self, session: SessionId | str, intent: Intent, request: TurnRequest) -> Run:
+    def _run(
+        self, session: SessionId | str, intent: Intent, request: TurnRequest, envelope: Envelope | None = None
+    ) -> Run:
         return Run(
             self._canvas,
             self._services,
@@ -158,4 +162,5 @@ class Runner:
             event_limit=self._event_limit,
             running=self._running,
             audience=self._audience,
+            envelope=envelope,
         )

@@ -11,8 +11,8 @@ from msgspec import Struct
 from checkpoints import open_store
 from ragflow_lg.adapters.system import SystemClock
 from server.database.database import Database, open_database
-from server.hub import DirectHub, Hub
 from server.library import open_services
+from server.streaming import RunHub, open_journal
 from server.telemetry import open_callbacks
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ragflow_lg.services import Services
     from server.settings import Settings
 
-__all__ = ["Parts", "open_parts"]
+__all__ = ["Parts", "open_hub", "open_parts"]
 
 
 class Parts(Struct, frozen=True):
@@ -31,7 +31,7 @@ class Parts(Struct, frozen=True):
     database: Database
     store: Store
     services: Services
-    hub: Hub
+    hub: RunHub
     callbacks: Sequence[RunCallbacks] = ()
 
     def now_ms(self) -> int:
@@ -50,6 +50,7 @@ async def open_parts(settings: Settings, *, model: str = "") -> AsyncGenerator[P
     Raises:
         DatabaseError: if the database cannot be opened.
         CheckpointError: if the store of checkpoints cannot be opened.
+        StreamError: if the journal of events cannot be opened.
         SettingsError: if a setting is wrong.
     """
     url = settings.server.database.get_secret_value()
@@ -57,7 +58,26 @@ async def open_parts(settings: Settings, *, model: str = "") -> AsyncGenerator[P
     async with (
         open_database(url) as database,
         open_store(settings.checkpoints, clock, prefix=prefix, ttl_s=settings.checkpoint_ttl_s) as store,
+        open_hub(settings, store) as hub,
         open_callbacks(settings) as callbacks,
         open_services(settings, model=model) as services,
     ):
-        yield Parts(settings, database, store, services, DirectHub(), callbacks)
+        yield Parts(settings, database, store, services, hub, callbacks)
+
+
+@asynccontextmanager
+async def open_hub(settings: Settings, store: Store) -> AsyncGenerator[RunHub]:
+    """Open what plays runs, with the journal of their events: in Redis if checkpoints are, or where it is told to be.
+
+    Raises:
+        StreamError: if the journal cannot be opened.
+    """
+    section = settings.server
+    url = section.journal.get_secret_value() or settings.checkpoints
+    prefix, silence_s = settings.checkpoint_prefix, section.replica_silence_s
+    async with open_journal(url, prefix=prefix, kept_s=section.events_kept_s, alive_s=silence_s) as journal:
+        hub = RunHub(journal, store.cancels, beat_s=silence_s / 3)
+        try:
+            yield hub
+        finally:
+            await hub.aclose()

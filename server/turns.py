@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
-import orjson
-
-from ragflow_lg.errors import CompileError, RagflowLgError, RequestError
+from ragflow_lg.errors import CompileError, RequestError, RunInterruptedError, RunUnknownError, StreamError
 from ragflow_lg.events import AgentRecord
 from ragflow_lg.runner import Runner
+from ragflow_lg.services import Usage
 from ragflow_lg.values import to_text
-from ragflow_lg.wire import MessageEnd, UserInputs
 from server.database.agents import AgentRepository
 from server.database.models import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from server.database.runs import RunRepository
 from server.database.sessions import SessionRepository
+from server.kept_run import Keepable, KeptRun
 from server.library import load_canvas
 from server.logs import notes
 from server.run_places import RunPlaces
+from server.streaming import parse_policy
+from server.takeover import Takeover
 
 if TYPE_CHECKING:
     from ragflow_lg.compiled import CompiledCanvas
@@ -30,10 +31,9 @@ if TYPE_CHECKING:
     from ragflow_lg.state import TurnRequest
     from ragflow_lg.wire import WireEvent
     from server.parts import Parts
+    from server.streaming import DisconnectPolicy, Followed, RunHead
 
 __all__ = ["Turn", "Turns"]
-
-logger = logging.getLogger(__name__)
 
 NAME_CHARS = 250
 """Of its first question a session takes so much as its name."""
@@ -42,35 +42,37 @@ NAME_CHARS = 250
 class Turn:
     """A run on its way. Its events may be followed; it goes on, and is kept, whether they are or not."""
 
-    def __init__(self, run: Run, parts: Parts, keeping: asyncio.Task[None]) -> None:
+    def __init__(self, run: Run, turns: Turns) -> None:
         self.run = run
-        self._events = parts.hub.follow(run.envelope.message_id)
-        self.keeping = keeping
+        self._turns = turns
 
-    async def events(self) -> AsyncIterator[WireEvent]:
+    async def events(self) -> AsyncGenerator[WireEvent]:
         """Give the events; once they are over, the turn stands in the database.
+
+        Close it (`contextlib.aclosing`), so that whoever leaves is counted out at once.
 
         Raises:
             RagflowLgError: if the run was refused or the engine failed.
         """
-        try:
-            async for _, event in self._events:
-                if not isinstance(event, AgentRecord):
-                    yield event
-        finally:
-            if self.run.status != "running":
-                await asyncio.shield(self.keeping)
+        async with aclosing(self.numbered()) as events:
+            async for _, event in events:
+                yield event
+
+    def numbered(self, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
+        """Give the events behind number ``after``, each with its number; records of agents have one, too."""
+        return self._turns.wire_events(self.run.envelope.message_id, after)
 
 
 class Turns:
     """The turns of one process, of all tenants."""
 
     def __init__(self, parts: Parts, places: RunPlaces | None = None) -> None:
-        """Every run takes one of the ``places``."""
+        """Every run takes one of the ``places``; one that is taken over from a dead replica does not wait for one."""
         self._parts = parts
         self._places = places or RunPlaces(sys.maxsize)
         self._compiling = asyncio.Lock()
-        self._running: dict[str, str] = {}
+        self._policy = parse_policy(parts.settings.server.on_disconnect)
+        self._takeover = Takeover(parts, self)
         self._keeping: set[asyncio.Task[None]] = set()
 
     async def canvas(self, version: VersionRow) -> CompiledCanvas:
@@ -121,52 +123,149 @@ class Turns:
         await SessionRepository(self._parts.database, agent.tenant).add(session, [first] if said else [])
         return session, [first] if said else []
 
-    async def begin(self, agent: AgentRow, session: SessionRow, request: TurnRequest) -> Turn:
-        """Begin a turn, or answer what the session waits for.
+    async def begin(
+        self,
+        agent: AgentRow,
+        session: SessionRow,
+        request: TurnRequest,
+        policy: DisconnectPolicy | None = None,
+        version: VersionRow | None = None,
+    ) -> Turn:
+        """Begin a turn, or answer what the session waits for. ``version`` is the session's, if it is at hand.
 
         Raises:
-            BusyError: if there is no place for it.
             CompileError: if the canvas has errors.
         """
-        give_back = await self._places.take(agent.tenant)
-        try:
-            turn = await self._begin(agent, session, request)
-        except BaseException:
-            give_back()
-            raise
-        turn.keeping.add_done_callback(lambda _: give_back())
-        return turn
+        runner = await self.runner(agent, session, version)
+        return await self.play(agent, session, runner.start(session.id, request), asked_text(request), policy)
 
-    async def _begin(self, agent: AgentRow, session: SessionRow, request: TurnRequest) -> Turn:
+    async def runner(self, agent: AgentRow, session: SessionRow, version: VersionRow | None = None) -> Runner:
+        """Give what runs turns of a session, by the version that it keeps to; ``version`` if that is at hand.
+
+        Raises:
+            CompileError: if the canvas has errors.
+        """
         parts = self._parts
-        version = await self.version(agent, session.version_id)
-        runner = Runner(
-            await self.canvas(version),
+        return Runner(
+            await self.canvas(version or await self.version(agent, session.version_id)),
             parts.services,
             store=parts.store,
             canvas_id=agent.id,
             event_limit=parts.settings.run.event_limit,
             callbacks=parts.callbacks,
         )
-        run = runner.start(session.id, request)
-        run_id = run.envelope.message_id
-        held = notes()
-        held.run, held.session = run_id, session.id
-        start_ms = parts.now_ms()
-        row = RunRow(id=run_id, agent_id=agent.id, version_id=version.id, session_id=session.id, start_ms=start_ms)
+
+    async def play(
+        self, agent: AgentRow, session: SessionRow, run: Run, asked: str, policy: DisconnectPolicy | None = None
+    ) -> Turn:
+        """Play a run of a session. ``asked`` is what the user said, for people; ``policy`` by default the settings'.
+
+        Raises:
+            BusyError: if there is no place for it.
+            StreamError: if the journal does not take it, or the server is shutting down.
+        """
+        give_back = await self._places.take(agent.tenant)
+        try:
+            return await self._play(agent, session, run, asked, policy, give_back)
+        except BaseException:
+            give_back()
+            raise
+
+    async def _play(
+        self,
+        agent: AgentRow,
+        session: SessionRow,
+        run: Run,
+        asked: str,
+        policy: DisconnectPolicy | None,
+        give_back: Callable[[], None],
+    ) -> Turn:
+        parts, held = self._parts, notes()
+        held.run, held.session = run.envelope.message_id, session.id
+        run_id, start_ms = run.envelope.message_id, parts.now_ms()
+        row = RunRow(id=run_id, agent_id=agent.id, version_id=session.version_id, session_id=session.id)
+        row.start_ms = start_ms
         await RunRepository(parts.database, agent.tenant).add(row)
-        await parts.hub.start(run)
-        # Followed from here on: a run may be over before a task gets its turn.
-        events = parts.hub.follow(run_id)
-        keeping = asyncio.create_task(self._keep(agent.tenant, session.id, request, run, start_ms, events))
-        self._keeping.add(keeping)
-        keeping.add_done_callback(self._keeping.discard)
-        return Turn(run, parts, keeping)
+        try:
+            await self.keep(run, agent.tenant, asked, start_ms, policy, on_end=give_back)
+        except StreamError as error:
+            await RunRepository(parts.database, agent.tenant).end(run_id, "failed", str(error), Usage(), start_ms)
+            raise
+        return Turn(run, self)
+
+    async def keep(
+        self,
+        run: Keepable,
+        tenant: str,
+        asked: str,
+        start_ms: int,
+        policy: DisconnectPolicy | None = None,
+        *,
+        was: str = "",
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Let the hub play a run that stands in the database; ``was`` is for `RunHub.start`.
+
+        Raises:
+            StreamError: if the journal does not take it, or the server is shutting down.
+        """
+        kept = KeptRun(run, self._parts, tenant, asked, start_ms, self._keeping, on_end)
+        await self._parts.hub.start(kept, policy or self._policy, owner=tenant, was=was)
+
+    async def head(self, tenant: str, run_id: str) -> RunHead:
+        """Give what is known of a run of a tenant, wherever it is played; another's is unknown.
+
+        Raises:
+            RunUnknownError: if there is none.
+        """
+        head = await self._parts.hub.head(run_id)
+        if head.owner != tenant:
+            raise RunUnknownError(f"There is no run {run_id[:64]!r}, or its events are kept no longer.")
+        return head
+
+    async def stream_of(self, tenant: str, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, Followed]]:
+        """Give the events of a run of a tenant behind number ``after``, each with its number.
+
+        Close it (`contextlib.aclosing`) to be counted out at once.
+
+        Raises:
+            RunUnknownError: if the tenant has no such run, or its events are kept no longer.
+            StreamPositionError: if the run has had no event ``after`` yet.
+            StreamGapError: if events that come next have been dropped.
+            RunInterruptedError: if the run was interrupted; whoever comes back goes on, here or on another replica.
+            RagflowLgError: what the run itself has failed with.
+        """
+        await self.head(tenant, run_id)
+        async with aclosing(self.follow(run_id, after)) as events:
+            async for pair in events:
+                yield pair
+
+    async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, Followed]]:
+        """Give the events of a run behind number ``after``, each with its number; see `RunHub.follow`.
+
+        One that was interrupted is taken over, so that its followers never know.
+        """
+        while True:
+            try:
+                async with aclosing(self._parts.hub.follow(run_id, after)) as events:
+                    async for pair in events:
+                        after = pair[0]
+                        yield pair
+                return
+            except RunInterruptedError:
+                if not await self._takeover.take(run_id):
+                    raise
+
+    async def wire_events(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
+        """Give what RAGFlow's clients are told of a run, as `follow` does: the events without records of agents."""
+        async with aclosing(self.follow(run_id, after)) as events:
+            async for number, event in events:
+                if not isinstance(event, AgentRecord):
+                    yield number, event
 
     async def cancel(self, session_id: str) -> None:
         """Stop the turn of a session, wherever it runs."""
-        run_id = self._running.get(session_id)
-        if run_id is None or not await self._parts.hub.cancel(run_id):
+        if not self._parts.hub.cancel_session(session_id):
             await self._parts.store.cancels.request(session_id)
 
     async def drain(self) -> None:
@@ -180,68 +279,12 @@ class Turns:
         except CompileError:
             return ""  # a draft that cannot be run yet
 
-    async def _keep(
-        self,
-        tenant: str,
-        session_id: str,
-        request: TurnRequest,
-        run: Run,
-        start_ms: int,
-        events: AsyncIterator[tuple[int, WireEvent | AgentRecord]],
-    ) -> None:
-        """Follow a run to its end and store what was said. A database that fails breaks no run off."""
-        run_id = run.envelope.message_id
-        chunks: list[Any] = []
-        tips, has_begun = "", False
-        try:
-            async for _, event in events:
-                has_begun = True
-                self._running[session_id] = run_id
-                if isinstance(event, MessageEnd):
-                    chunks += chunks_of(event.extras.get("reference"))
-                elif isinstance(event, UserInputs):
-                    tips = event.tips
-        except RagflowLgError as error:
-            logger.info("run %s of session %s: %s", run_id, session_id, error)
-        finally:
-            if self._running.get(session_id) == run_id:
-                del self._running[session_id]
-        now = self._parts.now_ms()
-        said = [
-            MessageRow(role="user", content=asked_text(request), run_id=run_id, create_ms=start_ms),
-            MessageRow(role="assistant", content=run.answer or tips, run_id=run_id, create_ms=now),
-        ]
-        said[1].reference = orjson.dumps(chunks).decode() if chunks else ""
-        usage = run.usage
-        try:
-            await RunRepository(self._parts.database, tenant).end(run_id, run.status, run.error or "", usage, now)
-            if has_begun:
-                await SessionRepository(self._parts.database, tenant).add_turn(
-                    session_id,
-                    said,
-                    now_ms=now,
-                    tokens=usage.prompt_tokens + usage.completion_tokens,
-                    seconds=(now - start_ms) / 1000,
-                    error=run.error or "",
-                )
-        except RagflowLgError as error:
-            logger.error("run %s of session %s is not in the database: %s", run_id, session_id, error)
-
 
 def prologue_of(plan: Plan) -> str:
     """Give what a canvas says first, in a conversation; ``""`` if nothing."""
     params = plan.nodes[plan.entry].params
     said = getattr(params, "prologue", None)
     return said if isinstance(said, str) and getattr(params, "mode", "") == "conversational" else ""
-
-
-def chunks_of(reference: Any) -> list[Any]:
-    """Give the chunks of a ``reference`` of ``message_end``, each with its number as ``citation_id``."""
-    chunks: Any = cast("Mapping[str, Any]", reference).get("chunks") if isinstance(reference, dict) else None
-    if not isinstance(chunks, dict):
-        return []
-    numbered = cast("Mapping[Any, Any]", chunks)
-    return [{**chunk, "citation_id": str(number)} for number, chunk in numbered.items() if isinstance(chunk, dict)]
 
 
 def asked_text(request: TurnRequest) -> str:

@@ -9,7 +9,17 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
-from ragflow_lg.errors import AnswerError, CanvasChangedError, CompileError, ConflictError, RagflowLgError, RequestError
+from ragflow_lg.errors import (
+    AnswerError,
+    CanvasChangedError,
+    CompileError,
+    ConflictError,
+    RagflowLgError,
+    RequestError,
+    RunUnknownError,
+    StreamGapError,
+    StreamPositionError,
+)
 
 __all__ = ["answer", "dated", "json_bytes", "listing", "refusal", "request_error", "result"]
 
@@ -65,6 +75,10 @@ def request_error(error: RagflowLgError) -> RequestError:
         return RequestError(str(error), 101)
     if isinstance(error, ConflictError | CanvasChangedError):
         return RequestError(str(error), 103, status=409)
+    if isinstance(error, RunUnknownError):
+        return RequestError(str(error), status=404)
+    if isinstance(error, StreamGapError | StreamPositionError):
+        return RequestError(str(error), 101, status=410 if isinstance(error, StreamGapError) else 400)
     return RequestError(str(error), 500, status=500, data=False, has_data=True)
 
 

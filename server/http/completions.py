@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import APIRouter, Depends
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from ragflow_lg.errors import RagflowLgError, RequestError
+from ragflow_lg.errors import RagflowLgError, RequestError, RunInterruptedError
 from ragflow_lg.wire import Message, MessageEnd
 from server.database.sessions import SessionRepository
 from server.http.agents import NO_ACCESS, agent_of
 from server.http.answers import answer, request_error, result
 from server.http.asked import body_of, flag, text_of
 from server.http.auth import Caller, authenticated, parts_of, turns_of
+from server.http.event_stream import EventStream
+from server.http.following import Place, place_in, policy_of, while_there
 from server.http.frames import DONE, Collected, Forwarding, Frames, error_frame, sse
 from server.http.openai import openai_answer
+from server.streaming.positions import event_id
 
 if TYPE_CHECKING:
     from ragflow_lg.state import TurnRequest
-    from ragflow_lg.wire import WireEvent
+    from ragflow_lg.wire import Envelope, WireEvent
     from server.database.models import AgentRow, SessionRow
-    from server.turns import Turn
 
-__all__ = ["STREAM_HEADERS", "router"]
+__all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"])
-
-STREAM_HEADERS = {"Cache-Control": "no-cache", "Connection": "keep-alive", "X-Accel-Buffering": "no"}
-STREAM_TYPE = "text/event-stream; charset=utf-8"
 
 Authenticated = Annotated[Caller, Depends(authenticated)]
 
@@ -66,17 +66,37 @@ async def _complete(
     agent = await agent_of(request, caller, agent_id)
     if flag(body.get("openai-compatible")):
         return await openai_answer(request, caller, agent, body)
-    session, forwarding = await _session(request, caller, agent, body)
+    place = place_in(request)
+    turns = turns_of(request)
+    if place.run_id:
+        envelope, forwarding = await _run_of(request, caller, agent, place.run_id)
+        events = turns.wire_events(place.run_id)
+    else:
+        policy = policy_of(request)
+        session, forwarding = await _session(request, caller, agent, body)
+        turn = await turns.begin(agent, session, _asked(caller, session, body), policy)
+        envelope, events = turn.run.envelope, turn.numbered()
     if is_old_path:
         forwarding = "messages"
     has_trace = flag(body.get("return_trace"))
-    turn = await turns_of(request).begin(agent, session, _asked(caller, session, body))
-    events = turn.events()
     if not flag(body.get("stream"), default=is_old_path and caller.is_old):
-        return await _whole(turn, events, Collected(turn.run.envelope, forwarding, has_trace=has_trace), caller)
+        collected = Collected(envelope, forwarding, has_trace=has_trace)
+        return await while_there(request, _whole(events, collected, envelope, caller))
+    if place.after and not (has_trace and forwarding != "all"):  # a trace is told from its beginning
+        events = turns.wire_events(place.run_id, place.after)
     first = await anext(events, None)  # what is refused at once is no stream yet
-    frames = Frames(turn.run.envelope, forwarding, has_trace=has_trace)
-    return StreamingResponse(_stream(first, events, frames, turn), media_type=STREAM_TYPE, headers=STREAM_HEADERS)
+    frames = Frames(envelope, forwarding, has_trace=has_trace)
+    heartbeat_s = 0.0 if is_old_path else parts_of(request).settings.server.heartbeat_s
+    return EventStream(_stream(first, events, frames, place), heartbeat_s)
+
+
+async def _run_of(request: Request, caller: Caller, agent: AgentRow, run_id: str) -> tuple[Envelope, Forwarding]:
+    """Give the envelope of a run that its client comes back to, and which events that expects."""
+    head = await turns_of(request).head(caller.tenant, run_id)
+    session = await SessionRepository(parts_of(request).database, caller.tenant).get(head.envelope.session_id)
+    if session is None or session.agent_id != agent.id:
+        raise RequestError("Session not found!", status=404)
+    return head.envelope, "session" if session.source == "agent" else "all"
 
 
 async def _session(
@@ -132,32 +152,40 @@ def _asked(caller: Caller, session: SessionRow, body: dict[str, Any]) -> TurnReq
     return request
 
 
-async def _whole(turn: Turn, events: AsyncIterator[WireEvent], collected: Collected, caller: Caller) -> Response:
+async def _whole(
+    events: AsyncGenerator[tuple[int, WireEvent]], collected: Collected, envelope: Envelope, caller: Caller
+) -> Response:
     try:
-        async for event in events:
-            collected.feed(event)
+        async with aclosing(events):
+            async for _, event in events:
+                collected.feed(event)
     except RagflowLgError as error:
         refused = request_error(error)
         if caller.is_old:
             return result(f"**ERROR**: {error}")
-        session = {"session_id": turn.run.envelope.session_id}
+        session = {"session_id": envelope.session_id}
         raise RequestError(str(error), refused.number, status=409, data=session, has_data=True) from error
     return result(collected.answer())
 
 
 async def _stream(
-    first: WireEvent | None, events: AsyncIterator[WireEvent], frames: Frames, turn: Turn
-) -> AsyncIterator[bytes]:
-    envelope = turn.run.envelope
+    first: tuple[int, WireEvent] | None, events: AsyncGenerator[tuple[int, WireEvent]], frames: Frames, place: Place
+) -> AsyncGenerator[bytes]:
+    envelope = frames.envelope
+    run_id = envelope.message_id
+    pair = first
     try:
-        if first is None:
-            yield sse({"session_id": envelope.session_id, "data": {}})
-        elif (frame := frames.frame(first)) is not None:
-            yield sse(frame)
-        async for event in events:
-            if (frame := frames.frame(event)) is not None:
-                yield sse(frame)
+        async with aclosing(events):
+            if pair is None and not place.after:
+                yield sse({"session_id": envelope.session_id, "data": {}})
+            while pair is not None:
+                number, event = pair
+                if (frame := frames.frame(event)) is not None and number > place.after:
+                    yield sse(frame, event_id(run_id, number) if place.has_ids else "")
+                pair = await anext(events, None)
     except RagflowLgError as error:
+        if place.has_ids and isinstance(error, RunInterruptedError):
+            return  # no end: its client comes back, and goes on where it was
         yield sse(envelope.wrap(Message(f"**ERROR**: {error}")))
         # The oldest clients fall over the frame of errors; the end of a message they understand.
         is_oldest = frames.forwarding == "messages"

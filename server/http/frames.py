@@ -18,9 +18,10 @@ Forwarding: TypeAlias = Literal["all", "session", "messages"]
 """``session``: what RAGFlow sends for a session that a client made; ``messages``: what its oldest clients read."""
 
 
-def sse(frame: dict[str, Any]) -> bytes:
-    """Write a frame as RAGFlow does, without a blank behind the colon."""
-    return b"data:" + json_bytes(frame) + b"\n\n"
+def sse(frame: dict[str, Any], event_id: str = "") -> bytes:
+    """Write a frame as RAGFlow does, without a blank behind the colon; with an id for a client that asks for ids."""
+    head = f"id:{event_id}\n".encode() if event_id else b""
+    return b"%bdata:%b\n\n" % (head, json_bytes(frame))
 
 
 def error_frame(message: str) -> dict[str, Any]:
@@ -32,7 +33,7 @@ class Frames:
     """Makes the frames of one turn for one client."""
 
     def __init__(self, envelope: Envelope, forwarding: Forwarding, *, has_trace: bool) -> None:
-        self._envelope = envelope
+        self.envelope = envelope
         self.forwarding = forwarding
         self._has_trace = has_trace
         self._trace: list[dict[str, Any]] = []
@@ -41,7 +42,7 @@ class Frames:
         """Give the frame of an event, None if this client is not sent it."""
         if not self._is_sent(event):
             return None
-        frame: dict[str, Any] = self._envelope.wrap(event)
+        frame: dict[str, Any] = self.envelope.wrap(event)
         if self.forwarding == "session" and isinstance(event, WorkflowFinished):
             frame["data"] = {"usage": frame["data"]["usage"]}
         elif self.forwarding == "messages" and isinstance(event, UserInputs):

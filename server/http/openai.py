@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import APIRouter, Depends
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from ragflow_lg.errors import RagflowLgError, RequestError
 from ragflow_lg.tokens import estimate_tokens
@@ -18,8 +19,11 @@ from server.http.agents import agent_of
 from server.http.answers import json_bytes
 from server.http.asked import MAX_PAGE_SIZE, body_of, flag, text_of
 from server.http.auth import Caller, authenticated, parts_of, turns_of
+from server.http.event_stream import EventStream
+from server.http.following import policy_of, while_there
 
 if TYPE_CHECKING:
+    from ragflow_lg.state import TurnRequest
     from ragflow_lg.wire import WireEvent
     from server.database.models import AgentRow, SessionRow
     from server.turns import Turn
@@ -98,17 +102,17 @@ async def openai_answer(request: Request, caller: Caller, agent: AgentRow, body:
     texts = _texts(body)
     if not texts:
         raise RequestError("You have to provide messages: at least one message of the role user.", 102)
+    policy = policy_of(request)
     session = await _session(request, caller, agent, body, texts[-1])
     asked = sum(map(estimate_tokens, _contents(cast("list[Any]", body["messages"]))))
-    turn = await turns_of(request).begin(agent, session, {"query": texts[-1], "user_id": session.user_id})
+    given: TurnRequest = {"query": texts[-1], "user_id": session.user_id}
+    turn = await turns_of(request).begin(agent, session, given, policy)
     shapes = _Shapes(session.id, agent.id, turn.run.envelope.created_at, asked)
     events = turn.events()
     if not flag(body.get("stream")):
-        return await _whole(turn, events, shapes)
+        return await while_there(request, _whole(turn, events, shapes))
     first = await anext(events, None)
-    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    streamed = _stream(first, events, turn, shapes)
-    return StreamingResponse(streamed, media_type="text/event-stream; charset=utf-8", headers=headers)
+    return EventStream(_stream(first, events, turn, shapes), parts_of(request).settings.server.heartbeat_s)
 
 
 async def _session(request: Request, caller: Caller, agent: AgentRow, body: dict[str, Any], query: str) -> SessionRow:
@@ -151,17 +155,18 @@ def _contents(messages: Iterable[dict[str, Any]]) -> Iterable[str]:
             yield text_of(content)
 
 
-async def _whole(turn: Turn, events: AsyncIterator[WireEvent], shapes: _Shapes) -> Response:
+async def _whole(turn: Turn, events: AsyncGenerator[WireEvent], shapes: _Shapes) -> Response:
     said: list[str] = []
     reference: dict[str, Any] = {}
     form: UserInputs | None = None
-    async for event in events:
-        if isinstance(event, Message):
-            said.append(_text(event))
-        elif isinstance(event, MessageEnd):
-            reference = _reference(event) or reference
-        elif isinstance(event, UserInputs):
-            form = event
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, Message):
+                said.append(_text(event))
+            elif isinstance(event, MessageEnd):
+                reference = _reference(event) or reference
+            elif isinstance(event, UserInputs):
+                form = event
     if turn.run.status == "failed":
         raise RequestError(turn.run.error or "The run failed.", 500, status=500)
     text = "".join(said)
@@ -174,23 +179,24 @@ async def _whole(turn: Turn, events: AsyncIterator[WireEvent], shapes: _Shapes) 
 
 
 async def _stream(
-    first: WireEvent | None, events: AsyncIterator[WireEvent], turn: Turn, shapes: _Shapes
-) -> AsyncIterator[bytes]:
+    first: WireEvent | None, events: AsyncGenerator[WireEvent], turn: Turn, shapes: _Shapes
+) -> AsyncGenerator[bytes]:
     said: list[str] = []
     end: dict[str, Any] = {}
     reason = "stop"
     event = first
     try:
-        while event is not None:
-            if isinstance(event, Message):
-                said.append(_text(event))
-                yield shapes.chunk({"content": said[-1]})
-            elif isinstance(event, MessageEnd):
-                reference = _reference(event)
-                yield shapes.chunk({"content": "", **({"reference": reference} if reference else {})})
-            elif isinstance(event, UserInputs):
-                reason, end = "waiting_for_user", {"waiting_for_user": event.data()}
-            event = await anext(events, None)
+        async with aclosing(events):
+            while event is not None:
+                if isinstance(event, Message):
+                    said.append(_text(event))
+                    yield shapes.chunk({"content": said[-1]})
+                elif isinstance(event, MessageEnd):
+                    reference = _reference(event)
+                    yield shapes.chunk({"content": "", **({"reference": reference} if reference else {})})
+                elif isinstance(event, UserInputs):
+                    reason, end = "waiting_for_user", {"waiting_for_user": event.data()}
+                event = await anext(events, None)
         error = (turn.run.error or "The run failed.") if turn.run.status == "failed" else ""
     except RagflowLgError as failure:
         error = str(failure)

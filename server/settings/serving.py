@@ -30,6 +30,18 @@ class ServerSection(Section):
     """Origins whose pages may call the server from a browser (CORS); ``*`` for all."""
     drain_s: Annotated[float, Field(ge=0)] = 20.0
     """How long runs may take to their next step, and answers to be sent, once the server is told to stop."""
+    journal: SecretStr = SecretStr("")
+    """URL of the events of runs that clients may come back for: ``redis://…`` for all replicas, ``memory://`` for this
+    process. Not set, it is the Redis of the checkpoints, or memory where these are elsewhere."""
+    events_kept_s: Annotated[float, Field(gt=0, le=86400)] = 300.0
+    """How long the events of a run are kept behind its end."""
+    on_disconnect: Annotated[str, Field(pattern=r"^(continue|cancel|grace:[0-9]{1,6}(\.[0-9]{1,3})?)$")] = "continue"
+    """What becomes of a run that nobody follows any more: ``continue``, ``cancel`` or ``grace:SECONDS``. A request may
+    say otherwise."""
+    heartbeat_s: Annotated[float, Field(ge=0, le=3600)] = 15.0
+    """After so long without an event a stream gets a comment, for the proxies on its way; 0 for none."""
+    replica_silence_s: Annotated[float, Field(ge=0.3, le=3600)] = 15.0
+    """A replica that has not been heard of for so long is taken for dead, and others go on with its runs."""
     header_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 10.0
     """How long a client may take to send the head of a request."""
     body_timeout_s: Annotated[float, Field(gt=0, le=86400)] = 60.0

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ragflow_lg.errors import StreamError
+from ragflow_lg.errors import RunInterruptedError, StreamError
 from ragflow_lg.events import AgentRecord
 from ragflow_lg.wire import (
     Message,
@@ -29,10 +29,20 @@ Followed: TypeAlias = WireEvent | AgentRecord
 
 
 class RunEnd(Struct, frozen=True):
-    """The last entry of a run: how it ended. ``status`` is that of `ragflow_lg.run.Run`."""
+    """The last entry of a run: how it ended. ``status`` is that of `ragflow_lg.run.Run`.
+
+    Behind one that says that the run was interrupted more may come: from the hub that goes on with it.
+    """
 
     status: str
     error: StoredError | None = None
+    player: str = ""
+    """Whose end it is: the hub that played the run until then."""
+
+    @property
+    def is_interruption(self) -> bool:
+        """Whether another hub may go on."""
+        return self.error is not None and self.error.code == RunInterruptedError.code
 
     event = "end"
 

@@ -12,26 +12,27 @@ from server.streaming.journal import KEPT_S, MAX_RUN, Journal
 from server.streaming.memory_journal import MemoryJournal
 from server.streaming.window import Bounds
 
-__all__ = ["open_journal"]
+__all__ = ["ALIVE_S", "open_journal"]
 
 TIMEOUT_S = 5.0
+ALIVE_S = 15.0
 
 
 @asynccontextmanager
 async def open_journal(
-    url: str, *, prefix: str = "", max_run: Bounds = MAX_RUN, kept_s: float = KEPT_S
+    url: str, *, prefix: str = "", max_run: Bounds = MAX_RUN, kept_s: float = KEPT_S, alive_s: float = ALIVE_S
 ) -> AsyncGenerator[Journal]:
     """Open a journal: in the Redis that a URL names, for all replicas, else in this process's memory.
 
     ``prefix`` keeps deployments on one server apart; ``max_run`` is what is kept of one run at most, ``kept_s`` for how
-    long behind its end.
+    long behind its end; ``alive_s`` for how long a replica that is not heard of counts as alive.
 
     Raises:
         CheckpointError: if the URL names no store.
         StreamError: if the extra for Redis is not installed.
     """
     if store_kind(url) != "redis":
-        journal: Journal = MemoryJournal(max_run, kept_s=kept_s)
+        journal: Journal = MemoryJournal(max_run, kept_s=kept_s, quiet_s=alive_s / 3)
         try:
             yield journal
         finally:
@@ -51,7 +52,7 @@ async def open_journal(
     retry = Retry(NoBackoff(), 0)
     client = client_of(url, Redis, Sentinel, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry)
     async with client:
-        journal = RedisJournal(client, prefix, max_run, kept_s=kept_s)
+        journal = RedisJournal(client, prefix, max_run, kept_s=kept_s, alive_s=alive_s, quiet_s=alive_s / 3)
         try:
             yield journal
         finally:

@@ -10,13 +10,12 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 
 from ragflow_lg.errors import RunUnknownError, StreamError, StreamPositionError
-from ragflow_lg.run import Run
 from ragflow_lg.sessions import Cancels
 from server.streaming.ending import end_task
 from server.streaming.error_codec import revive_error
 from server.streaming.event_codec import Followed, RunEnd, decode_entry
 from server.streaming.journal import Journal, RunHead, unknown_run
-from server.streaming.played_run import PlayedRun, interrupted
+from server.streaming.played_run import Playable, PlayedRun, interrupted
 from server.streaming.policy import DEFAULT_POLICY, DisconnectPolicy
 
 __all__ = ["RunHub"]
@@ -57,6 +56,11 @@ class RunHub:
         self._is_draining = False
 
     @property
+    def is_draining(self) -> bool:
+        """Whether nothing new is begun any more."""
+        return self._is_draining
+
+    @property
     def running(self) -> int:
         """How many runs are being played here."""
         return len(self._played)
@@ -66,10 +70,13 @@ class RunHub:
         """Where the events are kept."""
         return self._journal
 
-    async def start(self, run: Run, policy: DisconnectPolicy = DEFAULT_POLICY, *, owner: str = "") -> str:
+    async def start(
+        self, run: Playable, policy: DisconnectPolicy = DEFAULT_POLICY, *, owner: str = "", was: str = ""
+    ) -> str:
         """Begin to play a run; give its id, which is RAGFlow's ``message_id``. Its end is told to its followers.
 
-        ``owner`` is kept with the run, for `head`.
+        ``owner`` is kept with the run, for `head`. ``was`` is the player of a run that was interrupted, and is taken
+        over: the events go on behind those that there are.
 
         Raises:
             StreamError: if the journal does not take it, or the hub is draining. The run has not begun then.
@@ -81,7 +88,8 @@ class RunHub:
             raise StreamError(f"Run {run_id} is being played already.")
         await self._live()
         head = RunHead(run.envelope, self._player, owner)
-        played = PlayedRun(run, head, policy, self._journal, arrival_s=self._arrival_s, away_s=3 * self._beat_s)
+        arrival_s, away_s = self._arrival_s, 3 * self._beat_s
+        played = PlayedRun(run, head, policy, self._journal, arrival_s=arrival_s, away_s=away_s, was=was)
         self._played[run_id] = played
         played.task.add_done_callback(lambda _: self._played.pop(run_id, None))
         await asyncio.shield(played.began)
@@ -111,6 +119,24 @@ class RunHub:
         last = decode_entry(tail.data) if tail is not None else None
         return last if isinstance(last, RunEnd) else None
 
+    async def said(self, run_id: str) -> list[Followed]:
+        """Give all events of a run that there are so far.
+
+        Raises:
+            StreamGapError: if the first ones have been dropped.
+        """
+        found: list[Followed] = []
+        tail = await self._journal.tail(run_id)
+        if tail is None:
+            return found
+        async with aclosing(self._journal.read(run_id, 0)) as pages:
+            async for page in pages:
+                events = [decode_entry(entry.data) for entry in page]
+                found += [event for event in events if not isinstance(event, RunEnd)]
+                if not page or page[-1].id >= tail.id:
+                    break
+        return found
+
     async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, Followed]]:
         """Give the events of a run behind number ``after``, each with its number; ends with the run.
 
@@ -135,6 +161,7 @@ class RunHub:
                 missed = 0
                 async for page in pages:
                     if not page:
+                        head = await self.head(run_id)  # another hub may have taken it over
                         missed = missed + 1 if await self._is_silent(head, played) else 0
                         if missed >= MISSED_LOOKS:
                             raise interrupted(run_id)
@@ -143,6 +170,8 @@ class RunHub:
                     for entry in page:
                         event = decode_entry(entry.data)  # one at a time: a slow reader holds bytes, not objects
                         if isinstance(event, RunEnd):
+                            if event.is_interruption and (await self.head(run_id)).player != event.player:
+                                continue  # others have gone on
                             if event.error is not None:
                                 raise revive_error(event.error)
                             return
@@ -168,6 +197,13 @@ class RunHub:
             return False
         await self._cancels.request(head.envelope.session_id)
         return True
+
+    def cancel_session(self, session_id: str) -> bool:
+        """Cancel what is played here of a session; tell whether any of it had begun, and so held the session."""
+        here = [each for each in self._played.values() if each.head.envelope.session_id == session_id]
+        for played in here:
+            played.run.cancel()
+        return any(played.has_begun and not played.is_over for played in here)
 
     async def drain(self, patience_s: float = DRAIN_S) -> None:
         """Begin nothing new, and let every run stop at the end of its superstep, so that it can go on elsewhere.

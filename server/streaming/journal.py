@@ -54,6 +54,13 @@ class Journal(Protocol):
         """Open the entries of a run."""
         ...
 
+    async def claim(self, head: RunHead, was: str) -> bool:
+        """Make the hub of ``head`` the player of a run whose player ``was`` has stopped; False if another was quicker.
+
+        It goes on behind the newest entry.
+        """
+        ...
+
     async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
         """Add entries; behind the last one a run is closed. Returns once they can be read everywhere."""
         ...

@@ -61,6 +61,10 @@ class MemoryJournal:
             raise StreamError(f"There is a run {head.run_id} already.")
         self._runs[head.run_id] = _Run(head, self._max_run, self._quiet_s)
 
+    async def claim(self, head: RunHead, was: str) -> bool:
+        """Nobody else is there to take a run from."""
+        return False
+
     async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
         """Add entries."""
         run = self._known(run_id)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
-from typing import cast
+from typing import Protocol, cast
 
 from ragflow_lg.errors import RagflowLgError, RunError, RunInterruptedError, StreamError
-from ragflow_lg.run import Run
+from ragflow_lg.wire import Envelope
 from server.streaming.ending import end_task
 from server.streaming.error_codec import store_error
 from server.streaming.event_codec import Followed, RunEnd, encode_entry
 from server.streaming.journal import Journal, RunHead
 from server.streaming.policy import DisconnectPolicy
 
-__all__ = ["PlayedRun", "interrupted"]
+__all__ = ["Playable", "PlayedRun", "interrupted"]
 
 MAX_BACKLOG = 256
 MAX_BACKLOG_BYTES = 1024 * 1024
@@ -26,19 +26,57 @@ MAX_BACKLOG_BYTES = 1024 * 1024
 _log = logging.getLogger(__name__)
 
 
+class Playable(Protocol):
+    """What a hub plays: `ragflow_lg.run.Run`, or what stands for one."""
+
+    @property
+    def envelope(self) -> Envelope:
+        """What all frames of the run have in common."""
+        ...
+
+    @property
+    def status(self) -> str:
+        """How the run stands, ``running`` until its end."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop the turn."""
+        ...
+
+    def drain(self) -> None:
+        """Stop where the turn can go on elsewhere."""
+        ...
+
+    def with_records(self) -> AsyncIterator[Followed]:
+        """Play the turn."""
+        ...
+
+
 class PlayedRun:
     """A run, the task that plays it, and the followers it has in this process."""
 
     def __init__(
-        self, run: Run, head: RunHead, policy: DisconnectPolicy, journal: Journal, *, arrival_s: float, away_s: float
+        self,
+        run: Playable,
+        head: RunHead,
+        policy: DisconnectPolicy,
+        journal: Journal,
+        *,
+        arrival_s: float,
+        away_s: float,
+        was: str = "",
     ) -> None:
-        """``arrival_s`` is how long the first follower may take, ``away_s`` how often others are asked for theirs."""
+        """``arrival_s`` is how long the first follower may take, ``away_s`` how often others are asked for theirs.
+
+        ``was`` is the hub that played the run until it was interrupted, if it is taken over.
+        """
         self.run = run
         self.head = head
         self._policy = policy
         self._journal = journal
         self._arrival_s = arrival_s
         self._away_s = away_s
+        self._was = was
         self._backlog: list[bytes] = []
         self._backlog_bytes = 0
         self._has_news = asyncio.Event()
@@ -48,6 +86,8 @@ class PlayedRun:
         self._has_none = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
         self._is_stopped = False
+        self.has_begun = False
+        """Whether the run has said anything: one that is refused never does."""
         self.is_over = False
         """Whether nothing comes any more but the end."""
         self.began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -77,7 +117,7 @@ class PlayedRun:
 
     async def _play(self) -> None:
         try:
-            await self._journal.begin(self.head)
+            await self._open()
         except StreamError as error:
             self.began.set_exception(error)
             self.began.exception()  # whoever started the run may have gone
@@ -104,6 +144,17 @@ class PlayedRun:
         with suppress(StreamError):  # followers are told that the journal fails when they read it
             await self._journal.append(self.head.run_id, [encode_entry(end)], is_last=True)
 
+    async def _open(self) -> None:
+        if not self._was:
+            await self._journal.begin(self.head)
+            return
+        run_id = self.head.run_id
+        if not await self._journal.claim(self.head, self._was):
+            raise StreamError(f"Run {run_id} has been taken over already.")
+        # Takes the number that the other hub would use next, should it come to life again.
+        end = RunEnd("drained", store_error(interrupted(run_id)), self._was)
+        await self._journal.append(run_id, [encode_entry(end)])
+
     def _ended(self, reading: asyncio.Task[None], failure: StreamError | None) -> RunEnd:
         status = self.run.status
         error: RagflowLgError | None = failure
@@ -114,7 +165,7 @@ class PlayedRun:
             error = raised if isinstance(raised, RagflowLgError) else RunError(f"{type(raised).__name__}: {raised}")
             if raised is not error:
                 _log.error("Run %s failed.", self.head.run_id, exc_info=raised)
-        return RunEnd(status, store_error(error) if error is not None else None)
+        return RunEnd(status, store_error(error) if error is not None else None, self.head.player)
 
     async def _read(self) -> None:
         events = cast("AsyncGenerator[Followed]", self.run.with_records())
@@ -123,6 +174,7 @@ class PlayedRun:
                 while len(self._backlog) >= MAX_BACKLOG or self._backlog_bytes >= MAX_BACKLOG_BYTES:
                     self._has_room.clear()
                     await self._has_room.wait()
+                self.has_begun = True
                 data = encode_entry(event)
                 self._backlog.append(data)
                 self._backlog_bytes += len(data)

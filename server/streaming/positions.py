@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragflow_lg.errors import StreamPositionError
 
-__all__ = ["position_of"]
+__all__ = ["event_id", "place_of", "position_of"]
 
 MAX_DIGITS = 15
 
@@ -26,6 +26,37 @@ def position_of(last_event_id: str | None = None, first_event: str | None = None
     if first_event:
         return max(_number(first_event, "from") - 1, 0)
     return 0
+
+
+def event_id(run_id: str, number: int) -> str:
+    """Name an event so that whoever comes back with the name alone can be told what follows.
+
+    >>> event_id("5f0c", 7)
+    '5f0c:7'
+    """
+    return f"{run_id}:{number}"
+
+
+def place_of(last_event_id: str | None, first_event: str | None = None, run_id: str = "") -> tuple[str, int]:
+    """Give the run and the number of the event behind which to read; no run if none is named.
+
+    A ``Last-Event-ID`` may name the run with the number, as `event_id` does; one without goes with ``run_id``.
+
+    Raises:
+        StreamPositionError: if it is no place, or a number comes without a run.
+
+    >>> place_of("5f0c:7"), place_of(None, "3", "5f0c"), place_of(None)
+    (('5f0c', 7), ('5f0c', 2), ('', 0))
+    """
+    named, colon, number = (last_event_id or "").strip().rpartition(":")
+    if colon:
+        return named, position_of(number or "?")
+    after = position_of(last_event_id, first_event)
+    if (last_event_id or first_event) and not run_id:
+        raise StreamPositionError(
+            "It is not said of which run. Send the id of the last event as it came, RUN:NUMBER, or add run_id."
+        )
+    return run_id, after
 
 
 def _number(text: str, name: str) -> int:

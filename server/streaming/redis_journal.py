@@ -84,6 +84,20 @@ class RedisJournal:
         self._writing[head.run_id] = Extent(self._max_run)
         self._feeds[head.run_id] = Feed(Window(self._recent), self._quiet_s)
 
+    async def claim(self, head: RunHead, was: str) -> bool:
+        """Take a run over from a hub that has stopped, unless another hub has."""
+        run_id, key = head.run_id, f"{self._prefix}agent:events-claim:{head.run_id}:{was}"
+        await self._ask(lambda: self._client.set(key, head.player, nx=True, px=self._ttl_ms))
+        if await self._ask(lambda: self._client.get(key)) != head.player.encode():
+            return False
+        last, held = await self.tail(run_id), await self._ask(lambda: self._client.xlen(self._stream(run_id)))
+        await self._ask(lambda: self._client.set(self._head(run_id), msgspec.json.encode(head), px=self._ttl_ms))
+        number = last.id if last is not None else 0
+        self._writing[run_id] = Extent(self._max_run, number, held)
+        self._tail.leave(run_id)  # from here on we know first
+        self._feeds.setdefault(run_id, Feed(Window(self._recent, number), self._quiet_s))
+        return True
+
     async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
         """Add entries in one round trip; the oldest ones go from the stream in the same."""
         kept, feed = self._writing[run_id], self._feeds[run_id]

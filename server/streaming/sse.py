@@ -32,13 +32,13 @@ HEARTBEAT = b": ping\n\n"
 """A comment; readers of events pass it over, proxies see that the connection lives."""
 
 
-def ragflow_frame(payload: Mapping[str, Any], event_id: int | None = None) -> bytes:
+def ragflow_frame(payload: Mapping[str, Any], event_id: str | int | None = None) -> bytes:
     r"""Write a frame as RAGFlow does; with ``event_id`` for a client that has asked for ids.
 
     >>> ragflow_frame({"code": 0, "data": "ü"}).decode()
     'data:{"code":0,"data":"ü"}\n\n'
     """
-    head = b"" if event_id is None else b"id:%d\n" % event_id
+    head = b"" if event_id is None else f"id:{event_id}\n".encode()
     return b"%bdata:%b\n\n" % (head, to_json_bytes(payload))
 
 
@@ -51,7 +51,7 @@ def openai_frame(payload: Mapping[str, Any]) -> bytes:
     return b"data: %b\n\n" % to_json_bytes(payload)
 
 
-def native_frame(payload: Mapping[str, Any], event: str, event_id: int | None = None) -> bytes:
+def native_frame(payload: Mapping[str, Any], event: str, event_id: str | int | None = None) -> bytes:
     r"""Write a frame of our own surface, with the event's name, and its number where it has one.
 
     Raises:
@@ -62,7 +62,7 @@ def native_frame(payload: Mapping[str, Any], event: str, event_id: int | None = 
     """
     if not event.isprintable():
         raise ValueError(f"An event cannot be called {event!r}.")
-    head = b"" if event_id is None else b"id: %d\n" % event_id
+    head = b"" if event_id is None else f"id: {event_id}\n".encode()
     return b"%bevent: %b\ndata: %b\n\n" % (head, event.encode(), to_json_bytes(payload))
 
 

@@ -33,11 +33,12 @@ PAGE = Bounds(64, 64 * 1024)
 class Extent:
     """Which entries of a stream fit its bounds, where the entries themselves are kept elsewhere."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: Bounds, last: int = 0, held: int = 0) -> None:
+        """``held`` entries up to ``last`` are there already; how large they are is not known: they count as empty."""
         self._bounds = bounds
-        self._sizes: deque[int] = deque()
+        self._sizes: deque[int] = deque([0] * held)
         self._bytes = 0
-        self.last = 0
+        self.last = last
         """Id of the newest entry."""
 
     @property

@@ -70,6 +70,8 @@ class Reply:
     """Tool calls: ``name``, ``arguments`` (a map, or a text that is sent as it is), ``id``."""
     reasoning: str = ""
     hangs: bool = False
+    pause_s: float = 0.0
+    """Behind each piece that is streamed."""
     usage: Usage = ONE_CALL
 
 
@@ -108,6 +110,8 @@ class ScriptedModel:
             yield ChatDelta(reply.reasoning, is_thinking=True)
         for piece in pieces:
             yield ChatDelta(piece)
+            if reply.pause_s:
+                await asyncio.sleep(reply.pause_s)
         if reply.hangs:
             await self._hang()
         if reply.error:

@@ -19,9 +19,8 @@ from server.database.database import open_database
 from server.database.keys import KeyRepository
 from server.http.app import make_app
 from server.http.serving import serving
-from server.hub import DirectHub
 from server.mock_llm.serving import listening
-from server.parts import Parts
+from server.parts import Parts, open_hub
 from server.settings import ServerSection, Settings
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
@@ -70,8 +69,12 @@ async def running(
     url = settings.server.database.get_secret_value()
     model = ScriptedModel(list(replies))
     services = fake_services(models=OneModel(model), clock=SystemClock(), ids=RandomIds())
-    async with open_database(url) as database, open_store("memory://", SystemClock()) as store:
-        parts = Parts(settings, database, store, services, DirectHub(), callbacks)
+    async with (
+        open_database(url) as database,
+        open_store("memory://", SystemClock()) as store,
+        open_hub(settings, store) as hub,
+    ):
+        parts = Parts(settings, database, store, services, hub, callbacks)
         app = make_app(parts)
         key = await KeyRepository(database).create("tenant", 1)
         async with (

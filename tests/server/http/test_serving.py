@@ -39,6 +39,6 @@ async def test_a_run_stops_at_its_next_step_once_the_server_is_drained(tmp_path:
     async with running(tmp_path, [Reply("one")]) as server:
         agent_id = await server.agent(MODEL)
         await server.parts.hub.drain()
-        (found,) = await server.stream(agent_id)
-        assert found == {"session_id": found["session_id"], "data": {}}
+        told = await server.ask(agent_id, stream=True)
+        assert (told["code"], "shutting down" in told["message"]) == (500, True)
         assert server.model.requests == []

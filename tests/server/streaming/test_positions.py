@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ragflow_lg.errors import StreamPositionError
-from server.streaming.positions import position_of
+from server.streaming.positions import place_of, position_of
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,18 @@ def test_what_is_no_number_is_refused(text: str) -> None:
     assert len(str(raised.value)) < 200
     with pytest.raises(StreamPositionError, match=r"^from "):
         position_of(None, text)
+
+
+def test_a_name_of_an_event_says_of_which_run_it_is() -> None:
+    assert place_of("5f0c:7", "3", "other") == ("5f0c", 7)
+    assert place_of("7", None, "5f0c") == ("5f0c", 7)
+    assert place_of(None, None, "5f0c") == ("5f0c", 0)
+    assert place_of("", "") == ("", 0)
+
+
+@pytest.mark.parametrize(
+    ("header", "first", "told"), [("7", None, "which run"), (None, "3", "which run"), ("a:", None, "number")]
+)
+def test_a_place_without_a_run_or_a_number_is_refused(header: str | None, first: str | None, told: str) -> None:
+    with pytest.raises(StreamPositionError, match=told):
+        place_of(header, first)

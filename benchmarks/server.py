@@ -1,0 +1,163 @@
+"""Measure the HTTP server: ``python -m benchmarks.server``. Beside it the smallest server of the same graph."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import sys
+import tempfile
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from msgspec import Struct
+
+from benchmarks import canvases
+from benchmarks.server_apps import canvas
+
+TURNS = 60
+AT_ONCE = 8
+ROUNDS = 3
+OPEN = 100
+STARTS = 60
+STARTS_PER_S = 10.0
+BURST = 100
+COMPLETIONS = "/api/v1/agents/chat/completions"
+_LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=1000)
+
+
+class Server(Struct):
+    """A server process and a client of it."""
+
+    process: Process
+    client: httpx.AsyncClient
+
+    def cpu_s(self) -> float:
+        """Give the processor time that the process has taken."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def rss_mb(self) -> float:
+        """Give the memory that the process holds."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    async def agent(self, document: dict[str, Any], title: str) -> str:
+        """Make an agent."""
+        made = await self.client.post("/api/v1/agents", json={"title": title, "dsl": document})
+        return made.json()["data"]["id"]
+
+
+@asynccontextmanager
+async def started(which: str, folder: Path) -> AsyncGenerator[Server]:
+    """Start a server of `benchmarks.server_apps`."""
+    command = [sys.executable, "-m", "benchmarks.server_apps", which, str(folder)]
+    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stdin=PIPE)
+    assert process.stdout is not None
+    url, key = (await process.stdout.readline()).decode().split()
+    headers = {"Authorization": f"Bearer {key}"}
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=120, limits=_LIMITS) as client:
+        try:
+            yield Server(process, client)
+        finally:
+            process.kill()
+            await process.wait()
+
+
+async def play(server: Server, path: str, body: dict[str, Any], turns: int) -> tuple[float, float]:
+    """Play turns, some at once; give turns a second and milliseconds of processor a turn."""
+    left = iter(range(turns))
+
+    async def ask() -> None:
+        for _ in left:
+            answer = await server.client.post(path, json=body)
+            assert answer.text.endswith("data:[DONE]\n\n"), answer.text
+
+    began, cpu = time.perf_counter(), server.cpu_s()
+    await asyncio.gather(*(ask() for _ in range(AT_ONCE)))
+    return turns / (time.perf_counter() - began), (server.cpu_s() - cpu) / turns * 1000
+
+
+async def first_event(server: Server, body: dict[str, Any], held: list[Any]) -> float:
+    """Begin a run and give the time to its first event, in milliseconds; the stream stays open in ``held``."""
+    began = time.perf_counter()
+    request = server.client.build_request("POST", COMPLETIONS, json=body)
+    answer = await server.client.send(request, stream=True)
+    lines = answer.aiter_raw()
+    await anext(lines)
+    took = (time.perf_counter() - began) * 1000
+    held.append(asyncio.create_task(_drink(answer, lines)))
+    return took
+
+
+async def _drink(answer: httpx.Response, lines: Any) -> None:
+    try:
+        async for _ in lines:
+            pass
+    except httpx.HTTPError:
+        pass  # the server has been ended
+    finally:
+        await answer.aclose()
+
+
+async def _compare() -> None:
+    rates: list[tuple[float, float]] = []
+    costs: list[tuple[float, float]] = []
+    with tempfile.TemporaryDirectory() as name:
+        async with started("ours", Path(name)) as ours, started("theirs", Path(name)) as theirs:
+            body = {"agent_id": await ours.agent(canvas(), "Chain"), "query": "q", "stream": True}
+            for number in range(ROUNDS + 1):
+                rate, cost = await play(ours, COMPLETIONS, body, TURNS if number else 20)
+                other_rate, other_cost = await play(theirs, "/chat", {"query": "q"}, TURNS if number else 20)
+                if number:
+                    rates.append((rate, other_rate))
+                    costs.append((cost, other_cost))
+    for name, unit, pairs in (("turns", "/s", rates), ("processor", "ms a turn", costs)):
+        mine, other = (statistics.median(pair[index] for pair in pairs) for index in (0, 1))
+        ratio = statistics.median(a / b for a, b in pairs)
+        print(f"{name:12} ours {mine:8.1f} {unit:10} by hand {other:8.1f} {unit:10} ratio {ratio:.2f}")
+
+
+async def _first_events() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        async with started("ours", Path(name)) as server:
+            body = {"agent_id": await server.agent(canvases.streaming(), "Slow"), "query": "q", "stream": True}
+            held: list[Any] = []
+            for _ in range(OPEN):
+                await first_event(server, body, held)
+            times: list[Any] = []
+            began = time.perf_counter()
+            for number in range(STARTS):
+                await asyncio.sleep(max(0.0, began + number / STARTS_PER_S - time.perf_counter()))
+                times.append(asyncio.create_task(first_event(server, body, held)))
+                # Of those open the oldest goes, so that their number stays.
+                held.pop(0).cancel()
+            _tell("10 starts a second, 100 runs open", await asyncio.gather(*times))
+            for task in held:
+                task.cancel()
+        async with started("ours", Path(name)) as server:
+            body = {"agent_id": await server.agent(canvas(), "Chain"), "query": "q", "stream": True}
+            held = []
+            await first_event(server, body, held)
+            _tell("a burst of 100", await asyncio.gather(*(first_event(server, body, held) for _ in range(BURST))))
+            await asyncio.gather(*held)
+
+
+def _tell(name: str, times: Sequence[float]) -> None:
+    ordered = sorted(times)
+    p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+    print(f"first event, {name}: median {statistics.median(ordered):.0f} ms, P99 {p99:.0f} ms")
+
+
+async def _main() -> None:
+    await _compare()
+    await _first_events()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())

@@ -1,0 +1,141 @@
+"""Servers to measure, each a process: ``python -m benchmarks.server_apps ours|theirs FOLDER``. It prints its URL."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import uuid
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.responses import StreamingResponse
+from langgraph.graph import START, StateGraph
+from pydantic import SecretStr
+
+from benchmarks import canvases
+from benchmarks.__main__ import services_of
+from benchmarks.by_hand import State
+from checkpoints import open_store
+from ragflow_lg.adapters.system import SystemClock
+from ragflow_lg.services import ChatDelta, ChatRequest
+from server.database.database import open_database
+from server.database.keys import KeyRepository
+from server.database.models import MessageRow
+from server.http.app import make_app
+from server.http.serving import serving
+from server.mock_llm.serving import listening
+from server.parts import Parts, open_hub
+from server.settings import ServerSection, Settings
+
+NODES = 3
+PIECES = 1200
+PIECE_S = 0.1
+
+
+class SlowModel:
+    """Streams ten pieces a second, for two minutes."""
+
+    context_tokens = 8192
+    has_vision = False
+    has_tools = False
+    has_schemas = False
+
+    async def complete(self, request: ChatRequest) -> str:
+        """Give nothing."""
+        return ""
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[ChatDelta]:
+        """Take time."""
+        for number in range(PIECES):
+            yield ChatDelta(f"word{number} ")
+            await asyncio.sleep(PIECE_S)
+
+
+def canvas() -> dict[str, Any]:
+    """Begin, some nodes, a Message."""
+    document = canvases.chain(NODES)
+    last = f"n{NODES - 1}"
+    document["components"][last]["downstream"] = ["Message:0"]
+    document["components"]["Message:0"] = canvases.component("Message", {"content": [f"{{{last}@result}}"]}, [])
+    return document
+
+
+def graph_by_hand() -> Any:
+    """The same graph as one writes it."""
+    builder, previous = StateGraph(State), START
+    for name in ["begin", *(f"n{i}" for i in range(NODES)), "message"]:
+
+        async def node(state: State, name: str = name) -> State:
+            return {"outputs": {name: {"result": "hello q"}}}
+
+        builder.add_node(name, node)
+        builder.add_edge(previous, name)
+        previous = name
+    return builder
+
+
+@asynccontextmanager
+async def ours(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
+    """Open our server; give it, what drains it, and a key."""
+    checkpoints = f"sqlite:///{folder}/ours-checkpoints.db"
+    section = ServerSection(database=SecretStr(f"sqlite:///{folder}/ours.db"), events_kept_s=20)
+    settings = Settings(checkpoints=checkpoints, server=section)
+    async with (
+        open_database(section.database.get_secret_value()) as database,
+        open_store(checkpoints, SystemClock()) as store,
+        open_hub(settings, store) as hub,
+    ):
+        app = make_app(Parts(settings, database, store, services_of(SlowModel()), hub))
+        yield app, app.state.turns.drain, await KeyRepository(database).create("bench", 1)
+
+
+@asynccontextmanager
+async def theirs(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
+    """Open the smallest server that streams the same graph, and stores its sessions and a row a message."""
+    async with (
+        open_database(f"sqlite:///{folder}/theirs.db") as database,
+        open_store(f"sqlite:///{folder}/theirs-checkpoints.db", SystemClock()) as store,
+    ):
+        graph = graph_by_hand().compile(checkpointer=store.saver)
+        app = FastAPI()
+
+        async def write(session: str, number: int, role: str, content: str) -> None:
+            row = MessageRow(tenant="t", session_id=session, number=number, role=role, content=content, create_ms=1)
+            async with database.writing() as writing:
+                writing.add(row)
+
+        @app.post("/chat")
+        async def chat(request: Request) -> StreamingResponse:  # pyright: ignore[reportUnusedFunction]
+            body = orjson.loads(await request.body())
+            session = uuid.uuid4().hex
+            await write(session, 0, "user", body["query"])
+
+            async def frames() -> AsyncGenerator[bytes]:
+                config: Any = {"configurable": {"thread_id": session}}
+                async for update in graph.astream({"outputs": {}}, config, durability="sync"):
+                    yield b"data:" + orjson.dumps(update) + b"\n\n"
+                await write(session, 1, "assistant", "hello q")
+                yield b"data:[DONE]\n\n"
+
+            return StreamingResponse(frames(), media_type="text/event-stream")
+
+        async def drain() -> None:
+            pass
+
+        yield app, drain, "none"
+
+
+async def _serve(which: str, folder: Path) -> None:
+    opened = ours(folder) if which == "ours" else theirs(folder)
+    async with opened as (app, drain, key), serving(app, listening("127.0.0.1", 0), drain, 1) as url:
+        sys.stdout.write(f"{url} {key}\n")
+        sys.stdout.flush()
+        await asyncio.to_thread(sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(sys.argv[1], Path(sys.argv[2])))

@@ -1,0 +1,76 @@
+"""An answer that is a stream of events: with heartbeats, at the pace of its reader, over as soon as that has gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
+
+from starlette.responses import StreamingResponse
+
+from server.streaming.ending import end_task
+from server.streaming.sse import HEARTBEAT, SSE_HEADERS
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+__all__ = ["EventStream", "gone"]
+
+
+class EventStream(StreamingResponse):
+    """Sends frames one by one. The next is asked for once the socket has taken the one before."""
+
+    def __init__(self, frames: AsyncGenerator[bytes], heartbeat_s: float = 0.0) -> None:
+        """``frames`` is closed at the end, at once; without one for ``heartbeat_s`` a comment is sent, for 0 never."""
+        super().__init__(frames, headers=SSE_HEADERS)
+        self._frames = frames
+        self._heartbeat_s = heartbeat_s
+        self._socket = asyncio.Lock()
+        self._sent = 0
+        self._is_over = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send everything, until the frames are over or the client has gone."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        sending = asyncio.create_task(self._send_all(send))
+        leaving = asyncio.create_task(gone(receive))
+        try:
+            while not await self._has_ended(sending, leaving):
+                await self._beat(send)
+            if sending.done():
+                sending.result()
+        finally:
+            await end_task(sending)
+            await end_task(leaving)
+            await self._frames.aclose()
+
+    async def _has_ended(self, *tasks: asyncio.Task[None]) -> bool:
+        """Wait for a task, or for a while in which nothing is sent."""
+        while True:
+            sent = self._sent
+            patience_s = self._heartbeat_s or None
+            done, _ = await asyncio.wait(tasks, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+            if done:
+                return True
+            if sent == self._sent and not self._socket.locked():
+                return False
+
+    async def _send_all(self, send: Send) -> None:
+        async for frame in self._frames:
+            async with self._socket:
+                self._sent += 1
+                await send({"type": "http.response.body", "body": frame, "more_body": True})
+        async with self._socket:
+            self._is_over = True
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _beat(self, send: Send) -> None:
+        async with self._socket:
+            if not self._is_over:
+                await send({"type": "http.response.body", "body": HEARTBEAT, "more_body": True})
+
+
+async def gone(receive: Receive) -> None:
+    """Wait until the client has gone; its request has to have been read."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,82 @@
+"""Server processes that share a database and a Redis, as replicas do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from msgspec import Struct
+
+from tests.server.cli.command import ROOT
+from tests.server.http.running import canvas
+from tests.stores import fresh_prefix
+
+SETTINGS = """
+checkpoints = "{redis_url}"
+checkpoint_prefix = "{prefix}"
+[providers.Mock]
+base_url = "{base_url}"
+[server]
+database = "sqlite:///{folder}/server.db"
+replica_silence_s = {silence_s}
+"""
+
+TWO_MESSAGES = canvas(
+    ("begin", "Begin", {}, ["LLM:0"]),
+    ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "one"}]}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, ["LLM:1"]),
+    ("LLM:1", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "two"}]}, ["Message:1"]),
+    ("Message:1", "Message", {"content": ["{LLM:1@content}"]}, []),
+)
+
+
+class Replica(Struct):
+    """One server process, and a client of it."""
+
+    process: Process
+    client: httpx.AsyncClient
+    key: str
+
+
+@asynccontextmanager
+async def replicas(
+    folder: Path, redis_url: str, base_url: str, count: int = 2, silence_s: float = 1.0
+) -> AsyncGenerator[list[Replica]]:
+    """Start servers, one behind the other; the first makes the key."""
+    settings = folder / "settings.toml"
+    settings.write_text(
+        SETTINGS.format(
+            redis_url=redis_url, prefix=fresh_prefix(), base_url=base_url, folder=folder, silence_s=silence_s
+        )
+    )
+    started: list[Replica] = []
+    try:
+        for _ in range(count):
+            started.append(await _start(settings, started[0].key if started else ""))
+        yield started
+    finally:
+        for each in started:
+            await each.client.aclose()
+            if each.process.returncode is None:
+                each.process.kill()
+            await each.process.wait()
+
+
+async def _start(settings: Path, key: str) -> Replica:
+    arguments: list[Any] = ["serve", "--port", "0", "--model", "any@Mock", "--settings", settings]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "server", *map(str, arguments)]
+    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, cwd=settings.parent, env=environment)
+    assert process.stdout is not None
+    url = (await process.stdout.readline()).decode().strip()
+    if not key:
+        key = (await process.stdout.readline()).decode().strip().removeprefix("API key, shown this once: ")
+    headers = {"Authorization": f"Bearer {key}"}
+    return Replica(process, httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=60), key)
