@@ -3,6 +3,7 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
+EXAMPLES ?= 50
 CASES ?= tests/fixtures/conformance
 DIR ?= tests/fixtures/canvas
 
@@ -14,7 +15,8 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run test clients test-elasticsearch lint format bench soak conformance corpus crash schema clean
+.PHONY: run test clients databases test-databases fuzz-api test-elasticsearch lint format bench soak conformance corpus
+.PHONY: crash schema clean
 
 run: $(VENV)/.ok
 	@$(BIN)/python examples/play.py
@@ -25,11 +27,28 @@ test: $(VENV)/.ok clients
 
 # RAGFlow's SDK in the versions that people have. Most want another Python, and work in this one all the same.
 SDKS := 0.22.1 0.23.1 0.24.0 0.25.0 0.25.1 0.25.6 0.26.4 0.27.3 1.0.0rc2
-clients: $(SDKS:%=.cache/clients/%)
+clients: $(SDKS:%=.cache/clients/%) .cache/schemathesis
 
 .cache/clients/%: $(VENV)/.ok
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python --target $@ ragflow-sdk==$* \
 		|| echo "ragflow-sdk $* cannot be had; its tests are skipped." >&2
+
+# It asks every route nonsense; what it needs does not fit what LangGraph's own server needs.
+.cache/schemathesis: $(VENV)/.ok
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $@ schemathesis==4.32.5 2>/dev/null \
+		|| echo "schemathesis cannot be had; its test is skipped." >&2
+
+# PostgreSQL and MariaDB for the tests: what is not installed is unpacked into .cache, with no rights and no service.
+databases: $(VENV)/.ok
+	@$(BIN)/python -m tests.harness.database_servers
+
+# The server's database on SQLite, PostgreSQL and MariaDB; one that is missing is a failure here.
+test-databases: databases
+	REQUIRE_DATABASES=1 $(BIN)/python -m pytest tests/server/database
+
+# Nonsense for every route of the OpenAPI document, EXAMPLES of each kind; the server may fail nowhere.
+fuzz-api: clients
+	$(BIN)/python -m tests.harness.api_fuzz $(EXAMPLES)
 
 # Against a real Elasticsearch: that of ELASTICSEARCH_URL, or one that Maven puts together and that ends with the tests.
 test-elasticsearch: $(VENV)/.ok

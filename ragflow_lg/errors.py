@@ -16,6 +16,7 @@
     ├── SettingsError              a setting is missing or wrong
     ├── DatabaseError              the server's database cannot be opened, read or written
     ├── RequestError               a request to the server is refused
+    │   └── BusyError              somebody asks too much at once, or too often
     ├── StreamError                the events of a run cannot be followed, or not be kept
     │   ├── RunInterruptedError    the process that played the run stopped before the turn ended
     │   ├── RunUnknownError        nobody knows the run, or nobody does any more
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnswerError",
+    "BusyError",
     "CanvasChangedError",
     "CassetteError",
     "CheckpointError",
@@ -215,6 +217,16 @@ class RequestError(RagflowLgError):
         self.data = data
         self.has_data = has_data
         super().__init__(message)
+
+
+class BusyError(RequestError):
+    """Somebody asks too much at once, or too often; ``retry_s`` says in how many seconds to ask again."""
+
+    code = "busy"
+
+    def __init__(self, message: str, retry_s: float = 1.0) -> None:
+        self.retry_s = retry_s
+        super().__init__(message, 429, status=429)
 
 
 class StreamError(RagflowLgError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -58,11 +58,13 @@ class KeptRun:
         asked: str | None,
         start_ms: int,
         keeping: set[asyncio.Task[None]],
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
         """``asked`` is what the user said, for people, None if nothing; ``start_ms`` epoch milliseconds.
 
-        In ``keeping`` stands what is being stored, for as long as that takes.
+        In ``keeping`` stands what is being stored, for as long as that takes; ``on_end`` is called when it is stored.
         """
+        self._on_end = on_end
         self._run = run
         self._parts = parts
         self._tenant = tenant
@@ -107,6 +109,7 @@ class KeptRun:
             keeping = asyncio.create_task(self._keep())
             self._keeping.add(keeping)
             keeping.add_done_callback(self._keeping.discard)
+            keeping.add_done_callback(lambda _: self._on_end())
             await asyncio.shield(keeping)
 
     async def _keep(self) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +19,8 @@ from server.database.runs import RunRepository
 from server.database.sessions import SessionRepository
 from server.kept_run import Keepable, KeptRun
 from server.library import load_canvas
+from server.logs import notes
+from server.run_places import RunPlaces
 from server.streaming import parse_policy
 from server.takeover import Takeover
 from server.tenant_files import tenant_services
@@ -64,8 +67,10 @@ class Turn:
 class Turns:
     """The turns of one process, of all tenants."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, places: RunPlaces | None = None) -> None:
+        """Every run takes one of the ``places``; one that is taken over from a dead replica does not wait for one."""
         self._parts = parts
+        self._places = places or RunPlaces(sys.maxsize)
         self._compiling = asyncio.Lock()
         self._policy = parse_policy(parts.settings.server.on_disconnect)
         self._takeover = Takeover(parts, self)
@@ -159,15 +164,33 @@ class Turns:
         ``policy`` by default is the settings'.
 
         Raises:
+            BusyError: if there is no place for it.
             StreamError: if the journal does not take it, or the server is shutting down.
         """
-        parts = self._parts
+        give_back = await self._places.take(agent.tenant)
+        try:
+            return await self._play(agent, session, run, asked, policy, give_back)
+        except BaseException:
+            give_back()
+            raise
+
+    async def _play(
+        self,
+        agent: AgentRow,
+        session: SessionRow,
+        run: Run,
+        asked: str | None,
+        policy: DisconnectPolicy | None,
+        give_back: Callable[[], None],
+    ) -> Turn:
+        parts, held = self._parts, notes()
+        held.run, held.session = run.envelope.message_id, session.id
         run_id, start_ms = run.envelope.message_id, parts.now_ms()
         row = RunRow(id=run_id, agent_id=agent.id, version_id=session.version_id, session_id=session.id)
         row.start_ms = start_ms
         await RunRepository(parts.database, agent.tenant).add(row)
         try:
-            await self.keep(run, agent.tenant, asked, start_ms, policy)
+            await self.keep(run, agent.tenant, asked, start_ms, policy, on_end=give_back)
         except StreamError as error:
             await RunRepository(parts.database, agent.tenant).end(run_id, "failed", str(error), Usage(), start_ms)
             raise
@@ -182,13 +205,14 @@ class Turns:
         policy: DisconnectPolicy | None = None,
         *,
         was: str = "",
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
         """Let the hub play a run that stands in the database; ``was`` is for `RunHub.start`.
 
         Raises:
             StreamError: if the journal does not take it, or the server is shutting down.
         """
-        kept = KeptRun(run, self._parts, tenant, asked, start_ms, self._keeping)
+        kept = KeptRun(run, self._parts, tenant, asked, start_ms, self._keeping, on_end)
         await self._parts.hub.start(kept, policy or self._policy, owner=tenant, was=was)
 
     async def head(self, tenant: str, run_id: str) -> RunHead:

@@ -26,6 +26,7 @@ from ragflow_lg.adapters.address_guard import AddressGuard, Resolver, system_add
 from ragflow_lg.adapters.pinned_network import PinnedNetwork, TunnelNetwork
 from ragflow_lg.errors import ServiceError
 from ragflow_lg.services import HttpRequest, HttpResponse
+from ragflow_lg.trace_context import traceparent
 
 __all__ = ["GuardedHttpClient", "HttpSettings", "checked_headers", "parse_url"]
 
@@ -269,6 +270,8 @@ def _build(request: HttpRequest, url: httpx.URL) -> httpx.Request:
     for name, value in (("User-Agent", USER_AGENT.encode()), ("Accept", b"*/*")):
         if name.lower() not in names:
             headers[name] = value
+    if (trace := traceparent()) and "traceparent" not in names:
+        headers["traceparent"] = trace.encode("ascii")
     headers["Accept-Encoding"] = b"gzip"
     url = url.copy_with(userinfo=b"", fragment=None)
     if request.query:

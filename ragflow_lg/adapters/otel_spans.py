@@ -83,6 +83,11 @@ class OtelSpans(RunCallbacks):
         self._include_content = include_content
         self._runs: dict[str, _Open] = {}
 
+    @property
+    def tracer(self) -> Tracer:
+        """What makes the spans."""
+        return self._tracer
+
     # What happens
 
     async def on_run_started(self, run: RunInfo) -> None:

@@ -55,16 +55,20 @@ def keys(
     """
     import asyncio
 
+    from server.audit import open_audit
     from server.settings import load_settings
 
     if action is Action.REVOKE and not name:
         raise typer.BadParameter("Give the key, or its beginning.", param_hint="NAME")
-    url = load_settings(settings).server.database.get_secret_value()
-    asyncio.run(_do(url, action, name, tenant, "beta" if beta else "api", compat.value if compat else ""))
+    section = load_settings(settings).server
+    url = section.database.get_secret_value()
+    with open_audit(section.audit):
+        asyncio.run(_do(url, action, name, tenant, "beta" if beta else "api", compat.value if compat else ""))
 
 
 async def _do(url: str, action: Action, name: str, tenant: str, kind: str, compat: str) -> None:
     from ragflow_lg.adapters.system import SystemClock
+    from server.audit import audit
     from server.database.database import open_database
     from server.database.keys import KeyRepository
 
@@ -72,9 +76,13 @@ async def _do(url: str, action: Action, name: str, tenant: str, kind: str, compa
     async with open_database(url) as database:
         known = KeyRepository(database)
         if action is Action.CREATE:
-            _tell(await known.create(tenant, now_ms, name=name, kind=kind, compat=compat))
+            key = await known.create(tenant, now_ms, name=name, kind=kind, compat=compat)
+            audit("key.created", tenant=tenant, name=name, kind=kind)
+            _tell(key)
         elif action is Action.REVOKE:
-            _tell(f"revoked {(await known.revoke(name, now_ms)).prefix}…")
+            row = await known.revoke(name, now_ms)
+            audit("key.revoked", tenant=row.tenant, key=row.id, name=row.name)
+            _tell(f"revoked {row.prefix}…")
         else:
             await _list(known)
 

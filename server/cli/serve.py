@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,8 +12,9 @@ import typer
 from server.cli.options import Model, SettingsFile
 
 if TYPE_CHECKING:
+    from server.operations import Operations
     from server.parts import Parts
-    from server.settings import Settings
+    from server.settings import ServerSection, Settings
 
 __all__ = ["DEFAULT_TENANT", "serve"]
 
@@ -49,13 +52,20 @@ def serve(
 
 
 async def _serve(settings: Settings, model: str) -> None:
+    from server.audit import open_audit
     from server.http.app import make_app
     from server.http.serving import serve as serve_app
+    from server.logs import open_logs
     from server.mock_llm.serving import listening
     from server.parts import open_parts
 
     section = settings.server
-    with listening(section.host, section.port) as opened:
+    own = (section.metrics_key.get_secret_value(), section.database.get_secret_value())
+    with (
+        open_logs(section, (*settings.secrets, *own)),
+        open_audit(section.audit),
+        listening(section.host, section.port) as opened,
+    ):
         async with open_parts(settings, model=model) as parts:
             app = make_app(parts)
             key = await _first_key(parts)
@@ -65,15 +75,43 @@ async def _serve(settings: Settings, model: str) -> None:
                 if key:
                     _tell(f"API key, shown this once: {key}")
 
-            await serve_app(app, opened, announce, app.state.turns.drain, section.drain_s)
+            async def drain() -> None:
+                app.state.is_stopping = True
+                await app.state.turns.drain()
+
+            async with app.state.operations.metrics.watching_the_loop(), _metrics(section, app.state.operations):
+                await serve_app(app, opened, announce, drain, section)
+
+
+@asynccontextmanager
+async def _metrics(section: ServerSection, operations: Operations) -> AsyncGenerator[None]:
+    """Serve metrics at their own port meanwhile, if they have one."""
+    if section.metrics != "port":
+        yield
+        return
+    from server.http.health import metrics_app
+    from server.http.serving import serving
+    from server.mock_llm.serving import listening
+
+    async def drain() -> None:
+        pass
+
+    with listening(section.metrics_host, section.metrics_port) as opened:
+        async with serving(metrics_app(operations.metrics), opened, drain, 0.0) as url:
+            sys.stderr.write(f"metrics at {url}/metrics\n")
+            yield
 
 
 async def _first_key(parts: Parts) -> str:
     """Make a key if there never was one; give it, else ``""``."""
+    from server.audit import audit
     from server.database.keys import KeyRepository
 
     keys = KeyRepository(parts.database)
-    return "" if await keys.count() else await keys.create(DEFAULT_TENANT, parts.now_ms(), name="first start")
+    if await keys.count():
+        return ""
+    audit("key.created", tenant=DEFAULT_TENANT, name="first start", kind="api")
+    return await keys.create(DEFAULT_TENANT, parts.now_ms(), name="first start")
 
 
 def _tell(line: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, event, make_url, text
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
 from ragflow_lg.errors import DatabaseError
@@ -23,12 +23,15 @@ POOL_TIMEOUT_S = 120
 """How long a rush of requests may wait for a connection; what comes first is served first."""
 _DRIVERS = {
     "sqlite": ("aiosqlite", "aiosqlite"),
-    "postgresql": ("psycopg", "psycopg[binary]"),
-    "postgres": ("psycopg", "psycopg[binary]"),
-    "mysql": ("asyncmy", "asyncmy"),
-    "mariadb": ("asyncmy", "asyncmy"),
+    "postgresql": ("psycopg", "ragflow-lg[postgresql]"),
+    "postgres": ("psycopg", "ragflow-lg[postgresql]"),
+    "mysql": ("asyncmy", "ragflow-lg[mysql]"),
+    "mariadb": ("asyncmy", "ragflow-lg[mysql]"),
 }
 """By the scheme of a URL: the driver, and what to install for it."""
+
+_POOL = {"pool_size": 20, "max_overflow": 20, "pool_timeout": POOL_TIMEOUT_S, "pool_recycle": 1800}
+"""Connections of one process to a server; those older than half an hour are made anew."""
 
 _KINDS = "sqlite:///PATH, postgresql://USER:PASSWORD@HOST/NAME, mysql://… or mariadb://…"
 
@@ -83,21 +86,28 @@ async def open_database(url: str) -> AsyncGenerator[Database]:
     try:
         if address.get_backend_name() == "sqlite":
             _prepare(Path(address.database or ""))
-        is_remote = address.get_backend_name() != "sqlite"
-        engine = create_async_engine(address, pool_pre_ping=is_remote, pool_timeout=POOL_TIMEOUT_S)
+        engine = _engine(address)
     except (OSError, SQLAlchemyError) as error:
         raise DatabaseError(f"The database {_shown(address)} cannot be opened: {error}.") from error
-    if engine.dialect.name == "sqlite":
-        event.listen(engine.sync_engine, "connect", _set_up)
     try:
         try:
             async with engine.begin() as connection:
                 await connection.run_sync(migrate)
         except (OSError, SQLAlchemyError) as error:
-            raise DatabaseError(f"The database {_shown(address)} cannot be used: {error}.") from error
+            reason = getattr(error, "orig", None) or error
+            raise DatabaseError(f"The database {_shown(address)} cannot be used: {reason}.") from error
         yield Database(engine)
     finally:
         await engine.dispose()
+
+
+def _engine(address: URL) -> AsyncEngine:
+    if address.get_backend_name() == "sqlite":
+        engine = create_async_engine(address, pool_timeout=POOL_TIMEOUT_S)
+        event.listen(engine.sync_engine, "connect", _set_up)
+        return engine
+    # A turn sees what others have written meanwhile, in MySQL as in PostgreSQL.
+    return create_async_engine(address, isolation_level="READ COMMITTED", pool_pre_ping=True, **_POOL)
 
 
 def _address(url: str) -> URL:
@@ -140,5 +150,16 @@ def _shown(address: URL) -> str:
 
 
 def _failed(error: SQLAlchemyError) -> DatabaseError:
-    # The driver's own words only: the statement's values may be secrets.
-    return DatabaseError(f"The database failed: {getattr(error, 'orig', None) or type(error).__name__}.")
+    return DatabaseError(f"The database failed: {_reason(error)}.")
+
+
+def _reason(error: SQLAlchemyError) -> str:
+    """Say why in words of the driver that hold no values: these may be secrets."""
+    cause: Any = getattr(error, "orig", None)
+    if cause is None:
+        return type(error).__name__
+    if isinstance(error, DBAPIError) and hasattr(cause, "diag"):  # PostgreSQL's details show values, this does not
+        return cause.diag.message_primary or str(cause).partition("\n")[0]
+    if cause.args and isinstance(cause.args[0], int):  # MySQL's texts show the statement
+        return f"{type(cause).__name__} {cause.args[0]}"
+    return str(cause)

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Float, Index, Integer, MetaData, String, Text, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Dialect,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
 from sqlalchemy.dialects.mysql import LONGTEXT
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -13,6 +25,7 @@ __all__ = [
     "AgentRow",
     "FileRow",
     "KeyRow",
+    "LargeText",
     "MessageRow",
     "Row",
     "RunRow",
@@ -27,8 +40,19 @@ ID_CHARS = 32
 TENANT_CHARS = 64
 TITLE_CHARS = 255
 
-LARGE = Text().with_variant(LONGTEXT(), "mysql", "mariadb")
-"""A text of any length; MySQL's own TEXT ends at 64 kB."""
+
+class LargeText(TypeDecorator[str]):
+    """A text of any length, whatever is in it: NUL is left out, and half a pair of surrogates becomes ``?``."""
+
+    impl = Text().with_variant(LONGTEXT(), "mysql", "mariadb")  # MySQL's own TEXT ends at 64 kB
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Make a text one that every database takes."""
+        return None if value is None else value.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
+
+
+LARGE = LargeText()
 
 
 class Row(DeclarativeBase):

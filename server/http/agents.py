@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.errors import ConflictError, RequestError
+from server.audit import audit
 from server.database.agents import AgentQuery, AgentRepository
 from server.database.models import TITLE_CHARS, AgentRow, VersionRow
 from server.database.webhooks import WebhookTests
@@ -42,6 +43,7 @@ async def agent_of(request: Request, caller: Caller, agent_id: str, *, is_owned:
     """
     found = await AgentRepository(parts_of(request).database, caller.tenant).get(agent_id)
     if found is None:
+        audit("agent.refused", agent=agent_id)
         message = "Only the owner of the agent is authorized for this operation." if is_owned else NO_ACCESS
         raise RequestError(message, 103, status=404, data=False, has_data=True)
     return found
@@ -93,6 +95,7 @@ async def create_agent(request: Request, caller: Authenticated) -> Response:
     version = new_version(parts.new_id(), agent.id, agent.title, dsl, now, is_released=flag(given.get("release")))
     agent.version_id = version.id
     await AgentRepository(parts.database, caller.tenant).add(agent, version)
+    audit("agent.created", agent=agent.id)
     return answer(True if caller.is_old else await _shown(request, caller, agent, version))
 
 
@@ -125,6 +128,7 @@ async def update_agent(agent_id: str, request: Request, caller: Authenticated) -
     await agents.change(agent_id, values, version)
     if version is None and flag(given.get("release")):
         await agents.release(agent_id, agent.version_id, now)
+    audit("agent.changed", agent=agent_id, what=", ".join(sorted(given)))
     return answer(True if caller.is_old else {"update_time": now})
 
 
@@ -140,6 +144,7 @@ async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -
             await parts.store.delete_session(session_id)
         except ConflictError:  # it is being run; what it writes belongs to nobody any more
             await parts.store.cancels.request(session_id)
+    audit("agent.deleted", agent=agent_id)
     return answer(True)
 
 

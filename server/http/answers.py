@@ -24,7 +24,7 @@ from ragflow_lg.errors import (
 __all__ = ["answer", "dated", "json_bytes", "listing", "refusal", "request_error", "result"]
 
 JSON = "application/json"
-_SHOWN_STATUSES = frozenset({401, 413, 429})
+_SHOWN_STATUSES = frozenset({401, 408, 413, 429, 431})
 """What HTTP says, too, beside failures of the server itself; for all other refusals it says 200, as RAGFlow does."""
 _FAILED = 100
 

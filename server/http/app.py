@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING, cast
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.errors import RagflowLgError, RequestError
+from ragflow_lg.errors import BusyError, RagflowLgError, RequestError
+from server.audit import audit
 from server.http import (
     agents,
     completions,
     embedded,
     files,
+    health,
     native,
     openai,
     sessions,
@@ -29,7 +33,10 @@ from server.http import (
 )
 from server.http.answers import json_bytes, refusal, request_error
 from server.http.guards import BodyLimit, PlainPaths, SecurityHeaders
+from server.http.observing import Observing
 from server.http.webhooks import routes as webhooks
+from server.metrics import RunMetrics
+from server.operations import Operations
 from server.turns import Turns
 
 if TYPE_CHECKING:
@@ -37,21 +44,29 @@ if TYPE_CHECKING:
 
 __all__ = ["make_app"]
 
+_LIMITS = {408: "slow", 413: "size", 429: "busy"}
+"""By status, which limit a request has met that its route refuses."""
+
 logger = logging.getLogger(__name__)
 
 
 def make_app(parts: Parts) -> FastAPI:
     """Make the application of opened parts. ``app.state.turns`` drains it."""
     app = FastAPI(title="ragflow-lg", docs_url=None, redoc_url=None, redirect_slashes=False)
+    section = parts.settings.server
+    operations = Operations(section, parts.callbacks)
+    parts = replace(parts, callbacks=(*parts.callbacks, RunMetrics(operations.metrics)))
     app.state.parts = parts
-    app.state.turns = Turns(parts)
+    app.state.operations = operations
+    app.state.turns = Turns(parts, operations.places)
     # The fixed paths of completions come first: /agents/chat/… is no agent called chat.
     before = (completions, files, tags, templates, versions)
-    for module in (*before, agents, sessions, openai, trials, traces, embedded, webhooks, native):
+    for module in (*before, agents, sessions, openai, trials, traces, embedded, webhooks, native, health):
         app.include_router(module.router)
-    app.add_middleware(BodyLimit, max_bytes=parts.settings.server.max_body_bytes)
-    if origins := parts.settings.server.allow_origins:
+    app.add_middleware(BodyLimit, max_bytes=section.max_body_bytes, timeout_s=section.body_timeout_s)
+    if origins := section.allow_origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
+    app.add_middleware(Observing, operations=operations, refuse=_told, max_header_bytes=section.max_header_bytes)
     app.add_middleware(PlainPaths)
     app.add_middleware(SecurityHeaders)
     app.add_exception_handler(RagflowLgError, _refused)
@@ -63,21 +78,26 @@ def make_app(parts: Parts) -> FastAPI:
 
 def _told(request: Request, error: RequestError) -> Response:
     if native.is_native(request.url.path):
-        return native.refuse(native.problem_of(error))
-    return openai.openai_refusal(error) if openai.is_openai(request.url.path) else refusal(error)
+        told = native.refuse(native.problem_of(error))
+    else:
+        told = openai.openai_refusal(error) if openai.is_openai(request.url.path) else refusal(error)
+    if isinstance(error, BusyError):
+        told.headers["Retry-After"] = str(math.ceil(error.retry_s))
+        told.headers["x-should-retry"] = "true"
+    return told
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    ours = cast("RagflowLgError", error)
-    if native.is_native(request.url.path):
-        problem = native.problem_of(ours)
-        if problem.status >= 500:
-            logger.error("%s %s: %s", request.method, request.url.path, ours)
-        return native.refuse(problem)
+    ours, path = cast("RagflowLgError", error), request.url.path
     refused = request_error(ours)
-    if refused.status >= 500:
-        logger.error("%s %s: %s", request.method, request.url.path, ours)
-    return _told(request, refused)
+    if reason := _LIMITS.get(refused.status):
+        cast("Operations", request.app.state.operations).metrics.refuse(reason)
+        audit("request.refused", reason=reason, path=path)
+    is_native = native.is_native(path) and not isinstance(ours, BusyError)
+    told = native.refuse(native.problem_of(ours)) if is_native else _told(request, refused)
+    if told.status_code >= 500 or refused.status >= 500:
+        logger.error("%s %s: %s", request.method, path, ours)
+    return told
 
 
 async def _not_found(request: Request, error: Exception) -> Response:

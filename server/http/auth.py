@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 from starlette.requests import Request
 
 from ragflow_lg.errors import RequestError
+from server.audit import audit
 from server.database.keys import KeyRepository
+from server.logs import notes
 
 if TYPE_CHECKING:
+    from server.operations import Operations
     from server.parts import Parts
     from server.turns import Turns
 
 __all__ = ["COMPAT_HEADER", "Caller", "authenticated", "parts_of", "turns_of"]
 
 COMPAT_HEADER = "x-ragflow-compat"
+PREFIX_SHOWN = 12
+"""Characters of a refused key that the audit log has: enough to find out whose it was."""
+
 _OLD = "0.24"
 _UNAUTHORIZED = "<Unauthorized '401: Unauthorized'>"
+
+logger = logging.getLogger(__name__)
 
 
 class Caller(Struct, frozen=True):
@@ -52,6 +61,11 @@ async def authenticated(request: Request) -> Caller:
     key = rest.strip() if scheme.lower() == "bearer" else given
     row = await KeyRepository(parts.database).find(key) if key else None
     if row is None:
+        cast("Operations", request.app.state.operations).metrics.refuse("key")
+        audit("key.refused", path=request.url.path, beginning=key[:PREFIX_SHOWN] if key.startswith("ragflow-") else "")
+        logger.warning("no key that holds: %s %s", request.method, request.url.path)
         raise RequestError(_UNAUTHORIZED, 401, status=401, has_data=True)
+    held = notes()
+    held.tenant, held.key = row.tenant, row.id
     compat = request.headers.get(COMPAT_HEADER) or row.compat or parts.settings.server.compat
     return Caller(row.tenant, row.id, compat == _OLD)

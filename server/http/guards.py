@@ -1,7 +1,8 @@
-"""What every request passes through: the limit of bodies, and the headers of every answer."""
+"""What every request passes through: the limits of bodies, and the headers of every answer."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from ragflow_lg.errors import RequestError
@@ -20,19 +21,32 @@ _HEADERS = (
 
 
 class BodyLimit:
-    """Refuses bodies that are too large, those too that do not say so: they are read no further than to the limit."""
+    """Refuses bodies that are too large, those too that do not say so: they are read no further than to the limit.
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+    A body that takes too long is refused as well.
+    """
+
+    def __init__(self, app: ASGIApp, max_bytes: int, timeout_s: float = 60.0) -> None:
         self._app = app
         self._max_bytes = max_bytes
+        self._timeout_s = timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on."""
-        read = 0
+        read, is_whole = 0, scope["type"] != "http"
+        until = asyncio.get_running_loop().time() + self._timeout_s
 
         async def limited() -> Message:
-            nonlocal read
-            message = await receive()
+            nonlocal read, is_whole
+            if is_whole:
+                return await receive()
+            try:
+                async with asyncio.timeout_at(until):
+                    message = await receive()
+            except TimeoutError:
+                told = f"The body did not arrive within {self._timeout_s:g} s."
+                raise RequestError(told, 408, status=408) from None
+            is_whole = not message.get("more_body", False)
             read += len(message.get("body", b""))
             if read > self._max_bytes or (scope["type"] == "http" and _declared(scope) > self._max_bytes):
                 raise RequestError(f"The body is larger than {self._max_bytes:,} bytes.", 413, status=413)

@@ -36,7 +36,7 @@ Authenticated = Annotated[Caller, Depends(authenticated)]
 
 DONE = b"data: [DONE]\n\n"
 MAX_MODELS = 1000
-_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 _NO_RETRY = {"x-should-retry": "false"}
 """The openai package would play a turn that failed again, whatever it has done."""
 

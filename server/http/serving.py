@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from server.http.connections import patient_protocol
+from server.settings import ServerSection
+
 if TYPE_CHECKING:
     import socket
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["serve", "serving"]
 
 _KEEP_ALIVE_S = 75
+_DEFAULTS = ServerSection()
 
 
 async def serve(
@@ -25,7 +29,7 @@ async def serve(
     opened: socket.socket,
     announce: Callable[[str], object],
     drain: Callable[[], Awaitable[None]],
-    drain_s: float,
+    section: ServerSection,
 ) -> None:
     """Serve until SIGINT or SIGTERM; ``announce`` is told the URL. A second signal ends it at once."""
     stop, stop_now = asyncio.Event(), asyncio.Event()
@@ -36,7 +40,7 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, asked)
-    async with serving(app, opened, drain, drain_s, stop_now) as url:
+    async with serving(app, opened, drain, section.drain_s, stop_now, section) as url:
         announce(url)
         await stop.wait()
 
@@ -48,10 +52,18 @@ async def serving(
     drain: Callable[[], Awaitable[None]],
     drain_s: float,
     stop_now: asyncio.Event | None = None,
+    section: ServerSection = _DEFAULTS,
 ) -> AsyncGenerator[str]:
-    """Serve meanwhile and give the URL. At the end no new connection is taken, and runs have ``drain_s`` to stop."""
+    """Serve meanwhile and give the URL. At the end no new connection is taken, and runs have ``drain_s`` to stop.
+
+    ``section`` has the limits of connections.
+    """
     config = uvicorn.Config(
         app,
+        http=patient_protocol(section.header_timeout_s),
+        h11_max_incomplete_event_size=section.max_header_bytes,
+        proxy_headers=bool(section.trusted_proxies),
+        forwarded_allow_ips=list(section.trusted_proxies),
         loop="asyncio",
         ws="none",
         lifespan="off",

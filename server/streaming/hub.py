@@ -65,6 +65,11 @@ class RunHub:
         """How many runs are being played here."""
         return len(self._played)
 
+    @property
+    def journal(self) -> Journal:
+        """Where the events are kept."""
+        return self._journal
+
     async def start(
         self, run: Playable, policy: DisconnectPolicy = DEFAULT_POLICY, *, owner: str = "", was: str = ""
     ) -> str:

@@ -18,6 +18,7 @@ import trustme
 from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.errors import ServiceError
 from ragflow_lg.services import HttpRequest
+from ragflow_lg.trace_context import tracing_as
 from tests.fakes.http_server import HttpServer, Route
 
 _OPENED: list[GuardedHttpClient] = []
@@ -58,6 +59,17 @@ async def test_any_status_is_an_answer(status: int):
         answer = await client_of(server).send(get())
     assert answer.status == status
     assert len(server.received) == 1
+
+
+async def test_a_request_belongs_to_the_trace_at_hand():
+    async with HttpServer([Route("/a")]).running() as server:
+        client = client_of(server)
+        with tracing_as("00-aa-bb-01"):
+            await client.send(get("/a"))
+            await client.send(get("/a", headers={"Traceparent": "own"}))
+        await client.send(get("/a"))
+    sent = [[value for name, value in each.headers if name.lower() == "traceparent"] for each in server.received]
+    assert sent == [["00-aa-bb-01"], ["own"], []]
 
 
 async def test_what_is_sent():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from ragflow_lg.errors import RequestError
@@ -28,3 +29,19 @@ def test_keys_are_made_listed_and_revoked(tmp_path: Path) -> None:
     again = invoke("keys", "revoke", key, environment=environment)
     assert isinstance(again.exception, RequestError)
     assert invoke("keys", "revoke", environment=environment).exit_code == 2
+
+
+def test_who_made_and_revoked_keys_stands_in_the_audit_log(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    environment = {
+        "RAGFLOW_LG_SERVER__DATABASE": f"sqlite:///{tmp_path}/server.db",
+        "RAGFLOW_LG_SERVER__AUDIT": str(audit),
+    }
+    key = invoke("keys", "create", "shop", "--tenant", "acme", environment=environment).stdout.strip()
+    invoke("keys", "revoke", key, environment=environment)
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert [(line["event"], line["tenant"], line["name"]) for line in lines] == [
+        ("key.created", "acme", "shop"),
+        ("key.revoked", "acme", "shop"),
+    ]
+    assert key[:16] not in audit.read_text()

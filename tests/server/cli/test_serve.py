@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -15,14 +16,14 @@ from tests.server.cli.command import ROOT, invoke
 from tests.server.http.running import ECHO
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
+def start(folder: Path, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "server", "serve", "--port", "0", "--model", "demo"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
     )
 
 
@@ -47,6 +48,67 @@ def test_it_serves_prints_a_key_once_and_ends_well(tmp_path: Path) -> None:
     assert listed.stdout.startswith(key[:16])
     assert "first start" in listed.stdout
     assert json.dumps(key) not in listed.stdout
+
+
+async def test_under_load_every_answer_that_began_is_sent_to_its_end(tmp_path: Path) -> None:
+    process = start(tmp_path, RAGFLOW_LG_SERVER__LOG_LEVEL="error")
+    assert process.stdout is not None
+    url, told = (process.stdout.readline().strip() for _ in range(2))
+    headers = {"Authorization": told.rpartition(" ")[2]}
+    answers: list[str] = []
+    is_stopping = asyncio.Event()
+
+    async def ask(client: httpx.AsyncClient, agent: str) -> None:
+        body = {"agent_id": agent, "query": "hi", "stream": True}
+        while True:
+            try:
+                answer = await client.post("/agents/chat/completions", json=body)
+            except (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError):
+                assert is_stopping.is_set()
+                return
+            assert answer.text.endswith("data:[DONE]\n\n")
+            answers.append(answer.text)
+            if len(answers) == 40:
+                is_stopping.set()
+                process.send_signal(signal.SIGTERM)
+
+    async with httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=60) as client:
+        agent = (await client.post("/agents", json={"title": "Echo", "dsl": ECHO})).json()["data"]["id"]
+        began = time.monotonic()
+        await asyncio.gather(*(ask(client, agent) for _ in range(10)))
+    _, errors = await asyncio.to_thread(process.communicate, timeout=20)
+    assert (process.returncode, errors) == (0, "")
+    assert time.monotonic() - began < 60
+    assert sum("You said hi" in answer for answer in answers) >= 40
+
+
+def test_metrics_audit_and_log_go_where_they_are_told_to(tmp_path: Path) -> None:
+    process = start(
+        tmp_path,
+        RAGFLOW_LG_SERVER__METRICS="port",
+        RAGFLOW_LG_SERVER__METRICS_PORT="0",
+        RAGFLOW_LG_SERVER__LOG_FORMAT="json",
+        RAGFLOW_LG_SERVER__LOG_LEVEL="info",
+        RAGFLOW_LG_SERVER__AUDIT=str(tmp_path / "audit.jsonl"),
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    url, told = (process.stdout.readline().strip() for _ in range(2))
+    lines: list[str] = []
+    while not lines or not lines[-1].startswith("metrics at "):
+        lines.append(process.stderr.readline())
+    metrics = lines[-1].removeprefix("metrics at ").strip()
+    assert httpx.get(f"{url}/api/v1/agents", headers={"Authorization": "ragflow-forged"}).status_code == 401
+    assert 'ragflow_lg_refused_total{reason="key"} 1.0' in httpx.get(metrics).text
+    assert httpx.get(f"{url}/metrics").status_code == 404
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=20)
+    logged = [json.loads(line) for line in errors.splitlines()]
+    assert "GET /api/v1/agents 401" in " ".join(line["message"] for line in logged)
+    key = told.rpartition(" ")[2]
+    audit = (tmp_path / "audit.jsonl").read_text()
+    assert [json.loads(line)["event"] for line in audit.splitlines()] == ["key.created", "key.refused"]
+    assert key not in errors + audit
 
 
 def test_mistakes_are_told(tmp_path: Path) -> None:

@@ -10,10 +10,13 @@ from typing import Any
 from server.database.database import Database, open_database
 from server.database.models import AgentRow, MessageRow, SessionRow, VersionRow
 
+URLS: dict[Path, str] = {}
+"""The databases that the fixture ``database_url`` has made, by the folder of the test."""
+
 
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncGenerator[Database]:
-    async with open_database(f"sqlite:///{folder}/server.db") as database:
+    async with open_database(URLS[folder]) as database:
         yield database
 
 

@@ -12,14 +12,18 @@ from server.database.models import VersionRow
 from tests.server.database.rows import opened, version
 
 
-async def test_a_file_is_made_for_its_owner_only_and_keeps_what_is_written(tmp_path: Path) -> None:
+async def test_a_file_is_made_for_its_owner_only(tmp_path: Path) -> None:
+    async with open_database(f"sqlite:///{tmp_path}/server.db"):
+        assert (tmp_path / "server.db").stat().st_mode & 0o777 == 0o600
+
+
+async def test_what_is_written_is_kept(tmp_path: Path) -> None:
     async with opened(tmp_path) as database, database.writing() as writing:
-        row = version()
+        row = version(dsl="\x00{}\ud800\U0001f600")
         row.tenant = "t"
         writing.add(row)
-    assert (tmp_path / "server.db").stat().st_mode & 0o777 == 0o600
     async with opened(tmp_path) as database, database.reading() as reading:
-        assert [row.id for row in await reading.scalars(select(VersionRow))] == ["v1"]
+        assert [(row.id, row.dsl) for row in await reading.scalars(select(VersionRow))] == [("v1", "{}?\U0001f600")]
 
 
 async def test_a_failure_inside_writes_nothing(tmp_path: Path) -> None:
@@ -39,8 +43,9 @@ async def test_a_failure_inside_writes_nothing(tmp_path: Path) -> None:
             assert await reading.scalar(select(VersionRow)) is None
 
 
-async def test_writers_wait_for_each_other(tmp_path: Path) -> None:
-    async with opened(tmp_path) as one, opened(tmp_path) as other:
+async def test_writers_of_a_file_wait_for_each_other(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/server.db"
+    async with open_database(url) as one, open_database(url) as other:
 
         async def count_up(database: object) -> None:
             async with database.writing() as writing:  # type: ignore[attr-defined]
@@ -76,7 +81,22 @@ async def test_what_cannot_be_opened_is_told(tmp_path: Path, url: str, told: str
 
 async def test_a_failing_statement_is_told_without_its_values(tmp_path: Path) -> None:
     async with opened(tmp_path) as database:
-        with pytest.raises(DatabaseError, match="no such table") as caught:
+        with pytest.raises(DatabaseError, match=r"nowhere|1146") as caught:
             async with database.reading() as reading:
-                await reading.execute(text("SELECT * FROM nowhere WHERE key = :key"), {"key": "secret-key"})
+                await reading.execute(text("SELECT * FROM nowhere WHERE id = :key"), {"key": "secret-key"})
         assert "secret-key" not in str(caught.value)
+
+
+async def test_a_value_that_is_there_already_is_not_shown(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+
+        async def add() -> None:
+            async with database.writing() as writing:
+                row = version("secret-id", dsl="secret-canvas")
+                row.tenant = "t"
+                writing.add(row)
+
+        await add()
+        with pytest.raises(DatabaseError) as caught:
+            await add()
+        assert "secret" not in str(caught.value)

@@ -1,33 +1,77 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import create_engine, text
+from sqlalchemy import Connection, text
 
 from ragflow_lg.errors import DatabaseError
-from server.database.migrate import migrate
+from server.database.agents import AgentRepository
+from server.database.database import open_database
 from server.database.models import Row
+from tests.architecture.sources import ROOT
+from tests.server.database.rows import URLS, agent, opened, version
 
 
-def test_the_migrations_make_the_tables_of_the_models_and_do_nothing_twice(tmp_path: Path) -> None:
-    engine = create_engine(f"sqlite:///{tmp_path}/server.db")
-    with engine.begin() as connection:
-        migrate(connection)
-        migrate(connection)
-    with engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, Row.metadata) == []
-    engine.dispose()
+def _differences(connection: Connection) -> list[object]:
+    context = MigrationContext.configure(connection, opts={"compare_type": True})
+    return [*compare_metadata(context, Row.metadata)]
 
 
-def test_a_database_of_a_newer_server_is_refused(tmp_path: Path) -> None:
-    engine = create_engine(f"sqlite:///{tmp_path}/server.db")
-    with engine.begin() as connection:
-        migrate(connection)
-        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-        with pytest.raises(DatabaseError, match="another version of the server"):
-            migrate(connection)
-    engine.dispose()
+async def test_the_migrations_make_the_tables_of_the_models_and_do_nothing_twice(tmp_path: Path) -> None:
+    for _ in range(2):
+        async with opened(tmp_path) as database, database.reading() as reading:
+            assert await (await reading.connection()).run_sync(_differences) == []
+
+
+async def test_a_database_of_a_newer_server_is_refused(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database, database.writing() as writing:
+        await writing.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(DatabaseError, match="another version of the server"):
+        async with opened(tmp_path):
+            pass
+
+
+REPLICA = """
+import asyncio, sys
+from server.database.database import open_database
+from server.database.keys import KeyRepository
+
+async def main():
+    sys.stdin.readline()
+    async with open_database(sys.argv[1]) as database:
+        print(await KeyRepository(database).count())
+
+asyncio.run(main())
+"""
+
+
+def test_replicas_that_start_at_once_take_turns(tmp_path: Path) -> None:
+    assert opened
+    command = [sys.executable, "-c", REPLICA, URLS[tmp_path]]
+    replicas = [Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True, cwd=ROOT) for _ in range(3)]
+    for replica in replicas:
+        assert replica.stdin is not None
+        replica.stdin.write("go\n")
+        replica.stdin.flush()
+    ends = [(*replica.communicate(timeout=60), replica.returncode) for replica in replicas]
+    assert [(told, code) for told, _, code in ends] == [("0\n", 0)] * 3, ends
+
+
+async def test_small_and_capital_letters_are_told_apart(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        await AgentRepository(database, "acme").add(agent(), version())
+        assert await AgentRepository(database, "ACME").get("a1") is None
+        assert await AgentRepository(database, "acm\u00e9").get("a1") is None
+
+
+async def test_a_server_that_is_not_there_is_told_without_its_password() -> None:
+    for kind in ("postgresql", "mariadb"):
+        with pytest.raises(DatabaseError, match="cannot be used") as caught:
+            async with open_database(f"{kind}://ada:geheim@127.0.0.1:9/x"):
+                pass
+        assert "geheim" not in str(caught.value)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from server.database.models import MessageRow
@@ -59,3 +60,21 @@ async def test_tenants_do_not_see_each_other(tmp_path: Path) -> None:
         assert len((await ours.messages(["s1"]))["s1"]) == 1
         assert await ours.delete("a1", "s1") is True
         assert await ours.get("s1") is None
+
+
+async def test_replicas_add_turns_side_by_side(tmp_path: Path) -> None:
+    async with opened(tmp_path) as one, opened(tmp_path) as other:
+        await SessionRepository(one, "t").add(session(), [])
+
+        async def add(number: int) -> None:
+            turn = [MessageRow(role=role, content=str(number), create_ms=5) for role in ("user", "assistant")]
+            sessions = SessionRepository((one, other)[number % 2], "t")
+            await sessions.add_turn("s1", turn, now_ms=7, tokens=1, seconds=0.5, error="")
+
+        await asyncio.gather(*map(add, range(10)))
+        found = await SessionRepository(other, "t").get("s1")
+        assert found is not None
+        assert (found.tokens, found.rounds) == (10, 10)
+        said = (await SessionRepository(one, "t").messages(["s1"]))["s1"]
+        assert [row.number for row in said] == list(range(20))
+        assert [row.content for row in said[::2]] == [row.content for row in said[1::2]]

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 
 from checkpoints import open_store
 from ragflow_lg.adapters.system import RandomIds, SystemClock
+from ragflow_lg.callbacks import RunCallbacks
 from server.database.database import open_database
 from server.database.keys import KeyRepository
 from server.http.app import make_app
@@ -60,10 +61,13 @@ def frames(text: str) -> list[Any]:
 
 
 @asynccontextmanager
-async def running(folder: Path, replies: Sequence[Reply] = (), **section: Any) -> AsyncGenerator[Running]:
-    url = f"sqlite:///{folder}/server.db"
+async def running(
+    folder: Path, replies: Sequence[Reply] = (), *, callbacks: Sequence[RunCallbacks] = (), **section: Any
+) -> AsyncGenerator[Running]:
+    section.setdefault("database", SecretStr(f"sqlite:///{folder}/server.db"))
     section.setdefault("files", folder / "files")
-    settings = Settings(checkpoints="memory://", server=ServerSection(database=SecretStr(url), **section))
+    settings = Settings(checkpoints="memory://", server=ServerSection(**section))
+    url = settings.server.database.get_secret_value()
     model = ScriptedModel(list(replies))
     services = fake_services(models=OneModel(model), clock=SystemClock(), ids=RandomIds())
     async with (
@@ -71,11 +75,11 @@ async def running(folder: Path, replies: Sequence[Reply] = (), **section: Any) -
         open_store("memory://", SystemClock()) as store,
         open_hub(settings, store) as hub,
     ):
-        parts = Parts(settings, database, store, services, hub)
+        parts = Parts(settings, database, store, services, hub, callbacks)
         app = make_app(parts)
         key = await KeyRepository(database).create("tenant", 1)
         async with (
-            serving(app, listening("127.0.0.1", 0), app.state.turns.drain, 5) as address,
+            serving(app, listening("127.0.0.1", 0), app.state.turns.drain, 5, section=settings.server) as address,
             httpx.AsyncClient(
                 base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=20
             ) as client,

@@ -1,13 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
+
+import pytest
 
 from tests.server.http.running import running
 
 
-async def test_large_bodies_are_refused_however_they_come(tmp_path: Path) -> None:
+async def test_large_bodies_are_refused_however_they_come(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ragflow_lg.audit")
+
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(50):
             yield b"x" * 100
@@ -17,6 +23,8 @@ async def test_large_bodies_are_refused_however_they_come(tmp_path: Path) -> Non
             answer = await server.client.post("/agents", content=content)
             assert (answer.status_code, answer.json()["code"]) == (413, 413)
             assert answer.headers["x-frame-options"] == "DENY"
+            told = json.loads(caplog.messages[-1])
+            assert (told["event"], told["reason"], told["tenant"]) == ("request.refused", "size", "tenant")
         assert (await server.client.post("/agents", content=b"{}")).json()["code"] == 101
 
 

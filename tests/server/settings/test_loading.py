@@ -1,156 +1,13 @@
-"""Settings from file and environment."""
-
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.chat_models import ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http_client import HttpSettings
-from ragflow_lg.adapters.mcp_servers import McpServerSettings
 from ragflow_lg.errors import SettingsError
-from ragflow_lg.services import ToolSettings
-from server.settings import ProviderSection, Settings, load_settings
-
-FULL = """
-default_model = "big@Acme"
-checkpoints = "memory://"
-
-[providers.Acme]
-base_url = "https://acme.example/v1"
-api_key = "geheim-1"
-models = ["big", "small"]
-timeout_s = 9
-
-[providers.Other]
-base_url = "https://other.example/v1"
-api_key_env = "OTHER_KEY"
-
-[models."big@Acme"]
-context_tokens = 1000
-has_vision = true
-
-[http]
-allow = ["wiki.example", "10.0.0.0/8:80"]
-timeout_s = 30
-max_response_bytes = 1000
-concurrency = 2
-
-[mcp.tickets]
-url = "https://tickets.example/mcp?key=$key"
-headers = { Authorization = "Bearer $token" }
-variables = { token = "geheim-3" }
-variables_env = { key = "OTHER_KEY" }
-allow = ["find"]
-timeout_s = 20
-
-[mcp."a b"]
-command = "files-server"
-args = ["--root", "/srv"]
-env = { TOKEN = "geheim-4" }
-
-[run]
-event_limit = 16
-"""
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in an empty folder with an empty home and no variables."""
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("XDG_CONFIG_HOME", "OTHER_KEY", "RAGFLOW_LG_SETTINGS"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
-
-
-def write(file: Path, text: str) -> Path:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
-    return file
-
-
-def test_defaults():
-    settings = load_settings()
-    assert settings.default_model == "demo"
-    assert settings.checkpoints.startswith("sqlite:///")
-    assert settings.http_settings == HttpSettings()
-    assert settings.chat_settings() == ChatModelSettings()
-    assert settings.run.event_limit == 256
-
-
-def test_a_whole_file(home: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OTHER_KEY", "geheim-2")
-    settings = load_settings(write(home / "s.toml", FULL))
-    acme, other = settings.providers["Acme"].key(), settings.providers["Other"].key()
-    assert acme is not None
-    assert other is not None
-    assert (acme.get_secret_value(), other.get_secret_value()) == ("geheim-1", "geheim-2")
-    assert settings.chat_settings(override_model="demo") == ChatModelSettings(
-        default_model="big@Acme",
-        override_model="demo",
-        providers={
-            "Acme": ProviderSettings("https://acme.example/v1", "geheim-1", ("big", "small"), 9.0, 120.0),
-            "Other": ProviderSettings("https://other.example/v1", "geheim-2", key_variable="OTHER_KEY"),
-        },
-        models={"big@Acme": ModelSettings(context_tokens=1000, has_vision=True)},
-    )
-    assert settings.http_settings == HttpSettings(("wiki.example", "10.0.0.0/8:80"), 30.0, 1000, 2)
-    assert settings.run.event_limit == 16
-    assert settings.mcp_settings() == {
-        "tickets": McpServerSettings(
-            "streamable-http",
-            url="https://tickets.example/mcp?key=$key",
-            headers={"Authorization": "Bearer $token"},
-            variables={"token": "geheim-3", "key": "geheim-2"},
-            allow=("find",),
-            timeout_s=20.0,
-        ),
-        "a b": McpServerSettings("stdio", "files-server", ("--root", "/srv"), {"TOKEN": "geheim-4"}),
-    }
-    assert "geheim" not in repr(settings.mcp_settings())
-    assert "geheim" not in repr(settings) + str(settings) + settings.model_dump_json()
-
-
-TOOLS = """
-[tools.tavily]
-api_key = "geheim-1"
-
-[tools.SerpApi]
-api_key_env = "OTHER_KEY"
-
-[tools.wikipedia]
-endpoint = " https://wiki.example/w/api.php"
-
-[tools.github]
-"""
-
-
-def test_tools(home: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OTHER_KEY", "geheim-2")
-    settings = load_settings(write(home / "s.toml", TOOLS))
-    assert settings.tool_settings == ToolSettings(
-        {"wikipedia": "https://wiki.example/w/api.php"}, {"tavily": "geheim-1", "serpapi": "geheim-2"}
-    )
-    shown = repr(settings) + str(settings) + settings.model_dump_json() + repr(settings.tool_settings)
-    assert "geheim" not in shown
-    assert Settings().tool_settings == ToolSettings()
-
-
-def test_tools_of_the_environment(home: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv("OTHER_KEY", raising=False)
-    monkeypatch.setenv("RAGFLOW_LG_TOOLS__TAVILY__API_KEY", "12345")
-    monkeypatch.setenv("RAGFLOW_LG_TOOLS__ARXIV__ENDPOINT", "http://127.0.0.1:80")
-    found = load_settings(write(home / "s.toml", TOOLS)).tool_settings
-    assert (found.key("tavily"), found.key("serpapi"), found.key("github")) == ("12345", "", "")
-    assert set(found.endpoints) == {"wikipedia", "arxiv"}
-
-
-def test_keys_that_are_missing():
-    settings = Settings(providers={"A": ProviderSection(), "B": ProviderSection(api_key_env="OTHER_KEY")})
-    assert [provider.api_key for provider in settings.chat_settings().providers.values()] == ["", ""]
+from server.settings import load_settings
+from tests.server.settings.files import FULL, write
 
 
 def test_which_file_counts(home: Path, monkeypatch: pytest.MonkeyPatch):
@@ -277,14 +134,3 @@ def test_rules_for_tools_and_paths_that_begin_at_the_file(home: Path) -> None:
     file.write_text("[agents]\nallow_tool = []\n[canvases]\nreport = 3\n")
     with pytest.raises(SettingsError, match=r"(?s)Did you mean 'allow_tools'.*canvases.report"):
         load_settings(file)
-
-
-def test_all_keys_are_known_as_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_KEY", "key-of-the-environment")
-    settings = Settings.model_validate(
-        {
-            "providers": {"A": {"api_key": "key-of-a-provider"}, "B": {"api_key_env": "SOME_KEY"}, "C": {}},
-            "tools": {"tavily": {"api_key": "key-of-a-tool"}},
-        }
-    )
-    assert settings.secrets == ("key-of-a-provider", "key-of-the-environment", "key-of-a-tool")

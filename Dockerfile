@@ -1,0 +1,31 @@
+# The server, run by a user without rights; its files are in /data. docs/operations.md tells how to start it.
+FROM python:3.13-slim-bookworm AS build
+WORKDIR /src
+COPY pyproject.toml constraints.txt README.md ./
+COPY checkpoints checkpoints
+COPY dsl_compiler dsl_compiler
+COPY ragflow_lg ragflow_lg
+COPY server server
+RUN python -m venv /opt/ragflow-lg \
+    && /opt/ragflow-lg/bin/pip install --no-cache-dir --quiet -c constraints.txt ".[documents,mcp,mysql,otel,postgresql,redis]" \
+    && /opt/ragflow-lg/bin/python -m compileall -q /opt/ragflow-lg/lib
+
+FROM python:3.13-slim-bookworm
+RUN groupadd --gid 10001 ragflow && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin ragflow \
+    && install --directory --owner=10001 --group=10001 --mode=0700 /data
+COPY --from=build /opt/ragflow-lg /opt/ragflow-lg
+ENV PATH=/opt/ragflow-lg/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    RAGFLOW_LG_SERVER__HOST=0.0.0.0 \
+    RAGFLOW_LG_SERVER__LOG_FORMAT=json \
+    RAGFLOW_LG_SERVER__LOG_LEVEL=info
+WORKDIR /data
+VOLUME /data
+USER 10001:10001
+EXPOSE 9380
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9380/health', timeout=2)"]
+ENTRYPOINT ["ragflow-lg"]
+CMD ["serve"]

@@ -1,0 +1,31 @@
+"""Which trace the work at hand belongs to, for requests that leave: W3C's ``traceparent``."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+__all__ = ["traceparent", "tracing_as"]
+
+_TRACEPARENT: ContextVar[str] = ContextVar("traceparent", default="")
+
+
+def traceparent() -> str:
+    """Give the header of the trace at hand, ``""`` if there is none."""
+    return _TRACEPARENT.get()
+
+
+@contextmanager
+def tracing_as(header: str) -> Generator[None]:
+    """Let requests that leave meanwhile belong to a trace, also those of tasks that begin meanwhile.
+
+    >>> with tracing_as("00-aa-bb-01"):
+    ...     traceparent()
+    '00-aa-bb-01'
+    """
+    token = _TRACEPARENT.set(header)
+    try:
+        yield
+    finally:
+        _TRACEPARENT.reset(token)

@@ -1,0 +1,77 @@
+"""Settings: a TOML file, and above it environment variables ``RAGFLOW_LG_*``.
+
+The file is the first there is of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, ``./ragflow-lg.toml`` and
+``~/.config/ragflow-lg/settings.toml``. A variable names its place with two underscores between the levels:
+``RAGFLOW_LG_HTTP__TIMEOUT_S=30``, lists and tables as JSON. ::
+
+    default_model = "gpt-4.1@OpenAI"
+
+    [providers.OpenAI]
+    base_url = "https://api.openai.com/v1"
+    api_key_env = "OPENAI_API_KEY"
+
+    [models."gpt-4.1@OpenAI"]
+    context_tokens = 1000000
+    has_vision = true
+
+    [tools.tavily]
+    api_key_env = "TAVILY_API_KEY"
+
+    [knowledge]
+    url = "sqlite:///knowledge.db"
+
+    [embeddings."bge-m3@SILICONFLOW"]
+    base_url = "https://api.siliconflow.cn/v1"
+    model = "BAAI/bge-m3"
+    api_key_env = "SILICONFLOW_API_KEY"
+
+    [datasets."0f3c"]
+    name = "handbook"
+    tenant = "9a7e"
+    embedding_model = "bge-m3@SILICONFLOW"
+
+    [rerankers."bge-reranker-v2-m3@SILICONFLOW"]
+    base_url = "https://api.siliconflow.cn/v1"
+    api_key_env = "SILICONFLOW_API_KEY"
+
+    [mcp.tickets]
+    url = "https://tickets.example.com/mcp"
+
+    [http]
+    allow = ["wiki.example.com", "10.20.0.0/16:8080"]
+
+    [agents]
+    allow_tools = ["Wikipedia", "canvas:*"]
+
+    [canvases]
+    report = "canvases/report.json"
+
+    [server]
+    port = 9380
+"""
+
+from server.settings.knowledge import DatasetSection, KnowledgeSection
+from server.settings.loading import load_settings
+from server.settings.models import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
+from server.settings.runs import OtelSection, RunSection
+from server.settings.serving import ServerSection
+from server.settings.settings import Settings
+from server.settings.tools import AgentsSection, HttpSection, McpSection, ToolSection
+
+__all__ = [
+    "AgentsSection",
+    "DatasetSection",
+    "EmbeddingSection",
+    "HttpSection",
+    "KnowledgeSection",
+    "McpSection",
+    "ModelSection",
+    "OtelSection",
+    "ProviderSection",
+    "RerankerSection",
+    "RunSection",
+    "ServerSection",
+    "Settings",
+    "ToolSection",
+    "load_settings",
+]

@@ -1,0 +1,173 @@
+"""All settings, and what the parts of a program are given of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from ragflow_lg.adapters.chat_models import ChatModelSettings, ModelSettings, ProviderSettings
+from ragflow_lg.adapters.http_client import HttpSettings
+from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings
+from ragflow_lg.adapters.mcp_servers import McpServerSettings
+from ragflow_lg.services import ToolSettings
+from ragflow_lg.tool_policies import ToolPermits
+from server.environment import PREFIX
+from server.settings.knowledge import DatasetSection, KnowledgeSection
+from server.settings.models import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
+from server.settings.runs import OtelSection, RunSection
+from server.settings.serving import ServerSection
+from server.settings.tools import AgentsSection, HttpSection, McpSection, ToolSection
+
+__all__ = ["Settings"]
+
+
+class Settings(BaseSettings):
+    """All settings. Keys are `SecretStr`: neither ``repr`` nor an error shows them."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, hide_input_in_errors=True
+    )
+
+    default_model: str = "demo"
+    """``llm_id`` for nodes that name no model; ``demo`` is the scripted one that needs no key."""
+    checkpoints: str = "sqlite:///ragflow-lg.db"
+    """URL of the store of sessions: ``memory://``, ``sqlite:///PATH`` or ``redis://…``."""
+    checkpoint_prefix: str = ""
+    """What the keys of this deployment begin with, where several share a Redis server."""
+    checkpoint_ttl_s: Annotated[int, Field(gt=0)] = 30 * 24 * 3600
+    """How long Redis keeps a session that nobody touches; longer than the longest wait for an answer."""
+    providers: dict[str, ProviderSection] = Field(default_factory=dict[str, ProviderSection])
+    models: dict[str, ModelSection] = Field(default_factory=dict[str, ModelSection])
+    tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection])
+    knowledge: KnowledgeSection = KnowledgeSection()
+    embeddings: dict[str, EmbeddingSection] = Field(default_factory=dict[str, EmbeddingSection])
+    datasets: dict[str, DatasetSection] = Field(default_factory=dict[str, DatasetSection])
+    rerankers: dict[str, RerankerSection] = Field(default_factory=dict[str, RerankerSection])
+    mcp: dict[str, McpSection] = Field(default_factory=dict[str, McpSection])
+    http: HttpSection = HttpSection()
+    run: RunSection = RunSection()
+    agents: AgentsSection = AgentsSection()
+    canvases: dict[str, Path] = Field(default_factory=dict[str, Path])
+    """Canvases that others may play, by name. A path in a file begins at the file's folder."""
+    otel: OtelSection = OtelSection()
+    server: ServerSection = ServerSection()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Let the environment go before the file, which comes as arguments."""
+        return env_settings, init_settings
+
+    @property
+    def http_settings(self) -> HttpSettings:
+        """The settings of the HTTP client."""
+        http = self.http
+        return HttpSettings(http.allow, http.timeout_s, http.max_response_bytes, http.concurrency)
+
+    @property
+    def tool_settings(self) -> ToolSettings:
+        """The settings of the tools."""
+        keys = {name.lower(): section.key() for name, section in self.tools.items()}
+        return ToolSettings(
+            {name.lower(): section.endpoint for name, section in self.tools.items() if section.endpoint},
+            {name: key.get_secret_value() for name, key in keys.items() if key is not None},
+        )
+
+    @property
+    def permits(self) -> ToolPermits:
+        """Which tools agents may call."""
+        return ToolPermits(self.agents.allow_tools, self.agents.deny_tools)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """All keys and passwords, to be kept out of what is written down."""
+        models = (*self.providers.values(), *self.embeddings.values(), *self.rerankers.values())
+        keys = (section.key() for section in (*models, *self.tools.values(), self.knowledge))
+        known = [key.get_secret_value() for key in keys if key is not None]
+        known += [self.knowledge.ragflow_key(), self.knowledge.password()]
+        for server in self.mcp_settings().values():
+            known += [*server.env.values(), *server.headers.values(), *server.variables.values(), server.url]
+        return tuple(secret for secret in known if secret)
+
+    @property
+    def default_embedding(self) -> str:
+        """The ID of the embedding model of new datasets, ``""`` for the stand-in."""
+        only = next(iter(self.embeddings)) if len(self.embeddings) == 1 else ""
+        return self.knowledge.embedding or only
+
+    def embedding_settings(self) -> dict[str, EmbeddingSettings]:
+        """Give the settings of the embedding models by id."""
+        found: dict[str, EmbeddingSettings] = {}
+        for id_, section in self.embeddings.items():
+            key = section.key()
+            found[id_] = EmbeddingSettings(
+                base_url=section.base_url,
+                model=section.model or (id_.rpartition("@")[0] or id_),
+                api_key=key.get_secret_value() if key is not None else "",
+                key_variable=section.api_key_env if section.api_key is None else "",
+                dims=section.dims,
+                batch=section.batch,
+                max_retries=section.max_retries,
+                timeout_s=section.timeout_s,
+            )
+        return found
+
+    def mcp_settings(self) -> dict[str, McpServerSettings]:
+        """Give the settings of the MCP servers by id."""
+        found: dict[str, McpServerSettings] = {}
+        for id_, section in self.mcp.items():
+            named = {name: os.environ.get(variable, "") for name, variable in section.variables_env.items()}
+            found[id_] = McpServerSettings(
+                kind=section.type or ("stdio" if section.command else "streamable-http"),
+                command=section.command,
+                args=section.args,
+                env=_revealed(section.env),
+                url=section.url.get_secret_value(),
+                headers=_revealed(section.headers),
+                variables={**_revealed(section.variables), **named},
+                allow=section.allow,
+                initialize_timeout_s=section.initialize_timeout_s,
+                timeout_s=section.timeout_s,
+                max_result_bytes=section.max_result_bytes,
+            )
+        return found
+
+    def chat_settings(self, *, override_model: str = "") -> ChatModelSettings:
+        """Give the settings of the chat models; ``override_model`` takes the place of every model of a canvas."""
+        return ChatModelSettings(
+            default_model=self.default_model,
+            override_model=override_model,
+            providers={name: _provider(section) for name, section in self.providers.items()},
+            models={name: ModelSettings(**m.model_dump()) for name, m in self.models.items()},
+        )
+
+
+def _revealed(secrets: Mapping[str, SecretStr]) -> dict[str, str]:
+    return {name: secret.get_secret_value() for name, secret in secrets.items()}
+
+
+def _provider(section: ProviderSection) -> ProviderSettings:
+    key = section.key()
+    return ProviderSettings(
+        base_url=section.base_url,
+        api_key=key.get_secret_value() if key is not None else "",
+        models=section.models,
+        timeout_s=section.timeout_s,
+        idle_timeout_s=section.idle_timeout_s,
+        max_retries=section.max_retries,
+        concurrency=section.concurrency,
+        counts_streams=section.counts_streams,
+        client=section.client,
+        key_variable=section.api_key_env if section.api_key is None else "",
+    )

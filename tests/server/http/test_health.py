@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from msgspec.structs import replace
+from pydantic import SecretStr
+
+from ragflow_lg.errors import DatabaseError, StreamError
+from server.http import health
+from server.http.health import metrics_app
+from server.metrics import Metrics
+from server.run_places import RunPlaces
+from server.streaming import RunHub, open_journal
+from tests.server.http.running import ECHO, running
+
+
+async def test_a_server_that_works_is_alive_and_ready(tmp_path: Path) -> None:
+    async with running(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
+        assert (await client.get("/health")).json() == {"status": "ok"}
+        ready = await client.get("/ready")
+        assert ready.status_code == 200
+        assert ready.json()["status"] == "ready"
+        assert {"database": "ok", "checkpoints": "ok"}.items() <= ready.json()["parts"].items()
+
+
+async def test_what_fails_is_named_and_not_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hang(_: Any) -> bool:
+        await asyncio.Event().wait()
+        return True
+
+    @asynccontextmanager
+    async def fail() -> Any:
+        raise DatabaseError("password geheim")
+        yield
+
+    monkeypatch.setattr(health, "CHECK_S", 0.02)
+    monkeypatch.setattr(health, "_checkpoints", hang)
+    async with running(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
+        monkeypatch.setattr(server.parts.database, "reading", fail)
+        ready = await client.get("/ready")
+        assert (ready.status_code, ready.json()["status"]) == (503, "failing")
+        assert {"database": "failed", "checkpoints": "timed out"}.items() <= ready.json()["parts"].items()
+        assert (await client.get("/health")).status_code == 200
+
+
+async def test_metrics_are_off_unless_there_is_a_key(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        assert (await server.client.get(f"{server.url}/metrics")).status_code == 404
+    key = "collector-0123456789"
+    async with running(tmp_path, metrics="key", metrics_key=SecretStr(key)) as server:
+        agent = await server.agent(ECHO, title="Geheim")
+        await server.ask(agent)
+        await server.stream(agent)
+        url = f"{server.url}/metrics"
+        assert (await server.client.get(url)).status_code == 401
+        told = await server.client.get(url, headers={"Authorization": f"Bearer {key}"})
+        assert told.headers["content-type"].startswith("text/plain")
+        assert 'ragflow_lg_runs_total{status="succeeded"} 2.0' in told.text
+        assert 'route="/api/v1/agents/chat/completions",status="200"} 2.0' in told.text
+        assert "ragflow_lg_first_event_seconds_count 1.0" in told.text
+        assert "ragflow_lg_open_streams 0.0" in told.text
+        assert 'ragflow_lg_refused_total{reason="key"}' not in told.text
+        for secret in (agent, "Geheim", 'tenant"', server.key[:12]):
+            assert secret not in told.text
+
+
+async def test_a_port_of_their_own_gives_metrics_and_nothing_else() -> None:
+    transport = httpx.ASGITransport(metrics_app(Metrics(RunPlaces(1))))
+    async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+        assert "ragflow_lg_runs_running 0.0" in (await client.get("/metrics")).text
+        assert (await client.get("/api/v1/agents")).status_code == 404
+
+
+async def test_the_journal_of_the_hub_is_asked(tmp_path: Path) -> None:
+    async with running(tmp_path) as server, open_journal("memory://") as journal:
+        hub: Any = RunHub(journal)
+        parts = replace(server.parts, hub=hub)
+        assert await health._state("journal", health._journal, parts) == "ok"
+        await hub.aclose()
+
+        async def fail(_: str) -> None:
+            raise StreamError("Redis at geheim is gone.")
+
+        journal.head = fail  # type: ignore[method-assign]
+        assert await health._state("journal", health._journal, parts) == "failed"

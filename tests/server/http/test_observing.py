@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from ragflow_lg.adapters.otel_spans import OtelSpans
+from server.logs import notes
+from tests.fakes.services import Reply
+from tests.server.http.running import ECHO, MODEL, running
+
+
+async def test_every_answer_has_the_id_of_its_request(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        given = await server.client.get("/agents", headers={"X-Request-Id": "proxy-1.a_b"})
+        assert given.headers["x-request-id"] == "proxy-1.a_b"
+        for forged in ("a b", "x" * 65, "é".encode("latin-1").decode("latin-1"), ""):
+            answer = await server.client.get("/agents", headers={"X-Request-Id": forged.encode("latin-1")})
+            assert len(answer.headers["x-request-id"]) == 32
+
+
+@pytest.mark.parametrize(
+    ("section", "whose"), [({"requests_per_minute": 2}, "key"), ({"requests_per_minute_address": 2}, "address")]
+)
+async def test_who_asks_too_often_is_told_when_to_come_back(
+    tmp_path: Path, section: dict[str, int], whose: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ragflow_lg.audit")
+    async with running(tmp_path, **section) as server:
+        for _ in range(2):
+            assert (await server.client.get("/agents")).json()["code"] == 0
+        refused = await server.client.get("/agents")
+        assert (refused.status_code, refused.json()["code"]) == (429, 429)
+        assert 1 <= int(refused.headers["retry-after"]) <= 30
+        assert refused.headers["x-content-type-options"] == "nosniff"
+        theirs = await server.client.get(f"{server.url}/v1/models")
+        assert theirs.json()["error"]["type"] == "rate_limit_error"
+        assert theirs.headers["x-should-retry"] == "true"
+        assert (await server.client.get(f"{server.url}/health")).status_code == 200
+    assert {"event": "request.too_often", "whose": whose}.items() <= json.loads(caplog.messages[-1]).items()
+
+
+async def test_whose_address_it_is_only_a_known_proxy_may_say(tmp_path: Path) -> None:
+    for proxies, statuses in (((), [200, 429]), (("127.0.0.1",), [200, 200])):
+        async with running(tmp_path, requests_per_minute_address=1, trusted_proxies=proxies) as server:
+            answers = [await server.client.get("/agents", headers={"X-Forwarded-For": f"10.0.0.{n}"}) for n in (1, 2)]
+            assert [answer.status_code for answer in answers] == statuses
+
+
+async def test_runs_wait_for_a_place_or_are_refused(tmp_path: Path) -> None:
+    section = {"max_runs": 1, "max_waiting_runs": 1, "run_wait_s": 20}
+    async with running(tmp_path, [Reply(hangs=True), Reply("two")], **section) as server:
+        agent = await server.agent(MODEL)
+        session = await server.session(agent)
+        places = server.turns._places
+
+        async def until(taken: int, waiting: int) -> None:
+            async with asyncio.timeout(10):
+                while (places.taken, places.waiting) != (taken, waiting):
+                    await asyncio.sleep(0.005)
+
+        first = asyncio.create_task(server.ask(agent, session_id=session))
+        await until(1, 0)
+        second = asyncio.create_task(server.ask(agent))
+        await until(1, 1)
+        assert (await server.ask(agent))["code"] == 429
+        while not first.done():  # its model may not have been asked yet
+            await server.client.post(f"/tasks/{session}/cancel")
+        assert (await second)["data"]["data"]["content"] == "two"
+        await until(0, 0)
+
+
+async def test_requests_and_runs_stand_in_the_log_with_whose_they_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "server")
+    seen: dict[str, tuple[str, str, bool]] = {}
+
+    class Seeing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            held = notes()
+            seen[record.name] = (held.request_id, held.tenant, bool(held.run and held.session))
+
+    handler = Seeing()
+    logging.getLogger("server").addHandler(handler)
+    try:
+        async with running(tmp_path) as server:
+            agent = await server.agent(ECHO)
+            body = {"agent_id": agent, "query": "hi"}
+            await server.client.post("/agents/chat/completions", json=body, headers={"X-Request-Id": "r7"})
+    finally:
+        logging.getLogger("server").removeHandler(handler)
+    assert seen["server.access"] == seen["server.metrics"] == ("r7", "tenant", True)
+
+
+async def test_a_run_belongs_to_the_span_of_its_request(tmp_path: Path) -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    async with running(tmp_path, callbacks=(OtelSpans(provider),)) as server:
+        agent = await server.agent(ECHO)
+        trace = "0af7651916cd43dd8448eb211c80319c"
+        headers = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
+        body = {"agent_id": agent, "query": "hi"}
+        await server.client.post("/agents/chat/completions", json=body, headers=headers)
+    spans = {span.name.partition(" ")[0]: span for span in exporter.get_finished_spans()}
+    request, run = spans["POST"], spans["invoke_workflow"]
+    assert request.name.startswith("POST /api/v1/agents")
+    assert request.context is not None
+    assert run.context is not None
+    assert run.parent is not None
+    assert f"{run.context.trace_id:032x}" == trace
+    assert run.parent.span_id == request.context.span_id

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.adapters.chat_models import ChatModelSettings, ModelSettings, ProviderSettings
+from ragflow_lg.adapters.http_client import HttpSettings
+from ragflow_lg.adapters.mcp_servers import McpServerSettings
+from ragflow_lg.services import ToolSettings
+from server.settings import Settings, load_settings
+from tests.server.settings.files import FULL, write
+
+
+def test_defaults():
+    settings = load_settings()
+    assert settings.default_model == "demo"
+    assert settings.checkpoints.startswith("sqlite:///")
+    assert settings.http_settings == HttpSettings()
+    assert settings.chat_settings() == ChatModelSettings()
+    assert settings.run.event_limit == 256
+
+
+def test_a_whole_file(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OTHER_KEY", "geheim-2")
+    settings = load_settings(write(home / "s.toml", FULL))
+    acme, other = settings.providers["Acme"].key(), settings.providers["Other"].key()
+    assert acme is not None
+    assert other is not None
+    assert (acme.get_secret_value(), other.get_secret_value()) == ("geheim-1", "geheim-2")
+    assert settings.chat_settings(override_model="demo") == ChatModelSettings(
+        default_model="big@Acme",
+        override_model="demo",
+        providers={
+            "Acme": ProviderSettings("https://acme.example/v1", "geheim-1", ("big", "small"), 9.0, 120.0),
+            "Other": ProviderSettings("https://other.example/v1", "geheim-2", key_variable="OTHER_KEY"),
+        },
+        models={"big@Acme": ModelSettings(context_tokens=1000, has_vision=True)},
+    )
+    assert settings.http_settings == HttpSettings(("wiki.example", "10.0.0.0/8:80"), 30.0, 1000, 2)
+    assert settings.run.event_limit == 16
+    assert settings.mcp_settings() == {
+        "tickets": McpServerSettings(
+            "streamable-http",
+            url="https://tickets.example/mcp?key=$key",
+            headers={"Authorization": "Bearer $token"},
+            variables={"token": "geheim-3", "key": "geheim-2"},
+            allow=("find",),
+            timeout_s=20.0,
+        ),
+        "a b": McpServerSettings("stdio", "files-server", ("--root", "/srv"), {"TOKEN": "geheim-4"}),
+    }
+    assert "geheim" not in repr(settings.mcp_settings())
+    assert "geheim" not in repr(settings) + str(settings) + settings.model_dump_json()
+
+
+TOOLS = """
+[tools.tavily]
+api_key = "geheim-1"
+
+[tools.SerpApi]
+api_key_env = "OTHER_KEY"
+
+[tools.wikipedia]
+endpoint = " https://wiki.example/w/api.php"
+
+[tools.github]
+"""
+
+
+def test_tools(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OTHER_KEY", "geheim-2")
+    settings = load_settings(write(home / "s.toml", TOOLS))
+    assert settings.tool_settings == ToolSettings(
+        {"wikipedia": "https://wiki.example/w/api.php"}, {"tavily": "geheim-1", "serpapi": "geheim-2"}
+    )
+    shown = repr(settings) + str(settings) + settings.model_dump_json() + repr(settings.tool_settings)
+    assert "geheim" not in shown
+    assert Settings().tool_settings == ToolSettings()
+
+
+def test_tools_of_the_environment(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("OTHER_KEY", raising=False)
+    monkeypatch.setenv("RAGFLOW_LG_TOOLS__TAVILY__API_KEY", "12345")
+    monkeypatch.setenv("RAGFLOW_LG_TOOLS__ARXIV__ENDPOINT", "http://127.0.0.1:80")
+    found = load_settings(write(home / "s.toml", TOOLS)).tool_settings
+    assert (found.key("tavily"), found.key("serpapi"), found.key("github")) == ("12345", "", "")
+    assert set(found.endpoints) == {"wikipedia", "arxiv"}
+
+
+def test_all_keys_are_known_as_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "key-of-the-environment")
+    settings = Settings.model_validate(
+        {
+            "providers": {"A": {"api_key": "key-of-a-provider"}, "B": {"api_key_env": "SOME_KEY"}, "C": {}},
+            "tools": {"tavily": {"api_key": "key-of-a-tool"}},
+        }
+    )
+    assert settings.secrets == ("key-of-a-provider", "key-of-the-environment", "key-of-a-tool")
