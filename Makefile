@@ -14,7 +14,7 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run test clients test-elasticsearch lint format bench conformance corpus crash schema clean
+.PHONY: run test clients test-elasticsearch lint format bench conformance corpus crash schema studio clean
 
 run: $(VENV)/.ok
 	@$(BIN)/python examples/play.py
@@ -59,6 +59,9 @@ crash: $(VENV)/.ok
 
 corpus: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.corpus $(DIR)
+
+studio: $(VENV)/.ok
+	@$(BIN)/python -m tests.harness.studio $(DIR)
 
 schema: $(VENV)/.ok
 	$(BIN)/ragflow-lg schema -o docs/canvas.schema.json
