@@ -16,7 +16,7 @@ endif
 endif
 
 .PHONY: run test clients databases test-databases fuzz-api test-elasticsearch lint format bench soak conformance corpus
-.PHONY: crash schema clean
+.PHONY: crash schema studio clean
 
 run: $(VENV)/.ok
 	@$(BIN)/python examples/play.py
@@ -83,6 +83,9 @@ crash: $(VENV)/.ok
 
 corpus: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.corpus $(DIR)
+
+studio: $(VENV)/.ok
+	@$(BIN)/python -m tests.harness.studio $(DIR)
 
 schema: $(VENV)/.ok
 	$(BIN)/ragflow-lg schema -o docs/canvas.schema.json

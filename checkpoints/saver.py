@@ -380,7 +380,7 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         value = await self._codec.decode(text, find)
         if channel == _INTERRUPT:
             pauses = value.get("pauses")
-            return value["data"] if pauses is None else [Interrupt(value=p["value"], id=p["id"]) for p in pauses]
+            return value["data"] if pauses is None else [_opened_pause(pause) for pause in pauses]
         if channel == _TASKS:
             sends = [Send(entry["node"], entry["arg"]) for entry in value["sends"]]
             return sends if value["list"] else sends[0]
@@ -434,8 +434,18 @@ class SavedSteps:
 def _pack_interrupts(value: Any) -> dict[str, Any]:
     entries = cast("list[Any]", value) if isinstance(value, list | tuple) else [value]
     if all(isinstance(entry, Interrupt) for entry in entries):
-        return {"pauses": [{"value": pause.value, "id": pause.id} for pause in entries]}
+        return {"pauses": [_pause(pause) for pause in entries]}
     return {"data": value}
+
+
+def _pause(pause: Interrupt) -> dict[str, Any]:
+    schema: Any = pause.response_schema
+    kept: dict[str, Any] = {"value": pause.value, "id": pause.id}
+    return {**kept, "response_schema": schema} if isinstance(schema, dict) else kept  # a type could not be kept
+
+
+def _opened_pause(stored: Mapping[str, Any]) -> Interrupt:
+    return Interrupt(value=stored["value"], id=stored["id"], response_schema=stored.get("response_schema"))
 
 
 def _thread(config: RunnableConfig) -> str:

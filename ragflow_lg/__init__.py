@@ -1,7 +1,10 @@
 """Run RAGFlow canvases on LangGraph.
 
+`load_canvas` gives a LangGraph graph; `open_runner` plays sessions and gives RAGFlow's events.
+
 >>> from ragflow_lg import load_canvas  # doctest: +SKIP
->>> canvas = load_canvas("canvas.json")  # doctest: +SKIP
+>>> graph = load_canvas("canvas.json")  # doctest: +SKIP
+>>> state = await graph.ainvoke({"query": "Hello"})  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ragflow_lg.callbacks import RunCallbacks
     from ragflow_lg.runner import Runner
-    from server.library import load_canvas, open_runner
+    from server.library import load_graph as load_canvas
+    from server.library import open_runner
 
 __all__ = ["RunCallbacks", "Runner", "load_canvas", "open_runner"]
 
@@ -29,5 +33,5 @@ def __getattr__(name: str) -> Any:
     if name in ("load_canvas", "open_runner"):
         from server import library
 
-        return getattr(library, name)
+        return library.load_graph if name == "load_canvas" else library.open_runner
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

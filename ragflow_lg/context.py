@@ -370,8 +370,7 @@ class RunContext:
         """
         sink = self._turn.sink
         if sink is None:
-            if self.write is not None:
-                self.write(event)
+            self._turn.write(event, self.write)
             return
         if sink.is_full:
             with self.limit.paused() if self.limit else nullcontext():

@@ -8,6 +8,7 @@
     │   ├── ComponentError         a component failed; becomes its ``_ERROR`` and never leaves a run
     │   ├── NodeTimeoutError       a node took longer than its limit
     │   ├── AnswerError            an answer does not fit the form that waits for it
+    │   ├── InputRefusedError      a graph cannot take what it was given
     │   ├── CanvasChangedError     the canvas is not the one that the turn was started with
     │   ├── RunCancelled           somebody cancelled the run
     │   └── UndeclaredTargetError  a node chose a successor that the plan does not allow
@@ -45,6 +46,7 @@ __all__ = [
     "ComponentError",
     "ConflictError",
     "DatabaseError",
+    "InputRefusedError",
     "NodeTimeoutError",
     "RagflowLgError",
     "RequestError",
@@ -133,6 +135,15 @@ class AnswerError(RunError):
     def __init__(self, problems: Mapping[str, str], *, node: str = "", advice: str = "") -> None:
         self.problems = dict(problems)
         super().__init__(" ".join([*self.problems.values(), *([advice] if advice else [])]), node=node)
+
+
+class InputRefusedError(RunError, ValueError):
+    """A graph cannot take what it was given.
+
+    LangGraph's server shows its clients the text of a ValueError, and of hardly anything else.
+    """
+
+    code = "input-refused"
 
 
 class CanvasChangedError(RunError):

@@ -5,9 +5,10 @@ Everything in it is plain JSON, so that any checkpointer can hold it and Studio 
 - ``globals``: ``{"sys.query": …, "env.name": …}``, keys with the dot.
 - ``outputs``: ``{component id: {output: value}}``, of this turn only.
 - ``history``: ``[role, payload]`` pairs of all turns; the payload of an assistant entry is an outputs map.
+- ``messages``: the conversation as message maps, see `ragflow_lg.chat_messages`.
 - ``turn``: what the engine remembers of the running turn, see `TurnRecord`.
-- ``query``, ``inputs``, ``files``, ``user_id``, ``payload``, ``chat_template_kwargs``: the request, gone after the
-  first step.
+- ``query``, ``inputs``, ``files``, ``user_id``, ``payload``, ``chat_template_kwargs``, ``message_id``: the request,
+  gone after the first step.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from typing import Annotated, Any
 
 from typing_extensions import TypedDict
 
+from ragflow_lg.chat_messages import merge_messages
 from ragflow_lg.references import merge_references
 from ragflow_lg.refs import Reference
+from ragflow_lg.replacing import replaced
 from ragflow_lg.values import MAX_NAME_PARTS, JsonValue, read_path
 
 __all__ = [
@@ -55,6 +58,8 @@ class TurnRequest(TypedDict, total=False):
     payload: dict[str, Any]
     """A webhook's request: ``query``, ``headers``, ``body``, ``input``."""
     chat_template_kwargs: Any
+    message_id: str
+    """Of the message that ``query`` came in, where a chat page gave it one."""
 
 
 class TurnRecord(TypedDict, total=False):
@@ -90,9 +95,10 @@ def merge(current: dict[str, JsonValue] | None, update: Mapping[str, JsonValue])
     return {**(current or {}), **update}
 
 
-def append(current: list[JsonValue] | None, update: list[JsonValue]) -> list[JsonValue]:
-    """Put new entries behind the current ones."""
-    return [*(current or []), *update]
+def append(current: list[JsonValue] | None, update: Any) -> list[JsonValue]:
+    """Put new entries behind the current ones, or others in their place, see `ragflow_lg.replacing`."""
+    whole = replaced(update)
+    return [*(current or []), *update] if whole is None else whole
 
 
 def merge_outputs(current: dict[str, Any] | None, update: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,6 +214,7 @@ class CanvasState(TypedDict, total=False):
     globals: Annotated[dict[str, Any], merge]
     outputs: Annotated[dict[str, Any], merge_outputs]
     history: Annotated[list[Any], append]
+    messages: Annotated[list[Any], merge_messages]
     turn: Annotated[TurnRecord, merge_turn]
 
 

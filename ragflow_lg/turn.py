@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ragflow_lg.chat_messages import answer_message, question_message
 from ragflow_lg.errors import RagflowLgError
 from ragflow_lg.events import TurnFinished, TurnStarted
 from ragflow_lg.plan import Plan
@@ -47,7 +48,13 @@ async def open_turn(
             held["sys.files"] = to_json(await turn.services.files.read(files, ""))
         except RagflowLgError as error:
             record["error"] = [0, 0, plan.entry, f"The files of the request cannot be read: {error}"]
-    opened = {"globals": held, "history": [["user", "" if query is None else query]], "turn": record}
+    asked = question_message(to_text(query), record["seed"], len(state.get("history", [])))
+    opened = {
+        "globals": held,
+        "history": [["user", "" if query is None else query]],
+        "messages": [{**asked, "id": request.get("message_id") or asked["id"]}],
+        "turn": record,
+    }
     return opened, TurnStarted(held, record["inputs"], record["seed"])
 
 
@@ -64,7 +71,11 @@ async def resume_turn(state: Mapping[str, Any], turn: TurnContext, request: Turn
     update["sys.history"] = [*(held.get("sys.history") or []), f"user: {to_text(query)}"]
     if files := request.get("files"):
         update["sys.files"] = to_json(await turn.services.files.read(files, ""))
-    return {"globals": update, "history": [["user", query]]}
+    answered: dict[str, Any] = {"globals": update, "history": [["user", query]]}
+    if said := to_text(query):
+        seed = state.get("turn", {}).get("seed", 0)
+        answered["messages"] = [question_message(said, seed, len(state.get("history", [])))]
+    return answered
 
 
 def _requested(request: TurnRequest) -> dict[str, Any]:
@@ -80,12 +91,16 @@ def close_turn(state: Mapping[str, Any]) -> tuple[dict[str, Any], TurnFinished]:
     """
     record: TurnRecord = state.get("turn", {})
     outputs = state.get("outputs", {})
+    seed, number = record.get("seed", 0), record.get("number", 0)
     if "error" in record:
-        return {"turn": {"status": "failed"}}, TurnFinished("failed", {}, record["error"][3])
+        text = record["error"][3]
+        messages = [answer_message(f"The turn failed: {text}", seed, number)]
+        return {"messages": messages, "turn": {"status": "failed"}}, TurnFinished("failed", {}, text)
     last: dict[str, Any] = outputs.get(record["last"][2], {}) if "last" in record else {}
     said = to_text(last["content"]) if "content" in last else to_text(last)
     update: dict[str, Any] = {
         "history": [["assistant", last]],
+        "messages": [answer_message(said, seed, number)],
         "globals": {"sys.history": [*(state.get("globals", {}).get("sys.history") or []), f"assistant: {said}"]},
         "turn": {"status": "succeeded"},
     }

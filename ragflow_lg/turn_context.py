@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -39,6 +39,8 @@ class TurnContext(Struct, eq=False):
     """How many visits of nodes have begun."""
     presenter: Presenter | None = None
     """Made when it is first needed."""
+    shown: Callable[[EngineEvent], Iterable[Any]] | None = None
+    """What is made of an event for LangGraph's stream writer; without it the event itself is written."""
 
     def cancel(self) -> None:
         """Stop all running nodes at once; those that would start next do not."""
@@ -48,8 +50,14 @@ class TurnContext(Struct, eq=False):
     async def emit(self, event: EngineEvent, write: Callable[[EngineEvent], None] | None = None) -> None:
         """Hand an event out that belongs to no running component; ``write`` takes it where there is no sink."""
         if self.sink is None:
-            if write is not None:
-                write(event)
+            self.write(event, write)
             return
         await self.sink.room()
         self.sink.put(event)
+
+    def write(self, event: EngineEvent, write: Callable[[Any], None] | None) -> None:
+        """Write an event where there is no sink."""
+        if write is None:
+            return
+        for part in self.shown(event) if self.shown is not None else (event,):
+            write(part)

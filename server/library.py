@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,10 @@ from ragflow_lg.catalog import load_catalog
 from server.canvases import CanvasFiles, read_canvas
 
 if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.store.base import BaseStore
+
+    from dsl_compiler.lower import CanvasApplication
     from ragflow_lg.adapters.recording import Recorder
     from ragflow_lg.adapters.replaying import Replay
     from ragflow_lg.callbacks import RunCallbacks
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
     from ragflow_lg.services import Services
     from server.settings import Settings
 
-__all__ = ["catalog", "check_file", "load_canvas", "open_runner", "open_services", "sketch_file"]
+__all__ = ["catalog", "check_file", "load_canvas", "load_graph", "open_runner", "open_services", "sketch_file"]
 
 MAX_KEPT = 64
 """How many compiled canvases are kept."""
@@ -57,6 +61,44 @@ def load_canvas(
         return compile_canvas(content, catalog(), CanvasFiles(read, asks_servers=asks_servers))
     path = Path(source) if isinstance(source, Path | str) and not _is_document(source) else None
     return _compiled(content, CanvasFiles(read, path, asks_servers=asks_servers))
+
+
+def load_graph(
+    source: Path | str | bytes | Mapping[str, Any],
+    *,
+    model: str = "",
+    settings: Settings | None = None,
+    services: Services | None = None,
+    checkpointer: BaseCheckpointSaver[Any] | None = None,
+    store: BaseStore | None = None,
+) -> CanvasApplication:
+    """Compile a canvas to a LangGraph graph: to run, to draw, or as a node of a graph of one's own.
+
+    ``source`` is what `load_canvas` takes. Input: ``{"query": …, "inputs": …, "files": …}`` or ``{"messages": …}``;
+    output: the state, with ``messages``, ``outputs``, ``globals``, ``history`` and ``turn``. What fails in a component
+    is data, in ``turn["error"]``. It runs asynchronously (``ainvoke``, ``astream``).
+
+    ``model`` answers for every model of the canvas (``demo`` needs no key). Models and services are those of the
+    ``settings`` (default: the usual ones), open while anything runs; ``services`` of one's own take their place, and
+    stay open. A graph around it brings its own ``checkpointer``.
+
+    Raises:
+        CompileError: if the canvas has errors.
+        SettingsError: if the file, or the settings, cannot be read.
+    """
+    from contextlib import nullcontext
+
+    from dsl_compiler.lower import as_application
+    from server.shared_services import SharedServices
+
+    canvas = load_canvas(source, settings, asks_servers=services is None)
+
+    def opening(model: str) -> AbstractAsyncContextManager[Services]:
+        given = _usual() if settings is None else settings
+        return open_services(given, model=model) if services is None else nullcontext(services)
+
+    graph = as_application(canvas, SharedServices(opening, model=model))
+    return graph.copy({"checkpointer": checkpointer, "store": store})
 
 
 def _content(source: Path | str | bytes | Mapping[str, Any]) -> bytes | Mapping[str, Any]:

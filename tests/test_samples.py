@@ -45,3 +45,18 @@ def test_programs_import_what_they_use(page: str) -> None:
         names = [node for node in nodes if isinstance(node, ast.Name)]
         known |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
         assert {node.id for node in names} - known - set(dir(builtins)) - GIVEN == set(), text
+
+
+RUN = [("docs/library.md", at) for at in range(4)] + [("README.md", 1)]
+
+
+@pytest.mark.parametrize(("page", "at"), RUN)
+async def test_samples_with_graphs_run(page: str, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    text = samples(page, "python")[at]
+    if "import load_canvas" not in text:
+        text = "from ragflow_lg import load_canvas\n" + text
+    program = compile(text, page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    running = eval(program, {"__name__": "sample"})
+    if running is not None:
+        await running

@@ -1,31 +1,89 @@
-"""The graph's own drawing.
+"""The graph as LangGraph's tools see it: its drawing, its schemas, its state.
 
 LangGraph finds edges by playing at most 250 supersteps and draws every declared goal dashed. The plan knows
-all edges and which of them depend on the run.
+all edges and which of them depend on the run. It also knows what a canvas takes, and what has to run behind an edit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self, cast
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph, Node
 from langgraph.constants import END, START
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import StateUpdate
+from pydantic import BaseModel
 
+from dsl_compiler.lower.editing import edited
+from dsl_compiler.lower.schemas import CanvasConfig, CanvasSettings, NoConfig, input_schema, output_schema
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import Plan
 
 __all__ = ["CanvasGraph", "with_own_drawing"]
 
+_COLOURS = {
+    "entry": "#2f9e6e",
+    "message": "#3b74d6",
+    "model": "#8450c9",
+    "route": "#cf8a1c",
+    "region": "#5b7083",
+    "interrupt": "#cc4b4b",
+}
+_PLAIN = "#8796a5"
+_NOT_EDITS = ("__start__", "__end__", "__input__", "__copy__")
+"""What LangGraph takes in place of a node's name for updates that are no edits."""
+
 
 class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
     """A compiled graph that is drawn from its plan. ``scope`` is the region whose body it is, None for the canvas."""
 
+    own: ClassVar[tuple[str, ...]] = ("plan", "names", "scope")
+    """The attributes that LangGraph's graphs do not have."""
+
     plan: Plan
     names: Mapping[NodeId, str]
     scope: NodeId | None
+
+    # What it takes and gives
+
+    def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
+        """Give the schema of a request."""
+        return super().get_input_jsonschema(config) if self.scope else input_schema(self.plan)
+
+    def get_output_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
+        """Give the schema of the state that a turn leaves."""
+        return super().get_output_jsonschema(config) if self.scope else output_schema(self.plan)
+
+    def get_context_jsonschema(self) -> dict[str, Any] | None:
+        """Give the schema of what an assistant can be set to."""
+        return None if self.scope else CanvasSettings.model_json_schema()
+
+    def config_schema(self, *, include: Sequence[str] | None = None) -> type[BaseModel]:
+        """Give the model of the config, where an assistant can be set too."""
+        return NoConfig if self.scope else CanvasConfig
+
+    # Edits
+
+    async def abulk_update_state(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        """Edit the state. What was to run next still does; see `dsl_compiler.lower.editing`."""
+        checkpointer = self._state_checkpointer(config)
+        is_edit = len(supersteps) == 1 and len(supersteps[0]) == 1 and supersteps[0][0].as_node not in _NOT_EDITS
+        if is_edit and self._subgraph_for_namespace(config, checkpointer) is None:
+            snapshot = await self.aget_state(config)
+            saved = await checkpointer.aget_tuple(snapshot.config)
+            if saved is not None:
+                supersteps = [[edited(self, snapshot, saved.pending_writes or (), supersteps[0][0])]]
+        return await super().abulk_update_state(config, supersteps)
+
+    # The drawing
+
+    async def aget_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Graph:
+        """Give the drawing."""
+        return self.get_graph(config, xray=xray)
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Graph:
         """Give all nodes and edges; only edges that depend on the run are conditional.
@@ -62,16 +120,22 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
                 return first, last
         # Given to the nodes themselves, LangGraph would merge it into the config of every visit, several times over.
         planned = self.plan.nodes[id_]
-        about = {"component_id": id_, "component_type": planned.spec.name, "title": planned.title or id_}
+        about = {
+            "component_id": id_,
+            "component_type": planned.spec.name,
+            "title": planned.title or id_,
+            "kind": planned.spec.kind,
+            "color": _COLOURS.get(planned.spec.kind, _PLAIN),
+        }
         node = graph.add_node(own.bound, name, metadata=about)
         return node, node
 
     def copy(self, update: dict[str, Any] | None = None) -> Self:
         """Give a copy with some attributes changed, as LangGraph does; the plan goes along."""
-        own = ("__orig_class__", "plan", "names", "scope")
-        attributes = {k: v for k, v in self.__dict__.items() if k not in own}
+        attributes = {k: v for k, v in self.__dict__.items() if k not in ("__orig_class__", *self.own)}
         twin = type(self)(**{**attributes, **(update or {})})
-        twin.plan, twin.names, twin.scope = self.plan, self.names, self.scope
+        for name in self.own:
+            setattr(twin, name, getattr(self, name))
         return twin
 
 

@@ -204,6 +204,8 @@ class _Lowering:
             graph.nodes[self._names[join]].triggers.append(key)
         for name, subgraph in regions.items():
             graph.nodes[name].subgraphs = [subgraph]
+        shown = (*CanvasState.__annotations__, *CollectingState.__annotations__)
+        graph.stream_channels = [name for name in graph.channels if name in shown]  # no gate, nothing of the request
         graph.validate()
         return graph
 

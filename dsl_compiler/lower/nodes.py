@@ -26,6 +26,7 @@ from ragflow_lg.forms import Form, answered_fields, form_problems
 from ragflow_lg.ids import NodeId
 from ragflow_lg.node import NodeProgram, visit
 from ragflow_lg.plan import PlanNode
+from ragflow_lg.response_schema import response_schema
 from ragflow_lg.scope import RegionProgram, Scope, Step, visit_region
 from ragflow_lg.state import TurnRequest, nodes_set, output_patch
 from ragflow_lg.turn import REQUEST_KEYS, close_turn, open_turn
@@ -236,6 +237,7 @@ class EntryNode(Node):
         )
         merged: dict[str, Any] = {
             "history": opened["history"],
+            "messages": opened["messages"],
             "globals": {**opened["globals"], **update.get("globals", {})},
             "outputs": output_patch(clear=True, set=update.get("outputs", {})),
             "turn": {**opened["turn"], **update.get("turn", {})},
@@ -271,10 +273,11 @@ async def _ask(turn: TurnContext, runtime: Runtime[TurnContext], node: PlanNode,
         "tips": form.tips,
         "inputs": to_json(form.fields),  # as the canvas has them, which no saver need be able to keep
     }
+    schema = response_schema(form.fields, form.tips)
     try:
-        answer = answered_fields(form.fields, interrupt(asked))
+        answer = answered_fields(form.fields, interrupt(asked, response_schema=schema))
         while problems := form_problems(form.fields, answer):
-            answer = answered_fields(form.fields, interrupt({**asked, "problems": problems}))
+            answer = answered_fields(form.fields, interrupt({**asked, "problems": problems}, response_schema=schema))
     except GraphInterrupt:
         await turn.emit(Waiting(NodeId(node.id), form.tips, form.fields), runtime.stream_writer)
         raise

@@ -37,6 +37,7 @@ COMMANDS = {
     "doctor": "doctor",
     "chaos": "chaos",
     "serve": "serve",
+    "studio": "studio",
     "keys": "keys",
     "mock-llm": "mock_llm",
     "kb": "kb",

@@ -6,7 +6,9 @@ from ragflow_lg.runner import Runner
 
 def test_the_face_of_the_package() -> None:
     assert ragflow_lg.Runner is Runner
-    canvas = ragflow_lg.load_canvas("examples/price_list.json")
-    assert canvas.plan.entry == "begin"
+    graph = ragflow_lg.load_canvas("examples/price_list.json")
+    assert graph.canvas.plan.entry == "begin"
+    assert "begin" in graph.get_graph().nodes
+    assert ragflow_lg.__all__ == sorted(ragflow_lg.__all__)
     with pytest.raises(AttributeError):
         _ = ragflow_lg.nothing  # type: ignore[attr-defined]

@@ -37,8 +37,10 @@ def test_a_turn_closes() -> None:
     assert (event.status, event.outputs) == ("succeeded", {"content": "bye"})
 
 
-def test_a_stopped_turn_adds_nothing() -> None:
+def test_a_stopped_turn_adds_nothing_to_the_history() -> None:
     update, event = close_turn({"turn": {"error": [1, 1, "a", "boom"]}})
+    told = update.pop("messages")
+    assert [message["content"] for message in told] == ["The turn failed: boom"]
     assert update == {"turn": {"status": "failed"}}
     assert (event.status, event.error) == ("failed", "boom")
 

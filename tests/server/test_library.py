@@ -10,9 +10,10 @@ from dsl_compiler.source import MAX_BYTES
 from ragflow_lg.errors import CompileError, SettingsError
 from ragflow_lg.runner import Runner
 from server.canvases import read_canvas
-from server.library import catalog, check_file, load_canvas, open_services
+from server.library import catalog, check_file, load_canvas, load_graph, open_services
 from server.settings import HttpSection, Settings, ToolSection
 from tests.fakes.http_server import HttpServer, Route
+from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
 SUPPORT = Path(__file__).parents[1] / "fixtures" / "drawings" / "support.json"
 
@@ -72,3 +73,10 @@ async def test_tools_ask_the_services_of_the_settings() -> None:
             assert [frame async for frame in run]
     assert (run.status, "Graphs." in run.answer) == ("succeeded", True)
     assert server.received[0].header("Authorization") == "Bearer t0ken"
+
+
+async def test_a_graph_brings_its_services_or_takes_others() -> None:
+    own = fake_services(models=OneModel(ScriptedModel([Reply("Soon.", repeat=True)])))
+    for given in ({"model": "demo"}, {"services": own}):
+        state = await load_graph(SUPPORT, settings=Settings(), **given).ainvoke({"query": "My order"})  # type: ignore[arg-type]
+        assert state["turn"]["status"] == "succeeded"

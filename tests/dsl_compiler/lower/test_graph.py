@@ -130,4 +130,10 @@ async def test_a_join_runs_in_every_turn() -> None:
 def test_node_metadata() -> None:
     compiled = compile_canvas(canvas({"Message:Hi": node("Message", {"content": "x"})}), CATALOG)
     drawn = compiled.graph.get_graph().nodes["Message.Hi"]
-    assert drawn.metadata == {"component_id": "Message:Hi", "component_type": "Message", "title": "Message:Hi"}
+    assert drawn.metadata == {
+        "component_id": "Message:Hi",
+        "component_type": "Message",
+        "title": "Message:Hi",
+        "kind": "message",
+        "color": "#3b74d6",
+    }

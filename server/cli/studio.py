@@ -1,0 +1,115 @@
+"""``ragflow-lg studio``: canvases in LangGraph Studio."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from server.cli.options import Checkpoint, Model, SettingsFile
+from server.cli.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from server.studio.development_server import DevelopmentServer
+    from server.studio.project import Project
+
+__all__ = ["studio"]
+
+SETTINGS_NAME = "ragflow-lg.toml"
+"""The settings file of a working directory, which is not the server's."""
+
+
+def studio(
+    place: Annotated[Path, typer.Argument(help="Canvas file, or a folder of them.", metavar="FILE|DIR")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for langgraph.json. Default: that of the canvases.")
+    ] = None,
+    server: Annotated[bool, typer.Option("--server/--no-server", help="Start the server, or only write files.")] = True,
+    host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", "-p", help="Port; 0 takes a free one.", min=0, max=65535)] = 0,
+    model: Model = "",
+    checkpoint: Checkpoint = "",
+    settings: SettingsFile = None,
+) -> None:
+    """Open canvases in LangGraph Studio: see the graph, step, edit, fork. docs/studio.md tells how.
+
+    Writes langgraph.json and a module with a graph for each canvas, and starts LangGraph's development server on them.
+    A canvas that is saved is up to date in the next run; one that comes or goes makes the server begin again. With
+    memory:// sessions are LangGraph's own, else the command and the server of ragflow-lg share them.
+
+    Examples:
+    ragflow-lg studio examples --model demo
+
+    ragflow-lg studio my_canvas.json --no-server
+    """
+    from checkpoints.url import store_kind
+    from server.settings import load_settings
+    from server.studio.development_server import DevelopmentServer, free_port
+    from server.studio.project import Watched, find_canvases, write_project
+
+    loaded = load_settings(settings)
+    url = checkpoint or loaded.checkpoints
+    keeps = store_kind(url) != "memory"
+    folder = output or (place if place.is_dir() else place.parent)
+    if not folder.is_dir():
+        raise typer.BadParameter(f"{str(folder)!r} is no folder.", param_hint="--output")
+    project = find_canvases(place)
+    config, _ = write_project(folder, project.canvases, model=model, keeps_sessions=keeps)
+    _tell_left_out(project)
+    _tell(f"{config}: {len(project.canvases)} {'canvas' if len(project.canvases) == 1 else 'canvases'}")
+    if not server:
+        _tell(f"Start it with: cd {folder} && langgraph dev")
+        return
+    files = Watched(place, project)
+
+    def has_changed() -> bool:
+        if not files.have_changed():
+            return False
+        found = find_canvases(place)
+        files.look(found)
+        return write_project(folder, found.canvases, model=model, keeps_sessions=keeps)[1]
+
+    _serve(DevelopmentServer(config, host, free_port(host, port), environment=_environment(url, settings)), has_changed)
+
+
+def _environment(url: str, settings: Path | None) -> dict[str, str]:
+    """Give what tells the server, which has another working directory, the same store and settings."""
+    from checkpoints.url import sqlite_path, store_kind
+    from server.environment import FILE_VARIABLE, PREFIX
+
+    where = f"sqlite:///{sqlite_path(url).absolute()}" if store_kind(url) == "sqlite" else url
+    here = Path(SETTINGS_NAME)
+    named = settings or os.environ.get(FILE_VARIABLE) or (here if here.is_file() else None)
+    file = {FILE_VARIABLE: str(Path(named).expanduser().absolute())} if named else {}
+    return {f"{PREFIX}CHECKPOINTS": where, **file}
+
+
+def _serve(child: DevelopmentServer, has_changed: Callable[[], bool]) -> None:
+    from server.studio.development_server import studio_link
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the child ends too
+    try:
+        child.start()
+        _tell(f"API:    {child.url}")
+        _tell(f"Studio: {studio_link(child.url)}")
+        child.watch(has_changed)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        child.stop()
+
+
+def _tell_left_out(project: Project) -> None:
+    for file, why in project.left_out.items():
+        sys.stderr.write(printable(f"{file} is left out: {why}\n"))
+
+
+def _tell(line: str) -> None:
+    sys.stdout.write(printable(line) + "\n")
+    sys.stdout.flush()

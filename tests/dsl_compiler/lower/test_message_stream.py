@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.graph import START, StateGraph
+from typing_extensions import TypedDict
+
+from dsl_compiler.lower.message_stream import MessageStream
+
+
+class State(TypedDict, total=False):
+    said: str
+
+
+async def test_pieces_reach_only_who_follows_messages() -> None:
+    stream = MessageStream("0" * 32)
+
+    async def speak(state: State) -> State:
+        stream.show("a", "whole")
+        stream.show("b", "whole")
+        return {"said": "ab"}
+
+    builder = StateGraph(State)
+    builder.add_node("speak", speak)
+    builder.add_edge(START, "speak")
+    graph: Any = builder.compile()
+    parts = [part async for part in graph.astream({}, stream_mode="messages")]
+    assert [(chunk.content, chunk.id) for chunk, _ in parts] == [("a", "whole"), ("b", "whole")]
+    assert parts[0][1]["langgraph_node"] == "speak"
+    assert [part async for part in graph.astream({}, stream_mode="updates")] == [{"speak": {"said": "ab"}}]

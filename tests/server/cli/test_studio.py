@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.server.cli.command import ROOT, invoke
+
+EXAMPLES = ROOT / "examples"
+
+
+def test_only_files(tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "loop.json", tmp_path)
+    (tmp_path / "broken.json").write_text("{")
+    result = invoke("studio", tmp_path, "--no-server", "--model", "demo")
+    assert result.exit_code == 0, result.stderr
+    assert "1 canvas\n" in result.stdout
+    assert "langgraph dev" in result.stdout
+    assert "broken.json is left out" in result.stderr
+    written = json.loads((tmp_path / "langgraph.json").read_text())
+    assert written["graphs"]["loop"]["path"] == "./ragflow_lg_studio.py:loop"
+    assert "checkpointer" in written
+    result = invoke("studio", EXAMPLES / "order_form.json", "--no-server", "-o", tmp_path, "--checkpoint", "memory://")
+    assert result.exit_code == 0, result.stderr
+    written = json.loads((tmp_path / "langgraph.json").read_text())
+    assert list(written["graphs"]) == ["order_form"]
+    assert "checkpointer" not in written
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["none"], "cannot be read"),
+        ([str(EXAMPLES), "-o", "none"], "is no folder"),
+        ([str(EXAMPLES), "--checkpoint", "mysql://x"], "no session store"),
+    ],
+)
+def test_what_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], problem: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = invoke("studio", *arguments, "--no-server")
+    assert result.exit_code != 0
+    assert problem in f"{result.stderr}{result.exception}"
+
+
+@pytest.mark.slow
+def test_the_server_begins_again_with_a_canvas_that_comes_and_ends_with_the_command(tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "loop.json", tmp_path)
+    command = [sys.executable, "-m", "server", "studio", str(tmp_path), "--model", "demo", "--checkpoint", "memory://"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    ) as run:
+        assert run.stdout is not None
+        lines = [run.stdout.readline() for _ in range(3)]
+        url = lines[1].removeprefix("API:").strip()
+        assert url.startswith("http://127.0.0.1:")
+        assert lines[2].strip().endswith(f"baseUrl={url}")
+        with httpx.Client(base_url=url, trust_env=False) as client:
+            shutil.copy(EXAMPLES / "order_form.json", tmp_path)
+            end = time.monotonic() + 60
+            while time.monotonic() < end:
+                try:
+                    found = client.post("/assistants/search", json={}).json()
+                    if {"loop", "order_form"} == {assistant["graph_id"] for assistant in found}:
+                        break
+                except httpx.HTTPError:
+                    pass
+                time.sleep(0.2)
+            else:
+                pytest.fail("the new canvas is no assistant")
+            run.send_signal(signal.SIGTERM)
+            assert run.wait(30) == 0
+            with pytest.raises(httpx.ConnectError):
+                client.get("/ok")

@@ -1,0 +1,243 @@
+"""A real ``langgraph dev``, driven through LangGraph's own client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph_sdk import get_client
+
+from checkpoints import open_store
+from ragflow_lg.adapters.system import SystemClock
+from ragflow_lg.ids import session_of_thread, thread_of_session
+from ragflow_lg.runner import Runner
+from server.library import load_canvas
+from server.studio.development_server import studio_link
+from tests.conftest import FIXTURES
+from tests.fakes.services import fake_services
+from tests.harness.studio import ROOT, Opened, studio_server
+from tests.stores import fresh_prefix
+
+NESTED = FIXTURES / "crash" / "form_in_loop_in_iteration.json"
+SHIRT, SHOES = "UserFillUp:Shirt", "UserFillUp:Shoes"
+MODES: dict[str, set[str]] = {
+    "values": {"values"},
+    "updates": {"updates", "updates|sub"},
+    "custom": {"custom", "custom|sub"},
+    "tasks": {"tasks", "tasks|sub"},
+    "debug": {"debug", "debug|sub"},
+    "messages": {"messages/metadata", "messages/partial"},
+    "messages-tuple": {"messages"},
+    "checkpoints": {"checkpoints"},
+    "events": {"events"},
+}
+"""What each stream mode has to bring at the least; ``|sub`` stands for what happens inside of a Loop."""
+
+
+def folder_of(around: Path) -> Path:
+    place = around / "canvases"
+    place.mkdir()
+    for name in ("customer_service_router", "order_form", "trip_form", "loop"):
+        shutil.copy(ROOT / "examples" / f"{name}.json", place)
+    shutil.copy(NESTED, place / "nested.json")
+    shutil.copy(place / "loop.json", place / "changing.json")
+    (place / "broken.json").write_text("{}")
+    return place
+
+
+async def started(client: Any, graph: str, **given: Any) -> tuple[str, dict[str, Any]]:
+    thread = (await client.threads.create())["thread_id"]
+    return thread, await client.runs.wait(thread, graph, **given)
+
+
+def pause_ids(state: dict[str, Any]) -> dict[str, str]:
+    return {pause["value"]["component_id"]: pause["id"] for pause in state["__interrupt__"]}
+
+
+async def assistants_are_drawn_and_described(client: Any) -> None:
+    found = {a["graph_id"]: a for a in await client.assistants.search(limit=50)}
+    assert set(found) == {"customer_service_router", "order_form", "trip_form", "loop", "nested", "changing"}
+    assert found["trip_form"]["description"] == "Trip form"
+    schemas = await client.assistants.get_schemas(found["trip_form"]["assistant_id"])
+    inputs = schemas["input_schema"]["properties"]["inputs"]
+    assert {name: field["type"] for name, field in inputs["properties"].items()} == {
+        "city": "string",
+        "days": "integer",
+        "interests": "string",
+        "by_train": "boolean",
+    }
+    assert inputs["required"] == ["city", "days", "by_train"]
+    assert {"query", "messages", "files"} < set(schemas["input_schema"]["properties"])
+    shown = {"globals", "outputs", "history", "messages", "turn"}
+    assert set(schemas["output_schema"]["properties"]) == set(schemas["state_schema"]["properties"]) == shown
+    assert "model" in schemas["context_schema"]["properties"]
+    assert "model" in schemas["config_schema"]["properties"]
+    nested = found["nested"]["assistant_id"]
+    drawn = await client.assistants.get_graph(nested, xray=True)
+    assert {"it:ii", "it:lp:li", "it:lp:ask", "it:lp:t"} < {node["id"] for node in drawn["nodes"]}
+    assert {"source": "it:lp:li", "target": "it:lp:ask"} in drawn["edges"]
+    about = next(node["metadata"] for node in drawn["nodes"] if node["id"] == "cut")
+    assert (about["component_id"], about["component_type"]) == ("cut", "StringTransform")
+    assert about["color"].startswith("#")
+    assert list(await client.assistants.get_subgraphs(nested, recurse=True)) == ["it", "it|lp"]
+
+
+async def messages_make_a_conversation(client: Any) -> None:
+    thread = (await client.threads.create())["thread_id"]
+    for turn, question in enumerate(["Where is my parcel?", "I want my money back", "Thanks"], 1):
+        message = {"role": "user", "content": question, "id": f"mine-{turn}"}
+        state = await client.runs.wait(thread, "customer_service_router", input={"messages": [message]})
+        assert [m["type"] for m in state["messages"]] == ["human", "ai"] * turn
+        assert state["messages"][-2] == {"type": "human", "content": question, "id": f"mine-{turn}"}
+    assert state["globals"]["sys.conversation_turns"] == 3
+
+
+async def every_stream_mode_brings_what_it_should(client: Any) -> None:
+    async def events(mode: str) -> set[str]:
+        thread = (await client.threads.create())["thread_id"]
+        run = client.runs.stream(thread, "loop", input={"query": "3"}, stream_mode=mode, stream_subgraphs=True)
+        return {part.event.partition("|")[0] + ("|sub" if "|" in part.event else "") async for part in run}
+
+    brought = dict(zip(MODES, await asyncio.gather(*map(events, MODES)), strict=True))
+    assert {mode: wanted - brought[mode] for mode, wanted in MODES.items() if not wanted <= brought[mode]} == {}
+
+
+async def forms_wait_and_are_answered_by_id(client: Any) -> None:
+    thread, state = await started(client, "order_form", input={"query": "Order"})
+    ids = pause_ids(state)
+    pause = next(p for p in state["__interrupt__"] if p["id"] == ids[SHIRT])
+    assert pause["value"]["tips"] == pause["response_schema"]["description"] == "Which shirt?"
+    assert pause["response_schema"]["properties"]["colour"]["enum"] == ["red", "blue"]
+    assert (await client.threads.get(thread))["status"] == "interrupted"
+    state = await client.runs.wait(
+        thread, "order_form", command={"resume": {ids[SHIRT]: {"size": "?", "colour": "red"}}}
+    )
+    again = next(p for p in state["__interrupt__"] if p["value"]["component_id"] == SHIRT)
+    assert "whole number" in again["value"]["problems"]["size"]
+    state = await client.runs.wait(
+        thread, "order_form", command={"resume": {again["id"]: {"size": 42, "colour": "red"}}}
+    )
+    assert list(pause_ids(state)) == [SHOES]
+    await client.threads.update_state(thread, {"globals": {"sys.user_id": "edited"}})
+    held = await client.threads.get_state(thread)
+    assert held["next"] == ["UserFillUp.Shoes"]
+    assert held["values"]["outputs"][SHIRT]["size"] == 42, "what had run is kept"
+    state = await client.runs.wait(thread, "order_form", input=None)
+    state = await client.runs.wait(thread, "order_form", command={"resume": {"size": 39}})
+    assert state["messages"][-1]["content"] == "A red shirt of size 42, and shoes of size 39."
+    assert state["globals"]["sys.user_id"] == "edited"
+    with pytest.raises(Exception, match="Nothing waits for an answer"):
+        await client.runs.wait(thread, "order_form", command={"resume": {"size": 39}})
+    await steps_can_be_run_again_and_forked(client, thread)
+
+
+async def steps_can_be_run_again_and_forked(client: Any, thread: str) -> None:
+    history = await client.threads.get_history(thread, limit=50)
+    before = next(step for step in history if step["next"] == ["Message.Order"])
+    rerun = await client.runs.wait(thread, "order_form", input=None, checkpoint=before["checkpoint"])
+    assert rerun["messages"][-1]["content"].endswith("shoes of size 39.")
+    edit = {"outputs": {SHOES: {"size": 99}}, "history": [["user", "Edited"]]}
+    fork = await client.threads.update_state(thread, edit, checkpoint=before["checkpoint"])
+    forked = await client.runs.wait(thread, "order_form", input=None, checkpoint=fork["checkpoint"])
+    assert forked["messages"][-1]["content"].endswith("shoes of size 99.")
+    assert [entry[0] for entry in forked["history"]] == ["user", "assistant"], "the edited list, not both"
+    copy = (await client.threads.copy(thread))["thread_id"]
+    assert (await client.threads.get_state(copy))["values"] == forked
+    await client.threads.delete(copy)
+    with pytest.raises(Exception, match="not found"):
+        await client.threads.get_state(copy)
+    assert (await client.threads.get_state(thread))["values"] == forked
+
+
+async def a_form_inside_of_loops_waits_and_is_edited(client: Any) -> None:
+    thread, state = await started(client, "nested", input={"query": "q"})
+    asked: list[str] = []
+    while state.get("__interrupt__"):
+        (pause,) = state["__interrupt__"]
+        asked.append(pause["value"]["tips"])
+        if len(asked) == 2:
+            held = await client.threads.get_state(thread, subgraphs=True)
+            inner = held["tasks"][0]["state"]["tasks"][0]["state"]
+            assert inner["next"] == ["ask"]
+            await client.threads.update_state(thread, {"globals": {"env.seen": 1}}, checkpoint=inner["checkpoint"])
+            state = await client.runs.wait(thread, "nested", input=None)
+            (pause,) = state["__interrupt__"]
+            assert pause["value"]["tips"] == asked[-1], "the second round, not the first"
+        answer = {"w": "!"}
+        state = await client.runs.wait(thread, "nested", command={"resume": {pause["id"]: answer}})
+    assert asked == ["p", "q"]
+    assert state["messages"][-1]["content"] == '["p!", "q!"]'
+
+
+async def a_saved_canvas_is_up_to_date(client: Any, file: Path) -> None:
+    found = await client.assistants.search(graph_id="changing")
+    before = await client.assistants.get_graph(found[0]["assistant_id"])
+    shutil.copy(ROOT / "examples" / "order_form.json", file)
+    after = await client.assistants.get_graph(found[0]["assistant_id"])
+    assert "UserFillUp.Shirt" in {n["id"] for n in after["nodes"]} - {n["id"] for n in before["nodes"]}
+    file.write_text("{")
+    with pytest.raises(Exception, match="json-invalid"):
+        await client.runs.wait(None, "changing", input={"query": "x"})
+
+
+async def all_of_it(opened: Opened) -> None:
+    client = get_client(url=opened.url)
+    await asyncio.gather(
+        assistants_are_drawn_and_described(client),
+        messages_make_a_conversation(client),
+        every_stream_mode_brings_what_it_should(client),
+        forms_wait_and_are_answered_by_id(client),
+        a_form_inside_of_loops_waits_and_is_edited(client),
+        a_saved_canvas_is_up_to_date(client, opened.log.parent / "canvases" / "changing.json"),
+    )
+    assert "BlockingError" not in opened.said
+
+
+@pytest.mark.slow
+async def test_sessions_of_langgraphs_own(tmp_path: Path) -> None:
+    with studio_server(folder_of(tmp_path)) as opened:
+        assert [file.name for file in opened.project.left_out] == ["broken.json"]
+        assert opened.url in studio_link(opened.url)
+        await all_of_it(opened)
+
+
+@pytest.mark.slow
+async def test_sessions_in_redis_and_those_of_our_runner(tmp_path: Path, redis_url: str) -> None:
+    prefix = fresh_prefix()
+    folder = folder_of(tmp_path)
+    with studio_server(folder, checkpoints=redis_url, RAGFLOW_LG_CHECKPOINT_PREFIX=prefix) as opened:
+        await all_of_it(opened)
+        client = get_client(url=opened.url)
+        async with open_store(redis_url, SystemClock(), prefix=prefix) as store:
+            runner = Runner(load_canvas(folder / "order_form.json"), fake_services(), store=store)
+            await began_here_and_ended_there(client, runner)
+            await began_there_and_ended_here(client, runner)
+
+
+async def began_here_and_ended_there(client: Any, runner: Runner) -> None:
+    run = runner.start("5" * 32, {"query": "Order"})
+    assert [event.event async for event in run][-1] == "user_inputs"
+    thread = thread_of_session("5" * 32)
+    await client.threads.create(thread_id=thread, graph_id="order_form", if_exists="do_nothing")
+    held = await client.threads.get_state(thread)
+    ids = {i["value"]["component_id"]: i["id"] for task in held["tasks"] for i in task["interrupts"]}
+    answers = {ids[SHIRT]: {"size": 1, "colour": "blue"}, ids[SHOES]: {"size": 2}}
+    await client.runs.wait(thread, "order_form", command={"resume": answers})
+    state = await runner.state("5" * 32)
+    assert state["turn"]["status"] == "succeeded"
+    assert json.dumps(state["messages"][-1]["content"]) == '"A blue shirt of size 1, and shoes of size 2."'
+
+
+async def began_there_and_ended_here(client: Any, runner: Runner) -> None:
+    thread, _ = await started(client, "order_form", input={"query": "Order"})
+    session = session_of_thread(thread)
+    pauses = {pause.node: pause.id for pause in await runner.pauses(session)}
+    run = runner.resume(session, {pauses[SHIRT]: {"size": 7, "colour": "red"}, pauses[SHOES]: {"size": 8}})
+    assert [event.event async for event in run][-1] == "workflow_finished"
+    held = await client.threads.get_state(thread)
+    assert held["values"]["messages"][-1]["content"] == "A red shirt of size 7, and shoes of size 8."
+    assert held["next"] == []
