@@ -3,6 +3,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import pytest
 
@@ -12,10 +14,21 @@ from server.settings import ServerSection
 logger = logging.getLogger("server.something")
 
 
+@contextmanager
+def alone() -> Generator[None]:
+    """Keep pytest's handlers from the lines: xdist cannot send a lone surrogate in a report."""
+    root = logging.getLogger()
+    handlers, root.handlers = root.handlers, []
+    try:
+        yield
+    finally:
+        root.handlers = handlers
+
+
 def logged(text: str, *, kind: str = "json", level: str = "info", secrets: tuple[str, ...] = ()) -> str:
     stream = io.StringIO()
     section = ServerSection(log_format=kind, log_level=level)  # type: ignore[arg-type]
-    with open_logs(section, secrets, stream), noting(RequestNotes("r1", "10.0.0.1", "acme", run="f" * 32)):
+    with alone(), open_logs(section, secrets, stream), noting(RequestNotes("r1", "10.0.0.1", "acme", run="f" * 32)):
         logger.info("%s", text)
     return stream.getvalue()
 
