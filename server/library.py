@@ -228,7 +228,7 @@ async def open_runner(
     from ragflow_lg.runner import Runner
     from server.settings import load_settings
     from server.tapes import open_tape
-    from server.telemetry import open_callbacks
+    from server.watch.telemetry import open_callbacks
 
     settings = load_settings(None)
     canvas = load_canvas(source, settings, asks_servers=not replay)

@@ -13,7 +13,7 @@ from ragflow_lg.adapters.system import SystemClock
 from server.database.database import Database, open_database
 from server.library import open_services
 from server.streaming import RunHub, open_journal
-from server.telemetry import open_callbacks
+from server.watch.telemetry import open_callbacks
 
 if TYPE_CHECKING:
     from checkpoints import Store

@@ -35,7 +35,7 @@ def cancel(
 
 async def _cancel(store: Store, session: str, file: Path | None, settings: Settings) -> str:
     from server.cli.play import no_session
-    from server.stored_sessions import give_up, has_session, newest_run
+    from server.runs.stored_sessions import give_up, has_session, newest_run
 
     if holder := await store.leases.holder(session):
         await store.cancels.request(session)

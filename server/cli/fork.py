@@ -63,7 +63,7 @@ async def _fork(store: Store, session: str, name: str, at: str, file: Path | Non
     from ragflow_lg.adapters.system import RandomIds, SystemClock
     from server.cli.play import canvas_of, free_name
     from server.library import load_canvas
-    from server.stored_sessions import fork_session
+    from server.runs.stored_sessions import fork_session
 
     canvas_id = str(file or await canvas_of(store, session))
     canvas = load_canvas(Path(canvas_id), asks_servers=False)

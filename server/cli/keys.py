@@ -55,8 +55,8 @@ def keys(
     """
     import asyncio
 
-    from server.audit import open_audit
     from server.settings import load_settings
+    from server.watch.audit import open_audit
 
     if action is Action.REVOKE and not name:
         raise typer.BadParameter("Give the key, or its beginning.", param_hint="NAME")
@@ -68,9 +68,9 @@ def keys(
 
 async def _do(url: str, action: Action, name: str, tenant: str, kind: str, compat: str) -> None:
     from ragflow_lg.adapters.system import SystemClock
-    from server.audit import audit
     from server.database.database import open_database
     from server.database.keys import KeyRepository
+    from server.watch.audit import audit
 
     now_ms = int(SystemClock().now() * 1000)
     async with open_database(url) as database:

@@ -23,10 +23,10 @@ from server.cli.hints import Place, how_to_answer, how_to_wait
 from server.cli.options import Events, ReplayMode
 from server.cli.terminal import printable
 from server.library import load_canvas, open_services, read_canvas
+from server.runs.stored_sessions import has_session, newest_run
 from server.settings import Settings, load_settings
-from server.stored_sessions import has_session, newest_run
 from server.tapes import open_tape
-from server.telemetry import open_callbacks
+from server.watch.telemetry import open_callbacks
 
 if TYPE_CHECKING:
     from checkpoints import Store

@@ -122,7 +122,7 @@ def _beginning(request: TurnRequest, place: Place, *, has_session: bool) -> Call
 def _refuse_other(session: str, canvas_id: str, canvas_hash: str, place: Place) -> Callable[[Store], Awaitable[None]]:
     """Refuse to begin a turn of another canvas where the session waits: its form would be lost without a word."""
     from ragflow_lg.errors import ConflictError
-    from server.stored_sessions import newest_run
+    from server.runs.stored_sessions import newest_run
 
     async def check(store: Store) -> None:
         newest = await newest_run(store, session)

@@ -12,9 +12,9 @@ import typer
 from server.cli.options import Model, SettingsFile
 
 if TYPE_CHECKING:
-    from server.operations import Operations
     from server.parts import Parts
     from server.settings import ServerSection, Settings
+    from server.watch.operations import Operations
 
 __all__ = ["DEFAULT_TENANT", "serve"]
 
@@ -52,12 +52,12 @@ def serve(
 
 
 async def _serve(settings: Settings, model: str) -> None:
-    from server.audit import open_audit
     from server.http.app import make_app
     from server.http.serving import serve as serve_app
-    from server.logs import open_logs
     from server.mock_llm.serving import listening
     from server.parts import open_parts
+    from server.watch.audit import open_audit
+    from server.watch.logs import open_logs
 
     section = settings.server
     own = (section.metrics_key.get_secret_value(), section.database.get_secret_value())
@@ -104,8 +104,8 @@ async def _metrics(section: ServerSection, operations: Operations) -> AsyncGener
 
 async def _first_key(parts: Parts) -> str:
     """Make a key if there never was one; give it, else ``""``."""
-    from server.audit import audit
     from server.database.keys import KeyRepository
+    from server.watch.audit import audit
 
     keys = KeyRepository(parts.database)
     if await keys.count():

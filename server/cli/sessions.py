@@ -47,7 +47,7 @@ def sessions(
 
 async def _sessions(store: Store, names: list[str], older_than_days: float | None) -> None:
     from server.cli.play import no_session
-    from server.stored_sessions import has_session, is_interrupted
+    from server.runs.stored_sessions import has_session, is_interrupted
 
     if older_than_days is not None:
         await _delete_old(store, older_than_days)

@@ -10,15 +10,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.errors import ConflictError, RequestError
-from server.audit import audit
 from server.database.agents import AgentQuery, AgentRepository
 from server.database.models import TITLE_CHARS, AgentRow, VersionRow
 from server.database.webhooks import WebhookTests
+from server.files.tenant_files import file_store
 from server.http.answers import answer, dated
 from server.http.asked import body_of, flag, page_of, text_of
 from server.http.auth import Caller, authenticated, parts_of
-from server.tenant_files import file_store
 from server.versions import canvas_text, new_version
+from server.watch.audit import audit
 
 __all__ = ["NO_ACCESS", "agent_of", "router"]
 

@@ -15,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.errors import BusyError, RagflowLgError, RequestError
-from server.audit import audit
 from server.http import (
     agents,
     completions,
@@ -35,9 +34,10 @@ from server.http.answers import json_bytes, refusal, request_error
 from server.http.guards import BodyLimit, PlainPaths, SecurityHeaders
 from server.http.observing import Observing
 from server.http.webhooks import routes as webhooks
-from server.metrics import RunMetrics
-from server.operations import Operations
-from server.turns import Turns
+from server.runs.turns import Turns
+from server.watch.audit import audit
+from server.watch.metrics import RunMetrics
+from server.watch.operations import Operations
 
 if TYPE_CHECKING:
     from server.parts import Parts

@@ -9,14 +9,14 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from ragflow_lg.errors import RequestError
-from server.audit import audit
 from server.database.keys import KeyRepository
-from server.logs import notes
+from server.watch.audit import audit
+from server.watch.logs import notes
 
 if TYPE_CHECKING:
-    from server.operations import Operations
     from server.parts import Parts
-    from server.turns import Turns
+    from server.runs.turns import Turns
+    from server.watch.operations import Operations
 
 __all__ = ["COMPAT_HEADER", "Caller", "authenticated", "parts_of", "turns_of"]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ragflow_lg.state import TurnRequest
     from ragflow_lg.wire import Envelope, WireEvent
     from server.database.models import AgentRow, SessionRow, VersionRow
-    from server.turns import Turn
+    from server.runs.turns import Turn
 
 __all__ = ["answer_turn", "asked_of", "complete_of_page", "router"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from server.audit import audit
+from server.watch.audit import audit
 
 if TYPE_CHECKING:
     from uvicorn.config import Config

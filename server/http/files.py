@@ -12,13 +12,13 @@ from starlette.responses import Response
 from ragflow_lg.errors import RequestError
 from ragflow_lg.services import HttpRequest
 from server.database.models import FileRow
-from server.file_store import plain_name, plain_type
+from server.files.file_store import plain_name, plain_type
+from server.files.tenant_files import file_store
 from server.http.agents import agent_of
 from server.http.answers import answer
 from server.http.auth import Caller, parts_of
 from server.http.beta import file_authenticated
 from server.http.multipart import Upload, is_multipart, parts_of_body
-from server.tenant_files import file_store
 
 __all__ = ["router"]
 

@@ -19,12 +19,12 @@ from starlette.routing import Route
 from ragflow_lg.errors import RagflowLgError, RequestError
 from server.http.answers import json_bytes
 from server.http.auth import parts_of
-from server.metrics import CONTENT_TYPE
+from server.watch.metrics import CONTENT_TYPE
 
 if TYPE_CHECKING:
-    from server.metrics import Metrics
-    from server.operations import Operations
     from server.parts import Parts
+    from server.watch.metrics import Metrics
+    from server.watch.operations import Operations
 
 __all__ = ["metrics_app", "router"]
 

@@ -14,13 +14,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.errors import BusyError, RequestError
-from server.audit import audit
-from server.logs import RequestNotes, noting
+from server.watch.audit import audit
+from server.watch.logs import RequestNotes, noting
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from server.operations import Operations
+    from server.watch.operations import Operations
 
 __all__ = ["REQUEST_ID", "Observing"]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ragflow_lg.state import TurnRequest
     from ragflow_lg.wire import WireEvent
     from server.database.models import AgentRow, SessionRow
-    from server.turns import Turn
+    from server.runs.turns import Turn
 
 __all__ = ["is_openai", "openai_answer", "openai_refusal", "router"]
 

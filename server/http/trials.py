@@ -14,11 +14,11 @@ from ragflow_lg.single_visit import input_form, visit_alone
 from server.canvas_reset import reset_canvas
 from server.database.agents import AgentRepository
 from server.database.models import VersionRow
+from server.files.tenant_files import tenant_services
 from server.http.agents import agent_of
 from server.http.answers import answer, json_bytes
 from server.http.asked import body_of
 from server.http.auth import Caller, authenticated, parts_of, turns_of
-from server.tenant_files import tenant_services
 
 __all__ = ["router"]
 

@@ -19,7 +19,7 @@ from server.http.asked import body_of, flag, text_of
 from server.http.auth import Caller, authenticated, parts_of, turns_of
 from server.http.completions import answer_turn, asked_of
 from server.http.following import policy_of
-from server.run_control import RunControl
+from server.runs.run_control import RunControl
 from server.versions import delete_version, publish, version_of
 
 __all__ = ["router"]

@@ -16,7 +16,7 @@ from server.http.native.answers import RunAnswer, respond
 from server.http.native.events import EVENT_STREAM, event_frames
 from server.http.native.problems import PREFIX, problem_responses
 from server.http.native.views import run_view
-from server.run_control import RunControl
+from server.runs.run_control import RunControl
 from server.streaming import CONTINUE, DisconnectPolicy, parse_policy
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from server.database.models import AgentRow, RunRow
+    from server.runs.turns import Turn
     from server.streaming import Followed
-    from server.turns import Turn
 
 __all__ = ["PLAYED", "PLAYS", "Mode", "OnDisconnect", "Records", "play", "shown_run", "stream_run"]
 

@@ -17,7 +17,7 @@ from server.database.agents import AgentRepository
 from server.database.models import AgentRow
 from server.http.auth import Caller, authenticated, parts_of, turns_of
 from server.http.native.problems import PREFIX
-from server.run_control import RunControl
+from server.runs.run_control import RunControl
 
 __all__ = ["Agent", "Authenticated", "Control", "NativeRoute", "agent_router", "native_router"]
 

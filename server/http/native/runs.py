@@ -18,13 +18,13 @@ from server.http.native.problems import problem_responses
 from server.http.native.requests import ForkRequest, RerunRequest, ResumeRequest, RunRequest
 from server.http.native.routing import Agent, Control, agent_router
 from server.http.native.views import run_view
-from server.run_control import RunControl
+from server.runs.run_control import RunControl
 from server.versions import version_of
 
 if TYPE_CHECKING:
     from ragflow_lg.state import TurnRequest
     from server.database.models import AgentRow
-    from server.turns import Turn
+    from server.runs.turns import Turn
 
 __all__ = ["router"]
 

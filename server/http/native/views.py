@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ragflow_lg.pauses import Pause
     from ragflow_lg.plan import Plan
     from server.database.models import AgentRow, MessageRow, RunRow, SessionRow, VersionRow
-    from server.run_control import RunControl
+    from server.runs.run_control import RunControl
 
 __all__ = ["message_view", "moment_view", "pause_view", "run_view", "session_view", "version_view", "whole_session"]
 

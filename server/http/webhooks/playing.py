@@ -15,7 +15,7 @@ from server.streaming.policy import CONTINUE
 if TYPE_CHECKING:
     from server.database.models import AgentRow
     from server.http.webhooks.recording import RecordedTest
-    from server.turns import Turn, Turns
+    from server.runs.turns import Turn, Turns
 
 __all__ = ["Played", "begin_turn", "play", "play_unseen"]
 

@@ -9,10 +9,10 @@ from urllib.parse import parse_qsl
 import orjson
 
 from ragflow_lg.errors import RequestError, ServiceError
+from server.files.tenant_files import MAX_READ_BYTES, file_text
 from server.http.multipart import Upload, parts_of_body
 from server.http.webhooks.schema import declared_fields
 from server.http.webhooks.security import check_body_size, is_secret_header
-from server.tenant_files import MAX_READ_BYTES, file_text
 
 if TYPE_CHECKING:
     from starlette.requests import Request

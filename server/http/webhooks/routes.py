@@ -25,7 +25,7 @@ from server.http.webhooks.recording import RecordedTest
 from server.http.webhooks.security import check_caller
 
 if TYPE_CHECKING:
-    from server.turns import Turn
+    from server.runs.turns import Turn
 
 __all__ = ["router"]
 

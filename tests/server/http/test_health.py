@@ -13,9 +13,9 @@ from pydantic import SecretStr
 from ragflow_lg.errors import DatabaseError, StreamError
 from server.http import health
 from server.http.health import metrics_app
-from server.metrics import Metrics
-from server.run_places import RunPlaces
 from server.streaming import RunHub, open_journal
+from server.watch.metrics import Metrics
+from server.watch.run_places import RunPlaces
 from tests.server.http.running import ECHO, running
 
 

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ragflow_lg.adapters.otel_spans import OtelSpans
-from server.logs import notes
+from server.watch.logs import notes
 from tests.fakes.services import Reply
 from tests.server.http.running import ECHO, MODEL, running
 
@@ -96,7 +96,7 @@ async def test_requests_and_runs_stand_in_the_log_with_whose_they_are(
             await server.client.post("/agents/chat/completions", json=body, headers={"X-Request-Id": "r7"})
     finally:
         logging.getLogger("server").removeHandler(handler)
-    assert seen["server.access"] == seen["server.metrics"] == ("r7", "tenant", True)
+    assert seen["server.access"] == seen["server.watch.metrics"] == ("r7", "tenant", True)
 
 
 async def test_a_run_belongs_to_the_span_of_its_request(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from ragflow_lg.adapters.otel_spans import OtelSpans
 from ragflow_lg.errors import SettingsError
-from server import telemetry
 from server.settings import OtelSection, Settings
-from server.telemetry import open_callbacks
+from server.watch import telemetry
+from server.watch.telemetry import open_callbacks
 from tests.server.cli.command import ROOT, SUPPORT
 
 PLAY = """

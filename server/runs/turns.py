@@ -17,13 +17,13 @@ from server.database.agents import AgentRepository
 from server.database.models import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from server.database.runs import RunRepository
 from server.database.sessions import SessionRepository
-from server.kept_run import Keepable, KeptRun
+from server.files.tenant_files import tenant_services
 from server.library import load_canvas
-from server.logs import notes
-from server.run_places import RunPlaces
+from server.runs.kept_run import Keepable, KeptRun
+from server.runs.takeover import Takeover
 from server.streaming import parse_policy
-from server.takeover import Takeover
-from server.tenant_files import tenant_services
+from server.watch.logs import notes
+from server.watch.run_places import RunPlaces
 
 if TYPE_CHECKING:
     from ragflow_lg.compiled import CompiledCanvas

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from ragflow_lg.callbacks import RunCallbacks, RunInfo, RunSummary
 
 if TYPE_CHECKING:
-    from server.run_places import RunPlaces
+    from server.watch.run_places import RunPlaces
 
 __all__ = ["CONTENT_TYPE", "Metrics", "RunMetrics"]
 

@@ -10,7 +10,7 @@ from ragflow_lg.adapters.system import RandomIds, SystemClock
 from ragflow_lg.errors import CheckpointError, ConflictError
 from ragflow_lg.runner import Runner
 from server.library import load_canvas
-from server.stored_sessions import fork_session, give_up, has_session, is_interrupted, newest_run
+from server.runs.stored_sessions import fork_session, give_up, has_session, is_interrupted, newest_run
 from tests.fakes.services import fake_services
 from tests.server.http.running import FORM
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ragflow_lg.errors import SettingsError
-from server.logs import notes
+from server.watch.logs import notes
 
 __all__ = ["audit", "open_audit"]
 

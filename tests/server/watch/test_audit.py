@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.errors import SettingsError
-from server.audit import audit, open_audit
-from server.logs import RequestNotes, noting
+from server.watch.audit import audit, open_audit
+from server.watch.logs import RequestNotes, noting
 
 
 def test_events_are_added_to_a_file_for_its_owner(tmp_path: Path) -> None:

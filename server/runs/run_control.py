@@ -17,8 +17,8 @@ from ragflow_lg.values import to_text
 from server.database.models import TITLE_CHARS, MessageRow, RunRow, SessionRow
 from server.database.runs import RunRepository
 from server.database.sessions import SessionRepository
-from server.stored_sessions import fork_session, give_up, newest_run
-from server.turns import NAME_CHARS, asked_text
+from server.runs.stored_sessions import fork_session, give_up, newest_run
+from server.runs.turns import NAME_CHARS, asked_text
 
 if TYPE_CHECKING:
     from ragflow_lg.pauses import Pause
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ragflow_lg.state import TurnRequest
     from server.database.models import AgentRow
     from server.parts import Parts
+    from server.runs.turns import Turn, Turns
     from server.streaming import DisconnectPolicy
-    from server.turns import Turn, Turns
 
 __all__ = ["RunControl", "said_by", "wrapped_answers"]
 

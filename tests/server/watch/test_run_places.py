@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ragflow_lg.errors import BusyError
-from server.run_places import RunPlaces
+from server.watch.run_places import RunPlaces
 
 
 async def _soon() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from server.operations import Operations
 from server.settings import ServerSection
+from server.watch.operations import Operations
 
 
 async def test_the_limits_are_those_of_the_settings() -> None:

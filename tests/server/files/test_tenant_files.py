@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ragflow_lg.errors import ServiceError
-from server.file_store import FileStore
-from server.tenant_files import MAX_READ_BYTES, TenantFiles, file_text
+from server.files.file_store import FileStore
+from server.files.tenant_files import MAX_READ_BYTES, TenantFiles, file_text
 from tests.server.database.rows import opened
 
 FILE = "a" * 32

@@ -9,7 +9,7 @@ from ragflow_lg.errors import ConflictError
 from server.database.agents import AgentRepository
 from server.database.runs import RunRepository
 from server.database.sessions import SessionRepository
-from server.kept_run import chunks_of
+from server.runs.kept_run import chunks_of
 from tests.server.http.running import ECHO, running
 
 

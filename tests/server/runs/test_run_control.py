@@ -14,7 +14,7 @@ import pytest
 
 from ragflow_lg.pauses import Pause
 from server.database.models import MessageRow
-from server.run_control import said_by, wrapped_answers
+from server.runs.run_control import said_by, wrapped_answers
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.server.cli.command import ROOT
 from tests.server.http.native.calling import frames

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.wire import Message, MessageEnd, NodeFinished, NodeStarted, WorkflowStarted
-from server.stitching import Stitch
+from server.runs.stitching import Stitch
 
 
 def started(node: str, kind: str = "Message") -> NodeStarted:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from server.metrics import Metrics
-from server.rates import Rates
-from server.request_spans import RequestSpans
-from server.run_places import RunPlaces
+from server.watch.metrics import Metrics
+from server.watch.rates import Rates
+from server.watch.request_spans import RequestSpans
+from server.watch.run_places import RunPlaces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from server.rates import Rates
+from server.watch.rates import Rates
 
 
 class Time:

@@ -6,7 +6,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from ragflow_lg.adapters.otel_spans import OtelSpans
 from ragflow_lg.trace_context import traceparent
-from server.request_spans import RequestSpans
+from server.watch.request_spans import RequestSpans
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 

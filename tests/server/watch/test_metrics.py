@@ -7,9 +7,9 @@ import pytest
 from ragflow_lg.agent_metrics import AgentMetrics
 from ragflow_lg.callbacks import RunSummary
 from ragflow_lg.services import Usage
-from server import metrics as metrics_module
-from server.metrics import Metrics
-from server.run_places import RunPlaces
+from server.watch import metrics as metrics_module
+from server.watch.metrics import Metrics
+from server.watch.run_places import RunPlaces
 
 
 def value(metrics: Metrics, line: str) -> float:

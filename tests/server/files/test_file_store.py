@@ -7,7 +7,7 @@ import pytest
 
 from ragflow_lg.errors import RequestError, ServiceError
 from server.database.database import Database
-from server.file_store import FileStore, plain_name
+from server.files.file_store import FileStore, plain_name
 from tests.server.database.rows import opened
 
 FILE, OTHER = "a" * 32, "b" * 32

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.files import InlineFiles
 from ragflow_lg.adapters.knowledge.file_text import SUFFIXES, read_blocks
 from ragflow_lg.errors import RequestError, ServiceError
-from server.file_store import FileStore
+from server.files.file_store import FileStore
 
 if TYPE_CHECKING:
     from ragflow_lg.services import Services

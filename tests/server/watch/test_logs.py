@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from server.logs import RequestNotes, notes, noting, open_logs, plain
 from server.settings import ServerSection
+from server.watch.logs import RequestNotes, notes, noting, open_logs, plain
 
 logger = logging.getLogger("server.something")
 

@@ -14,14 +14,14 @@ from ragflow_lg.wire import Envelope, WorkflowFinished
 from server.database.agents import AgentRepository
 from server.database.runs import RunRepository
 from server.database.sessions import SessionRepository
-from server.stitching import Stitch
+from server.runs.stitching import Stitch
 
 if TYPE_CHECKING:
     from ragflow_lg.run import Run
     from ragflow_lg.services import Usage
     from server.parts import Parts
+    from server.runs.turns import Turns
     from server.streaming import Followed
-    from server.turns import Turns
 
 __all__ = ["Takeover"]
 

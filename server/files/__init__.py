@@ -1,0 +1,1 @@
+"""Files that users have sent: where they lie, and how runs read them."""

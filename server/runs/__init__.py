@@ -1,0 +1,1 @@
+"""Runs of agents: begun, kept in the database, taken over from dead replicas, controlled."""
