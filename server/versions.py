@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
@@ -39,12 +40,16 @@ _REFUSED = frozenset(
 """Errors with which a canvas cannot even be a draft; all others are told when it is run."""
 
 
-def canvas_text(settings: Settings, dsl: Any) -> str:
-    """Give a canvas, a JSON object or its text, as it is stored.
+async def canvas_text(settings: Settings, dsl: Any) -> str:
+    """Give a canvas, a JSON object or its text, as it is stored. It is checked in a thread: others go on meanwhile.
 
     Raises:
         RequestError: if it cannot be a draft.
     """
+    return await asyncio.to_thread(_checked, settings, dsl)
+
+
+def _checked(settings: Settings, dsl: Any) -> str:
     source: Any = dsl
     if isinstance(dsl, str):
         try:
@@ -53,6 +58,9 @@ def canvas_text(settings: Settings, dsl: Any) -> str:
             raise _no_draft(f"The DSL is not JSON: {error}.") from None
     if not isinstance(source, dict):
         raise _no_draft("The DSL should be a JSON object.")
+    held = cast("dict[str, Any]", source)
+    if isinstance(held.get("dsl"), dict) and not held.keys() & {"components", "graph"}:
+        source = held["dsl"]  # a template: clients look for the graph at the top of what is stored
     try:
         text = orjson.dumps(source).decode()
     except TypeError as error:  # numbers beyond 64 bit
@@ -112,7 +120,7 @@ async def publish(
     """
     agents, now = AgentRepository(parts.database, agent.tenant), parts.now_ms()
     draft = await version_of(parts.database, agent, DRAFT)
-    text = draft.dsl if dsl is None else canvas_text(parts.settings, dsl)
+    text = draft.dsl if dsl is None else await canvas_text(parts.settings, dsl)
     if text != draft.dsl:
         changed = new_version(parts.new_id(), agent.id, agent.title, text, now, is_released=False)
         await agents.change(agent.id, {"update_ms": now}, changed)

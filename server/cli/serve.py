@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from server.watch.operations import Operations
 
 __all__ = ["DEFAULT_TENANT", "serve"]
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_TENANT = "default"
 """Whose the first key is."""
@@ -98,7 +101,7 @@ async def _metrics(section: ServerSection, operations: Operations) -> AsyncGener
 
     with listening(section.metrics_host, section.metrics_port) as opened:
         async with serving(metrics_app(operations.metrics), opened, drain, 0.0) as url:
-            sys.stderr.write(f"metrics at {url}/metrics\n")
+            logger.warning("metrics at %s/metrics", url)
             yield
 
 

@@ -57,8 +57,11 @@ def studio(
     url = checkpoint or loaded.checkpoints
     keeps = store_kind(url) != "memory"
     folder = output or (place if place.is_dir() else place.parent)
-    if not folder.is_dir():
-        raise typer.BadParameter(f"{str(folder)!r} is no folder.", param_hint="--output")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"{str(folder)!r} cannot be a folder: {error.strerror or error}."
+        raise typer.BadParameter(message, param_hint="--output") from None
     project = find_canvases(place)
     config, _ = write_project(folder, project.canvases, model=model, keeps_sessions=keeps)
     _tell_left_out(project)

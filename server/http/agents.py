@@ -85,7 +85,7 @@ async def create_agent(request: Request, caller: Authenticated) -> Response:
     parts, given = parts_of(request), _given(await body_of(request))
     if not given.get("dsl"):
         raise RequestError("No DSL data in request.", 101)
-    dsl = canvas_text(parts.settings, given["dsl"])
+    dsl = await canvas_text(parts.settings, given["dsl"])
     if not text_of(given.get("title")).strip():
         raise RequestError("No title in request.", 101)
     now = parts.now_ms()
@@ -120,7 +120,7 @@ async def update_agent(agent_id: str, request: Request, caller: Authenticated) -
     now, version = parts.now_ms(), None
     values: dict[str, Any] = {**_columns(given), "update_ms": now}
     if given.get("dsl"):
-        dsl = canvas_text(parts.settings, given["dsl"])
+        dsl = await canvas_text(parts.settings, given["dsl"])
         draft = await agents.version(agent_id, agent.version_id)
         if draft is None or draft.dsl != dsl:
             title = values.get("title", agent.title)

@@ -72,7 +72,6 @@ def make_app(parts: Parts) -> FastAPI:
     app.add_exception_handler(RagflowLgError, _refused)
     app.add_exception_handler(HTTPException, _not_found)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(Exception, _failed)
     return app
 
 
@@ -117,8 +116,3 @@ async def _invalid(request: Request, error: Exception) -> Response:
     if native.is_native(request.url.path):
         return native.refuse(native.invalid(cast("RequestValidationError", error)))
     return _told(request, RequestError(f"The request does not fit: {error}.", 101))
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    # Its text may hold anything; whoever runs the server finds it in the log.
-    return _told(request, RequestError("The server failed; its log says why.", 100, status=500, has_data=True))

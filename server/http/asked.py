@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl
 
@@ -12,11 +13,14 @@ from ragflow_lg.errors import RequestError
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["body_of", "flag", "page_of", "text_of"]
+__all__ = ["body_of", "flag", "page_of", "refuse_depth", "text_of"]
 
 MAX_PAGE_SIZE = 100
 PAGE_SIZE = 30
 MAX_PAGE = 1_000_000
+MAX_FIELDS = 1000
+MAX_DEPTH = 100
+"""How deep lists and objects of a body may lie in each other: no canvas needs more, and values are walked."""
 
 
 async def body_of(request: Request) -> dict[str, Any]:
@@ -30,14 +34,39 @@ async def body_of(request: Request) -> dict[str, Any]:
         return {}
     kind = request.headers.get("content-type", "")
     if kind.startswith("application/x-www-form-urlencoded") and not raw.lstrip().startswith(b"{"):
-        return dict(parse_qsl(raw.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=1000))
+        text = raw.decode("utf-8", "replace")
+        try:
+            return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
+        except ValueError:
+            raise RequestError(f"The form has more than {MAX_FIELDS:,} fields.", 101) from None
     try:
         value: Any = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise RequestError(f"The body is not JSON: {error}.", 101) from None
     if not isinstance(value, dict):
         raise RequestError("The body should be a JSON object.", 101)
+    refuse_depth(value)
     return cast("dict[str, Any]", value)
+
+
+def refuse_depth(value: Any) -> None:
+    """Look at a value read from JSON.
+
+    Raises:
+        RequestError: if lists and objects in it lie more than `MAX_DEPTH` deep.
+    """
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [part for held in level for part in _parts(held)]
+        if not level:
+            return
+    raise RequestError(f"The body is more than {MAX_DEPTH} lists and objects deep.", 101, status=422)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def text_of(value: Any) -> str:

@@ -67,5 +67,8 @@ async def authenticated(request: Request) -> Caller:
         raise RequestError(_UNAUTHORIZED, 401, status=401, has_data=True)
     held = notes()
     held.tenant, held.key = row.tenant, row.id
-    compat = request.headers.get(COMPAT_HEADER) or row.compat or parts.settings.server.compat
+    asked = request.headers.get(COMPAT_HEADER, "")
+    if asked not in ("", "current", _OLD):
+        raise RequestError(f"X-RAGFlow-Compat should be current or {_OLD}, not {asked[:20]!r}.", 101)
+    compat = asked or row.compat or parts.settings.server.compat
     return Caller(row.tenant, row.id, compat == _OLD)

@@ -48,10 +48,17 @@ class _Patient(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
+        if self._is_answered_early():
+            self._wait_on()
+        elif self.conn.their_state is not h11.IDLE:
             self._stop_waiting()
         elif self.conn.trailing_data[0] and self._patience is None:
             self._wait()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._is_answered_early():
+            self._wait_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
@@ -61,6 +68,14 @@ class _Patient(H11Protocol):
         self._stop_waiting()
         self._refused("no HTTP, or too large a head")
         super().send_400_response(msg)
+
+    def _is_answered_early(self) -> bool:
+        """Whether the answer was sent before the body has come, for which nobody waits any more."""
+        return self.conn.their_state is h11.SEND_BODY and self.cycle.response_complete
+
+    def _wait_on(self) -> None:
+        if self._patience is None:
+            self._wait()
 
     def _wait(self) -> None:
         self._patience = self.loop.call_later(self.header_timeout_s, self._cut_off)
@@ -72,7 +87,7 @@ class _Patient(H11Protocol):
 
     def _cut_off(self) -> None:
         self._patience = None
-        self._refused(f"no whole head within {self.header_timeout_s:g} s")
+        self._refused(f"no whole request within {self.header_timeout_s:g} s")
         self.transport.close()
 
     def _refused(self, why: str) -> None:

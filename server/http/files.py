@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.errors import RequestError
+from ragflow_lg.errors import RequestError, ServiceError
 from ragflow_lg.services import HttpRequest
 from server.database.models import FileRow
 from server.files.file_store import plain_name, plain_type
@@ -99,12 +99,14 @@ async def _fetched(request: Request, url: str) -> Upload:
     """Fetch a page, by the one guarded client.
 
     Raises:
-        RequestError: if there is none.
-        ServiceError: if the address is refused, or does not answer.
+        RequestError: if there is none, or the address is refused.
     """
     if not _is_address(url):
         raise RequestError("`url` should be an address that begins with http:// or https://.", 101)
-    answered = await parts_of(request).services.http.send(HttpRequest("GET", url))
+    try:
+        answered = await parts_of(request).services.http.send(HttpRequest("GET", url))
+    except ServiceError as error:
+        raise RequestError(f"The page cannot be imported: {error}", 102) from error
     if answered.status != 200:
         raise RequestError(f"The page cannot be imported: its server answers {answered.status}.", 102)
     headers = {name.lower(): value for name, value in answered.headers.items()}

@@ -51,6 +51,8 @@ async def parts_of_body(request: Request, max_files: int) -> list[tuple[str, str
         form = await parser.parse()
     except MultiPartException as error:
         raise RequestError(f"The multipart body cannot be read: {error.message}", 101) from None
+    except (UnicodeError, LookupError):
+        raise RequestError("The multipart body is not in the charset that it names; use UTF-8.", 101) from None
     try:
         found: list[tuple[str, str | Upload]] = []
         for name, value in form.multi_items():

@@ -60,6 +60,13 @@ class Observing:
         with noting(taken), self._operations.spans.span(scope["method"], scope["headers"]) as span:
             try:
                 await self._admitted(scope)(scope, receive, watch.send)
+            except Exception:
+                # The text of the error may hold anything: whoever runs the server finds it in the log.
+                logger.exception("%s %s failed", scope["method"], scope["path"])
+                if watch.has_begun:
+                    raise
+                error = RequestError("The server failed; its log says why.", 100, status=500, has_data=True)
+                await self._refuse(Request(scope), error)(scope, receive, watch.send)
             finally:
                 route = _route(scope)
                 watch.end(scope["method"], route)
@@ -99,12 +106,14 @@ class _Watch:
         self._began = time.monotonic()
         self._is_stream = False
         self._has_events = False
+        self.has_begun = False
+        """Whether an answer is on its way."""
         self.status = 500
         self.seconds = 0.0
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.status = message["status"]
+            self.status, self.has_begun = message["status"], True
             headers: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
             self._is_stream = any(n == b"content-type" and v.startswith(b"text/event-stream") for n, v in headers)
             message = {**message, "headers": [*headers, (REQUEST_ID.encode(), self._request_id.encode())]}

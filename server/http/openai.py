@@ -43,7 +43,8 @@ _NO_RETRY = {"x-should-retry": "false"}
 
 def is_openai(path: str) -> bool:
     """Tell whether errors of a path are told in OpenAI's shape."""
-    return path.startswith(("/v1/", "/api/v1/agents_openai/"))
+    is_ragflow = path.startswith("/v1/document/")  # an old route of its own
+    return path.startswith(("/v1/", "/api/v1/agents_openai/")) and not is_ragflow
 
 
 def openai_refusal(error: RequestError) -> Response:

@@ -102,6 +102,9 @@ class RunControl:
             return "cancelled" if newest is not None and newest.status == "cancelled" else "waiting"
         if await self._parts.hub.is_played(run.id):
             return "running"
+        fresh = await RunRepository(self._parts.database, self._agent.tenant).get(run.id)
+        if fresh is not None and fresh.status != run.status:
+            return await self.state(fresh)  # it ended while we looked
         return "interrupted"
 
     # What can be begun

@@ -20,9 +20,9 @@ from tests.server.http.running import ECHO, FORM, running
         ({"components": {}, "more": 2**70}, "cannot be stored"),
     ],
 )
-def test_what_cannot_be_a_draft_is_refused(dsl: object, told: str) -> None:
+async def test_what_cannot_be_a_draft_is_refused(dsl: object, told: str) -> None:
     with pytest.raises(RequestError, match=told) as caught:
-        canvas_text(Settings(), dsl)
+        await canvas_text(Settings(), dsl)
     assert (caught.value.number, caught.value.reason) == (101, "canvas-invalid")
 
 
@@ -53,3 +53,8 @@ async def test_a_version_is_named_in_many_ways(tmp_path: Path) -> None:
 def test_a_version_is_made_of_its_parts() -> None:
     row = new_version("v", "a", "T", "{}", 7, is_released=True)
     assert (row.id, row.agent_id, row.is_released, row.create_ms, row.description) == ("v", "a", True, 7, "")
+
+
+async def test_a_template_is_stored_without_what_is_around_it() -> None:
+    template = {"title": "Echo", "description": "", "dsl": ECHO}
+    assert await canvas_text(Settings(), template) == await canvas_text(Settings(), ECHO)

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from ragflow_lg.errors import RequestError
 from server.database.agents import AgentRepository
 from server.database.models import AgentRow
+from server.http.asked import refuse_depth
 from server.http.auth import Caller, authenticated, parts_of, turns_of
 from server.http.native.problems import PREFIX
 from server.runs.run_control import RunControl
@@ -30,7 +31,12 @@ class _StrictRequest(Request):
     """Reads JSON as the rest of the server does: no halves of surrogate pairs, no NaN, no depth without end."""
 
     async def json(self) -> Any:
-        return orjson.loads(await self.body())
+        value: Any = orjson.loads(await self.body())
+        try:
+            refuse_depth(value)
+        except RequestError as error:
+            raise orjson.JSONDecodeError(str(error), "", 0) from None  # of which FastAPI tells as of any bad body
+        return value
 
 
 class NativeRoute(APIRoute):

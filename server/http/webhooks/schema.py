@@ -87,7 +87,7 @@ def _cast(value: Any, kind: str) -> tuple[bool, JsonValue]:
         return isinstance(value, str), value
     if kind == "number":
         number = _number(value) if isinstance(value, str) else value
-        return isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number), number
+        return _is_finite(number), number
     if kind == "boolean":
         found = _BOOLEANS.get(value.strip().lower()) if isinstance(value, str) else value
         return isinstance(found, bool), found
@@ -97,6 +97,15 @@ def _cast(value: Any, kind: str) -> tuple[bool, JsonValue]:
     if kind == "file":
         return isinstance(value, str | list | dict), value
     return value is None or value in ("", "null"), None
+
+
+def _is_finite(number: Any) -> bool:
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return False
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a whole number beyond all floating-point ones
+        return False
 
 
 def _number(text: str) -> Any:

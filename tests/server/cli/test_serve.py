@@ -95,9 +95,9 @@ def test_metrics_audit_and_log_go_where_they_are_told_to(tmp_path: Path) -> None
     assert process.stderr is not None
     url, told = (process.stdout.readline().strip() for _ in range(2))
     lines: list[str] = []
-    while not lines or not lines[-1].startswith("metrics at "):
+    while not lines or not lines[-1].startswith("warning server.cli.serve: metrics at "):
         lines.append(process.stderr.readline())
-    metrics = lines[-1].removeprefix("metrics at ").strip()
+    metrics = lines[-1].removeprefix("warning server.cli.serve: metrics at ").strip()
     assert httpx.get(f"{url}/api/v1/agents", headers={"Authorization": "ragflow-forged"}).status_code == 401
     assert 'ragflow_lg_refused_total{reason="key"} 1.0' in httpx.get(metrics).text
     assert httpx.get(f"{url}/metrics").status_code == 404

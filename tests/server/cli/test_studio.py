@@ -39,12 +39,13 @@ def test_only_files(tmp_path: Path) -> None:
     ("arguments", "problem"),
     [
         (["none"], "cannot be read"),
-        ([str(EXAMPLES), "-o", "none"], "is no folder"),
+        ([str(EXAMPLES), "-o", "file/none"], "cannot be a folder"),
         ([str(EXAMPLES), "--checkpoint", "mysql://x"], "no session store"),
     ],
 )
 def test_what_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], problem: str) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
     result = invoke("studio", *arguments, "--no-server")
     assert result.exit_code != 0
     assert problem in f"{result.stderr}{result.exception}"

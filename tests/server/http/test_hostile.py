@@ -1,0 +1,82 @@
+"""What clients send to make a server fail: each is refused, in the shape of its path, and the log says why."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.http.asked import MAX_DEPTH, refuse_depth
+from server.http.webhooks.schema import _cast  # pyright: ignore[reportPrivateUsage]
+from tests.server.http.running import ECHO, running
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+async def test_odd_bodies_are_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent = await server.agent(ECHO)
+        form = "&".join(f"a{number}=1" for number in range(1001))
+        told = await server.client.post(
+            "/agents/chat/completions", content=form, headers={"content-type": "application/x-www-form-urlencoded"}
+        )
+        assert (told.json()["code"], "1,000 fields" in told.json()["message"]) == (101, True)
+        for depth in (MAX_DEPTH + 1, 900):
+            body = {"agent_id": agent, "query": {"x": nested(depth)}}
+            assert (await server.client.post("/agents/chat/completions", json=body)).json()["code"] == 101
+            url = f"{server.url}/native/v1/agents/{agent}/runs"
+            refused = await server.client.post(url, json={"query": {"x": nested(depth)}})
+            assert (refused.status_code, "deep" in refused.json()["error"]["message"]) == (422, True)
+        assert (await server.client.get(f"/agents/{agent}/sessions")).json()["data"] == []
+        parts = b'--b\r\nContent-Disposition: form-data; name="text"\r\n\r\na\\ud800\r\n--b--\r\n'
+        kind = {"content-type": "multipart/form-data; boundary=b; charset=undefined"}
+        told = await server.client.post(f"/agents/{agent}/upload", content=parts, headers=kind)
+        assert "charset" in told.json()["message"]
+
+
+def test_depth_counts_lists_and_objects() -> None:
+    refuse_depth({"a": nested(MAX_DEPTH - 2)})
+    with pytest.raises(Exception, match="deep"):
+        refuse_depth({"a": nested(MAX_DEPTH)})
+
+
+def test_a_number_beyond_all_floats_is_none() -> None:
+    assert _cast("9" * 400, "number")[0] is False
+    assert _cast("9" * 300, "number")[0] is True
+
+
+async def test_a_fault_of_ours_is_told_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr("server.http.agents._given", fail)
+    async with running(tmp_path) as server:
+        with caplog.at_level(logging.ERROR):
+            told = await server.client.post("/agents", json={"title": "x"})
+    assert (told.status_code, told.json()["code"]) == (500, 100)
+    assert told.headers["x-request-id"]
+    assert told.headers["x-content-type-options"] == "nosniff"
+    assert "ZeroDivisionError: ours" in caplog.text
+    assert "ours" not in told.text
+
+
+async def test_a_body_that_nobody_waits_for_does_not_hold_its_connection(tmp_path: Path) -> None:
+    async with running(tmp_path, header_timeout_s=0.3) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+        writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"x")
+        async with asyncio.timeout(10):
+            while await reader.read(1000):
+                pass
+        writer.close()
