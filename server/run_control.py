@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ragflow_lg.errors import CanvasChangedError, CheckpointError, ConflictError, RequestError
 from ragflow_lg.pauses import answers_to
 from ragflow_lg.values import to_text
+from server.audit import audit
 from server.database.models import TITLE_CHARS, MessageRow, RunRow, SessionRow
 from server.database.runs import RunRepository
 from server.database.sessions import SessionRepository
@@ -270,6 +271,7 @@ class RunControl:
         """
         await self._refuse_busy(session.id)
         await self._sessions.pin(session.id, version_id)
+        audit("session.changed", agent=self._agent.id, session=session.id, version=version_id)
 
     async def delete_session(self, session: SessionRow) -> None:
         """Delete a session with everything that is stored of it.
@@ -282,6 +284,7 @@ class RunControl:
         except ConflictError as error:
             raise _busy(str(error)) from error
         await self._sessions.delete(self._agent.id, session.id)
+        audit("session.deleted", agent=self._agent.id, session=session.id)
 
     # Helpers
 

@@ -8,6 +8,7 @@ import orjson
 
 from dsl_compiler import check_canvas
 from ragflow_lg.errors import RequestError
+from server.audit import audit
 from server.canvases import CanvasFiles
 from server.database.agents import AgentRepository
 from server.database.models import TITLE_CHARS, VersionRow
@@ -119,6 +120,7 @@ async def publish(
     name = (title or agent.title)[:TITLE_CHARS]
     made = new_version(parts.new_id(), agent.id, name, text, now, is_released=True, description=description)
     await agents.add_version(made)
+    audit("version.published", agent=agent.id, version=made.id)
     return made
 
 
@@ -135,3 +137,4 @@ async def delete_version(parts: Parts, agent: AgentRow, version: VersionRow) -> 
         problem = f"{users} session{'' if users == 1 else 's'} keep to this version: delete them, or pin another one."
     if problem:
         raise RequestError(problem, 103, status=409, reason="version-in-use")
+    audit("version.deleted", agent=agent.id, version=version.id)

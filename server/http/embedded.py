@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.errors import RequestError
+from server.audit import audit
 from server.database.agents import AgentRepository
 from server.database.models import AgentRow
 from server.http.answers import answer
@@ -53,5 +54,6 @@ async def get_inputs(agent_id: str, request: Request, caller: Page) -> Response:
 async def _agent(request: Request, caller: Caller, agent_id: str) -> AgentRow:
     found = await AgentRepository(parts_of(request).database, caller.tenant).get(agent_id)
     if found is None:
+        audit("agent.refused", agent=agent_id)
         raise RequestError(f"Can't find agent by ID: {agent_id}", status=404)
     return found

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from ragflow_lg.errors import RequestError
 from ragflow_lg.services import HttpRequest
+from server.audit import audit
 from server.database.models import FileRow
 from server.file_store import plain_name, plain_type
 from server.http.agents import agent_of
@@ -73,6 +74,7 @@ async def _download(request: Request, caller: Caller, file_id: str, *, is_previe
     store = file_store(parts_of(request), caller.tenant)
     file = await store.find(file_id)
     if file is None:
+        audit("file.refused", file=file_id)
         raise RequestError("document not found", status=404)
     query = request.query_params
     name = plain_name(query.get("filename") or _with_ending(file.name, query.get("ext", "")))

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.errors import ConflictError, RequestError
+from server.audit import audit
 from server.database.agents import AgentRepository
 from server.database.models import AgentRow, MessageRow, SessionRow
 from server.database.sessions import SessionQuery, SessionRepository
@@ -154,6 +155,7 @@ async def _delete(request: Request, caller: Caller, agent_id: str, session_id: s
     except ConflictError as error:
         return f"The session {session_id} is being run: {error}"
     await sessions.delete(agent_id, session_id)
+    audit("session.deleted", agent=agent_id, session=session_id)
     return ""
 
 

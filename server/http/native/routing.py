@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.errors import RequestError
+from server.audit import audit
 from server.database.agents import AgentRepository
 from server.database.models import AgentRow
 from server.http.auth import Caller, authenticated, parts_of, turns_of
@@ -54,6 +55,7 @@ async def agent_of_path(agent_id: str, request: Request, caller: Authenticated) 
     """
     found = await AgentRepository(parts_of(request).database, caller.tenant).get(agent_id)
     if found is None:
+        audit("agent.refused", agent=agent_id)
         raise RequestError("There is no such agent.", status=404)
     return found
 
