@@ -18,7 +18,7 @@ from ragflow_lg.values import JsonValue, write_path
 __all__ = ["Change", "changed_channels", "near_names", "read_changes"]
 
 _REQUESTED = frozenset(
-    {f"sys.{key}" for key in TurnRequest.__annotations__ if key not in ("inputs", "message_id", "payload")}
+    {f"sys.{key}" for key in TurnRequest.__annotations__ if key not in ("earlier", "inputs", "message_id", "payload")}
 )
 """Globals that the entry node takes from the request."""
 

@@ -7,8 +7,8 @@ Everything in it is plain JSON, so that any checkpointer can hold it and Studio 
 - ``history``: ``[role, payload]`` pairs of all turns; the payload of an assistant entry is an outputs map.
 - ``messages``: the conversation as message maps, see `ragflow_lg.chat_messages`.
 - ``turn``: what the engine remembers of the running turn, see `TurnRecord`.
-- ``query``, ``inputs``, ``files``, ``user_id``, ``payload``, ``chat_template_kwargs``, ``message_id``: the request,
-  gone after the first step.
+- ``query``, ``inputs``, ``files``, ``user_id``, ``payload``, ``chat_template_kwargs``, ``message_id``, ``earlier``: the
+  request, gone after the first step.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ class TurnRequest(TypedDict, total=False):
     chat_template_kwargs: Any
     message_id: str
     """Of the message that ``query`` came in, where a chat page gave it one."""
+    earlier: list[list[str]]
+    """``[role, text]`` pairs that were said before; only a session without a history takes them."""
 
 
 class TurnRecord(TypedDict, total=False):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragflow_lg.chat_messages import answer_message, question_message
+from ragflow_lg.earlier import earlier_history, earlier_lines, earlier_messages
 from ragflow_lg.errors import RagflowLgError
 from ragflow_lg.events import TurnFinished, TurnStarted
 from ragflow_lg.plan import Plan
@@ -31,9 +32,11 @@ async def open_turn(
     held = {**plan.globals, **state.get("globals", {})}
     query = to_json(request.get("query"))
     held.update(_requested(request))
-    held["sys.conversation_turns"] = int(held.get("sys.conversation_turns") or 0) + 1
+    before = earlier_history(state, request.get("earlier"))
+    asked_before = sum(role == "user" for role, _ in before)
+    held["sys.conversation_turns"] = int(held.get("sys.conversation_turns") or 0) + asked_before + 1
     held["sys.date"] = turn.services.clock.local_time()
-    held["sys.history"] = [*(held.get("sys.history") or []), f"user: {to_text(query)}"]
+    held["sys.history"] = [*(held.get("sys.history") or []), *earlier_lines(before), f"user: {to_text(query)}"]
     record: TurnRecord = {
         "number": held["sys.conversation_turns"],
         "seed": turn.services.ids.seed(),
@@ -48,11 +51,14 @@ async def open_turn(
             held["sys.files"] = to_json(await turn.services.files.read(files, ""))
         except RagflowLgError as error:
             record["error"] = [0, 0, plan.entry, f"The files of the request cannot be read: {error}"]
-    asked = question_message(to_text(query), record["seed"], len(state.get("history", [])))
+    asked = question_message(to_text(query), record["seed"], len(state.get("history", [])) + len(before))
     opened = {
         "globals": held,
-        "history": [["user", "" if query is None else query]],
-        "messages": [{**asked, "id": request.get("message_id") or asked["id"]}],
+        "history": [*before, ["user", "" if query is None else query]],
+        "messages": [
+            *earlier_messages(before, record["seed"]),
+            {**asked, "id": request.get("message_id") or asked["id"]},
+        ],
         "turn": record,
     }
     return opened, TurnStarted(held, record["inputs"], record["seed"])

@@ -13,6 +13,7 @@ from server.canvases import CanvasFiles
 from server.database.agents import AgentRepository
 from server.database.models import TITLE_CHARS, VersionRow
 from server.library import catalog
+from server.watch.audit import audit
 
 if TYPE_CHECKING:
     from server.database.database import Database
@@ -127,6 +128,7 @@ async def publish(
     name = (title or agent.title)[:TITLE_CHARS]
     made = new_version(parts.new_id(), agent.id, name, text, now, is_released=True, description=description)
     await agents.add_version(made)
+    audit("version.published", agent=agent.id, version=made.id)
     return made
 
 
@@ -143,3 +145,4 @@ async def delete_version(parts: Parts, agent: AgentRow, version: VersionRow) -> 
         problem = f"{users} session{'' if users == 1 else 's'} keep to this version: delete them, or pin another one."
     if problem:
         raise RequestError(problem, 103, status=409, reason="version-in-use")
+    audit("version.deleted", agent=agent.id, version=version.id)

@@ -70,6 +70,8 @@ def _alone(connection: Connection) -> Generator[None]:
                 raise DatabaseError(f"Somebody else has been changing the tables for {LOCK_WAIT_S} s.")
             try:
                 yield
+                # Who comes next has to see what was written down as done.
+                connection.exec_driver_sql("COMMIT")
             finally:
                 connection.execute(text("SELECT RELEASE_LOCK(:name)"), {"name": name})
 

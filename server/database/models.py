@@ -26,6 +26,7 @@ __all__ = [
     "FileRow",
     "KeyRow",
     "LargeText",
+    "LineText",
     "MessageRow",
     "Row",
     "RunRow",
@@ -49,7 +50,25 @@ class LargeText(TypeDecorator[str]):
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         """Make a text one that every database takes."""
-        return None if value is None else value.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
+        return None if value is None else _whole(value.replace("\x00", ""))
+
+
+class LineText(TypeDecorator[str]):
+    """A text of so many characters, whatever is in it: NUL becomes U+FFFD, half a pair of surrogates ``?``.
+
+    So texts differ as before, and one that is looked up by such an id or name finds no other.
+    """
+
+    impl = String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Make a text one that every database takes; it stays as long as it is."""
+        return None if value is None else _whole(value.replace("\x00", "\ufffd"))
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 LARGE = LargeText()
@@ -62,7 +81,7 @@ class Row(DeclarativeBase):
         naming_convention={"ix": "ix_%(table_name)s_%(column_0_N_name)s", "uq": "uq_%(table_name)s_%(column_0_N_name)s"}
     )
 
-    tenant: Mapped[str] = mapped_column(String(TENANT_CHARS), sort_order=-1)
+    tenant: Mapped[str] = mapped_column(LineText(TENANT_CHARS), sort_order=-1)
 
 
 class AgentRow(Row):
@@ -71,17 +90,17 @@ class AgentRow(Row):
     __tablename__ = "agents"
     __table_args__ = (UniqueConstraint("tenant", "canvas_category", "title_key"),)
 
-    id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
-    title: Mapped[str] = mapped_column(String(TITLE_CHARS))
-    title_key: Mapped[str] = mapped_column(String(TITLE_CHARS))
+    id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
+    title: Mapped[str] = mapped_column(LineText(TITLE_CHARS))
+    title_key: Mapped[str] = mapped_column(LineText(TITLE_CHARS))
     """The title as it is compared: no two agents of a category have the same."""
-    version_id: Mapped[str] = mapped_column(String(ID_CHARS))
+    version_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
     description: Mapped[str] = mapped_column(LARGE, default="")
     avatar: Mapped[str] = mapped_column(LARGE, default="")
-    canvas_type: Mapped[str] = mapped_column(String(64), default="")
-    canvas_category: Mapped[str] = mapped_column(String(32), default="agent_canvas")
-    permission: Mapped[str] = mapped_column(String(16), default="me")
-    tags: Mapped[str] = mapped_column(String(512), default="")
+    canvas_type: Mapped[str] = mapped_column(LineText(64), default="")
+    canvas_category: Mapped[str] = mapped_column(LineText(32), default="agent_canvas")
+    permission: Mapped[str] = mapped_column(LineText(16), default="me")
+    tags: Mapped[str] = mapped_column(LineText(512), default="")
     create_ms: Mapped[int] = mapped_column(BigInteger)
     update_ms: Mapped[int] = mapped_column(BigInteger)
 
@@ -92,8 +111,8 @@ class VersionRow(Row):
     __tablename__ = "versions"
     __table_args__ = (Index(None, "tenant", "agent_id", "create_ms"),)
 
-    id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
-    agent_id: Mapped[str] = mapped_column(String(ID_CHARS))
+    id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
     title: Mapped[str] = mapped_column(LARGE, default="")
     description: Mapped[str] = mapped_column(LARGE, default="")
     dsl: Mapped[str] = mapped_column(LARGE)
@@ -109,13 +128,13 @@ class SessionRow(Row):
     __tablename__ = "sessions"
     __table_args__ = (Index(None, "tenant", "agent_id", "update_ms"),)
 
-    id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
-    agent_id: Mapped[str] = mapped_column(String(ID_CHARS))
-    version_id: Mapped[str] = mapped_column(String(ID_CHARS))
-    user_id: Mapped[str] = mapped_column(String(TITLE_CHARS), default="")
-    exp_user_id: Mapped[str] = mapped_column(String(TITLE_CHARS), default="")
-    name: Mapped[str] = mapped_column(String(TITLE_CHARS), default="")
-    source: Mapped[str] = mapped_column(String(16), default="agent")
+    id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
+    version_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
+    user_id: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
+    exp_user_id: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
+    name: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
+    source: Mapped[str] = mapped_column(LineText(16), default="agent")
     """``agent`` if made by a client, ``workflow`` if by a completion without one."""
     tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     rounds: Mapped[int] = mapped_column(Integer, default=0)
@@ -130,11 +149,11 @@ class MessageRow(Row):
 
     __tablename__ = "messages"
 
-    session_id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
+    session_id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
     number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
-    role: Mapped[str] = mapped_column(String(16))
+    role: Mapped[str] = mapped_column(LineText(16))
     content: Mapped[str] = mapped_column(LARGE, default="")
-    run_id: Mapped[str] = mapped_column(String(ID_CHARS), default="")
+    run_id: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
     reference: Mapped[str] = mapped_column(LARGE, default="")
     """What an answer cites: a JSON list of chunks, or ``""``."""
     create_ms: Mapped[int] = mapped_column(BigInteger)
@@ -145,14 +164,14 @@ class KeyRow(Row):
 
     __tablename__ = "api_keys"
 
-    id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
-    digest: Mapped[str] = mapped_column(String(64), unique=True)
-    prefix: Mapped[str] = mapped_column(String(32))
+    id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
+    digest: Mapped[str] = mapped_column(LineText(64), unique=True)
+    prefix: Mapped[str] = mapped_column(LineText(32))
     """The beginning of the key, to recognise it by."""
-    name: Mapped[str] = mapped_column(String(TITLE_CHARS), default="")
-    kind: Mapped[str] = mapped_column(String(8), default="api")
+    name: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
+    kind: Mapped[str] = mapped_column(LineText(8), default="api")
     """``api``, or ``beta`` for embedded pages."""
-    compat: Mapped[str] = mapped_column(String(16), default="")
+    compat: Mapped[str] = mapped_column(LineText(16), default="")
     """Shapes that its clients expect, see the settings; ``""`` for the server's."""
     create_ms: Mapped[int] = mapped_column(BigInteger)
     revoke_ms: Mapped[int] = mapped_column(BigInteger, default=0)
@@ -163,13 +182,16 @@ class RunRow(Row):
     """One run of a session; its id is RAGFlow's ``message_id``."""
 
     __tablename__ = "runs"
-    __table_args__ = (Index(None, "tenant", "session_id", "start_ms"),)
+    __table_args__ = (
+        Index(None, "tenant", "session_id", "start_ms"),
+        Index(None, "tenant", "agent_id", "start_ms"),
+    )
 
-    id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
-    agent_id: Mapped[str] = mapped_column(String(ID_CHARS))
-    version_id: Mapped[str] = mapped_column(String(ID_CHARS))
-    session_id: Mapped[str] = mapped_column(String(ID_CHARS))
-    status: Mapped[str] = mapped_column(String(16), default="running")
+    id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
+    version_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
+    session_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
+    status: Mapped[str] = mapped_column(LineText(16), default="running")
     error: Mapped[str] = mapped_column(LARGE, default="")
     prompt_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     completion_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
@@ -183,10 +205,10 @@ class FileRow(Row):
     __tablename__ = "files"
     __table_args__ = (Index(None, "tenant", "agent_id"),)
 
-    id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
-    agent_id: Mapped[str] = mapped_column(String(ID_CHARS), default="")
-    name: Mapped[str] = mapped_column(String(TITLE_CHARS))
-    mime_type: Mapped[str] = mapped_column(String(TITLE_CHARS), default="")
+    id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
+    name: Mapped[str] = mapped_column(LineText(TITLE_CHARS))
+    mime_type: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
     size_bytes: Mapped[int] = mapped_column(BigInteger, default=0)
     create_ms: Mapped[int] = mapped_column(BigInteger)
 
@@ -196,7 +218,7 @@ class WebhookBucketRow(Row):
 
     __tablename__ = "webhook_buckets"
 
-    agent_id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
     micro_tokens: Mapped[int] = mapped_column(BigInteger)
     """Millionths of calls."""
     update_ms: Mapped[int] = mapped_column(BigInteger)
@@ -208,8 +230,8 @@ class WebhookTestRow(Row):
     __tablename__ = "webhook_tests"
     __table_args__ = (Index(None, "tenant", "agent_id", "start_us"),)
 
-    id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
-    agent_id: Mapped[str] = mapped_column(String(ID_CHARS))
+    id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
     start_us: Mapped[int] = mapped_column(BigInteger)
     """Epoch microseconds."""
 
@@ -219,7 +241,7 @@ class WebhookEventRow(Row):
 
     __tablename__ = "webhook_events"
 
-    test_id: Mapped[str] = mapped_column(String(ID_CHARS), primary_key=True)
+    test_id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
     number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     at_us: Mapped[int] = mapped_column(BigInteger)
     """Epoch microseconds, each later than the one before."""

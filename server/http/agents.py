@@ -106,6 +106,7 @@ async def get_agent(agent_id: str, request: Request, caller: Authenticated) -> R
     agent = await agents.get(agent_id)
     version = await agents.version(agent_id, agent.version_id) if agent is not None else None
     if agent is None or version is None:
+        audit("agent.refused", agent=agent_id)
         raise RequestError("canvas not found.", status=404)
     return answer(await _shown(request, caller, agent, version))
 

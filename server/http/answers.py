@@ -34,8 +34,17 @@ def json_bytes(value: Any) -> bytes:
     try:
         return orjson.dumps(value, default=_null, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:  # numbers beyond 64 bit, lone surrogates
+        return _dumps(value).encode("utf-8", "replace")
+
+
+def _dumps(value: Any) -> str:
+    """Write JSON as a text that may hold lone surrogates."""
+    try:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False, default=_null, separators=(",", ":"))
+    except ValueError:  # NaN and the infinities: they are read again as what they shall be
         text = json.dumps(value, ensure_ascii=False, default=_null, separators=(",", ":"))
-        return text.encode("utf-8", "replace")
+        plain: Any = json.loads(text, parse_constant=_null)
+        return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
 
 
 def _null(_: Any) -> None:

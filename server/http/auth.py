@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from server.runs.turns import Turns
     from server.watch.operations import Operations
 
-__all__ = ["COMPAT_HEADER", "Caller", "authenticated", "parts_of", "turns_of"]
+__all__ = ["COMPAT_HEADER", "PREFIX_SHOWN", "Caller", "authenticated", "parts_of", "turns_of"]
 
 COMPAT_HEADER = "x-ragflow-compat"
 PREFIX_SHOWN = 12

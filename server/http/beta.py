@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from starlette.requests import Request
 
 from ragflow_lg.errors import RequestError
 from server.database.keys import KeyRepository
-from server.http.auth import Caller, authenticated, parts_of
+from server.http.auth import PREFIX_SHOWN, Caller, authenticated, parts_of
+from server.watch.audit import audit
+from server.watch.logs import notes
+
+if TYPE_CHECKING:
+    from server.database.models import KeyRow
+    from server.watch.operations import Operations
 
 __all__ = ["beta_authenticated", "file_authenticated"]
 
@@ -26,8 +34,11 @@ async def beta_authenticated(request: Request) -> Caller:
         raise RequestError(_NO_HEADER, 102, has_data=True)
     row = await KeyRepository(parts_of(request).database).find(key, "beta")
     if row is None:
+        cast("Operations", request.app.state.operations).metrics.refuse("key")
+        shown = key[:PREFIX_SHOWN] if key.startswith(("beta-", "ragflow-")) else ""
+        audit("key.refused", path=request.url.path, beginning=shown)
         raise RequestError(_NO_KEY, 102, has_data=True)
-    return Caller(row.tenant, row.id)
+    return _caller(row)
 
 
 async def file_authenticated(request: Request) -> Caller:
@@ -38,7 +49,13 @@ async def file_authenticated(request: Request) -> Caller:
     """
     key = _key(request)
     row = await KeyRepository(parts_of(request).database).find(key, "beta") if key else None
-    return Caller(row.tenant, row.id) if row is not None else await authenticated(request)
+    return _caller(row) if row is not None else await authenticated(request)
+
+
+def _caller(row: KeyRow) -> Caller:
+    held = notes()
+    held.tenant, held.key = row.tenant, row.id
+    return Caller(row.tenant, row.id)
 
 
 def _key(request: Request) -> str:

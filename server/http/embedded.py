@@ -16,6 +16,7 @@ from server.http.asked import body_of
 from server.http.auth import Caller, parts_of, turns_of
 from server.http.beta import beta_authenticated
 from server.http.completions import complete_of_page
+from server.watch.audit import audit
 
 __all__ = ["router"]
 
@@ -53,5 +54,6 @@ async def get_inputs(agent_id: str, request: Request, caller: Page) -> Response:
 async def _agent(request: Request, caller: Caller, agent_id: str) -> AgentRow:
     found = await AgentRepository(parts_of(request).database, caller.tenant).get(agent_id)
     if found is None:
+        audit("agent.refused", agent=agent_id)
         raise RequestError(f"Can't find agent by ID: {agent_id}", status=404)
     return found

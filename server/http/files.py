@@ -19,6 +19,7 @@ from server.http.answers import answer
 from server.http.auth import Caller, parts_of
 from server.http.beta import file_authenticated
 from server.http.multipart import Upload, is_multipart, parts_of_body
+from server.watch.audit import audit
 
 __all__ = ["router"]
 
@@ -73,6 +74,7 @@ async def _download(request: Request, caller: Caller, file_id: str, *, is_previe
     store = file_store(parts_of(request), caller.tenant)
     file = await store.find(file_id)
     if file is None:
+        audit("file.refused", file=file_id)
         raise RequestError("document not found", status=404)
     query = request.query_params
     name = plain_name(query.get("filename") or _with_ending(file.name, query.get("ext", "")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ragflow_lg.earlier import in_turns
 from ragflow_lg.errors import RagflowLgError, RequestError
 from ragflow_lg.tokens import estimate_tokens
 from ragflow_lg.wire import Message, MessageEnd, UserInputs
@@ -100,13 +101,17 @@ async def openai_answer(request: Request, caller: Caller, agent: AgentRow, body:
     Raises:
         RequestError: if the request does not fit.
     """
-    texts = _texts(body)
-    if not texts:
+    said = _said(body)
+    last = max((place for place, (role, _) in enumerate(said) if role == "user"), default=None)
+    if last is None:
         raise RequestError("You have to provide messages: at least one message of the role user.", 102)
+    query, earlier = said[last][1], in_turns(said[:last])
     policy = policy_of(request)
-    session = await _session(request, caller, agent, body, texts[-1])
-    asked = sum(map(estimate_tokens, _contents(cast("list[Any]", body["messages"]))))
-    given: TurnRequest = {"query": texts[-1], "user_id": session.user_id}
+    session, is_new = await _session(request, caller, agent, body, query, earlier)
+    asked = sum(estimate_tokens(text) for _, text in said)
+    given: TurnRequest = {"query": query, "user_id": session.user_id}
+    if is_new and earlier:
+        given["earlier"] = earlier
     turn = await turns_of(request).begin(agent, session, given, policy)
     shapes = _Shapes(session.id, agent.id, turn.run.envelope.created_at, asked)
     events = turn.events()
@@ -116,7 +121,10 @@ async def openai_answer(request: Request, caller: Caller, agent: AgentRow, body:
     return EventStream(_stream(first, events, turn, shapes), parts_of(request).settings.server.heartbeat_s)
 
 
-async def _session(request: Request, caller: Caller, agent: AgentRow, body: dict[str, Any], query: str) -> SessionRow:
+async def _session(
+    request: Request, caller: Caller, agent: AgentRow, body: dict[str, Any], query: str, earlier: list[list[str]]
+) -> tuple[SessionRow, bool]:
+    """Give the session that is named, or a new one, which begins with what was said ``earlier``; and whether it is."""
     metadata: Any = body.get("metadata")
     named: Any = cast("dict[str, Any]", metadata).get("id") if isinstance(metadata, dict) else ""
     session_id = text_of(body.get("session_id")) or text_of(body.get("id")) or text_of(named)
@@ -124,16 +132,16 @@ async def _session(request: Request, caller: Caller, agent: AgentRow, body: dict
         session = await SessionRepository(parts_of(request).database, caller.tenant).get(session_id)
         if session is None or session.agent_id != agent.id:
             raise RequestError("Session not found!", status=404)
-        return session
+        return session, False
     turns = turns_of(request)
     version = await turns.version(agent, is_released=flag(body.get("release")))
     user = text_of(body.get("user_id")) or text_of(body.get("user")) or caller.tenant
-    session, _ = await turns.open_session(agent, version, user_id=user, name=query, source="workflow")
-    return session
+    session, _ = await turns.open_session(agent, version, user_id=user, name=query, source="workflow", earlier=earlier)
+    return session, True
 
 
-def _texts(body: dict[str, Any]) -> list[str]:
-    """Give what the user has said, oldest first; a content may be a list of parts.
+def _said(body: dict[str, Any]) -> list[tuple[str, str]]:
+    """Give the role and the text of each message, oldest first; a content may be a list of parts.
 
     Raises:
         RequestError: if the messages are no list of objects.
@@ -142,18 +150,14 @@ def _texts(body: dict[str, Any]) -> list[str]:
     if not isinstance(messages, list) or not all(isinstance(m, dict) for m in cast("list[Any]", messages)):
         raise RequestError("`messages` should be a list of objects.", 102)
     given = cast("list[dict[str, Any]]", messages)
-    return list(_contents(message for message in given if message.get("role") == "user"))
+    return [(text_of(message.get("role")), _content(message.get("content"))) for message in given]
 
 
-def _contents(messages: Iterable[dict[str, Any]]) -> Iterable[str]:
-    for message in messages:
-        content: Any = message.get("content")
-        if isinstance(content, list):
-            parts = cast("list[Any]", content)
-            texts = [cast("dict[str, Any]", part).get("text") for part in parts if isinstance(part, dict)]
-            yield "\n".join(map(text_of, texts))
-        else:
-            yield text_of(content)
+def _content(content: Any) -> str:
+    if not isinstance(content, list):
+        return text_of(content)
+    parts = cast("list[Any]", content)
+    return "\n".join(text_of(cast("dict[str, Any]", part).get("text")) for part in parts if isinstance(part, dict))
 
 
 async def _whole(turn: Turn, events: AsyncGenerator[WireEvent], shapes: _Shapes) -> Response:

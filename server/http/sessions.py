@@ -19,6 +19,7 @@ from server.http.agents import agent_of
 from server.http.answers import answer, dated, listing, result
 from server.http.asked import MAX_PAGE_SIZE, body_of, flag, page_of, text_of
 from server.http.auth import Caller, authenticated, parts_of, turns_of
+from server.watch.audit import audit
 
 __all__ = ["router"]
 
@@ -154,6 +155,7 @@ async def _delete(request: Request, caller: Caller, agent_id: str, session_id: s
     except ConflictError as error:
         return f"The session {session_id} is being run: {error}"
     await sessions.delete(agent_id, session_id)
+    audit("session.deleted", agent=agent_id, session=session_id)
     return ""
 
 

@@ -19,6 +19,7 @@ from server.database.runs import RunRepository
 from server.database.sessions import SessionRepository
 from server.runs.stored_sessions import fork_session, give_up, newest_run
 from server.runs.turns import NAME_CHARS, asked_text
+from server.watch.audit import audit
 
 if TYPE_CHECKING:
     from ragflow_lg.pauses import Pause
@@ -273,6 +274,7 @@ class RunControl:
         """
         await self._refuse_busy(session.id)
         await self._sessions.pin(session.id, version_id)
+        audit("session.changed", agent=self._agent.id, session=session.id, version=version_id)
 
     async def delete_session(self, session: SessionRow) -> None:
         """Delete a session with everything that is stored of it.
@@ -285,6 +287,7 @@ class RunControl:
         except ConflictError as error:
             raise _busy(str(error)) from error
         await self._sessions.delete(self._agent.id, session.id)
+        audit("session.deleted", agent=self._agent.id, session=session.id)
 
     # Helpers
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
@@ -104,9 +104,20 @@ class Turns:
         return found
 
     async def open_session(
-        self, agent: AgentRow, version: VersionRow, *, user_id: str, name: str, source: str, exp_user_id: str = ""
+        self,
+        agent: AgentRow,
+        version: VersionRow,
+        *,
+        user_id: str,
+        name: str,
+        source: str,
+        exp_user_id: str = "",
+        earlier: Sequence[Sequence[str]] = (),
     ) -> tuple[SessionRow, list[MessageRow]]:
-        """Make a session; it begins with the canvas's prologue, if that has one."""
+        """Make a session; it begins with what was said ``earlier``, or with the canvas's prologue, if that has one.
+
+        ``earlier`` are pairs of a role and a text, for people: its first turn is told of them by its request.
+        """
         now = self._parts.now_ms()
         session = SessionRow(
             id=self._parts.new_id(),
@@ -119,10 +130,13 @@ class Turns:
             create_ms=now,
             update_ms=now,
         )
-        said = await self._prologue(version)
-        first = MessageRow(session_id=session.id, number=0, role="assistant", content=said, create_ms=now)
-        await SessionRepository(self._parts.database, agent.tenant).add(session, [first] if said else [])
-        return session, [first] if said else []
+        said = earlier or [("assistant", text) for text in (await self._prologue(version),) if text]
+        rows = [
+            MessageRow(session_id=session.id, number=number, role=role, content=text, create_ms=now)
+            for number, (role, text) in enumerate(said)
+        ]
+        await SessionRepository(self._parts.database, agent.tenant).add(session, rows)
+        return session, rows
 
     async def begin(
         self,

@@ -17,6 +17,26 @@ async def test_a_turn_opens() -> None:
     assert event.globals is held
 
 
+async def test_a_turn_of_a_new_session_takes_what_was_said_before() -> None:
+    earlier = [["user", "hi"], ["assistant", "hello"], ["user", "how?"], ["assistant", "so"]]
+    turn = TurnContext(fake_services())
+    opened, _ = await open_turn(PLAN, {}, turn, {"query": "and?", "earlier": earlier})
+    assert opened["history"] == [
+        ["user", "hi"],
+        ["assistant", {"content": "hello"}],
+        ["user", "how?"],
+        ["assistant", {"content": "so"}],
+        ["user", "and?"],
+    ]
+    held, messages = opened["globals"], opened["messages"]
+    assert (held["sys.conversation_turns"], opened["turn"]["number"]) == (3, 3)
+    assert held["sys.history"] == ["user: hi", "assistant: hello", "user: how?", "assistant: so", "user: and?"]
+    assert [message["content"] for message in messages] == ["hi", "hello", "how?", "so", "and?"]
+    assert len({message["id"] for message in messages}) == 5
+    state = {"history": [["user", "old"]]}
+    assert (await open_turn(PLAN, state, turn, {"query": "q", "earlier": earlier}))[0]["history"] == [["user", "q"]]
+
+
 async def test_an_empty_request_keeps_the_values_of_the_turn_before() -> None:
     before = {"globals": {"sys.query": "old", "sys.conversation_turns": 4, "env.n": 9}}
     opened, _ = await open_turn(PLAN, before, TurnContext(fake_services()), {"query": None})

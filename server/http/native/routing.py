@@ -19,6 +19,7 @@ from server.http.asked import refuse_depth
 from server.http.auth import Caller, authenticated, parts_of, turns_of
 from server.http.native.problems import PREFIX
 from server.runs.run_control import RunControl
+from server.watch.audit import audit
 
 __all__ = ["Agent", "Authenticated", "Control", "NativeRoute", "agent_router", "native_router"]
 
@@ -60,6 +61,7 @@ async def agent_of_path(agent_id: str, request: Request, caller: Authenticated) 
     """
     found = await AgentRepository(parts_of(request).database, caller.tenant).get(agent_id)
     if found is None:
+        audit("agent.refused", agent=agent_id)
         raise RequestError("There is no such agent.", status=404)
     return found
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import orjson
 from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.errors import CompileError, RagflowLgError, RequestError
+from ragflow_lg.errors import BusyError, CompileError, RagflowLgError, RequestError
 from server.database.models import AgentRow, WebhookEventRow
 from server.database.webhooks import WebhookRepository, WebhookTests, find_agent
 from server.http.agents import agent_of
@@ -23,9 +24,11 @@ from server.http.webhooks.playing import Played, begin_turn, play, play_unseen
 from server.http.webhooks.reading import read_payload
 from server.http.webhooks.recording import RecordedTest
 from server.http.webhooks.security import check_caller
+from server.watch.audit import audit
 
 if TYPE_CHECKING:
     from server.runs.turns import Turn
+    from server.watch.operations import Operations
 
 __all__ = ["router"]
 
@@ -164,13 +167,25 @@ def _told(played: Played, turn: Turn, *, is_test: bool) -> Response:
 def _refused(request: Request, error: RagflowLgError, *, is_test: bool) -> Response:
     """Say why; nothing of what the server or the canvas is made of to callers that are no owners."""
     message = str(error)
+    if isinstance(error, BusyError):
+        return _busy(request, error)
     if not isinstance(error, RequestError) and not is_test:
         logger.warning("%s %s: %s", request.method, request.url.path, error)
         is_canvas = isinstance(error, CompileError)
         message = "The agent cannot run; its owner can test the webhook to see why." if is_canvas else _FAILED
     elif isinstance(error, RequestError):
         logger.info("%s %s is refused: %s", request.method, request.url.path, error)
+        audit("webhook.refused", agent=str(request.path_params.get("agent_id", "")), reason=message)
     return _json({"code": 400, "message": message}, 400)
+
+
+def _busy(request: Request, error: BusyError) -> Response:
+    """Say when to call again; this HTTP's status tells, too, as callers go by it."""
+    cast("Operations", request.app.state.operations).metrics.refuse("busy")
+    audit("request.refused", reason="busy", path=request.url.path)
+    told = _json({"code": 429, "message": str(error)}, 429)
+    told.headers["Retry-After"] = str(math.ceil(error.retry_s))
+    return told
 
 
 def _json(body: dict[str, Any], status: int) -> Response:

@@ -7,9 +7,11 @@ from subprocess import PIPE, Popen
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from ragflow_lg.errors import DatabaseError
+from server.database import migrate
 from server.database.agents import AgentRepository
 from server.database.database import open_database
 from server.database.models import Row
@@ -28,6 +30,25 @@ async def test_the_migrations_make_the_tables_of_the_models_and_do_nothing_twice
             assert await (await reading.connection()).run_sync(_differences) == []
 
 
+def test_there_is_one_way_from_the_first_tables_to_the_last() -> None:
+    scripts = ScriptDirectory(str(Path(migrate.__file__).parent / "migrations"))
+    assert len(scripts.get_heads()) == 1
+    steps = list(scripts.walk_revisions())
+    assert [len(step.nextrev) for step in steps] == [0] + [1] * (len(steps) - 1)
+    assert scripts.get_base() == steps[-1].revision == "0001"
+
+
+async def test_a_database_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database, database.writing() as writing:
+        of_table = " ON runs" if "mariadb" in URLS[tmp_path] else ""
+        await writing.execute(text(f"DROP INDEX ix_runs_tenant_agent_id_start_ms{of_table}"))
+        for table in ("webhook_events", "webhook_tests", "webhook_buckets"):
+            await writing.execute(text(f"DROP TABLE {table}"))
+        await writing.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    async with opened(tmp_path) as database, database.reading() as reading:
+        assert await (await reading.connection()).run_sync(_differences) == []
+
+
 async def test_a_database_of_a_newer_server_is_refused(tmp_path: Path) -> None:
     async with opened(tmp_path) as database, database.writing() as writing:
         await writing.execute(text("UPDATE alembic_version SET version_num = '9999'"))
@@ -38,6 +59,7 @@ async def test_a_database_of_a_newer_server_is_refused(tmp_path: Path) -> None:
 
 REPLICA = """
 import asyncio, sys
+from server.database import migrate
 from server.database.database import open_database
 from server.database.keys import KeyRepository
 

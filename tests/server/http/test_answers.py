@@ -25,6 +25,10 @@ from server.http.answers import answer, dated, json_bytes, listing, refusal, req
         ([float("nan"), object()], "[null,null]"),
         (2**70, "1180591620717411303424"),
         ("a\ud800", '"a?"'),
+        (
+            {"a": "\ud800", "b": [float("nan"), float("-inf")], 1: 2**70},
+            '{"a":"?","b":[null,null],"1":1180591620717411303424}',
+        ),
     ],
 )
 def test_everything_becomes_json(value: Any, text: str) -> None:

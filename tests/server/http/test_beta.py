@@ -10,17 +10,21 @@ from starlette.requests import Request
 from ragflow_lg.errors import RequestError
 from server.database.keys import KeyRepository
 from server.http.beta import beta_authenticated, file_authenticated
+from server.watch.operations import Operations
 from tests.server.http.running import running
 
 
 def request(app: Any, header: str) -> Request:
     headers = [(b"authorization", header.encode("latin-1"))] if header else []
-    return Request(cast("Any", {"type": "http", "headers": headers, "app": app}))
+    return Request(
+        cast("Any", {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": headers, "app": app})
+    )
 
 
 async def test_each_kind_of_route_takes_its_kinds_of_keys(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
-        app = SimpleNamespace(state=SimpleNamespace(parts=server.parts))
+        operations = Operations(server.parts.settings.server, ())
+        app = SimpleNamespace(state=SimpleNamespace(parts=server.parts, operations=operations))
         beta = await KeyRepository(server.parts.database).create("shop", 1, kind="beta")
         for header in (beta, f"bearer {beta}", f"Bearer  {beta} "):
             assert (await beta_authenticated(request(app, header))).tenant == "shop"

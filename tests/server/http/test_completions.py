@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.ids import thread_of_session
 from server.database.keys import KeyRepository
 from tests.fakes.services import Reply
 from tests.server.http.running import ECHO, FORM, MODEL, frames, running
@@ -41,6 +42,19 @@ async def test_a_turn_is_streamed_in_the_order_and_the_keys_of_ragflow(tmp_path:
         (envelope,) = {(f["message_id"], f["created_at"], f["task_id"], f["session_id"]) for f in found}
         assert envelope[2] == envelope[3]
         assert "".join(f["data"]["content"] for f in found if f["event"] == "message") == "Hello"
+
+
+async def test_headers_of_a_request_are_neither_taken_over_nor_stored(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(ECHO)
+        told = await server.ask(agent_id, "hi", custom_header={"Authorization": "sesame"})
+        assert told["data"]["data"]["content"] == "You said hi"
+        session_id = told["data"]["session_id"]
+        row = (await server.client.get(f"/agents/{agent_id}/sessions/{session_id}")).text
+        place: Any = {"configurable": {"thread_id": thread_of_session(session_id), "checkpoint_ns": ""}}
+        kept = [saved async for saved in server.parts.store.saver.alist(place)]
+        assert kept
+        assert "sesame" not in f"{row}{kept}"
 
 
 async def test_all_paths_and_names_of_the_question_are_taken(tmp_path: Path) -> None:

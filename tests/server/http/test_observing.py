@@ -4,16 +4,19 @@ import asyncio
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ragflow_lg.adapters.otel_spans import OtelSpans
+from server.database.keys import KeyRepository
 from server.watch.logs import notes
 from tests.fakes.services import Reply
-from tests.server.http.running import ECHO, MODEL, running
+from tests.server.http.running import ECHO, MODEL, Running, canvas, running
 
 
 async def test_every_answer_has_the_id_of_its_request(tmp_path: Path) -> None:
@@ -44,6 +47,90 @@ async def test_who_asks_too_often_is_told_when_to_come_back(
         assert theirs.headers["x-should-retry"] == "true"
         assert (await server.client.get(f"{server.url}/health")).status_code == 200
     assert {"event": "request.too_often", "whose": whose}.items() <= json.loads(caplog.messages[-1]).items()
+
+
+HOOKED = canvas(
+    ("begin", "Begin", {"mode": "Webhook", "security": {"auth_type": "none", "allow_anonymous": True}}, ["LLM:0"]),
+    ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "hi"}]}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
+)
+
+
+async def all_routes(server: Running, agent: str) -> dict[str, tuple[str, dict[str, str]]]:
+    """Give the address and the headers of a request that begins a run, for each kind of route."""
+    beta = await KeyRepository(server.parts.database).create("tenant", 1, kind="beta")
+    api, page = ({"Authorization": f"Bearer {key}"} for key in (server.key, beta))
+    root = f"{server.url}/api/v1"
+    return {
+        "native": (f"{server.url}/native/v1/agents/{agent}/runs", api),
+        "stream": (f"{server.url}/native/v1/agents/{agent}/runs/stream", api),
+        "page": (f"{root}/agentbots/{agent}/completions", page),
+        "openai": (f"{root}/agents_openai/{agent}/chat/completions", api),
+        "webhook": (f"{root}/agents/{agent}/webhook", {}),
+    }
+
+
+async def refusals(server: Running, routes: dict[str, tuple[str, dict[str, str]]]) -> dict[str, Any]:
+    """Ask every route, and give what tells a refusal in its own shape."""
+    told: dict[str, Any] = {}
+    bodies = {"openai": {"messages": [{"role": "user", "content": "hi"}]}, "webhook": {}}
+    async with httpx.AsyncClient(timeout=20) as client:
+        for name, (url, headers) in routes.items():
+            answer = await client.post(url, headers=headers, json=bodies.get(name, {"query": "hi"}))
+            assert (answer.status_code, int(answer.headers["retry-after"]) >= 1) == (429, True), (name, answer.text)
+            body = answer.json()
+            told[name] = body.get("code") or body["error"].get("code") or body["error"]["type"]
+            assert "again in a while" in body.get("message", "") + str(body.get("error", ""))
+    return told
+
+
+SHAPES = {
+    "native": "too-many-requests",
+    "stream": "too-many-requests",
+    "page": 429,
+    "openai": "rate_limit_error",
+    "webhook": 429,
+}
+
+
+async def test_every_route_says_in_its_own_shape_that_there_is_no_place(tmp_path: Path) -> None:
+    section = {"max_runs": 1, "max_waiting_runs": 0}
+    async with running(tmp_path, [Reply(hangs=True, repeat=True)], **section) as server:
+        agent = await server.agent(HOOKED)
+        session = await server.session(agent)
+        first = asyncio.create_task(server.ask(agent, session_id=session))
+        while server.turns._places.taken != 1:
+            await asyncio.sleep(0.005)
+        assert await refusals(server, await all_routes(server, agent)) == SHAPES
+        assert (server.turns._places.taken, server.parts.hub.running) == (1, 1)
+        while not first.done():  # its model may not have been asked yet
+            await server.client.post(f"/tasks/{session}/cancel")
+
+
+async def test_every_route_says_in_its_own_shape_that_it_is_asked_too_often(tmp_path: Path) -> None:
+    async with running(tmp_path, requests_per_minute_address=1) as server:
+        assert (await server.client.get("/agents")).status_code == 200
+        assert await refusals(server, await all_routes(server, "0" * 32)) == SHAPES
+
+
+@pytest.mark.parametrize("name", ["native", "stream", "page", "openai", "webhook"])
+async def test_runs_of_every_route_take_a_place(tmp_path: Path, name: str) -> None:
+    async with running(tmp_path, [Reply(hangs=True, repeat=True)], max_runs=1, max_waiting_runs=0) as server:
+        agent = await server.agent(HOOKED)
+        routes = await all_routes(server, agent)
+        url, headers = routes.pop(name)
+        body = {"messages": [{"role": "user", "content": "hi"}]} if name == "openai" else {"query": "hi"}
+        async with httpx.AsyncClient(timeout=20) as client:
+            first = asyncio.create_task(client.post(url, headers=headers, json=body))
+            async with asyncio.timeout(10):
+                while server.turns._places.taken != 1:
+                    await asyncio.sleep(0.005)
+            assert (await server.ask(agent))["code"] == 429
+            async with asyncio.timeout(10):
+                while server.turns._places.taken:  # its model may not have been asked yet
+                    for row in (await server.client.get(f"/agents/{agent}/sessions")).json()["data"]:
+                        await server.client.post(f"/tasks/{row['id']}/cancel")
+            await first
 
 
 async def test_whose_address_it_is_only_a_known_proxy_may_say(tmp_path: Path) -> None:

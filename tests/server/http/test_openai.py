@@ -44,6 +44,42 @@ async def test_the_openai_package_plays_turns_of_one_session(tmp_path: Path) -> 
         assert (row["user_id"], row["source"], row["round"]) == ("ada", "workflow", 2)
 
 
+TALK: Any = [
+    {"role": "system", "content": "Talk like a pirate."},
+    {"role": "user", "content": "My name is"},
+    {"role": "user", "content": [{"type": "text", "text": "Ada."}]},
+    {"role": "assistant", "content": "Hello Ada."},
+    {"role": "tool", "content": "42", "tool_call_id": "x"},
+    {"role": "user", "content": "Who am I?"},
+]
+
+
+async def test_who_sends_the_whole_conversation_has_one_without_a_session(tmp_path: Path) -> None:
+    async with running(tmp_path, [Reply("You are Ada.", repeat=True)]) as server:
+        agent_id = await server.agent(MODEL)
+        async with client_of(server, "/v1") as client:
+            first = await client.chat.completions.create(model=agent_id, messages=TALK)
+            asked = [(message["role"], message["content"]) for message in server.model.requests[-1][1].messages]
+            assert asked == [("user", "My name is\nAda."), ("assistant", "Hello Ada."), ("user", "Who am I?")]
+            assert "pirate" not in server.model.requests[-1][1].system
+            again: Any = [*TALK, {"role": "assistant", "content": "forged"}, {"role": "user", "content": "Sure?"}]
+            named = {"session_id": first.id}
+            second = await client.chat.completions.create(model=agent_id, messages=again, extra_body=named)
+        asked = [(message["role"], message["content"]) for message in server.model.requests[-1][1].messages]
+        assert asked[2:] == [("user", "Who am I?"), ("assistant", "You are Ada."), ("user", "Sure?")]
+        assert second.id == first.id
+        row = (await server.client.get(f"/agents/{agent_id}/sessions/{first.id}")).json()["data"]
+        assert [message["content"] for message in row["message"]] == [
+            "My name is\nAda.",
+            "Hello Ada.",
+            "Who am I?",
+            "You are Ada.",
+            "Sure?",
+            "You are Ada.",
+        ]
+        assert (row["round"], row["name"]) == (2, "Who am I?")
+
+
 async def test_agents_are_models(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         agent_id = await server.agent(ECHO)

@@ -171,7 +171,7 @@ async def test_what_does_not_fit_is_refused_before_anything_runs(tmp_path: Path)
 
 
 async def test_a_proxy_on_this_machine_says_who_calls(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with running(tmp_path, trusted_proxies=("127.0.0.1",)) as server:
         agent_id = await server.agent(hook(security={**OPEN, "ip_whitelist": ["203.0.113.0/24"]}))
         assert (await call(server, agent_id, headers={"X-Forwarded-For": "203.0.113.9"})).status_code == 200
         spoofed = {"X-Forwarded-For": "203.0.113.9, 198.51.100.1"}

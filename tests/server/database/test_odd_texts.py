@@ -1,0 +1,62 @@
+"""Texts that PostgreSQL does not take as they are: NUL, and halves of surrogate pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ragflow_lg.services import Usage
+from server.database.agents import AgentQuery, AgentRepository
+from server.database.files import FileRepository
+from server.database.kept_turns import EndedTurn, keep_turn
+from server.database.keys import KeyRepository
+from server.database.models import FileRow, RunRow
+from server.database.runs import RunRepository
+from server.database.sessions import SessionQuery, SessionRepository
+from server.database.webhooks import WebhookRepository, WebhookTests, find_agent
+from tests.server.database.rows import agent, message, opened, session, version
+
+ODD = "a\x00b\ud83d"
+KEPT = "ab?"
+LINE = "a\ufffdb?"
+
+
+async def test_whatever_models_and_callers_send_is_stored(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        agents, sessions = AgentRepository(database, "t"), SessionRepository(database, "t")
+        await agents.add(agent(title=ODD, title_key=ODD, description=ODD, tags=ODD), version(dsl='"\x00"', title=ODD))
+        await sessions.add(session(name=ODD, user_id=ODD), [message("s1", ODD)])
+        runs = RunRepository(database, "t")
+        await runs.add(RunRow(id="r1", agent_id="a1", version_id="v1", session_id="s1", start_ms=1))
+        await keep_turn(database, "t", EndedTurn("r1", "s1", "failed", ODD, Usage(), 1, 2, ODD, ODD, ODD))
+        await FileRepository(database, "t").add(FileRow(id="f1", name=ODD, mime_type=ODD, create_ms=1))
+        await WebhookTests(database, "t", "a1").begin("w1", 1)
+        await WebhookTests(database, "t", "a1").add("w1", [(2, ODD)])
+        await KeyRepository(database).create("t", 1, name=ODD)
+        said = (await sessions.messages(["s1"]))["s1"]
+        run, kept, file = await runs.get("r1"), await sessions.get("s1"), await FileRepository(database, "t").get("f1")
+        assert run is not None
+        assert kept is not None
+        assert file is not None
+        assert [row.content for row in said] == [KEPT] * 3
+        assert (run.error, kept.errors, kept.name, file.name) == (KEPT, KEPT, LINE, LINE)
+        (event,) = await WebhookTests(database, "t", "a1").events("w1", 0, 10)
+        assert event.event == KEPT
+
+
+async def test_whatever_is_looked_up_finds_no_other(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        agents, sessions = AgentRepository(database, "t"), SessionRepository(database, "t")
+        await agents.add(agent(), version())
+        await sessions.add(session(), [message("s1", "hello")])
+        for odd in ("a1\x00", "a1\ud83d"):
+            assert await agents.get(odd) is None
+            assert await agents.version(odd, odd) is None
+            assert await find_agent(database, odd) is None
+            assert (await agents.find(AgentQuery(id=odd, title=odd, keywords=odd)))[1] == 0
+            assert (await sessions.find("a1", SessionQuery(user_id=odd, keywords=odd)))[1] == 0
+            assert not await sessions.delete("a1", odd)
+            assert await RunRepository(database, "t").get(odd) is None
+            assert await WebhookTests(database, "t", odd).get(odd) is None
+            assert await WebhookRepository(database, "t", odd[:32]).take(1, 1, 1) == 0.0
+            assert await KeyRepository(database).find(odd) is None
+        assert await sessions.get("s1") is not None
