@@ -18,7 +18,7 @@ from server.database.models import TITLE_CHARS, AgentRow, MessageRow, RunRow, Se
 from server.database.runs import RunRepository
 from server.database.sessions import SessionRepository
 from server.kept_run import Keepable, KeptRun
-from server.library import load_canvas
+from server.library import kept_canvas, load_canvas
 from server.logs import notes
 from server.run_places import RunPlaces
 from server.streaming import parse_policy
@@ -77,13 +77,16 @@ class Turns:
         self._keeping: set[asyncio.Task[None]] = set()
 
     async def canvas(self, version: VersionRow) -> CompiledCanvas:
-        """Compile a canvas, in a thread: others go on meanwhile.
+        """Compile a canvas, in a thread: others go on meanwhile. One that is kept is there at once.
 
         Raises:
             CompileError: if it has errors.
         """
+        content, settings = version.dsl.encode(), self._parts.settings
+        if (kept := kept_canvas(content, settings)) is not None:
+            return kept
         async with self._compiling:
-            return await asyncio.to_thread(load_canvas, version.dsl.encode(), self._parts.settings)
+            return await asyncio.to_thread(load_canvas, content, settings)
 
     async def version(self, agent: AgentRow, version_id: str = "", *, is_released: bool = False) -> VersionRow:
         """Give a version of an agent; its draft where none is named, or the one that is named has been dropped.
