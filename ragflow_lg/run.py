@@ -244,8 +244,10 @@ class Run:
         }
         status = statuses.get(self.status, "cancelled")
         is_over = status in ("succeeded", "failed", "cancelled")
-        snapshot = await self._canvas.graph.aget_state(self._config)
-        checkpoint = snapshot.config.get("configurable", {}).get("checkpoint_id", "")
+        graph: Any = self._canvas.graph
+        # Only where it ended is asked for: what comes next need not be made out.
+        found = await graph.checkpointer.aget_tuple(self._config)
+        checkpoint = found.config.get("configurable", {}).get("checkpoint_id", "") if found else ""
         return replace(
             self.record,
             status=status,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,16 @@ if TYPE_CHECKING:
     from ragflow_lg.services import Services
     from server.settings import Settings
 
-__all__ = ["catalog", "check_file", "load_canvas", "load_graph", "open_runner", "open_services", "sketch_file"]
+__all__ = [
+    "catalog",
+    "check_file",
+    "kept_canvas",
+    "load_canvas",
+    "load_graph",
+    "open_runner",
+    "open_services",
+    "sketch_file",
+]
 
 MAX_KEPT = 64
 """How many compiled canvases are kept."""
@@ -134,11 +143,23 @@ _kept: OrderedDict[bytes, tuple[CompiledCanvas, Mapping[str, object]]] = Ordered
 """Compiled canvases by content, with the rules that they asked for and were compiled by."""
 
 
-def _compiled(content: bytes, files: CanvasFiles) -> CompiledCanvas:
+def kept_canvas(content: bytes, settings: Settings) -> CompiledCanvas | None:
+    """Give a compiled canvas if `load_canvas` has kept it, and would give it now; at once, without a thread."""
+    return _held(content, CanvasFiles(lambda: settings))
+
+
+def _held(content: bytes, files: CanvasFiles) -> CompiledCanvas | None:
     kept = _kept.get(content)
-    if kept is not None and files.says(kept[1]):
+    if kept is None or not files.says(kept[1]):
+        return None
+    with suppress(KeyError):  # another thread may have dropped it meanwhile
         _kept.move_to_end(content)
-        return kept[0]
+    return kept[0]
+
+
+def _compiled(content: bytes, files: CanvasFiles) -> CompiledCanvas:
+    if (kept := _held(content, files)) is not None:
+        return kept
     compiled = compile_canvas(content, catalog(), files)
     if not files.has_given:  # what it plays may change at any time
         _kept[content] = compiled, files.asked

@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Select, delete, func, literal, or_, select, update
+from sqlalchemy import ColumnElement, Select, bindparam, delete, func, literal, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.errors import DatabaseError, RequestError
 from server.database.models import AgentRow, MessageRow, RunRow, SessionRow, VersionRow
+from server.database.plain_rows import finder
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
@@ -22,6 +23,13 @@ __all__ = ["MAX_DRAFTS", "AgentQuery", "AgentRepository"]
 
 MAX_DRAFTS = 20
 """How many versions of an agent are kept that were neither released nor are used by a session."""
+
+_AGENT = select(AgentRow.__table__).where(AgentRow.tenant == bindparam("tenant"), AgentRow.id == bindparam("id"))
+_VERSION = select(VersionRow.__table__).where(
+    VersionRow.tenant == bindparam("tenant"),
+    VersionRow.agent_id == bindparam("agent_id"),
+    VersionRow.id == bindparam("id"),
+)
 
 
 class AgentQuery(Struct, frozen=True):
@@ -60,8 +68,8 @@ class AgentRepository:
 
     async def get(self, agent_id: str) -> AgentRow | None:
         """Give an agent."""
-        async with self._database.reading() as reading:
-            return await reading.scalar(self._agents().where(AgentRow.id == agent_id))
+        found = await self._database.read(finder(_AGENT, {"tenant": self._tenant, "id": agent_id}))
+        return AgentRow(**found) if found is not None else None
 
     async def find(self, query: AgentQuery) -> tuple[list[AgentRow], int]:
         """Give a page of agents, and how many there are on all pages."""
@@ -121,8 +129,9 @@ class AgentRepository:
 
     async def version(self, agent_id: str, version_id: str) -> VersionRow | None:
         """Give a version of an agent; one of another agent is not there."""
-        async with self._database.reading() as reading:
-            return await reading.scalar(self._versions(agent_id).where(VersionRow.id == version_id))
+        values = {"tenant": self._tenant, "agent_id": agent_id, "id": version_id}
+        found = await self._database.read(finder(_VERSION, values))
+        return VersionRow(**found) if found is not None else None
 
     async def versions(self, ids: Sequence[str]) -> dict[str, VersionRow]:
         """Give versions by id."""

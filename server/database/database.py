@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import URL, event, make_url, text
+from sqlalchemy import URL, Connection, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
 from ragflow_lg.errors import DatabaseError
 from server.database.migrate import migrate
+from server.database.sqlite_threads import SqliteThreads
 
 __all__ = ["Database", "open_database"]
 
@@ -33,15 +34,51 @@ _DRIVERS = {
 _POOL = {"pool_size": 20, "max_overflow": 20, "pool_timeout": POOL_TIMEOUT_S, "pool_recycle": 1800}
 """Connections of one process to a server; those older than half an hour are made anew."""
 
+_T = TypeVar("_T")
+
 _KINDS = "sqlite:///PATH, postgresql://USER:PASSWORD@HOST/NAME, mysql://… or mariadb://…"
 
 
 class Database:
-    """Gives transactions. Rows that come out of them stay as they are."""
+    """Gives transactions. Rows that come out of them stay as they are.
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    `read` and `write` are the quick ones, for what every turn does: they take Core statements, without the mapper.
+    """
+
+    def __init__(self, engine: AsyncEngine, threads: SqliteThreads | None = None) -> None:
+        """``threads`` are those of a file of SQLite."""
+        self._engine = engine
+        self._threads = threads
         self._sessions = async_sessionmaker(engine, expire_on_commit=False)
         self._is_sqlite = engine.dialect.name == "sqlite"
+
+    async def read(self, work: Callable[[Connection], _T]) -> _T:
+        """Let ``work`` look something up; it may be called in another thread.
+
+        Raises:
+            DatabaseError: if the database does not answer.
+        """
+        try:
+            if self._threads is not None:
+                return await self._threads.read(work)
+            async with self._engine.connect() as connection:
+                return await connection.run_sync(work)
+        except SQLAlchemyError as error:
+            raise _failed(error) from error
+
+    async def write(self, work: Callable[[Connection], _T]) -> _T:
+        """Let ``work`` write, all that it writes or nothing of it; it may be called in another thread.
+
+        Raises:
+            DatabaseError: if the database does not take it.
+        """
+        try:
+            if self._threads is not None:
+                return await self._threads.write(work)
+            async with self._engine.begin() as connection:
+                return await connection.run_sync(work)
+        except SQLAlchemyError as error:
+            raise _failed(error) from error
 
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[AsyncSession]:
@@ -96,7 +133,12 @@ async def open_database(url: str) -> AsyncGenerator[Database]:
         except (OSError, SQLAlchemyError) as error:
             reason = getattr(error, "orig", None) or error
             raise DatabaseError(f"The database {_shown(address)} cannot be used: {reason}.") from error
-        yield Database(engine)
+        threads = _threads(address)
+        try:
+            yield Database(engine, threads)
+        finally:
+            if threads is not None:
+                await threads.close()
     finally:
         await engine.dispose()
 
@@ -108,6 +150,14 @@ def _engine(address: URL) -> AsyncEngine:
         return engine
     # A turn sees what others have written meanwhile, in MySQL as in PostgreSQL.
     return create_async_engine(address, isolation_level="READ COMMITTED", pool_pre_ping=True, **_POOL)
+
+
+def _threads(address: URL) -> SqliteThreads | None:
+    if address.get_backend_name() != "sqlite":
+        return None
+    engine = create_engine(address.set(drivername="sqlite+pysqlite"), pool_timeout=POOL_TIMEOUT_S)
+    event.listen(engine, "connect", _set_up)
+    return SqliteThreads(engine)
 
 
 def _address(url: str) -> URL:

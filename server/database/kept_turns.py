@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
-from sqlalchemy import CursorResult, Table, func, insert, select, update
+from sqlalchemy import Table, bindparam, func, insert, select, update
 
 from server.database.models import MessageRow, RunRow, SessionRow
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from ragflow_lg.services import Usage
     from server.database.database import Database
 
@@ -17,6 +19,28 @@ __all__ = ["EndedTurn", "keep_turn"]
 
 # Without the mapper: a turn is written so often that its work counts.
 _MESSAGES, _RUNS, _SESSIONS = (cast("Table", row.__table__) for row in (MessageRow, RunRow, SessionRow))
+
+_RUN_ENDS = ("status", "error", "prompt_tokens", "completion_tokens", "end_ms")
+_END_RUN = (
+    update(_RUNS)
+    .where(_RUNS.c.tenant == bindparam("at_tenant"), _RUNS.c.id == bindparam("at_id"))
+    .values({name: bindparam(name) for name in _RUN_ENDS})
+)
+_ADD_TURN = (
+    update(_SESSIONS)
+    .where(_SESSIONS.c.tenant == bindparam("at_tenant"), _SESSIONS.c.id == bindparam("at_id"))
+    .values(
+        tokens=_SESSIONS.c.tokens + bindparam("added_tokens"),
+        rounds=_SESSIONS.c.rounds + 1,
+        duration_s=_SESSIONS.c.duration_s + bindparam("added_s"),
+        errors=bindparam("errors"),
+        update_ms=bindparam("update_ms"),
+    )
+)
+_LAST = select(func.max(_MESSAGES.c.number)).where(
+    _MESSAGES.c.tenant == bindparam("at_tenant"), _MESSAGES.c.session_id == bindparam("at_id")
+)
+_ADD_MESSAGES = insert(_MESSAGES)
 
 
 class EndedTurn(Struct, frozen=True):
@@ -44,35 +68,29 @@ async def keep_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
     Raises:
         DatabaseError: if the database does not take it.
     """
-    read, written = turn.usage.prompt_tokens, turn.usage.completion_tokens
-    ended = {"status": turn.status, "error": turn.error, "end_ms": turn.end_ms}
-    ended |= {"prompt_tokens": read, "completion_tokens": written}
-    run, messages, sessions = _RUNS.c, _MESSAGES.c, _SESSIONS.c
-    at_session = (sessions.tenant == tenant, sessions.id == turn.session_id)
-    added = {
-        "tokens": sessions.tokens + read + written,
-        "rounds": sessions.rounds + 1,
-        "duration_s": sessions.duration_s + (turn.end_ms - turn.start_ms) / 1000,
-        "errors": turn.error,
-        "update_ms": turn.end_ms,
-    }
-    shared = {"tenant": tenant, "session_id": turn.session_id, "run_id": turn.run_id}
-    async with database.writing() as writing:
-        await writing.execute(update(_RUNS).where(run.tenant == tenant, run.id == turn.run_id).values(ended))
+    tokens = {"prompt_tokens": turn.usage.prompt_tokens, "completion_tokens": turn.usage.completion_tokens}
+    run = {"at_tenant": tenant, "at_id": turn.run_id, "status": turn.status, "error": turn.error} | tokens
+    run["end_ms"] = turn.end_ms
+    session = {"at_tenant": tenant, "at_id": turn.session_id, "errors": turn.error, "update_ms": turn.end_ms}
+    session |= {"added_tokens": sum(tokens.values()), "added_s": (turn.end_ms - turn.start_ms) / 1000}
+
+    def keep(connection: Connection) -> None:
+        connection.execute(_END_RUN, run)
         if not turn.has_begun:
             return
         # Changed first: so no other writer counts messages until this one has written its own.
-        changed = await writing.execute(update(_SESSIONS).where(*at_session).values(added))
-        if not cast("CursorResult[Any]", changed).rowcount:
+        if not connection.execute(_ADD_TURN, session).rowcount:
             return
-        wanted = select(func.max(messages.number)).where(
-            messages.tenant == tenant, messages.session_id == turn.session_id
-        )
-        last = await writing.scalar(wanted)
-        number = 0 if last is None else last + 1
-        answered = {"role": "assistant", "content": turn.answered, "reference": turn.reference}
-        said = [answered | {"create_ms": turn.end_ms}]
-        if turn.asked is not None:
-            said.insert(0, {"role": "user", "content": turn.asked, "reference": "", "create_ms": turn.start_ms})
-        rows = [row | {"number": number + place} for place, row in enumerate(said)]
-        await writing.execute(insert(_MESSAGES), [shared | row for row in rows])
+        last = connection.execute(_LAST, {"at_tenant": tenant, "at_id": turn.session_id}).scalar()
+        connection.execute(_ADD_MESSAGES, _said(tenant, turn, 0 if last is None else last + 1))
+
+    await database.write(keep)
+
+
+def _said(tenant: str, turn: EndedTurn, number: int) -> list[dict[str, Any]]:
+    """Give the rows of what was said, the first of which has ``number``."""
+    said = [{"role": "assistant", "content": turn.answered, "reference": turn.reference, "create_ms": turn.end_ms}]
+    if turn.asked is not None:
+        said.insert(0, {"role": "user", "content": turn.asked, "reference": "", "create_ms": turn.start_ms})
+    shared = {"tenant": tenant, "session_id": turn.session_id, "run_id": turn.run_id}
+    return [shared | row | {"number": number + place} for place, row in enumerate(said)]

@@ -6,11 +6,12 @@ import hashlib
 import secrets
 from typing import TYPE_CHECKING
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 
 from ragflow_lg.adapters.system import RandomIds
 from ragflow_lg.errors import RequestError
 from server.database.models import ID_CHARS, TENANT_CHARS, TITLE_CHARS, KeyRow
+from server.database.plain_rows import finder
 
 if TYPE_CHECKING:
     from server.database.database import Database
@@ -20,6 +21,9 @@ __all__ = ["KeyRepository"]
 KEY_BYTES = 32
 PREFIX_CHARS = 16
 MAX_KEY_CHARS = 256
+_HOLDING = select(KeyRow.__table__).where(
+    KeyRow.digest == bindparam("digest"), KeyRow.kind == bindparam("kind"), KeyRow.revoke_ms == 0
+)
 _BEGINNINGS = {"api": "ragflow-", "beta": "beta-"}
 
 
@@ -59,9 +63,8 @@ class KeyRepository:
         """Give what is known of a key that holds. Whoever does not know it cannot find it by the time this takes."""
         if len(key) > MAX_KEY_CHARS:
             return None
-        wanted = select(KeyRow).where(KeyRow.digest == _digest(key), KeyRow.kind == kind, KeyRow.revoke_ms == 0)
-        async with self._database.reading() as reading:
-            return await reading.scalar(wanted)
+        found = await self._database.read(finder(_HOLDING, {"digest": _digest(key), "kind": kind}))
+        return KeyRow(**found) if found is not None else None
 
     async def list(self) -> list[KeyRow]:
         """Give all keys, revoked ones too, oldest first."""

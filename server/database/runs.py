@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import func, select, update
 
 from server.database.models import RunRow
+from server.database.plain_rows import adder
 
 if TYPE_CHECKING:
     from ragflow_lg.services import Usage
@@ -25,8 +26,7 @@ class RunRepository:
     async def add(self, run: RunRow) -> None:
         """Store a run that begins."""
         run.tenant = self._tenant
-        async with self._database.writing() as writing:
-            writing.add(run)
+        await self._database.write(adder(run))
 
     async def get(self, run_id: str) -> RunRow | None:
         """Give a run."""

@@ -6,14 +6,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
-from sqlalchemy import Select, delete, func, select, update
+from sqlalchemy import Select, bindparam, delete, func, select, update
 
 from server.database.models import MessageRow, RunRow, SessionRow
+from server.database.plain_rows import adder, finder
 
 if TYPE_CHECKING:
     from server.database.database import Database
 
 __all__ = ["SessionQuery", "SessionRepository"]
+
+_SESSION = select(SessionRow.__table__).where(
+    SessionRow.tenant == bindparam("tenant"), SessionRow.id == bindparam("id")
+)
 
 
 class SessionQuery(Struct, frozen=True):
@@ -42,13 +47,12 @@ class SessionRepository:
         """Store a new session and what it begins with."""
         for row in (session, *messages):
             row.tenant = self._tenant
-        async with self._database.writing() as writing:
-            writing.add_all([session, *messages])
+        await self._database.write(adder(session, *messages))
 
     async def get(self, session_id: str) -> SessionRow | None:
         """Give a session."""
-        async with self._database.reading() as reading:
-            return await reading.scalar(self._sessions().where(SessionRow.id == session_id))
+        found = await self._database.read(finder(_SESSION, {"tenant": self._tenant, "id": session_id}))
+        return SessionRow(**found) if found is not None else None
 
     async def find(self, agent_id: str, query: SessionQuery) -> tuple[list[SessionRow], int]:
         """Give a page of the sessions of an agent, and how many there are on all pages."""

@@ -18,7 +18,7 @@ from server.database.models import TITLE_CHARS, AgentRow, MessageRow, RunRow, Se
 from server.database.runs import RunRepository
 from server.database.sessions import SessionRepository
 from server.files.tenant_files import tenant_services
-from server.library import load_canvas
+from server.library import kept_canvas, load_canvas
 from server.runs.kept_run import Keepable, KeptRun
 from server.runs.takeover import Takeover
 from server.streaming import parse_policy
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from server.streaming import DisconnectPolicy, Followed, RunHead
 
 __all__ = ["Turn", "Turns"]
+
+COMPILES = 4
+"""Canvases that are compiled at the same time: a large one keeps nobody else's waiting."""
 
 NAME_CHARS = 250
 """Of its first question a session takes so much as its name."""
@@ -71,19 +74,22 @@ class Turns:
         """Every run takes one of the ``places``; one that is taken over from a dead replica does not wait for one."""
         self._parts = parts
         self._places = places or RunPlaces(sys.maxsize)
-        self._compiling = asyncio.Lock()
+        self._compiling = asyncio.Semaphore(COMPILES)
         self._policy = parse_policy(parts.settings.server.on_disconnect)
         self._takeover = Takeover(parts, self)
         self._keeping: set[asyncio.Task[None]] = set()
 
     async def canvas(self, version: VersionRow) -> CompiledCanvas:
-        """Compile a canvas, in a thread: others go on meanwhile.
+        """Compile a canvas, in a thread: others go on meanwhile. One that is kept is there at once.
 
         Raises:
             CompileError: if it has errors.
         """
+        content, settings = version.dsl.encode(), self._parts.settings
+        if (kept := kept_canvas(content, settings)) is not None:
+            return kept
         async with self._compiling:
-            return await asyncio.to_thread(load_canvas, version.dsl.encode(), self._parts.settings)
+            return await asyncio.to_thread(load_canvas, content, settings)
 
     async def version(self, agent: AgentRow, version_id: str = "", *, is_released: bool = False) -> VersionRow:
         """Give a version of an agent; its draft where none is named, or the one that is named has been dropped.

@@ -10,8 +10,9 @@ from dsl_compiler.source import MAX_BYTES
 from ragflow_lg.errors import CompileError, SettingsError
 from ragflow_lg.runner import Runner
 from server.canvases import read_canvas
-from server.library import catalog, check_file, load_canvas, load_graph, open_services
-from server.settings import HttpSection, Settings, ToolSection
+from server.library import catalog, check_file, kept_canvas, load_canvas, load_graph, open_services
+from server.settings import AgentsSection, HttpSection, Settings, ToolSection
+from tests.fakes.canvas import canvas, node
 from tests.fakes.http_server import HttpServer, Route
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
@@ -27,6 +28,15 @@ def test_one_canvas_in_every_form() -> None:
 def test_a_compiled_canvas_is_kept_by_content() -> None:
     assert load_canvas(SUPPORT) is load_canvas(SUPPORT.read_text(encoding="utf-8"))
     assert catalog() is catalog()
+
+
+def test_a_kept_canvas_is_given_at_once_while_the_settings_say_the_same() -> None:
+    agent = {"llm_id": "m@T", "tools": [{"component_name": "ArXiv", "name": "A", "params": {}}]}
+    content = json.dumps(canvas({"a": node("Agent", agent)})).encode()
+    assert kept_canvas(content, Settings()) is None
+    compiled = load_canvas(content, Settings())
+    assert kept_canvas(content, Settings()) is compiled
+    assert kept_canvas(content, Settings(agents=AgentsSection(deny_tools=("ArXiv",)))) is None
 
 
 def test_errors(tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import Connection, select, text, update
 
 from ragflow_lg.errors import DatabaseError
 from server.database.database import open_database
 from server.database.models import VersionRow
+from server.database.plain_rows import adder
 from tests.server.database.rows import opened, version
 
 
@@ -59,6 +60,46 @@ async def test_writers_of_a_file_wait_for_each_other(tmp_path: Path) -> None:
         await asyncio.gather(*(count_up(database) for database in (one, other) * 5))
         async with one.reading() as reading:
             assert (await reading.scalar(select(VersionRow))).create_ms == 10
+
+
+async def test_work_writes_all_or_nothing_and_is_seen_at_once(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+
+        def fail(connection: Connection) -> None:
+            adder(version("v1", tenant="t"))(connection)
+            raise ValueError("no")
+
+        with pytest.raises(ValueError, match="no"):
+            await database.write(fail)
+        await database.write(adder(version("v2", tenant="t")))
+        async with database.reading() as reading:
+            assert [row.id for row in await reading.scalars(select(VersionRow))] == ["v2"]
+        assert await database.read(lambda connection: connection.scalar(select(VersionRow.id))) == "v2"
+
+
+async def test_both_ways_to_write_wait_for_each_other(tmp_path: Path) -> None:
+    one_more = update(VersionRow).values(create_ms=VersionRow.create_ms + 1)
+    async with opened(tmp_path) as database:
+        await database.write(adder(version(create_ms=0, tenant="t")))
+
+        async def with_the_mapper() -> None:
+            async with database.writing() as writing:
+                await writing.execute(one_more)
+
+        async def without() -> None:
+            await database.write(lambda connection: connection.execute(one_more).rowcount)
+
+        await asyncio.gather(*(way() for way in (with_the_mapper, without) * 5))
+        assert await database.read(lambda connection: connection.scalar(select(VersionRow.create_ms))) == 10
+
+
+async def test_work_that_fails_is_told_without_its_values(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        query = text("SELECT * FROM nowhere WHERE id = :key")
+        for way in (database.read, database.write):
+            with pytest.raises(DatabaseError, match=r"nowhere|1146") as caught:
+                await way(lambda connection: connection.execute(query, {"key": "secret-key"}))
+            assert "secret-key" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
