@@ -47,6 +47,11 @@ def test_programs_import_what_they_use(page: str) -> None:
         assert {node.id for node in names} - known - set(dir(builtins)) - GIVEN == set(), text
 
 
+def test_the_example_of_webhooks_is_that_of_its_page() -> None:
+    canvas = json.loads((ROOT / "examples" / "webhook.json").read_text("utf-8"))
+    assert json.loads(samples("docs/webhooks.md", "json")[0]) == canvas["components"]["begin"]["obj"]["params"]
+
+
 RUN = [("docs/library.md", at) for at in range(4)] + [("README.md", 1)]
 
 
@@ -56,6 +61,7 @@ async def test_samples_with_graphs_run(page: str, at: int, monkeypatch: pytest.M
     text = samples(page, "python")[at]
     if "import load_canvas" not in text:
         text = "from ragflow_lg import load_canvas\n" + text
+    text = text.replace("asyncio.run(main())", "await main()")  # a loop runs here already
     program = compile(text, page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     running = eval(program, {"__name__": "sample"})
     if running is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from tests.harness.studio import ROOT, Opened, studio_server
 from tests.stores import fresh_prefix
 
 NESTED = FIXTURES / "crash" / "form_in_loop_in_iteration.json"
+PAGE = (ROOT / "docs" / "studio.md").read_text("utf-8")
+SAMPLE = re.compile(r"^curl -X POST \S+/threads .*?-d '(.+?)'$", re.MULTILINE | re.DOTALL)
 SHIRT, SHOES = "UserFillUp:Shirt", "UserFillUp:Shoes"
 MODES: dict[str, set[str]] = {
     "values": {"values"},
@@ -222,7 +225,12 @@ async def began_here_and_ended_there(client: Any, runner: Runner) -> None:
     run = runner.start("5" * 32, {"query": "Order"})
     assert [event.event async for event in run][-1] == "user_inputs"
     thread = thread_of_session("5" * 32)
-    await client.threads.create(thread_id=thread, graph_id="order_form", if_exists="do_nothing")
+    told = SAMPLE.search(PAGE)
+    assert told is not None, "the page says how Studio gets to know a session"
+    body = json.loads(told[1])
+    assert body["thread_id"] == thread
+    await client.http.post("/threads", json=body)
+    assert (await client.threads.get(thread))["metadata"]["graph_id"] == "order_form"
     held = await client.threads.get_state(thread)
     ids = {i["value"]["component_id"]: i["id"] for task in held["tasks"] for i in task["interrupts"]}
     answers = {ids[SHIRT]: {"size": 1, "colour": "blue"}, ids[SHOES]: {"size": 2}}
