@@ -110,6 +110,12 @@ class AgentRepository:
                 await writing.flush()
                 await self._trim(writing, agent_id)
 
+    async def sessions(self, agent_id: str) -> list[str]:
+        """Give the ids of an agent's sessions."""
+        chosen = select(SessionRow.id).where(SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id)
+        async with self._database.reading() as reading:
+            return list(await reading.scalars(chosen))
+
     async def delete(self, agent_id: str) -> list[str] | None:
         """Delete an agent and all that belongs to it; give the ids of its sessions, None if there is no such agent."""
         async with self._database.writing() as writing:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.errors import ConflictError, RequestError
+from ragflow_lg.errors import RequestError
 from server.database.agents import AgentQuery, AgentRepository
 from server.database.models import TITLE_CHARS, AgentRow, VersionRow
 from server.database.webhooks import WebhookTests
@@ -17,6 +17,7 @@ from server.files.tenant_files import file_store
 from server.http.answers import answer, dated
 from server.http.asked import body_of, flag, page_of, text_of
 from server.http.auth import Caller, authenticated, parts_of
+from server.runs.stored_sessions import delete_stopped
 from server.versions import canvas_text, new_version
 from server.watch.audit import audit
 
@@ -138,13 +139,13 @@ async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -
     """Delete an agent with its versions and sessions."""
     parts = parts_of(request)
     await agent_of(request, caller, agent_id, is_owned=True)
+    agents = AgentRepository(parts.database, caller.tenant)
+    # The agent goes last: what fails before that can be repeated, and nothing is left behind.
+    for session_id in await agents.sessions(agent_id):
+        await delete_stopped(parts.store, session_id)
     await file_store(parts, caller.tenant).delete_of_agent(agent_id)
     await WebhookTests(parts.database, caller.tenant, agent_id).delete_all()
-    for session_id in await AgentRepository(parts.database, caller.tenant).delete(agent_id) or []:
-        try:
-            await parts.store.delete_session(session_id)
-        except ConflictError:  # it is being run; what it writes belongs to nobody any more
-            await parts.store.cancels.request(session_id)
+    await agents.delete(agent_id)
     audit("agent.deleted", agent=agent_id)
     return answer(True)
 

@@ -150,6 +150,8 @@ def _said(body: dict[str, Any]) -> list[tuple[str, str]]:
     if not isinstance(messages, list) or not all(isinstance(m, dict) for m in cast("list[Any]", messages)):
         raise RequestError("`messages` should be a list of objects.", 102)
     given = cast("list[dict[str, Any]]", messages)
+    if any(not isinstance(message.get("content"), str | list | None) for message in given):
+        raise RequestError("The `content` of a message should be a text, or a list of parts.", 102)
     return [(text_of(message.get("role")), _content(message.get("content"))) for message in given]
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.abandoning import abandon
 from ragflow_lg.branching import fork
+from ragflow_lg.errors import ConflictError
 from ragflow_lg.ids import session_of_thread, thread_of_session
 from ragflow_lg.run import status_of, thread_config
 from ragflow_lg.sessions import RunRecord
@@ -16,7 +18,31 @@ if TYPE_CHECKING:
     from ragflow_lg.services import Clock, Ids
     from ragflow_lg.sessions import RunStatus
 
-__all__ = ["fork_session", "give_up", "has_session", "is_interrupted", "newest_run"]
+__all__ = ["delete_stopped", "fork_session", "give_up", "has_session", "is_interrupted", "newest_run"]
+
+
+PATIENCE_S = 10.0
+"""How long a run that was cancelled may take to let go of its session."""
+
+
+async def delete_stopped(store: Store, session: str, patience_s: float = PATIENCE_S) -> None:
+    """Delete all of a session from the store; a run that goes on in it is cancelled first.
+
+    Raises:
+        CheckpointError: if the store fails.
+        ConflictError: if the run does not end within ``patience_s`` seconds.
+    """
+    until = asyncio.get_running_loop().time() + patience_s
+    while True:
+        try:
+            await store.delete_session(session)
+        except ConflictError:
+            if asyncio.get_running_loop().time() > until:
+                raise
+            await store.cancels.request(session)
+            await asyncio.sleep(0.1)
+        else:
+            return
 
 
 async def newest_run(store: Store, session: str) -> RunRecord | None:

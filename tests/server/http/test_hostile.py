@@ -11,7 +11,8 @@ import pytest
 
 from server.http.asked import MAX_DEPTH, refuse_depth
 from server.http.webhooks.schema import _cast  # pyright: ignore[reportPrivateUsage]
-from tests.server.http.running import ECHO, running
+from tests.fakes.services import Reply
+from tests.server.http.running import ECHO, MODEL, running
 
 
 def nested(depth: int) -> Any:
@@ -80,3 +81,24 @@ async def test_a_body_that_nobody_waits_for_does_not_hold_its_connection(tmp_pat
             while await reader.read(1000):
                 pass
         writer.close()
+
+
+async def test_a_content_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent = await server.agent(ECHO)
+        told = await server.client.post(
+            f"{server.url}/v1/chat/completions", json={"model": agent, "messages": [{"role": "user", "content": 5}]}
+        )
+        assert (told.status_code, "content" in told.json()["error"]["message"]) == (400, True)
+
+
+async def test_an_agent_that_runs_is_stopped_before_it_is_deleted(tmp_path: Path) -> None:
+    async with running(tmp_path, [Reply(hangs=True)]) as server:
+        agent = await server.agent(MODEL)
+        session = await server.session(agent)
+        asking = asyncio.create_task(server.ask(agent, "hi", session_id=session))
+        while not server.model.requests:
+            await asyncio.sleep(0.01)
+        assert (await server.client.delete(f"/agents/{agent}")).json()["data"] is True
+        await asyncio.wait_for(asking, 10)
+        assert [record async for record in server.parts.store.runs.sessions()] == []

@@ -10,7 +10,7 @@ from ragflow_lg.adapters.system import RandomIds, SystemClock
 from ragflow_lg.errors import CheckpointError, ConflictError
 from ragflow_lg.runner import Runner
 from server.library import load_canvas
-from server.runs.stored_sessions import fork_session, give_up, has_session, is_interrupted, newest_run
+from server.runs.stored_sessions import delete_stopped, fork_session, give_up, has_session, is_interrupted, newest_run
 from tests.fakes.services import fake_services
 from tests.server.http.running import FORM
 
@@ -53,3 +53,12 @@ async def test_a_run_that_nobody_holds_any_more_is_interrupted() -> None:
         lease = await store.leases.acquire(record.session, lambda: None)
         assert not await is_interrupted(store, left)
         await lease.release()
+
+
+async def test_a_session_that_stays_busy_is_not_deleted() -> None:
+    async with open_store("memory://", SystemClock()) as store:
+        lease = await store.leases.acquire("s", lambda: None)
+        with pytest.raises(ConflictError):
+            await delete_stopped(store, "s", patience_s=0.15)
+        await lease.release()
+        await delete_stopped(store, "s")
