@@ -23,7 +23,7 @@ async def test_a_head_that_never_ends_is_cut_off(tmp_path: Path, sent: str, capl
         assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
         assert (await server.client.get("/agents")).status_code == 200
-    assert any("no whole head within 0.1 s" in message for message in caplog.messages)
+    assert any("no whole request within 0.1 s" in message for message in caplog.messages)
 
 
 async def test_a_second_head_that_drips_is_cut_off(tmp_path: Path) -> None:
