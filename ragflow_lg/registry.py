@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from threading import RLock
 from typing import Any
 
 from msgspec import Struct
@@ -41,6 +42,7 @@ class Registry:
         self._sources = dict(sources or {})
         self._by_name: dict[str, ComponentSpec[Any]] = {}
         self._broken: dict[str, BrokenSpec] = {}
+        self._loading = RLock()
 
     def add(self, spec: ComponentSpec[Any], *, replace: bool = False) -> None:
         """Register a spec under its name and aliases.
@@ -82,18 +84,22 @@ class Registry:
         return iter(sorted({id(s): s for s in self._by_name.values()}.values(), key=lambda s: s.name.lower()))
 
     def _load(self, *keys: str) -> None:
-        for key in keys:
-            for spec in self._sources.pop(key)():
-                if isinstance(spec, BrokenSpec):
-                    logger.warning("%s", spec.error)
-                    self._broken[spec.name.lower()] = spec
-                    continue
-                try:
-                    self._put(spec)
-                except ValueError as error:
-                    raise SettingsError(
-                        f"{error} Two installed packages bring it, or one takes a built-in name."
-                    ) from None
+        # Canvases are compiled in threads: whoever asks for a name waits until all that bring it are there.
+        with self._loading:
+            for key in keys:
+                if (source := self._sources.pop(key, None)) is not None:
+                    self._take(source)
+
+    def _take(self, source: Source) -> None:
+        for spec in source():
+            if isinstance(spec, BrokenSpec):
+                logger.warning("%s", spec.error)
+                self._broken[spec.name.lower()] = spec
+                continue
+            try:
+                self._put(spec)
+            except ValueError as error:
+                raise SettingsError(f"{error} Two installed packages bring it, or one takes a built-in name.") from None
 
     def _put(self, spec: ComponentSpec[Any], *, replace: bool = False) -> None:
         for name in (spec.name, *spec.aliases):

@@ -1,6 +1,10 @@
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import pytest
 
 from dsl_compiler.placeholder import placeholder
+from ragflow_lg.catalog import load_catalog
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.registry import Registry
 
@@ -23,3 +27,18 @@ def test_two_packages_that_bring_the_same_name_are_a_problem_of_the_installation
     registry = Registry({"installed": lambda: both})
     with pytest.raises(SettingsError, match=r"'echo' is taken by 'Echo'.* Two installed packages"):
         registry.get("Other")
+
+
+def test_threads_that_ask_at_once_get_the_same_specs() -> None:
+    for _ in range(5):
+        registry = load_catalog()
+        together = Barrier(8)
+
+        def ask(name: str, registry: Registry = registry, together: Barrier = together) -> object:
+            together.wait()
+            return registry.get(name)
+
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(ask, ["Begin", "Message", "LLM", "Begin", "Message", "LLM", "Agent", "nothing"]))
+        assert None not in found[:7]
+        assert found[:3] == found[3:6]
