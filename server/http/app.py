@@ -14,7 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.errors import BusyError, RagflowLgError, RequestError
+from ragflow_lg.errors import BusyError, RagflowLgError, RequestError, StreamError
 from server.http import (
     agents,
     completions,
@@ -95,7 +95,9 @@ async def _refused(request: Request, error: Exception) -> Response:
     is_native = native.is_native(path) and not isinstance(ours, BusyError)
     told = native.refuse(native.problem_of(ours)) if is_native else _told(request, refused)
     if told.status_code >= 500 or refused.status >= 500:
-        logger.error("%s %s: %s", request.method, path, ours)
+        # A server that stops refuses what comes, and ends what runs: nothing is wrong with it.
+        level = logging.WARNING if isinstance(ours, StreamError) else logging.ERROR
+        logger.log(level, "%s %s: %s", request.method, path, ours)
     return told
 
 
