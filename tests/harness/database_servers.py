@@ -181,8 +181,12 @@ def prepare(kind: str) -> str:
         if done.returncode or not files:
             told = done.stderr.strip()[-300:]
             return f"{kind}: apt-get cannot fetch it ({told}); apt-get update may help. Its tests are left out."
+        (CACHE / kind).mkdir(parents=True, exist_ok=True)
         for file in files:
-            subprocess.run(["dpkg", "-x", file, CACHE / kind], check=True)
+            unpacked = subprocess.run(["dpkg", "-x", file, CACHE / kind], capture_output=True, text=True, check=False)
+            if unpacked.returncode:
+                shutil.rmtree(CACHE / kind)
+                return f"{kind}: dpkg cannot unpack it ({unpacked.stderr.strip()[-300:]}). Its tests are left out."
     return f"{kind}: unpacked {len(files)} packages to {CACHE / kind}."
 
 
