@@ -26,7 +26,7 @@ from server.database.database import open_database
 from server.database.keys import KeyRepository
 from server.database.models import MessageRow
 from server.http.app import make_app
-from server.http.serving import serving
+from server.http.serving import run, serving
 from server.mock_llm.serving import listening
 from server.parts import Parts, open_hub
 from server.settings import ServerSection, Settings
@@ -138,4 +138,4 @@ async def _serve(which: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(sys.argv[1], Path(sys.argv[2])))
+    run(_serve(sys.argv[1], Path(sys.argv[2])))

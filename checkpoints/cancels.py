@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
-
-import aiosqlite
+from typing import TYPE_CHECKING
 
 from checkpoints.failures import told_plainly
 from checkpoints.runs import hex_session
 
-__all__ = ["CANCELS_TABLE", "MemoryCancels", "SqliteCancels", "polling"]
+if TYPE_CHECKING:
+    from checkpoints.sqlite_file import SqliteFile
+
+__all__ = ["CANCELS_TABLE", "MemoryCancels", "SqliteCancels"]
 
 CANCELS_TABLE = "CREATE TABLE IF NOT EXISTS cancels (session TEXT PRIMARY KEY) WITHOUT ROWID;"
 
 SQLITE_POLL_S = 0.2
+
+_FLAGGED = "SELECT session FROM cancels WHERE session IN (SELECT value FROM json_each(?))"
 
 
 class MemoryCancels:
@@ -45,66 +51,49 @@ class MemoryCancels:
 
 
 class SqliteCancels:
-    """By a table that the runner looks at every 0.2 s."""
+    """By a table that is looked at every 0.2 s, once for all sessions that run in this process."""
 
-    def __init__(self, connection: aiosqlite.Connection) -> None:
-        """``connection`` commits every statement by itself."""
-        self._connection = connection
+    def __init__(self, file: SqliteFile) -> None:
+        self._rows = file.rows
+        self._here = MemoryCancels()
+        self._watched: Counter[str] = Counter()
+        self._looking: asyncio.Task[None] | None = None
 
     async def request(self, session: str) -> None:
-        """Set the flag."""
-        with told_plainly(aiosqlite.Error):
-            await self._connection.execute("INSERT OR IGNORE INTO cancels VALUES (?)", (hex_session(session),))
+        """Set the flag; whoever runs the session in this process stops at once."""
+        with told_plainly(sqlite3.Error):
+            await self._rows("INSERT OR IGNORE INTO cancels VALUES (?)", (hex_session(session),))
+        await self._here.request(session)
 
     @asynccontextmanager
     async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
         """Call ``on_cancel`` once when the flag is set; one from before is stale."""
         name = hex_session(session)
+        with told_plainly(sqlite3.Error):
+            await self._clear(name)
+        async with self._here.watch(name, on_cancel):
+            self._watched[name] += 1
+            if self._looking is None:
+                self._looking = asyncio.create_task(self._look())
+            try:
+                yield
+            finally:
+                self._leave(name)
+                with suppress(sqlite3.Error):
+                    await self._clear(name)
 
-        async def is_set() -> bool:
-            rows: Any = await self._connection.execute_fetchall("SELECT 1 FROM cancels WHERE session = ?", (name,))
-            return bool(rows)
+    def _leave(self, name: str) -> None:
+        self._watched -= Counter((name,))
+        if not self._watched and self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
 
-        async def clear() -> None:
-            await self._connection.execute("DELETE FROM cancels WHERE session = ?", (name,))
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(SQLITE_POLL_S)
+            with suppress(sqlite3.Error):  # the flags are looked at again
+                for (name,) in await self._rows(_FLAGGED, (json.dumps(list(self._watched)),)):
+                    await self._here.request(name)
 
-        async with polling(SQLITE_POLL_S, is_set, clear, on_cancel, errors=(aiosqlite.Error,)):
-            yield
-
-
-@asynccontextmanager
-async def polling(
-    interval_s: float,
-    is_set: Callable[[], Awaitable[bool]],
-    clear: Callable[[], Awaitable[None]],
-    on_cancel: Callable[[], None],
-    *,
-    errors: tuple[type[Exception], ...],
-    told: Callable[[], Awaitable[bool]] | None = None,
-) -> AsyncGenerator[None]:
-    """Look at a flag until it is set; clear it before and after. ``told`` waits for word of it, for a while."""
-    is_over = False
-
-    async def watch() -> None:
-        while not is_over:
-            is_told = await told() if told else False
-            if interval_s:
-                await asyncio.sleep(interval_s)
-            with suppress(*errors):  # the flag is looked at again
-                if is_told or await is_set():
-                    on_cancel()
-                    return
-
-    with told_plainly(*errors):
-        await clear()
-    watcher = asyncio.create_task(watch())
-    try:
-        yield
-    finally:
-        is_over = True
-        while not watcher.done():  # a client may swallow a cancellation that comes while it answers
-            watcher.cancel()
-            # Unlike awaiting the task, this lets a cancellation of the caller through.
-            await asyncio.wait([watcher], timeout=SQLITE_POLL_S)
-        with suppress(*errors):
-            await clear()
+    async def _clear(self, name: str) -> None:
+        await self._rows("DELETE FROM cancels WHERE session = ?", (name,))

@@ -17,6 +17,8 @@ from ragflow_lg.ids import thread_of_session
 from ragflow_lg.sessions import Cancels, Leases, Runs, Traces, leased
 
 if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+
     from ragflow_lg.services import Clock
 
 __all__ = ["Store", "open_store"]
@@ -33,6 +35,14 @@ class Store(Struct, frozen=True):
     runs: Runs
     cancels: Cancels
     traces: Traces
+
+    async def newest_checkpoint(self, config: RunnableConfig) -> str:
+        """Give the id of the newest checkpoint of a thread, ``""`` if it has none.
+
+        Raises:
+            CheckpointError: if the store fails.
+        """
+        return await self.saver.newest(config)
 
     async def delete_session(self, session: str) -> None:
         """Delete checkpoints and records of a session.
@@ -83,13 +93,14 @@ async def _sqlite(path: Path, clock: Clock) -> AsyncGenerator[Store]:
     from checkpoints.cancels import SqliteCancels
     from checkpoints.leases import SqliteTable, StoredLeases
     from checkpoints.runs import SqliteRuns
-    from checkpoints.sqlite import open_sqlite, sqlite_saver
+    from checkpoints.sqlite import sqlite_saver
+    from checkpoints.sqlite_file import open_sqlite
     from checkpoints.traces import SqliteTraces
 
     async with AsyncExitStack() as opened:
         saving = await opened.enter_async_context(open_sqlite(path))
-        # Leases and flags must not wait in a transaction of the saver.
-        beside = await opened.enter_async_context(open_sqlite(path, commits_itself=True))
+        # Leases and flags must not wait for the saver. When the machine stops, so do all who could hold a lease.
+        beside = await opened.enter_async_context(open_sqlite(path, survives_power_loss=False))
         saver = await sqlite_saver(saving)
         leases = StoredLeases(SqliteTable(beside, clock, path))
         opened.push_async_callback(leases.settle)

@@ -11,15 +11,17 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-import aiosqlite
 from msgspec import Struct
 
 from checkpoints.owner import Owner, parse_owner, this_process
 from ragflow_lg.errors import CheckpointError, ConflictError
 from ragflow_lg.ids import session_of_thread, thread_of_session
 from ragflow_lg.services import Clock
+
+if TYPE_CHECKING:
+    from checkpoints.sqlite_file import SqliteFile
 
 __all__ = ["LeaseTable", "MemoryTable", "SqliteTable", "StoredLease", "StoredLeases", "Taken"]
 
@@ -235,17 +237,18 @@ class SqliteTable:
 
     errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
 
-    def __init__(self, connection: aiosqlite.Connection, clock: Clock, path: Path, lease_s: float = LEASE_S) -> None:
-        """``connection`` commits every statement by itself; ``path`` is its file."""
-        self._connection = connection
+    def __init__(self, file: SqliteFile, clock: Clock, path: Path, lease_s: float = LEASE_S) -> None:
+        """``path`` is where the file lies."""
+        self._rows = file.rows
         self._clock = clock
         self._lease_ms = int(lease_s * 1000)
         self._path = path
-        self._file = _file_at(path)
+        self._place = _file_at(path)
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | Taken:
         """Take a session that is free, whose lease has run out, or whose owner is dead."""
         thread, (now, uptime), here = thread_of_session(session), self._times(), f"{owner.machine}|"
+        until = (now + self._lease_ms, uptime + self._lease_ms)
         taken = await self._rows(
             "INSERT INTO leases VALUES (?, 1, ?, ?, ?) ON CONFLICT (thread_id) DO UPDATE SET"
             f" token = CASE WHEN {_WHOLE} THEN token + 1 ELSE 1 END,"
@@ -253,18 +256,17 @@ class SqliteTable:
             " expires_uptime_ms = excluded.expires_uptime_ms"
             f" WHERE NOT ({_WHOLE}) OR owner = '' OR token = ? OR CASE WHEN substr(owner, 1, ?) = ?"
             " THEN expires_uptime_ms < ? ELSE expires_ms < ? END RETURNING token",
-            *(thread, str(owner), now + self._lease_ms, uptime + self._lease_ms),
-            *(dead_token, len(here), here, uptime, now),
+            (thread, str(owner), *until, dead_token, len(here), here, uptime, now),
         )
         if taken:
             return int(taken[0][0])
-        held = await self._rows("SELECT token, owner FROM leases WHERE thread_id = ?", thread)
+        held = await self._rows("SELECT token, owner FROM leases WHERE thread_id = ?", (thread,))
         return Taken(parse_owner(held[0][1]), int(held[0][0])) if held else Taken(None, 0)
 
     async def find(self, session: str) -> Taken | None:
         """Give who has the session: nobody if the lease has ended or run out."""
         query = f"SELECT token, owner, expires_ms, expires_uptime_ms FROM leases WHERE thread_id = ? AND {_WHOLE}"
-        found = await self._rows(query, thread_of_session(session))
+        found = await self._rows(query, (thread_of_session(session),))
         if not found or not found[0][1]:
             return None
         row = found[0]
@@ -274,7 +276,7 @@ class SqliteTable:
 
     async def renew(self, session: str, token: int) -> bool:
         """Lengthen a lease."""
-        if _file_at(self._path) != self._file:
+        if _file_at(self._path) != self._place:
             return False  # deleted, or another file by now, in which somebody else may have the session
         until = [time + self._lease_ms for time in self._times()]
         return await self._change(session, token, "expires_ms = ?, expires_uptime_ms = ?", *until)
@@ -285,12 +287,7 @@ class SqliteTable:
 
     async def _change(self, session: str, token: int, what: str, *values: Any) -> bool:
         query = f"UPDATE leases SET {what} WHERE thread_id = ? AND token = ? AND owner <> '' RETURNING 1"
-        return bool(await self._rows(query, *values, thread_of_session(session), token))
-
-    async def _rows(self, query: str, *values: Any) -> list[Any]:
-        """Fetch in one go: a write beside a reader in the middle of its rows is refused at once, without waiting."""
-        rows: Any = await self._connection.execute_fetchall(query, values)
-        return list(rows)
+        return bool(await self._rows(query, (*values, thread_of_session(session), token)))
 
     def _times(self) -> tuple[int, int]:
         return int(self._clock.now() * 1000), int(self._clock.monotonic() * 1000)

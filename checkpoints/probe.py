@@ -52,19 +52,20 @@ async def probe(url: str, *, ttl_s: int) -> list[Finding]:
 
 
 async def _sqlite(path: Path) -> AsyncIterator[Finding]:
-    from checkpoints.sqlite import open_sqlite, sqlite_saver
+    from checkpoints.sqlite import sqlite_saver
+    from checkpoints.sqlite_file import open_sqlite
 
     rescue = f"Copy it, then save what can be read: sqlite3 {shlex.quote(str(path))} .recover | sqlite3 NEW.db"
     try:
-        async with open_sqlite(path) as connection:
-            await sqlite_saver(connection)
-            async with connection.execute("PRAGMA integrity_check(1)") as rows:
-                row: Any = await rows.fetchone()
+        async with open_sqlite(path) as file:
+            await sqlite_saver(file)
+            rows = await file.rows("PRAGMA integrity_check(1)")
     except CheckpointError as error:
         text = str(error)
         yield Finding(False, text, rescue if "malformed" in text else "Choose another path, or move it away.")
         return
     yield Finding(True, f"{path} is a session store")
+    row: Any = rows[0] if rows else None
     is_sound = row is not None and row[0] == "ok"
     said = "the file is sound" if is_sound else f"the file is damaged: {' '.join(str(row and row[0]).split())}"
     yield Finding(is_sound, said, "" if is_sound else rescue)

@@ -6,19 +6,18 @@ RAGFlow's key ``{task_id}-cancel`` is honoured; the task is the session.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from checkpoints.cancels import polling
 from checkpoints.failures import told_plainly
 from checkpoints.runs import hex_session
 from ragflow_lg.ids import thread_of_session
 
-__all__ = ["RedisCancels"]
+__all__ = ["RedisCancels", "polling"]
 
 REDIS_POLL_S = 0.5
 FLAG_TTL_S = 3600
@@ -60,7 +59,7 @@ class RedisCancels:
         try:
             with told_plainly(RedisError, OSError):
                 await listener.subscribe(self._channel(session))
-            async with polling(0.0, is_set, clear, on_cancel, errors=(RedisError, OSError), told=told):
+            async with polling(is_set, told, clear, on_cancel):
                 yield
         finally:
             with suppress(RedisError, OSError):
@@ -73,3 +72,36 @@ class RedisCancels:
 
     def _channel(self, session: str) -> str:
         return f"{self._prefix}agent:cancel:{hex_session(session)}"
+
+
+@asynccontextmanager
+async def polling(
+    is_set: Callable[[], Awaitable[bool]],
+    told: Callable[[], Awaitable[bool]],
+    clear: Callable[[], Awaitable[None]],
+    on_cancel: Callable[[], None],
+) -> AsyncGenerator[None]:
+    """Look at a flag until it is set; clear it before and after. ``told`` waits for word of it, for a while."""
+    is_over = False
+
+    async def watch() -> None:
+        while not is_over:
+            is_told = await told()
+            with suppress(RedisError, OSError):  # the flag is looked at again
+                if is_told or await is_set():
+                    on_cancel()
+                    return
+
+    with told_plainly(RedisError, OSError):
+        await clear()
+    watcher = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        is_over = True
+        while not watcher.done():  # a client may swallow a cancellation that comes while it answers
+            watcher.cancel()
+            # Unlike awaiting the task, this lets a cancellation of the caller through.
+            await asyncio.wait([watcher], timeout=REDIS_POLL_S)
+        with suppress(RedisError, OSError):
+            await clear()

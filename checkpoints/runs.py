@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import aiosqlite
 from msgspec.structs import asdict, fields
 
 from checkpoints.failures import told_plainly
 from ragflow_lg.ids import session_of_thread, thread_of_session
 from ragflow_lg.sessions import RunRecord
 from ragflow_lg.values import to_json
+
+if TYPE_CHECKING:
+    from checkpoints.sqlite_file import SqliteFile
 
 __all__ = ["RUNS_TABLE", "MemoryRuns", "SqliteRuns", "as_kept", "hex_session"]
 
@@ -80,22 +82,15 @@ class MemoryRuns:
 class SqliteRuns:
     """Records in the table ``runs``."""
 
-    def __init__(self, connection: aiosqlite.Connection) -> None:
-        """``connection`` commits every statement by itself.
-
-        Rows are fetched in one go: SQLite refuses a write at once, without waiting, that begins while a reader on the
-        same connection stands in the middle of its rows.
-        """
-        self._connection = connection
+    def __init__(self, file: SqliteFile) -> None:
+        self._rows = file.rows
 
     async def put(self, record: RunRecord) -> None:
         """Store a record."""
         values = list(asdict(as_kept(record)).values())
         places = ", ".join("?" * len(_COLUMNS))
         with told_plainly(sqlite3.Error):
-            await self._connection.execute(
-                f"INSERT OR REPLACE INTO runs ({', '.join(_COLUMNS)}) VALUES ({places})", values
-            )
+            await self._rows(f"INSERT OR REPLACE INTO runs ({', '.join(_COLUMNS)}) VALUES ({places})", values)
 
     async def get(self, run_id: str) -> RunRecord | None:
         """Give a record."""
@@ -116,12 +111,12 @@ class SqliteRuns:
     async def delete_session(self, session: str) -> None:
         """Forget all runs of a session."""
         with told_plainly(sqlite3.Error):
-            await self._connection.execute("DELETE FROM runs WHERE session = ?", (hex_session(session),))
+            await self._rows("DELETE FROM runs WHERE session = ?", (hex_session(session),))
 
     async def _select(self, where: str, *values: Any) -> AsyncIterator[RunRecord]:
         query = f"SELECT {', '.join(_COLUMNS)} FROM runs {where}"
         with told_plainly(sqlite3.Error):
-            rows: Any = await self._connection.execute_fetchall(query, values)
+            rows = await self._rows(query, values)
         for row in rows:
             held: dict[str, Any] = dict(zip(_COLUMNS, tuple(row), strict=True))
             held["is_cancel_requested"] = bool(held["is_cancel_requested"])

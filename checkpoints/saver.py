@@ -184,17 +184,29 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         Raises:
             CheckpointError: if the store fails or holds what cannot be read.
         """
-        try:
-            found = await self.inner.aget_tuple(config)
-        except self._errors as error:
-            raise self._failed("read", error) from error
-        except _DAMAGE as error:
-            raise _damaged(error) from error
+        found = await self._packed(config)
         if found is None:
             return None
         opened = await self._opened(found)
         begin_after(opened.checkpoint["id"])
         return opened
+
+    async def newest(self, config: RunnableConfig) -> str:
+        """Give the id of a thread's newest checkpoint without reading what it holds, ``""`` if there is none.
+
+        Raises:
+            CheckpointError: if the store fails.
+        """
+        found = await self._packed(config)
+        return found.checkpoint["id"] if found is not None else ""
+
+    async def _packed(self, config: RunnableConfig) -> CheckpointTuple | None:
+        try:
+            return await self.inner.aget_tuple(config)
+        except self._errors as error:
+            raise self._failed("read", error) from error
+        except _DAMAGE as error:
+            raise _damaged(error) from error
 
     async def alist(
         self,

@@ -1,40 +1,24 @@
-"""Sessions in an SQLite file, which only its owner may read. Several processes may use one file."""
+"""Checkpoints in an SQLite file: LangGraph's saver in the file's thread. Several processes may use one file."""
 
 from __future__ import annotations
 
-import asyncio
-import errno
-import os
 import secrets
 import sqlite3
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
-from typing import Any, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from typing import Any
 
-import aiosqlite
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
+from langgraph.checkpoint.sqlite import SqliteSaver
 
-from checkpoints.cancels import CANCELS_TABLE
-from checkpoints.runs import RUNS_TABLE
 from checkpoints.saver import EPOCH, FENCED, NO_LEASE, RENEWED, CanvasSaver, Claim
 from checkpoints.serializer import plain_serializer
-from checkpoints.traces import TRACES_TABLE
+from checkpoints.sqlite_file import SqliteFile
 from ragflow_lg.errors import CheckpointError
 
-__all__ = ["SqliteBlobs", "Transactions", "open_sqlite", "sqlite_saver"]
-
-BUSY_TIMEOUT_S = 10.0
-
-_TABLES = """
-CREATE TABLE IF NOT EXISTS blobs (
-    thread_id TEXT NOT NULL, hash TEXT NOT NULL, text BLOB NOT NULL, PRIMARY KEY (thread_id, hash)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS leases (
-    thread_id TEXT PRIMARY KEY, token INTEGER NOT NULL, owner TEXT NOT NULL, expires_ms INTEGER NOT NULL,
-    expires_uptime_ms INTEGER NOT NULL
-) WITHOUT ROWID;
-"""
+__all__ = ["FileSaver", "SqliteBlobs", "Transactions", "sqlite_saver"]
 
 _FENCE = f"""
 CREATE TEMP TRIGGER IF NOT EXISTS fence_{{table}} BEFORE INSERT ON main.{{table}} {{when}}
@@ -48,27 +32,37 @@ END;
 """Refuses a write within the transaction that would do it."""
 _FENCED_TABLES = {"checkpoints": "", "writes": "", "blobs": f"WHEN NEW.hash <> '{EPOCH}'"}
 
+_Work = Callable[[], object]
+
+_open: ContextVar[list[_Work] | None] = ContextVar("transaction", default=None)
+"""What the transaction that is open is to do."""
+
 
 class Transactions:
-    """Makes what belongs together one transaction. A connection has only one at a time."""
+    """Makes what belongs together one transaction: gathered first, then done in one trip to the file's thread."""
 
-    def __init__(self, connection: aiosqlite.Connection) -> None:
-        self._connection = connection
-        self._turn = asyncio.Lock()
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
         self._claim: Claim | None = None
 
     @asynccontextmanager
     async def begin(self, claim: Claim | None) -> AsyncGenerator[None]:
-        """Commit what is written inside, or nothing of it."""
-        async with self._turn:
-            self._claim = claim
-            try:
-                yield
-                if self._connection.in_transaction:
-                    await self._connection.commit()
-            except BaseException:
-                await self._connection.rollback()  # whoever is cancelled meanwhile has it queued: it comes next
-                raise
+        """Do at the end what was given inside, or nothing of it."""
+        given: list[_Work] = []
+        mark = _open.set(given)
+        try:
+            yield
+        finally:
+            _open.reset(mark)
+        await self._file.do(lambda: self._play(claim, given))
+
+    async def add(self, work: _Work) -> None:
+        """Give work to the transaction that is open; without one it is done now, in its own."""
+        given = _open.get()
+        if given is None:
+            await self._file.do(lambda: self._play(None, [work]))
+        else:
+            given.append(work)
 
     def token(self) -> int:
         """Give the token of the open transaction's claim."""
@@ -78,33 +72,39 @@ class Transactions:
         """Give the epoch of the open transaction's claim."""
         return self._claim.epoch if self._claim else ""
 
+    def _play(self, claim: Claim | None, given: Sequence[_Work]) -> None:
+        self._claim = claim
+        connection = self._file.connection
+        connection.execute("BEGIN IMMEDIATE")  # one that begins with reading is refused once somebody else has written
+        try:
+            for work in given:
+                work()
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.rollback()
+            raise
+
 
 class SqliteBlobs:
-    """Blobs in a table.
+    """Blobs in a table."""
 
-    ``turns`` is the lock of the saver on the same connection: SQLite refuses a write that begins while a reader stands
-    in the middle of its rows and somebody else has written since.
-    """
-
-    def __init__(self, connection: aiosqlite.Connection, transactions: Transactions, turns: asyncio.Lock) -> None:
-        self._connection = connection
+    def __init__(self, file: SqliteFile, transactions: Transactions) -> None:
+        self._file = file
         self._transactions = transactions
-        self._turns = turns
 
     async def epoch(self, thread: str) -> str:
         """Give the mark of a thread, made if there is none."""
         found = await self.find(thread, [EPOCH])
         if EPOCH not in found:
-            async with self._transactions.begin(None):
-                await self.put(thread, {EPOCH: secrets.token_hex(8).encode()})
+            await self.put(thread, {EPOCH: secrets.token_hex(8).encode()})
             found = await self.find(thread, [EPOCH])
         return found.get(EPOCH, b"").decode()
 
     async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
         """Store texts in the transaction that is open, or a new one."""
         rows = [(thread, digest, text) for digest, text in blobs.items()]
-        async with self._turns:
-            await self._connection.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)", rows)
+        insert = "INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)"
+        await self._transactions.add(lambda: self._file.connection.executemany(insert, rows))
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
         """Give the texts that are there."""
@@ -113,43 +113,73 @@ class SqliteBlobs:
             some = digests[at : at + 500]
             places = ", ".join("?" * len(some))
             query = f"SELECT hash, text FROM blobs WHERE thread_id = ? AND hash IN ({places})"
-            rows: Any = await self._connection.execute_fetchall(query, (thread, *some))
-            found.update(rows)
+            found.update(await self._file.rows(query, (thread, *some)))
         return found
 
     async def delete(self, thread: str) -> None:
         """Delete all texts of a thread, in the transaction that is open, or a new one."""
-        async with self._turns:
-            await self._connection.execute("DELETE FROM blobs WHERE thread_id = ?", (thread,))
+        delete = "DELETE FROM blobs WHERE thread_id = ?"
+        await self._transactions.add(lambda: self._file.connection.execute(delete, (thread,)))
 
 
-@asynccontextmanager
-async def open_sqlite(path: Path, *, commits_itself: bool = False) -> AsyncGenerator[aiosqlite.Connection]:
-    """Open a file, made if it is missing with rights for its owner only.
+class FileSaver(SqliteSaver):
+    """LangGraph's saver. It works in the file's thread, and what it writes in the transaction that is open."""
 
-    ``commits_itself`` makes every statement a transaction of its own.
+    def __init__(self, file: SqliteFile, transactions: Transactions) -> None:
+        super().__init__(file.connection, serde=plain_serializer())
+        self._file = file
+        self._transactions = transactions
 
-    Raises:
-        CheckpointError: if it cannot be opened, or is no session store.
-    """
-    try:
-        path = _prepared(path)
-        level: Any = None if commits_itself else "DEFERRED"
-        connection = await aiosqlite.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=level)
-    except (OSError, sqlite3.Error) as error:
-        raise CheckpointError(f"The session store {str(path)!r} cannot be opened: {error}.") from error
-    try:
+    @contextmanager
+    def cursor(self, transaction: bool = True) -> Generator[sqlite3.Cursor]:
+        """Give a cursor; the transaction is not its own."""
+        cursor = self.conn.cursor()
         try:
-            await connection.execute("PRAGMA journal_mode=WAL")
-            await connection.executescript(_TABLES + RUNS_TABLE + TRACES_TABLE + CANCELS_TABLE)
-        except sqlite3.Error as error:
-            raise CheckpointError(f"{str(path)!r} is no session store: {error}.") from error
-        yield connection
-    finally:
-        await connection.close()
+            yield cursor
+        finally:
+            cursor.close()
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Give a checkpoint with its pending writes."""
+        return await self._file.do(lambda: self.get_tuple(config))
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Go through checkpoints, newest first."""
+        for found in await self._file.do(lambda: list(self.list(config, filter=filter, before=before, limit=limit))):
+            yield found
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint."""
+        await self._transactions.add(lambda: self.put(config, checkpoint, metadata, new_versions))
+        own: Any = config.get("configurable", {})
+        place = {"thread_id": own["thread_id"], "checkpoint_ns": own["checkpoint_ns"]}
+        return {"configurable": {**place, "checkpoint_id": checkpoint["id"]}}
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store what a task has written."""
+        await self._transactions.add(lambda: self.put_writes(config, writes, task_id, task_path))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Delete everything of a thread."""
+        await self._transactions.add(lambda: self.delete_thread(thread_id))
 
 
-async def sqlite_saver(connection: aiosqlite.Connection) -> CanvasSaver:
+async def sqlite_saver(file: SqliteFile) -> CanvasSaver:
     """Make a saver.
 
     A write to a thread that somebody else has leased fails in the transaction that would do it.
@@ -157,34 +187,20 @@ async def sqlite_saver(connection: aiosqlite.Connection) -> CanvasSaver:
     Raises:
         CheckpointError: if the file is no session store.
     """
-    saver = AsyncSqliteSaver(connection, serde=plain_serializer())
-    transactions = Transactions(connection)
-    try:
-        await saver.setup()
-        await connection.execute("SELECT thread_id, checkpoint_ns, checkpoint_id, checkpoint FROM checkpoints LIMIT 0")
-        define = cast("Any", connection).create_function
-        await define("claimed_token", 0, transactions.token)
-        await define("claimed_epoch", 0, transactions.epoch)
+    transactions = Transactions(file)
+    saver = FileSaver(file, transactions)
+
+    def prepare() -> None:
+        connection = file.connection
+        saver.setup()
+        connection.execute("SELECT thread_id, checkpoint_ns, checkpoint_id, checkpoint FROM checkpoints LIMIT 0")
+        connection.create_function("claimed_token", 0, transactions.token)
+        connection.create_function("claimed_epoch", 0, transactions.epoch)
         for table, when in _FENCED_TABLES.items():
-            await connection.executescript(_FENCE.format(table=table, when=when))
+            connection.executescript(_FENCE.format(table=table, when=when))
+
+    try:
+        await file.do(prepare)
     except sqlite3.Error as error:
         raise CheckpointError(f"The file is no session store: {error}.") from error
-    blobs = SqliteBlobs(connection, transactions, saver.lock)
-    return CanvasSaver(saver, blobs, errors=(sqlite3.Error,), writing=transactions.begin)
-
-
-def _prepared(path: Path) -> Path:
-    """Make the file and its folder where they are missing.
-
-    A file that is there is not opened: to close it again would take away the locks that SQLite holds on it for
-    the connections of this process, and other processes would write over theirs.
-    """
-    path = path.expanduser()
-    if path.is_dir():
-        raise IsADirectoryError("it is a folder")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    return path
+    return CanvasSaver(saver, SqliteBlobs(file, transactions), errors=(sqlite3.Error,), writing=transactions.begin)

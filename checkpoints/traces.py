@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from typing import Any, cast
-
-import aiosqlite
+from typing import TYPE_CHECKING, Any, cast
 
 from checkpoints.failures import told_plainly
 from checkpoints.runs import hex_session
 from ragflow_lg.sessions import RunRecord, Trace
+
+if TYPE_CHECKING:
+    from checkpoints.sqlite_file import SqliteFile
 
 __all__ = ["RUNS_KEPT", "TRACES_TABLE", "MemoryTraces", "SqliteTraces", "read_trace", "written_trace"]
 
@@ -73,30 +74,29 @@ class MemoryTraces:
 class SqliteTraces:
     """Traces in the table ``traces``."""
 
-    def __init__(self, connection: aiosqlite.Connection) -> None:
-        """``connection`` commits every statement by itself."""
-        self._connection = connection
+    def __init__(self, file: SqliteFile) -> None:
+        self._rows = file.rows
 
     async def put(self, record: RunRecord, trace: Trace) -> None:
         """Store the trace of a run, and drop those of the session's oldest runs."""
         session = hex_session(record.session)
         kept = "SELECT run_id FROM traces WHERE session = ? ORDER BY started_ms DESC, run_id DESC LIMIT ?"
         with told_plainly(sqlite3.Error):
-            await self._connection.execute(
+            await self._rows(
                 "INSERT OR REPLACE INTO traces VALUES (?, ?, ?, ?)",
                 (record.run_id, session, record.started_ms, written_trace(trace)),
             )
-            await self._connection.execute(
+            await self._rows(
                 f"DELETE FROM traces WHERE session = ? AND run_id NOT IN ({kept})", (session, session, RUNS_KEPT)
             )
 
     async def get(self, run_id: str) -> Trace | None:
         """Give the trace of a run."""
         with told_plainly(sqlite3.Error):
-            rows: Any = await self._connection.execute_fetchall("SELECT trace FROM traces WHERE run_id = ?", (run_id,))
-        return read_trace(next(iter(rows))[0]) if rows else None
+            rows = await self._rows("SELECT trace FROM traces WHERE run_id = ?", (run_id,))
+        return read_trace(rows[0][0]) if rows else None
 
     async def delete_session(self, session: str) -> None:
         """Forget the traces of a session."""
         with told_plainly(sqlite3.Error):
-            await self._connection.execute("DELETE FROM traces WHERE session = ?", (hex_session(session),))
+            await self._rows("DELETE FROM traces WHERE session = ?", (hex_session(session),))

@@ -226,14 +226,14 @@ class Run:
     async def _record_end(self, store: SessionStore) -> None:
         await self._watch.keep(is_lost=self._is_lost)
         if self._has_begun and not self._is_lost:
-            await store.runs.put(await self._ended())
+            await store.runs.put(await self._ended(store))
 
     def _lose(self) -> None:
         """Another runner has taken the session over: stop without another word to the store."""
         self._is_lost = True
         self._turn.cancel()
 
-    async def _ended(self) -> RunRecord:
+    async def _ended(self, store: SessionStore) -> RunRecord:
         now = int(self._services.clock.now() * 1000)
         reason = self.error or ""
         statuses: dict[str, RunStatus] = {
@@ -244,15 +244,11 @@ class Run:
         }
         status = statuses.get(self.status, "cancelled")
         is_over = status in ("succeeded", "failed", "cancelled")
-        graph: Any = self._canvas.graph
-        # Only where it ended is asked for: what comes next need not be made out.
-        found = await graph.checkpointer.aget_tuple(self._config)
-        checkpoint = found.config.get("configurable", {}).get("checkpoint_id", "") if found else ""
         return replace(
             self.record,
             status=status,
             reason=reason,
-            checkpoint=checkpoint,
+            checkpoint=await store.newest_checkpoint(self._config),
             is_cancel_requested=status == "cancelled",
             updated_ms=now,
             ended_ms=now if is_over else 0,

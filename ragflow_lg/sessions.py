@@ -195,6 +195,14 @@ class SessionStore(Protocol):
         """Who is to stop."""
         ...
 
+    async def newest_checkpoint(self, config: RunnableConfig) -> str:
+        """Give the id of the newest checkpoint of a thread, ``""`` if it has none.
+
+        Raises:
+            CheckpointError: if the store fails.
+        """
+        ...
+
     @property
     def traces(self) -> Traces:
         """What agents did."""

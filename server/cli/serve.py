@@ -45,13 +45,12 @@ def serve(
 
     ragflow-lg serve --host 0.0.0.0 --port 9380 --settings production.toml
     """
-    import asyncio
-
+    from server.http.serving import run
     from server.settings import load_settings
 
     loaded = load_settings(settings)
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-    asyncio.run(_serve(loaded.model_copy(update={"server": loaded.server.model_copy(update=given)}), model))
+    run(_serve(loaded.model_copy(update={"server": loaded.server.model_copy(update=given)}), model))
 
 
 async def _serve(settings: Settings, model: str) -> None:

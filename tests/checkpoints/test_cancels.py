@@ -4,15 +4,17 @@ import asyncio
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkpoints import open_store
-from checkpoints.cancels import SqliteCancels, polling
-from checkpoints.sqlite import open_sqlite
+from checkpoints.cancels import SqliteCancels
+from checkpoints.runs import hex_session
+from checkpoints.sqlite_file import open_sqlite
 from ragflow_lg.adapters.system import SystemClock
 from ragflow_lg.errors import CheckpointError
 from tests.stores import OpenStore, fresh_prefix
@@ -42,17 +44,26 @@ async def test_a_flag_from_before_or_after_stops_nobody(reopen: OpenStore) -> No
     assert told == []
 
 
-async def test_a_client_that_swallows_a_cancellation_keeps_nobody() -> None:
-    async def nothing() -> None:
-        pass
+async def test_one_look_serves_all_who_watch(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "s.db") as file, AsyncExitStack() as watching:
+        cancels, asked, told = SqliteCancels(file), list[str](), list[int]()
+        rows = cancels._rows  # pyright: ignore[reportPrivateUsage]
 
-    async def is_set() -> bool:
-        with suppress(asyncio.CancelledError):
-            await asyncio.sleep(60)
-        return False
+        async def counted(query: str, values: Sequence[Any] = ()) -> list[Any]:
+            asked.append(query.split()[0])
+            return await rows(query, values)
 
-    async with asyncio.timeout(5), polling(0.0, is_set, nothing, lambda: None, errors=()):
-        await asyncio.sleep(0.01)
+        cancels._rows = counted  # pyright: ignore[reportPrivateUsage]
+        for number in range(50):
+            await watching.enter_async_context(cancels.watch(f"s{number}", lambda number=number: told.append(number)))
+        await rows("INSERT INTO cancels VALUES (?), (?)", (hex_session("s3"), hex_session("nobody")))
+        async with asyncio.timeout(5):
+            while not told:
+                await asyncio.sleep(0.01)
+        assert told == [3]
+        assert asked.count("SELECT") < 10
+        await cancels.request("s5")
+        assert told == [3, 5]  # within the process it needs no look
 
 
 REQUESTER = """
@@ -100,9 +111,9 @@ async def test_a_request_of_another_process_comes_in_time(
 
 
 async def test_a_store_that_fails_is_told(tmp_path: Path) -> None:
-    async with open_sqlite(tmp_path / "s.db", commits_itself=True) as connection:
-        cancels = SqliteCancels(connection)
-        await connection.execute("DROP TABLE cancels")
+    async with open_sqlite(tmp_path / "s.db") as file:
+        cancels = SqliteCancels(file)
+        await file.rows("DROP TABLE cancels")
         with pytest.raises(CheckpointError, match="no such table"):
             await cancels.request("anna")
         with pytest.raises(CheckpointError, match="no such table"):

@@ -16,7 +16,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 from checkpoints import Store, open_store
 from checkpoints.leases import MemoryTable, SqliteTable, StoredLeases
 from checkpoints.owner import Owner, this_process
-from checkpoints.sqlite import open_sqlite
+from checkpoints.sqlite_file import open_sqlite
 from ragflow_lg.adapters.system import SystemClock
 from ragflow_lg.errors import CheckpointError, ConflictError
 from ragflow_lg.ids import thread_of_session
@@ -72,8 +72,7 @@ async def test_a_stale_runner_cannot_write(reopen_shared: OpenStore) -> None:
         lease = await old.leases.acquire("anna", lambda: lost.append("anna"))
         table = new.leases.table  # type: ignore[attr-defined]
         if isinstance(table, SqliteTable):
-            async with table._connection.execute("UPDATE leases SET owner = 'other|1|1'"):  # pyright: ignore[reportPrivateUsage]
-                pass
+            await table._rows("UPDATE leases SET owner = 'other|1|1'")  # pyright: ignore[reportPrivateUsage]
         taken = await table.take(_hex("anna"), this_process(), lease.token)
         assert taken == lease.token + 1
         with pytest.raises(ConflictError):
@@ -156,8 +155,8 @@ class Jumping:
 
 async def test_a_clock_that_jumps_does_not_end_the_lease_of_a_live_process(tmp_path: Path) -> None:
     clock = Jumping()
-    async with open_sqlite(tmp_path / "s.db", commits_itself=True) as connection:
-        table = SqliteTable(connection, clock, tmp_path / "s.db")
+    async with open_sqlite(tmp_path / "s.db") as file:
+        table = SqliteTable(file, clock, tmp_path / "s.db")
         first = StoredLeases(table)
         lease = await first.acquire("anna", nothing)
         for jump in (86_400.0, -86_400.0):
@@ -171,8 +170,8 @@ async def test_a_clock_that_jumps_does_not_end_the_lease_of_a_live_process(tmp_p
 
 async def test_a_lease_from_elsewhere_runs_out(tmp_path: Path) -> None:
     clock = Jumping()
-    async with open_sqlite(tmp_path / "s.db", commits_itself=True) as connection:
-        table = SqliteTable(connection, clock, tmp_path / "s.db")
+    async with open_sqlite(tmp_path / "s.db") as file:
+        table = SqliteTable(file, clock, tmp_path / "s.db")
         elsewhere = Owner("another-host", 1, "1")
         assert await table.take(_hex("anna"), elsewhere, 0) == 1
         with pytest.raises(ConflictError, match="another-host"):
@@ -187,10 +186,10 @@ async def test_a_lease_from_elsewhere_runs_out(tmp_path: Path) -> None:
 
 async def test_a_lease_that_cannot_be_renewed_is_lost(tmp_path: Path) -> None:
     lost: list[int] = []
-    async with open_sqlite(tmp_path / "s.db", commits_itself=True) as connection:
-        leases = StoredLeases(SqliteTable(connection, SystemClock(), tmp_path / "s.db"), lease_s=0.2, renew_s=0.05)
+    async with open_sqlite(tmp_path / "s.db") as file:
+        leases = StoredLeases(SqliteTable(file, SystemClock(), tmp_path / "s.db"), lease_s=0.2, renew_s=0.05)
         await leases.acquire("anna", lambda: lost.append(1))
-        await connection.execute("ALTER TABLE leases RENAME TO gone")
+        await file.rows("ALTER TABLE leases RENAME TO gone")
         async with asyncio.timeout(5):
             while not lost:
                 await asyncio.sleep(0.01)
@@ -351,8 +350,8 @@ async def test_a_damaged_lease_is_free_to_take(tmp_path: Path, damage: str) -> N
 
 async def test_a_deleted_file_is_a_lost_lease(tmp_path: Path) -> None:
     lost: list[int] = []
-    async with open_sqlite(tmp_path / "s.db", commits_itself=True) as connection:
-        table = SqliteTable(connection, SystemClock(), tmp_path / "s.db")
+    async with open_sqlite(tmp_path / "s.db") as file:
+        table = SqliteTable(file, SystemClock(), tmp_path / "s.db")
         await StoredLeases(table, renew_s=0.02).acquire("anna", lambda: lost.append(1))
         await asyncio.sleep(0.1)
         assert not lost

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 
 import pytest
 from redis.asyncio import Redis
 
-from checkpoints.redis_cancels import RedisCancels
+from checkpoints.redis_cancels import RedisCancels, polling
 from ragflow_lg.errors import CheckpointError
 from ragflow_lg.ids import thread_of_session
 from tests.stores import fresh_prefix
@@ -49,3 +50,19 @@ async def test_a_server_that_is_gone_is_told() -> None:
         with pytest.raises(CheckpointError, match="The session store fails"):
             async with cancels.watch("anna", lambda: None):
                 pass
+
+
+async def test_a_client_that_swallows_a_cancellation_keeps_nobody() -> None:
+    async def nothing() -> None:
+        pass
+
+    async def told() -> bool:
+        return False
+
+    async def is_set() -> bool:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return False
+
+    async with asyncio.timeout(5), polling(is_set, told, nothing, lambda: None):
+        await asyncio.sleep(0.01)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from checkpoints import open_store
 from checkpoints.runs import SqliteRuns
-from checkpoints.sqlite import open_sqlite
+from checkpoints.sqlite_file import open_sqlite
 from ragflow_lg.adapters.system import SystemClock
 from ragflow_lg.errors import CheckpointError
 from ragflow_lg.ids import session_of_thread, thread_of_session
@@ -69,9 +69,9 @@ async def test_a_reason_that_is_no_text_can_be_kept(reopen: OpenStore) -> None:
 
 
 async def test_a_file_that_fails_is_told(tmp_path: Path) -> None:
-    async with open_sqlite(tmp_path / "s.db", commits_itself=True) as connection:
-        runs = SqliteRuns(connection)
-        await connection.execute("DROP TABLE runs")
+    async with open_sqlite(tmp_path / "s.db") as file:
+        runs = SqliteRuns(file)
+        await file.rows("DROP TABLE runs")
         with pytest.raises(CheckpointError, match="no such table"):
             await runs.put(RECORD)
         with pytest.raises(CheckpointError, match="no such table"):

@@ -320,10 +320,9 @@ async def test_langgraph_conformance(reopen: OpenStore, request: pytest.FixtureR
 async def test_a_damaged_row_is_told(tmp_path: Path) -> None:
     async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
         id_ = await put(store, "t", {"a": "x" * 3000})
-        connection: Any = store.saver.inner.conn  # type: ignore[attr-defined]
+        file: Any = store.saver.inner._file  # type: ignore[attr-defined]
         for damage in ("checkpoint = X'00ff'", "type = 'strange'", "metadata = 'no json'", "checkpoint = X'80'"):
-            await connection.execute(f"UPDATE checkpoints SET {damage}")
-            await connection.commit()
+            await file.rows(f"UPDATE checkpoints SET {damage}")
             with pytest.raises(CheckpointError, match=r"damaged|cannot be read"):
                 await store.saver.aget_tuple(config("t", checkpoint=id_))
             with pytest.raises(CheckpointError, match=r"damaged|cannot be read"):

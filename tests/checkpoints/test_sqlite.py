@@ -10,7 +10,8 @@ import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
 from checkpoints import open_store
-from checkpoints.sqlite import open_sqlite, sqlite_saver
+from checkpoints.sqlite import sqlite_saver
+from checkpoints.sqlite_file import open_sqlite
 from ragflow_lg.adapters.system import SystemClock
 from ragflow_lg.errors import CheckpointError
 
@@ -18,14 +19,14 @@ PLACE: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 
 
 async def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
-    async with open_sqlite(tmp_path / "s.db") as connection:
-        saver = await sqlite_saver(connection)
+    async with open_sqlite(tmp_path / "s.db") as file:
+        saver = await sqlite_saver(file)
         first = await saver.aput(PLACE, empty_checkpoint(), {"source": "loop", "step": 1}, {})
-        await connection.execute("PRAGMA max_page_count = 30")
+        await file.rows("PRAGMA max_page_count = 30")
         values: Any = {**empty_checkpoint(), "channel_values": {"outputs": {"a": "x" * 300_000}}}
         with pytest.raises(CheckpointError, match="full"):
             await saver.aput(PLACE, values, {"source": "loop", "step": 2}, {})
-        await connection.execute("PRAGMA max_page_count = 100000")
+        await file.rows("PRAGMA max_page_count = 100000")
         found = await saver.aget_tuple(PLACE)
         assert found is not None
         assert found.config["configurable"]["checkpoint_id"] == first["configurable"]["checkpoint_id"]  # pyright: ignore[reportTypedDictNotRequiredAccess]
@@ -50,10 +51,10 @@ async def test_other_programs_leave_the_log_of_a_live_one(tmp_path: Path) -> Non
 
 async def test_a_damaged_file_is_told(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    async with open_sqlite(path) as connection:
-        saver = await sqlite_saver(connection)
+    async with open_sqlite(path) as file:
+        saver = await sqlite_saver(file)
         await saver.aput(PLACE, empty_checkpoint(), {"source": "loop", "step": 1}, {})
-        await connection.execute("DROP TABLE checkpoints")
+        await file.rows("DROP TABLE checkpoints")
         with pytest.raises(CheckpointError, match="cannot be read"):
             await saver.aget_tuple(PLACE)
 
@@ -63,5 +64,5 @@ async def test_a_file_of_another_program_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path) as other:
         other.execute("CREATE TABLE checkpoints (colour TEXT)")
     with pytest.raises(CheckpointError, match="no session store"):
-        async with open_sqlite(path) as connection:
-            await sqlite_saver(connection)
+        async with open_sqlite(path) as file:
+            await sqlite_saver(file)

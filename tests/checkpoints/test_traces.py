@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.sqlite import open_sqlite
+from checkpoints.sqlite_file import open_sqlite
 from checkpoints.traces import RUNS_KEPT, SqliteTraces, read_trace
 from ragflow_lg.errors import CheckpointError
 from ragflow_lg.sessions import RunRecord, Trace
@@ -42,8 +42,8 @@ async def test_a_text_that_is_no_text_can_be_kept(reopen: OpenStore) -> None:
 async def test_of_many_runs_the_newest_are_kept(tmp_path: Path) -> None:
     from checkpoints.traces import MemoryTraces
 
-    async with open_sqlite(tmp_path / "s.db", commits_itself=True) as connection:
-        for traces in (MemoryTraces(), SqliteTraces(connection)):
+    async with open_sqlite(tmp_path / "s.db") as file:
+        for traces in (MemoryTraces(), SqliteTraces(file)):
             for number in range(RUNS_KEPT + 2):
                 await traces.put(RunRecord(f"r{number}", "anna", started_ms=number), TRACE)
             await traces.put(RunRecord("other", "ben"), TRACE)
@@ -58,9 +58,9 @@ def test_what_somebody_else_wrote_is_no_trace(text: Any) -> None:
 
 
 async def test_a_file_that_fails_is_told(tmp_path: Path) -> None:
-    async with open_sqlite(tmp_path / "s.db", commits_itself=True) as connection:
-        traces = SqliteTraces(connection)
-        await connection.execute("DROP TABLE traces")
+    async with open_sqlite(tmp_path / "s.db") as file:
+        traces = SqliteTraces(file)
+        await file.rows("DROP TABLE traces")
         with pytest.raises(CheckpointError, match="no such table"):
             await traces.put(RunRecord("r1", "anna"), TRACE)
         with pytest.raises(CheckpointError, match="no such table"):

@@ -363,8 +363,7 @@ async def test_lists_that_grow_take_linear_room(tmp_path: Path) -> None:
     """Whatever makes them grow: an assigner in a Loop, the history of a session, a region that is resumed."""
 
     async def bytes_of(store: Any) -> int:
-        connection = store.saver.inner.conn
-        rows = await connection.execute_fetchall(
+        rows = await store.saver.inner._file.rows(
             "SELECT (SELECT sum(length(text)) FROM blobs) + (SELECT sum(length(checkpoint)) FROM checkpoints)"
             " + (SELECT coalesce(sum(length(value)), 0) FROM writes)"
         )

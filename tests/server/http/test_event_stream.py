@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from server.http.event_stream import EventStream
+from server.http.event_stream import MAX_GATHERED_BYTES, EventStream
 from server.streaming.sse import HEARTBEAT
 
 
@@ -63,8 +63,8 @@ async def play(frames: Frames, client: Client, heartbeat_s: float = 0.0) -> None
 async def test_frames_are_sent_and_then_the_end() -> None:
     client, frames = Client(), Frames(b"a", b"b")
     await play(frames, client)
-    assert client.bodies == [b"a", b"b", b""]
-    assert [message.get("more_body") for message in client.sent] == [None, True, True, False]
+    assert b"".join(client.bodies) == b"ab"
+    assert [message.get("more_body") for message in client.sent] == [None, *([True] * (len(client.sent) - 2)), False]
     assert (b"x-accel-buffering", b"no") in client.sent[0]["headers"]
 
 
@@ -91,16 +91,48 @@ async def test_a_client_that_leaves_ends_the_reading_at_once() -> None:
     assert frames.is_closed
 
 
+async def test_a_frame_goes_at_once_and_a_crowd_of_them_together() -> None:
+    gates = [asyncio.Event() for _ in range(2)]
+    crowd = [b"%d," % number for number in range(1000)]
+    client, frames = Client(), Frames(b"first", gates[0], *crowd, gates[1], b"last")
+    playing = asyncio.create_task(play(frames, client))
+    while not client.bodies:
+        await asyncio.sleep(0)
+    assert client.bodies == [b"first"]
+    gates[0].set()
+    while frames.given < 1001 or b"999," not in client.bodies[-1]:
+        await asyncio.sleep(0.001)
+    assert len(client.bodies) < 10
+    gates[1].set()
+    await playing
+    assert b"".join(client.bodies) == b"first" + b"".join(crowd) + b"last"
+
+
 async def test_no_more_is_read_than_is_taken_and_a_full_socket_gets_no_comments() -> None:
-    client, frames = Client(), Frames(*[b"a"] * 1000)
+    frame = b"a" * 1000
+    client, frames = Client(), Frames(*[frame] * 1000)
+    client.stops_at = 3
     playing = asyncio.create_task(play(frames, client, 0.005))
-    client.stops_at = 10
     await asyncio.sleep(0.03)
-    assert len(client.sent) == 10
-    assert frames.given == 10
+    assert len(client.sent) == 3
+    given = frames.given
+    assert given <= 5 * MAX_GATHERED_BYTES / len(frame)
+    await asyncio.sleep(0.03)
+    assert frames.given == given
     client.is_reading.set()
     await playing
-    assert client.bodies == [b"a"] * 1000 + [b""]
+    assert b"".join(client.bodies) == frame * 1000
+    assert HEARTBEAT not in client.bodies
+
+
+async def test_a_client_that_leaves_while_its_socket_is_full_ends_the_reading() -> None:
+    client, frames = Client(), Frames(*[b"a" * 1000] * 1000)
+    client.stops_at = 2
+    playing = asyncio.create_task(play(frames, client))
+    await asyncio.sleep(0.01)
+    client.left.set()
+    await playing
+    assert frames.is_closed
 
 
 async def test_a_failure_is_not_swallowed() -> None:
