@@ -6,6 +6,7 @@ only ever sees text, so data stays data on all of them, and large parts are stor
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import Any, Protocol, TypeVar, cast
@@ -120,6 +121,7 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         self._lists_truly = lists_truly
         self._writing = writing
         self._epochs: dict[str, str] = {}
+        self._asking: dict[str, asyncio.Future[str]] = {}
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Give the next version of a channel, as the saver below counts them."""
@@ -349,10 +351,15 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
 
     async def _epoch(self, thread: str) -> str:
         epoch = self._epochs.get(thread)
-        if epoch is None:
-            epoch = self._epochs[thread] = await self._blobs.epoch(thread)
-            if len(self._epochs) > _REMEMBERED_EPOCHS:
-                self._forget(next(iter(self._epochs)))
+        if epoch is not None:
+            return epoch
+        asking = self._asking.get(thread)
+        if asking is None:  # LangGraph begins a turn with several writes at once
+            asking = self._asking[thread] = asyncio.ensure_future(self._blobs.epoch(thread))
+            asking.add_done_callback(lambda _: self._asking.pop(thread, None))
+        epoch = self._epochs[thread] = await asyncio.shield(asking)
+        if len(self._epochs) > _REMEMBERED_EPOCHS:
+            self._forget(next(iter(self._epochs)))
         return epoch
 
     async def _find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:

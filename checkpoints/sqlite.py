@@ -32,6 +32,9 @@ END;
 """Refuses a write within the transaction that would do it."""
 _FENCED_TABLES = {"checkpoints": "", "writes": "", "blobs": f"WHEN NEW.hash <> '{EPOCH}'"}
 
+_PUT_BLOB = "INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)"
+_FIND_EPOCH = "SELECT text FROM blobs WHERE thread_id = ? AND hash = ?"
+
 _Work = Callable[[], object]
 
 _open: ContextVar[list[_Work] | None] = ContextVar("transaction", default=None)
@@ -94,17 +97,21 @@ class SqliteBlobs:
 
     async def epoch(self, thread: str) -> str:
         """Give the mark of a thread, made if there is none."""
-        found = await self.find(thread, [EPOCH])
-        if EPOCH not in found:
-            await self.put(thread, {EPOCH: secrets.token_hex(8).encode()})
-            found = await self.find(thread, [EPOCH])
-        return found.get(EPOCH, b"").decode()
+        connection = self._file.connection
+
+        def made() -> str:
+            found = connection.execute(_FIND_EPOCH, (thread, EPOCH)).fetchone()
+            if found is None:
+                connection.execute(_PUT_BLOB, (thread, EPOCH, secrets.token_hex(8).encode()))
+                found = connection.execute(_FIND_EPOCH, (thread, EPOCH)).fetchone()
+            return bytes(found[0]).decode()
+
+        return await self._file.do(made)
 
     async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
         """Store texts in the transaction that is open, or a new one."""
         rows = [(thread, digest, text) for digest, text in blobs.items()]
-        insert = "INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)"
-        await self._transactions.add(lambda: self._file.connection.executemany(insert, rows))
+        await self._transactions.add(lambda: self._file.connection.executemany(_PUT_BLOB, rows))
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
         """Give the texts that are there."""

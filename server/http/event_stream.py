@@ -79,7 +79,8 @@ class EventStream(StreamingResponse):
         sent_at = 0.0
         while not taking.done() or self._gathered:
             await self._has_news.wait()
-            if not taking.done() and (early_s := sent_at + GATHER_S - loop.time()) > 0:
+            early_s = sent_at + GATHER_S - loop.time()
+            if early_s > 0 and len(self._gathered) < MAX_GATHERED_BYTES and not taking.done():
                 await asyncio.sleep(early_s)
             self._has_news.clear()
             body = bytes(self._gathered)

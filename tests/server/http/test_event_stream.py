@@ -112,12 +112,12 @@ async def test_no_more_is_read_than_is_taken_and_a_full_socket_gets_no_comments(
     frame = b"a" * 1000
     client, frames = Client(), Frames(*[frame] * 1000)
     client.stops_at = 3
-    playing = asyncio.create_task(play(frames, client, 0.005))
-    await asyncio.sleep(0.03)
+    playing = asyncio.create_task(play(frames, client, 0.02))
+    await asyncio.sleep(0.06)
     assert len(client.sent) == 3
     given = frames.given
-    assert given <= 5 * MAX_GATHERED_BYTES / len(frame)
-    await asyncio.sleep(0.03)
+    assert given <= 6 * MAX_GATHERED_BYTES / len(frame)
+    await asyncio.sleep(0.06)
     assert frames.given == given
     client.is_reading.set()
     await playing
