@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -37,7 +38,12 @@ class Owner(Struct, frozen=True):
 
 def this_process() -> Owner:
     """Give the owner that this process is."""
-    return Owner(_machine(), os.getpid(), _started(os.getpid()))
+    return _process(os.getpid())  # a fork is another one
+
+
+@cache
+def _process(pid: int) -> Owner:
+    return Owner(_machine(), pid, _started(pid))
 
 
 def parse_owner(text: str) -> Owner | None:
