@@ -1,99 +1,26 @@
-"""The command ``ragflow-lg``: one file a subcommand."""
+"""The command ``ragflow-lg``."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from importlib import import_module
-from typing import Annotated
 
 # Pydantic would look through every installed distribution for plugins, which nothing here needs.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
-import typer
-
 from ragflow_lg.errors import CompileError, RagflowLgError
 from server.cli.terminal import printable, write_as_utf8
 
-__all__ = ["COMMANDS", "command_line", "main"]
+__all__ = ["main"]
 
 USAGE_ERROR = 2
-
-COMMANDS = {
-    "run": "run",
-    "resume": "resume",
-    "continue": "go_on",
-    "cancel": "cancel",
-    "sessions": "sessions",
-    "history": "history",
-    "trace": "trace",
-    "rerun": "rerun",
-    "fork": "fork",
-    "check": "check",
-    "draw": "draw",
-    "schema": "schema",
-    "components": "components",
-    "doctor": "doctor",
-    "chaos": "chaos",
-    "serve": "serve",
-    "studio": "studio",
-    "keys": "keys",
-    "mock-llm": "mock_llm",
-    "kb": "kb",
-}
-"""The file of each command, in this folder; its function, or group of commands, has the same name."""
-
-_NEEDS_NOTHING = ("sessions", "schema", "components", "doctor", "serve")
-
-
-def _show_version(is_asked: bool) -> None:
-    if is_asked:
-        from importlib.metadata import version
-
-        typer.echo(version("ragflow-lg"))
-        raise typer.Exit
-
-
-def options(
-    version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_show_version)
-    ] = False,
-) -> None:
-    """Run RAGFlow canvases on LangGraph."""
-
-
-def command_line(arguments: Sequence[str]) -> typer.Typer:
-    """Give the command that understands the arguments: with the one subcommand that they begin with, else with all.
-
-    Loading and reading the signatures of all of them would take longer than a check.
-    """
-    app = typer.Typer(
-        name="ragflow-lg",
-        help="Run RAGFlow canvases on LangGraph.",
-        epilog="Begin with:  ragflow-lg run examples/customer_service_router.json 'Where is my parcel?' --model demo",
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-    )
-    app.callback()(options)
-    first = arguments[0] if arguments else ""
-    for name in (first,) if first in COMMANDS else COMMANDS:
-        module = import_module(f"server.cli.{COMMANDS[name]}")
-        command = getattr(module, COMMANDS[name])
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name)
-        else:
-            app.command(name, no_args_is_help=name not in _NEEDS_NOTHING)(command)
-    return app
 
 
 def main() -> None:
     """Run the command. What a user can mend is one message and exit code 2; a closed pipe ends quietly."""
     write_as_utf8()
     try:
-        command_line(sys.argv[1:])()
+        _play(sys.argv[1:])
     except CompileError as error:
         sys.stderr.write(printable(f"{error}\n"))
         sys.exit(USAGE_ERROR)
@@ -104,3 +31,14 @@ def main() -> None:
         # The reader is gone; keep the interpreter from complaining when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+
+
+def _play(arguments: list[str]) -> None:
+    if arguments[:1] == ["check"]:
+        from server.cli.findings import check_as_asked
+
+        if (code := check_as_asked(arguments[1:])) is not None:
+            sys.exit(code)
+    from server.cli.command_line import command_line
+
+    command_line(arguments)()

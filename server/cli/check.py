@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from dsl_compiler.source import lines_of
-from ragflow_lg.diagnostics import Diagnostic
-from ragflow_lg.errors import SettingsError
+from server.cli.findings import Output, check_files
 from server.cli.options import SettingsFile
-from server.cli.terminal import counted, printable
-from server.library import check_file
-
-if TYPE_CHECKING:
-    from server.settings import Settings
 
 __all__ = ["check"]
-
-
-class Output(StrEnum):
-    """How to write the findings."""
-
-    TEXT = "text"
-    JSON = "json"
-    SARIF = "sarif"
 
 
 def check(
@@ -44,68 +26,4 @@ def check(
 
     Example: ragflow-lg check my_canvas.json --output sarif > findings.sarif
     """
-    found: list[tuple[Path, tuple[Diagnostic, ...], str]] = []
-    unreadable = False
-
-    def read() -> Settings:
-        from server.settings import load_settings
-
-        return load_settings(settings)
-
-    for path in files:
-        try:
-            _, diagnostics, text = check_file(path, read)
-        except SettingsError as error:
-            sys.stderr.write(f"ragflow-lg: {error}\n")
-            unreadable = True
-            continue
-        found.append((path, diagnostics, text))
-    if output is Output.JSON:
-        sys.stdout.write(_as_json(found))
-    elif output is Output.SARIF:
-        from server.cli.sarif import to_sarif
-
-        sys.stdout.write(to_sarif((path, diagnostics) for path, diagnostics, _ in found))
-    else:
-        for path, diagnostics, text in found:
-            sys.stdout.write(_as_text(path, diagnostics, text))
-    has_errors = any(d.severity == "error" for _, diagnostics, _ in found for d in diagnostics)
-    raise typer.Exit(2 if unreadable else int(has_errors))
-
-
-def _as_json(found: list[tuple[Path, tuple[Diagnostic, ...], str]]) -> str:
-    documents = [
-        {
-            "file": str(path),
-            "runs": not any(d.severity == "error" for d in diagnostics),
-            "diagnostics": [d.as_dict() for d in diagnostics],
-        }
-        for path, diagnostics, _ in found
-    ]
-    return json.dumps(documents, ensure_ascii=False, indent=2) + "\n"
-
-
-def _as_text(path: Path, diagnostics: tuple[Diagnostic, ...], text: str) -> str:
-    lines = lines_of(text)
-    parts: list[str] = []
-    for diagnostic in diagnostics:
-        who = f" [{diagnostic.title or diagnostic.node}]" if diagnostic.node else ""
-        place = f":{diagnostic.line}:{diagnostic.column}" if diagnostic.line else ""
-        parts.append(f"{path}{place}: {diagnostic.severity} {diagnostic.code}{who}")
-        parts.append(f"  {diagnostic.message}")
-        if 0 < diagnostic.line <= len(lines):
-            parts += _excerpt(lines[diagnostic.line - 1], diagnostic.line, diagnostic.column)
-        if diagnostic.hint:
-            parts.append(f"  → {diagnostic.hint}")
-    errors = sum(d.severity == "error" for d in diagnostics)
-    warnings = sum(d.severity == "warning" for d in diagnostics)
-    verdict = "cannot run" if errors else "can run"
-    parts.append(f"{path}: {verdict} ({counted(errors, 'error')}, {counted(warnings, 'warning')})")
-    return "\n".join(printable(part).replace("\n", " ") for part in parts) + "\n"
-
-
-def _excerpt(line: str, number: int, column: int) -> list[str]:
-    """Show the place with a caret; a long line is cut round it."""
-    start = max(0, column - 40)
-    shown = line[start : start + 90].replace("\t", " ")
-    return [f"  {number:>5} | {shown}", f"        | {' ' * (column - 1 - start)}^"]
+    raise typer.Exit(check_files(files, output, settings))

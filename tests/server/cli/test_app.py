@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from server.cli.app import COMMANDS
-from tests.server.cli.command import ROOT, SUPPORT, invoke, write_canvas
+from tests.server.cli.command import ROOT, SUPPORT, write_canvas
 
 
 def command(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -26,13 +25,6 @@ def command(*arguments: str | Path, **environment: str) -> subprocess.CompletedP
         timeout=60,
         check=False,
     )
-
-
-@pytest.mark.parametrize("name", ["run", "check", "draw", "schema", "components"])
-def test_each_command_explains_itself(name: str) -> None:
-    result = invoke(name, "--help")
-    assert result.exit_code == 0
-    assert f"ragflow-lg {name}" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -66,19 +58,6 @@ def test_an_endless_file_is_no_canvas() -> None:
     result = command("check", "/dev/zero")
     assert result.returncode == 1
     assert "document-too-large" in result.stdout
-
-
-def test_check_and_help_stay_light() -> None:
-    heavy = ("asyncio", "langgraph", "langchain_core", "httpx", "openai", "pydantic_settings", "rich")
-    code = (
-        "import sys\nfrom server.cli.app import command_line\n"
-        f"command_line(['check'])(['check', {str(SUPPORT)!r}], standalone_mode=False)\n"
-        f"print([name for name in {heavy!r} if name in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
-    )
-    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:
@@ -116,14 +95,6 @@ def test_ctrl_c_stops_the_run_in_order(tmp_path: Path) -> None:
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 1
     assert b"Traceback" not in errors
-
-
-def test_all_commands_are_listed_and_a_mistyped_one_is_refused() -> None:
-    listed = invoke("--help").stdout
-    assert [name for name in COMMANDS if f"  {name} " not in listed] == []
-    mistyped = invoke("ru", "x.json")
-    assert mistyped.exit_code == 2
-    assert "No such command 'ru'" in mistyped.stderr
 
 
 def test_the_version_is_told() -> None:

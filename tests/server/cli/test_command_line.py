@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from server.cli.command_line import COMMANDS
+from tests.server.cli.command import ROOT, SUPPORT, invoke
+
+
+@pytest.mark.parametrize("name", ["run", "check", "draw", "schema", "components"])
+def test_each_command_explains_itself(name: str) -> None:
+    result = invoke(name, "--help")
+    assert result.exit_code == 0
+    assert f"ragflow-lg {name}" in result.stdout
+
+
+def test_check_and_help_stay_light() -> None:
+    heavy = ("asyncio", "langgraph", "langchain_core", "httpx", "openai", "pydantic_settings", "rich")
+    code = (
+        "import sys\nfrom server.cli.command_line import command_line\n"
+        f"command_line(['check'])(['check', {str(SUPPORT)!r}], standalone_mode=False)\n"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_all_commands_are_listed_and_a_mistyped_one_is_refused() -> None:
+    listed = invoke("--help").stdout
+    assert [name for name in COMMANDS if f"  {name} " not in listed] == []
+    mistyped = invoke("ru", "x.json")
+    assert mistyped.exit_code == 2
+    assert "No such command 'ru'" in mistyped.stderr
