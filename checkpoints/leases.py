@@ -17,7 +17,7 @@ import aiosqlite
 from msgspec import Struct
 
 from checkpoints.owner import Owner, parse_owner, this_process
-from ragflow_lg.errors import CheckpointError, ConflictError
+from ragflow_lg.errors import CheckpointError, SessionBusyError
 from ragflow_lg.ids import session_of_thread, thread_of_session
 from ragflow_lg.services import Clock
 
@@ -118,7 +118,7 @@ class StoredLeases:
         """Take a session.
 
         Raises:
-            ConflictError: if another live runner has it.
+            SessionBusyError: if another live runner has it.
             CheckpointError: if the store fails.
         """
         session = session_of_thread(thread_of_session(session))
@@ -132,7 +132,7 @@ class StoredLeases:
         except self.table.errors as error:
             raise CheckpointError(f"The session cannot be leased: {error}") from error
         if isinstance(taken, Taken):
-            raise ConflictError(f"The session is being run by {_shown(taken)}. Wait until it ends, or cancel it.")
+            raise SessionBusyError(f"The session is being run by {_shown(taken)}. Wait until it ends, or cancel it.")
         return StoredLease(self, session, taken, on_lost)
 
     async def _take(self, session: str) -> int | Taken:

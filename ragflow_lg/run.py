@@ -20,6 +20,7 @@ from ragflow_lg.errors import (
     RagflowLgError,
     RunCancelled,
     RunError,
+    SessionBusyError,
 )
 from ragflow_lg.event_sink import EventSink
 from ragflow_lg.events import AgentRecord, EngineEvent, NodeFinished, TurnFinished
@@ -295,7 +296,7 @@ class Run:
             await graph
         except RunCancelled:
             if self._is_lost:
-                raise ConflictError(
+                raise SessionBusyError(
                     "Another runner has taken this session over, or its store is gone: this one stopped."
                 ) from None
             end = TurnFinished("cancelled", {}, CANCELLED_TEXT)

@@ -19,6 +19,7 @@ from ragflow_lg.errors import (
     RequestError,
     RunInterruptedError,
     RunUnknownError,
+    SessionBusyError,
     StreamError,
     StreamGapError,
     StreamPositionError,
@@ -135,6 +136,7 @@ def problem_of(error: RagflowLgError) -> Problem:
 
 _STATUSES: Sequence[tuple[type[RagflowLgError], int, str]] = (
     (CanvasChangedError, 409, CanvasChangedError.code),
+    (SessionBusyError, 409, SessionBusyError.code),
     (ConflictError, 409, "conflict"),
     (RunUnknownError, 410, "events-gone"),
     (StreamPositionError, 400, "event-unknown"),

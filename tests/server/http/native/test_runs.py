@@ -107,7 +107,7 @@ async def test_a_form_is_answered_by_the_id_of_its_pause(tmp_path: Path) -> None
         for body, expected in (
             ({"answers": {pause["id"]: {"size": "big"}}}, (422, "answer-invalid")),
             ({"answers": {pause["id"]: {"colour": 1}}}, (422, "answer-invalid")),
-            ({"answers": {MISSING: {"size": 1}}}, (409, "conflict")),
+            ({"answers": {MISSING: {"size": 1}}}, (422, "answer-invalid")),
             ({"answers": {"x": {"size": 1}}}, (422, "invalid")),
             ({"fields": {"colour": 1}}, (422, "answer-invalid")),
             ({}, (422, "invalid")),
