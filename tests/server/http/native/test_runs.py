@@ -277,6 +277,8 @@ async def test_hostile_bodies_are_refused(tmp_path: Path, body: bytes, expected:
     async with running(tmp_path) as server, native(server, await server.agent(ECHO)) as client:
         answer = await client.post("/runs", content=body, headers={"Content-Type": "application/json"})
         assert problem(answer) == expected
+        untold = await client.post("/runs", content=body or b"{}")
+        assert "send the header `Content-Type: application/json`" in untold.json()["error"]["message"]
         assert (await client.get("/sessions")).json()["total"] == 0
 
 
