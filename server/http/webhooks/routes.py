@@ -104,7 +104,7 @@ async def list_events(agent_id: str, request: Request, caller: Owner) -> Respons
 
 
 async def _call(request: Request, agent: AgentRow, recorded: RecordedTest | None) -> Response:
-    """Check a call, in RAGFlow's order, and play its turn.
+    """Check a call, in RAGFlow's order but for the rate, and play its turn.
 
     Raises:
         RagflowLgError: if it is refused, or cannot begin.

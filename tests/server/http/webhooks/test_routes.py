@@ -152,6 +152,8 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"content_types": "text/xml"}, {}, "should be text/xml, not application/json"),
     ({}, {"json": {}}, "body missing required field: event"),
     ({"response": {"status": 500}, "execution_mode": "Immediately"}, {}, "response.status"),
+    ({"response": "204"}, {}, "`response` should be an object"),
+    ({"schema": "event"}, {}, "`schema` should be an object"),
 ]
 
 
