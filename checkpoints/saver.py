@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from checkpoints.checkpoint_ids import begin_after
 from checkpoints.codec import Codec
+from checkpoints.failures import store_failure
 from ragflow_lg.errors import CheckpointError, SessionBusyError
 from ragflow_lg.sessions import LEASE_TOKEN
 
@@ -408,7 +409,7 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
     def _failed(self, what: str, error: Exception) -> CheckpointError:
         if FENCED in str(error):
             return SessionBusyError("Another runner holds this session.")
-        return CheckpointError(f"The session cannot be {what}: {error}")
+        return store_failure(f"The session cannot be {what}", error)
 
 
 def _damaged(error: Exception) -> CheckpointError:

@@ -8,7 +8,7 @@ repeated.
 from __future__ import annotations
 
 import asyncio
-import time
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from typing import Any, cast
 
@@ -31,7 +31,10 @@ RECENT = Bounds(512, 256 * 1024)
 """What a process holds of each run that it plays or has followers of; who is further behind reads from Redis."""
 
 ALIVE_S = 15.0
-PATIENCE_S = 10.0
+PATIENCE_S = 5.0
+"""How long the events of a run wait for a Redis that does not answer."""
+ASK_S = 3.0
+"""How long anything else does: somebody waits for the answer."""
 MAX_CONNECTIONS = 16
 _PASSING = (RedisConnectionError, RedisTimeoutError, OSError)
 _IS_THERE = "equal or smaller"
@@ -39,11 +42,13 @@ _IS_THERE = "equal or smaller"
 
 _HEAD = msgspec.json.Decoder(RunHead)
 
+logger = logging.getLogger(__name__)
+
 
 class RedisJournal:
     """One stream a run, ``{prefix}agent:events:{run}``, and beside it what the run is and who plays and follows it.
 
-    While Redis does not answer, everything waits up to ``patience_s``, and fails then.
+    While Redis does not answer, new events wait up to ``patience_s``, all else up to ``ask_s``, and fails then.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class RedisJournal:
         kept_s: float = KEPT_S,
         alive_s: float = ALIVE_S,
         patience_s: float = PATIENCE_S,
+        ask_s: float = ASK_S,
         quiet_s: float = QUIET_S,
     ) -> None:
         """``client`` gives bytes and stays its owner's; ``alive_s`` is how long a hub counts as alive behind a beat."""
@@ -65,6 +71,7 @@ class RedisJournal:
         self._kept_s = kept_s
         self._alive_s = alive_s
         self._patience_s = patience_s
+        self._ask_s = min(ask_s, patience_s)
         self._quiet_s = quiet_s
         self._feeds: dict[str, Feed] = {}
         self._writing: dict[str, Extent] = {}
@@ -106,7 +113,7 @@ class RedisJournal:
             # Counted even if it fails: a number is never given to another entry.
             kept.add(len(each))
         try:
-            await self._ask(lambda: self._send(run_id, entries, kept.first))
+            await self._ask(lambda: self._send(run_id, entries, kept.first), self._patience_s)
             feed.window.add(entries)
             feed.ring()
         finally:
@@ -225,21 +232,25 @@ class RedisJournal:
         """Stop listening."""
         await self._tail.aclose()
 
-    async def _ask(self, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Ask Redis, again and again while it does not answer; few ask at once."""
-        until = time.monotonic() + self._patience_s
+    async def _ask(self, call: Callable[[], Awaitable[Any]], patience_s: float = 0.0) -> Any:
+        """Ask Redis, again and again while it does not answer; few ask at once. All of it ends after the patience."""
         pause_s = 0.02
-        async with self._at_once:
-            while True:
-                try:
-                    return await call()
-                except _PASSING as error:
-                    if time.monotonic() + pause_s > until:
-                        raise StreamError(f"The journal of events fails: {plain_reason(error)}") from error
-                except RedisError as error:
-                    raise StreamError(f"The journal of events fails: {plain_reason(error)}") from error
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, 0.5)
+        failure: Exception = TimeoutError("no answer")
+        try:
+            async with asyncio.timeout(patience_s or self._ask_s), self._at_once:
+                while True:
+                    try:
+                        return await call()
+                    except _PASSING as error:
+                        failure = error
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(pause_s * 2, 0.5)
+        except RedisError as error:
+            failure = error
+        except TimeoutError:
+            pass
+        logger.warning("the journal of events fails: %s", failure)
+        raise StreamError(f"The journal of events fails: {plain_reason(failure)}") from failure
 
     @property
     def _ttl_ms(self) -> int:

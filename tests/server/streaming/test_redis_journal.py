@@ -116,3 +116,19 @@ async def test_a_run_that_is_gone_from_redis_is_told(redis_url: str) -> None:
         await client.delete(f"{prefix}agent:events:a")
         with pytest.raises(RunUnknownError, match="There are no events of a run 'a'"):
             await read(journal, "a", 0, 1)
+
+
+async def test_a_redis_that_is_silent_keeps_nobody_waiting_however_many_ask() -> None:
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    url = f"redis://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+    async with redis_journal(url, "", ask_s=0.1) as journal:
+        began = time.monotonic()
+        asked = [journal.head(str(number)) for number in range(100)]
+        failures = await asyncio.gather(*asked, return_exceptions=True)
+        assert {str(failure) for failure in failures} == {"The journal of events fails: it did not answer in time."}
+        assert time.monotonic() - began < 2
+    silent.close()
