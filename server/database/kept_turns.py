@@ -24,7 +24,7 @@ _RUN_ENDS = ("status", "error", "prompt_tokens", "completion_tokens", "end_ms")
 _END_RUN = (
     update(_RUNS)
     .where(_RUNS.c.tenant == bindparam("at_tenant"), _RUNS.c.id == bindparam("at_id"))
-    .values({name: bindparam(name) for name in _RUN_ENDS})
+    .values({name: bindparam(name) for name in _RUN_ENDS} | {"asked": ""})
 )
 _ADD_TURN = (
     update(_SESSIONS)

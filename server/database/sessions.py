@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 from sqlalchemy import Select, bindparam, delete, func, select, update
@@ -86,7 +86,10 @@ class SessionRepository:
             return list(await reading.scalars(wanted.order_by(SessionRow.id)))
 
     async def messages(self, session_ids: Sequence[str]) -> dict[str, list[MessageRow]]:
-        """Give what was said, oldest first, by session."""
+        """Give what was said, oldest first, by session.
+
+        What a user said in a run that goes on, or whose process has died, stands there, too.
+        """
         wanted = (
             select(MessageRow)
             .where(MessageRow.tenant == self._tenant, MessageRow.session_id.in_(session_ids))
@@ -96,7 +99,25 @@ class SessionRepository:
         async with self._database.reading() as reading:
             for row in await reading.scalars(wanted):
                 found[row.session_id].append(row)
+            for session_id, run_id, asked, start_ms in await reading.execute(self._unkept(session_ids)):
+                said = found[session_id]
+                place = next((number for number, row in enumerate(said) if row.create_ms > start_ms), len(said))
+                question = MessageRow(
+                    tenant=self._tenant, session_id=session_id, number=place, role="user", content=asked
+                )
+                question.run_id, question.reference, question.create_ms = run_id, "", start_ms
+                said.insert(place, question)
         return found
+
+    def _unkept(self, session_ids: Sequence[str]) -> Select[Any]:
+        """Select the questions of runs that are not over, as far as the database knows, in order."""
+        chosen = select(RunRow.session_id, RunRow.id, RunRow.asked, RunRow.start_ms).where(
+            RunRow.tenant == self._tenant,
+            RunRow.session_id.in_(session_ids),
+            RunRow.status == "running",
+            RunRow.asked != "",
+        )
+        return chosen.order_by(RunRow.start_ms, RunRow.id)
 
     async def add_turn(
         self, session_id: str, messages: Sequence[MessageRow], *, now_ms: int, tokens: int, seconds: float, error: str
