@@ -351,7 +351,7 @@ class RunControl:
             user_id=session.user_id,
             exp_user_id=session.exp_user_id,
             name=(name or session.name)[: min(NAME_CHARS, TITLE_CHARS)],
-            source=session.source,
+            source="workflow" if session.source == "webhook" else session.source,  # a copy is somebody's
             create_ms=now,
             update_ms=now,
         )
