@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 from sqlalchemy import Select, bindparam, delete, func, select, update
@@ -118,7 +118,7 @@ class SessionRepository:
                 said.insert(place, question)
         return found
 
-    def _unkept(self, session_ids: Sequence[str]) -> Select[Any]:
+    def _unkept(self, session_ids: Sequence[str]) -> Select[str, str, str | None, int]:
         """Select the questions of runs that are not over, as far as the database knows, in order."""
         chosen = select(RunRow.session_id, RunRow.id, RunRow.asked, RunRow.start_ms).where(
             RunRow.tenant == self._tenant,
