@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from msgspec import Struct
 
+from checkpoints.failures import store_failure
 from checkpoints.owner import Owner, parse_owner, this_process
-from ragflow_lg.errors import CheckpointError, ConflictError
+from ragflow_lg.errors import SessionBusyError
 from ragflow_lg.ids import session_of_thread, thread_of_session
 from ragflow_lg.services import Clock
 
@@ -120,7 +121,7 @@ class StoredLeases:
         """Take a session.
 
         Raises:
-            ConflictError: if another live runner has it.
+            SessionBusyError: if another live runner has it.
             CheckpointError: if the store fails.
         """
         session = session_of_thread(thread_of_session(session))
@@ -132,9 +133,9 @@ class StoredLeases:
             self._keep(asyncio.create_task(self._give_back(session, taking)))
             raise
         except self.table.errors as error:
-            raise CheckpointError(f"The session cannot be leased: {error}") from error
+            raise store_failure("The session cannot be leased", error) from error
         if isinstance(taken, Taken):
-            raise ConflictError(f"The session is being run by {_shown(taken)}. Wait until it ends, or cancel it.")
+            raise SessionBusyError(f"The session is being run by {_shown(taken)}. Wait until it ends, or cancel it.")
         return StoredLease(self, session, taken, on_lost)
 
     async def _take(self, session: str) -> int | Taken:
@@ -174,7 +175,7 @@ class StoredLeases:
         try:
             taken = await self.table.find(session_of_thread(thread_of_session(session)))
         except self.table.errors as error:
-            raise CheckpointError(f"The lease of the session cannot be read: {error}") from error
+            raise store_failure("The lease of the session cannot be read", error) from error
         return "" if taken is None or (taken.owner is not None and taken.owner.is_dead) else _shown(taken)
 
 

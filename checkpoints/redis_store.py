@@ -20,7 +20,10 @@ from langgraph.checkpoint.redis.util import (
 )
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
+from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
+from redis.backoff import ExponentialBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError, ResponseError
 from redisvl.query import CountQuery, FilterQuery
 from redisvl.query.filter import FilterExpression, Tag
@@ -56,6 +59,11 @@ return results
 """
 """Compares token and epoch and plays the commands of a pipeline: one step, so that nothing comes between."""
 PLACES = 1000
+TIMEOUT_S = 5.0
+"""How long Redis may take to answer."""
+CONNECT_S = 3.0
+RETRIES = 3
+"""How often a connection that breaks off, or is refused, is tried again."""
 AT_ONCE = 16
 FIELDS = 500
 """How many fields of a hash one command writes: a script of the server takes no more than 8,000 values at once."""
@@ -176,7 +184,10 @@ async def open_redis(url: str) -> AsyncGenerator[FencedRedis]:
         raise CheckpointError(
             f"The Redis server lacks the module(s) {', '.join(missing)}. Use redis:8, which has them."
         )
-    client = cast("FencedRedis", client_of(url, FencedRedis, Sentinel))
+    # What is silent is not asked again: an answer waits for it once.
+    retry = Retry(ExponentialBackoff(cap=0.5, base=0.05), RETRIES, supported_errors=(RedisConnectionError,))
+    options = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": CONNECT_S, "retry": retry}
+    client = cast("FencedRedis", client_of(url, FencedRedis, Sentinel, **options))
     try:
         await _refuse_cluster(client)
         yield client

@@ -24,7 +24,8 @@ from msgspec import Struct
 
 from checkpoints.checkpoint_ids import begin_after
 from checkpoints.codec import Codec
-from ragflow_lg.errors import CheckpointError, ConflictError
+from checkpoints.failures import store_failure
+from ragflow_lg.errors import CheckpointError, SessionBusyError
 from ragflow_lg.sessions import LEASE_TOKEN
 
 __all__ = ["EPOCH", "FENCED", "NO_LEASE", "RENEWED", "Blobs", "CanvasSaver", "Claim"]
@@ -137,7 +138,7 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         """Store a checkpoint.
 
         Raises:
-            ConflictError: if another runner holds the session.
+            SessionBusyError: if another runner holds the session.
             CheckpointError: if the store fails.
         """
         thread = _thread(config)
@@ -164,7 +165,7 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         """Store what a task has written.
 
         Raises:
-            ConflictError: if another runner holds the session.
+            SessionBusyError: if another runner holds the session.
             CheckpointError: if the store fails.
         """
         thread = _thread(config)
@@ -288,7 +289,7 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         """Store the result of a step within a node; it is stored when this returns.
 
         Raises:
-            ConflictError: if another runner holds the session.
+            SessionBusyError: if another runner holds the session.
             CheckpointError: if the store fails.
         """
         thread = _thread(config)
@@ -426,8 +427,8 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
 
     def _failed(self, what: str, error: Exception) -> CheckpointError:
         if FENCED in str(error):
-            return ConflictError("Another runner holds this session.")
-        return CheckpointError(f"The session cannot be {what}: {error}")
+            return SessionBusyError("Another runner holds this session.")
+        return store_failure(f"The session cannot be {what}", error)
 
 
 def _damaged(error: Exception) -> CheckpointError:

@@ -24,7 +24,8 @@
     │   ├── StreamGapError         events that a follower still needs have been dropped
     │   └── StreamPositionError    the event to follow from is none of the run
     └── CheckpointError            a session cannot be read or written
-        └── ConflictError          somebody else runs the session, or nothing waits for what was sent
+        └── ConflictError          the session is not as it would have to be for what was sent
+            └── SessionBusyError   somebody else runs the session
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ __all__ = [
     "RunInterruptedError",
     "RunUnknownError",
     "ServiceError",
+    "SessionBusyError",
     "SettingsError",
     "StreamError",
     "StreamGapError",
@@ -284,3 +286,9 @@ class ConflictError(CheckpointError):
     """The request does not fit the session as it is: it is being run, or does not wait for this."""
 
     code = "conflict"
+
+
+class SessionBusyError(ConflictError):
+    """Somebody else runs the session."""
+
+    code = "session-busy"

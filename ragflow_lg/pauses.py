@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from ragflow_lg.errors import AnswerError, ConflictError
+from ragflow_lg.errors import AnswerError
 from ragflow_lg.forms import form_fields, form_problems
 from ragflow_lg.state import TurnRequest
 from ragflow_lg.values import JsonValue, to_text
@@ -54,8 +54,7 @@ def answers_to(pauses: Sequence[Pause], request: TurnRequest, *, is_strict: bool
     has is then refused, and left alone otherwise, as RAGFlow does. Without inputs a query answers the only field.
 
     Raises:
-        ConflictError: if an id names no pause.
-        AnswerError: if an answer does not fit; nothing has been resumed then.
+        AnswerError: if an answer does not fit, or an id names no pause; nothing has been resumed then.
     """
     given: dict[str, Any] = dict(request.get("inputs") or {})
     if is_strict and given and all(map(_is_pause_id, given)):
@@ -77,7 +76,8 @@ def _is_pause_id(key: str) -> bool:
 def _by_id(pauses: Sequence[Pause], given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     by_id = {pause.id: pause for pause in pauses}
     if unknown := [key for key in given if key not in by_id]:
-        raise ConflictError(f"The session does not wait for {', '.join(unknown)}. {_told(pauses)}")
+        problems = {key: f"The session does not wait for {key}." for key in unknown[:MAX_NAMED]}
+        raise AnswerError(problems, advice=_told(pauses, has_ids=True))
     for key, value in given.items():
         if value is not None and not isinstance(value, Mapping):
             raise AnswerError({"": "The answer to a pause should be a map of its fields."}, node=by_id[key].node)
@@ -135,7 +135,10 @@ def _key(pauses: Sequence[Pause], pause: Pause, name: str) -> str:
     return name if len(pauses) == 1 else f"{pause.node}@{name}"
 
 
-def _told(pauses: Iterable[Pause]) -> str:
-    """Name the open forms with their fields."""
-    forms = [f"{pause.node} ({', '.join(pause.inputs) or 'no fields'})" for pause in pauses]
+def _told(pauses: Iterable[Pause], *, has_ids: bool = False) -> str:
+    """Name the open forms with their fields, and the ids of their pauses if these are asked for."""
+    forms = [
+        f"{pause.node} ({', '.join(pause.inputs) or 'no fields'}{f'; id {pause.id}' if has_ids else ''})"
+        for pause in pauses
+    ]
     return f"It waits for {' and '.join(forms)}."

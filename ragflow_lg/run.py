@@ -17,9 +17,11 @@ from ragflow_lg.errors import (
     CanvasChangedError,
     CheckpointError,
     ConflictError,
+    InputRefusedError,
     RagflowLgError,
     RunCancelled,
     RunError,
+    SessionBusyError,
 )
 from ragflow_lg.event_sink import EventSink
 from ragflow_lg.events import AgentRecord, EngineEvent, NodeFinished, TurnFinished
@@ -153,6 +155,7 @@ class Run:
         Raises:
             ConflictError: if somebody else runs the session, or it does not wait for what was sent.
             AnswerError: if an answer does not fit its form.
+            InputRefusedError: if a file of the request cannot be read.
             RunError: if the engine itself or the checkpointer fails; a component's failure is an event.
         """
         return cast("AsyncIterator[WireEvent]", self._play(False))
@@ -186,6 +189,8 @@ class Run:
                 for frame in await self._ending(graph, projection, end):
                     self._listen(frame, began)
                     yield frame
+                if self._intent == "start" and self.status == "failed" and not self.failed_node:
+                    raise InputRefusedError(self.error or "")  # no event has told of it
         except RagflowLgError as error:
             self._fail(error)
             raise
@@ -291,7 +296,7 @@ class Run:
             await graph
         except RunCancelled:
             if self._is_lost:
-                raise ConflictError(
+                raise SessionBusyError(
                     "Another runner has taken this session over, or its store is gone: this one stopped."
                 ) from None
             end = TurnFinished("cancelled", {}, CANCELLED_TEXT)

@@ -96,7 +96,7 @@ class Leases(Protocol):
         A dead owner on this machine is replaced at once, any other one when its lease has run out.
 
         Raises:
-            ConflictError: if another live runner has it; the text names it.
+            SessionBusyError: if another live runner has it; the text names it.
         """
         ...
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ragflow_lg.chat_messages import answer_message, question_message
 from ragflow_lg.earlier import earlier_history, earlier_lines, earlier_messages
-from ragflow_lg.errors import RagflowLgError
+from ragflow_lg.errors import InputRefusedError, RagflowLgError
 from ragflow_lg.events import TurnFinished, TurnStarted
 from ragflow_lg.plan import Plan
 from ragflow_lg.state import TurnRecord, TurnRequest
@@ -18,6 +18,8 @@ from ragflow_lg.turn_context import TurnContext
 from ragflow_lg.values import to_json, to_text
 
 __all__ = ["REQUEST_KEYS", "close_turn", "open_turn", "resume_turn"]
+
+_UNREADABLE = "The files of the request cannot be read"
 
 REQUEST_KEYS = tuple(TurnRequest.__annotations__)
 
@@ -50,7 +52,7 @@ async def open_turn(
         try:
             held["sys.files"] = to_json(await turn.services.files.read(files, ""))
         except RagflowLgError as error:
-            record["error"] = [0, 0, plan.entry, f"The files of the request cannot be read: {error}"]
+            record["error"] = [0, 0, plan.entry, f"{_UNREADABLE}: {error}"]
     asked = question_message(to_text(query), record["seed"], len(state.get("history", [])) + len(before))
     opened = {
         "globals": held,
@@ -68,6 +70,9 @@ async def resume_turn(state: Mapping[str, Any], turn: TurnContext, request: Turn
     """Give the state update with which an answer reaches a waiting turn.
 
     As in RAGFlow the answer counts as a turn of the conversation. An empty query keeps the one before.
+
+    Raises:
+        InputRefusedError: if a file cannot be read; the session still waits.
     """
     held: Mapping[str, Any] = state.get("globals", {})
     query = to_json(request.get("query") or "")
@@ -76,7 +81,10 @@ async def resume_turn(state: Mapping[str, Any], turn: TurnContext, request: Turn
     update["sys.date"] = turn.services.clock.local_time()
     update["sys.history"] = [*(held.get("sys.history") or []), f"user: {to_text(query)}"]
     if files := request.get("files"):
-        update["sys.files"] = to_json(await turn.services.files.read(files, ""))
+        try:
+            update["sys.files"] = to_json(await turn.services.files.read(files, ""))
+        except RagflowLgError as error:
+            raise InputRefusedError(f"{_UNREADABLE}: {error}") from error
     answered: dict[str, Any] = {"globals": update, "history": [["user", query]]}
     if said := to_text(query):
         seed = state.get("turn", {}).get("seed", 0)

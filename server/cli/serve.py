@@ -77,12 +77,8 @@ async def _serve(settings: Settings, model: str) -> None:
                 if key:
                     _tell(f"API key, shown this once: {key}")
 
-            async def drain() -> None:
-                app.state.is_stopping = True
-                await app.state.turns.drain()
-
             async with app.state.operations.metrics.watching_the_loop(), _metrics(section, app.state.operations):
-                await serve_app(app, opened, announce, drain, section)
+                await serve_app(app, opened, announce, app.state.turns.drain, section)
 
 
 @asynccontextmanager

@@ -145,6 +145,14 @@ class AgentRepository:
         async with self._database.reading() as reading:
             return {row.id: row for row in await reading.scalars(wanted)}
 
+    async def canvas_sizes(self, ids: Sequence[str]) -> dict[str, int]:
+        """Give how large the canvases of versions are, unread, by id: in characters, or in MySQL bytes."""
+        wanted = select(VersionRow.id, func.length(VersionRow.dsl)).where(
+            VersionRow.tenant == self._tenant, VersionRow.id.in_(ids)
+        )
+        async with self._database.reading() as reading:
+            return {id_: size or 0 for id_, size in await reading.execute(wanted)}
+
     async def released(self, agent_id: str) -> VersionRow | None:
         """Give the version that was released last."""
         newest = (VersionRow.update_ms.desc(), VersionRow.create_ms.desc(), VersionRow.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
 from ragflow_lg.errors import DatabaseError
@@ -20,6 +21,10 @@ from server.database.sqlite_threads import SqliteThreads
 __all__ = ["Database", "open_database"]
 
 BUSY_TIMEOUT_MS = 10_000
+CONNECT_S = 5
+"""How long a server of a database may take to accept a connection."""
+SILENCE_MS = 10_000
+"""How long PostgreSQL may leave what was sent without a sign that it arrived."""
 POOL_TIMEOUT_S = 120
 """How long a rush of requests may wait for a connection; what comes first is served first."""
 _DRIVERS = {
@@ -35,6 +40,8 @@ _POOL = {"pool_size": 20, "max_overflow": 20, "pool_timeout": POOL_TIMEOUT_S, "p
 """Connections of one process to a server; those older than half an hour are made anew."""
 
 _T = TypeVar("_T")
+
+logger = logging.getLogger(__name__)
 
 _KINDS = "sqlite:///PATH, postgresql://USER:PASSWORD@HOST/NAME, mysql://… or mariadb://…"
 
@@ -148,8 +155,13 @@ def _engine(address: URL) -> AsyncEngine:
         engine = create_async_engine(address, pool_timeout=POOL_TIMEOUT_S)
         event.listen(engine.sync_engine, "connect", _set_up)
         return engine
+    limits: dict[str, Any] = {"connect_timeout": CONNECT_S}
+    if address.get_driver_name() == "psycopg":
+        limits["tcp_user_timeout"] = SILENCE_MS
     # A turn sees what others have written meanwhile, in MySQL as in PostgreSQL.
-    return create_async_engine(address, isolation_level="READ COMMITTED", pool_pre_ping=True, **_POOL)
+    return create_async_engine(
+        address, isolation_level="READ COMMITTED", pool_pre_ping=True, connect_args=limits, **_POOL
+    )
 
 
 def _threads(address: URL) -> SqliteThreads | None:
@@ -200,6 +212,11 @@ def _shown(address: URL) -> str:
 
 
 def _failed(error: SQLAlchemyError) -> DatabaseError:
+    cause: Any = getattr(error, "orig", None)
+    if isinstance(error, OperationalError) and hasattr(cause, "diag") and not cause.diag.message_primary:
+        # Not a word of the server, but of the way to it; its text names addresses.
+        logger.error("the database cannot be reached: %s", str(cause).partition("\n")[0])
+        return DatabaseError("The database failed: it cannot be reached.")
     return DatabaseError(f"The database failed: {_reason(error)}.")
 
 

@@ -21,10 +21,11 @@ __all__ = ["EndedTurn", "keep_turn"]
 _MESSAGES, _RUNS, _SESSIONS = (cast("Table", row.__table__) for row in (MessageRow, RunRow, SessionRow))
 
 _RUN_ENDS = ("status", "error", "prompt_tokens", "completion_tokens", "end_ms")
+_ENDS: dict[str, Any] = {name: bindparam(name) for name in _RUN_ENDS}
 _END_RUN = (
     update(_RUNS)
     .where(_RUNS.c.tenant == bindparam("at_tenant"), _RUNS.c.id == bindparam("at_id"))
-    .values({name: bindparam(name) for name in _RUN_ENDS})
+    .values({**_ENDS, "asked": ""})
 )
 _ADD_TURN = (
     update(_SESSIONS)

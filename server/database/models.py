@@ -135,7 +135,7 @@ class SessionRow(Row):
     exp_user_id: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
     name: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
     source: Mapped[str] = mapped_column(LineText(16), default="agent")
-    """``agent`` if made by a client, ``workflow`` if by a completion without one."""
+    """``agent`` if made by a client, ``workflow`` if by a completion without one, ``webhook`` if by a call."""
     tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     rounds: Mapped[int] = mapped_column(Integer, default=0)
     duration_s: Mapped[float] = mapped_column(Float, default=0.0)
@@ -193,6 +193,8 @@ class RunRow(Row):
     session_id: Mapped[str] = mapped_column(LineText(ID_CHARS))
     status: Mapped[str] = mapped_column(LineText(16), default="running")
     error: Mapped[str] = mapped_column(LARGE, default="")
+    asked: Mapped[str | None] = mapped_column(LARGE, default="")
+    """What the user said, for people, as long as it stands in no message: until the run is over."""
     prompt_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     completion_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     start_ms: Mapped[int] = mapped_column(BigInteger)

@@ -51,6 +51,7 @@ class RunRepository:
         values = {
             "status": status,
             "error": error,
+            "asked": "",
             "prompt_tokens": usage.prompt_tokens,
             "completion_tokens": usage.completion_tokens,
             "end_ms": now_ms,

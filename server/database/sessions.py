@@ -85,8 +85,20 @@ class SessionRepository:
         async with self._database.reading() as reading:
             return list(await reading.scalars(wanted.order_by(SessionRow.id)))
 
+    async def beyond(self, agent_id: str, source: str, kept: int, limit: int) -> list[str]:
+        """Give the ids of sessions of a source that are older than the newest ``kept`` ones, so many at most."""
+        wanted = select(SessionRow.id).where(
+            SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id, SessionRow.source == source
+        )
+        newest = wanted.order_by(SessionRow.update_ms.desc(), SessionRow.id.desc()).offset(kept).limit(limit)
+        async with self._database.reading() as reading:
+            return list(await reading.scalars(newest))
+
     async def messages(self, session_ids: Sequence[str]) -> dict[str, list[MessageRow]]:
-        """Give what was said, oldest first, by session."""
+        """Give what was said, oldest first, by session.
+
+        What a user said in a run that goes on, or whose process has died, stands there, too.
+        """
         wanted = (
             select(MessageRow)
             .where(MessageRow.tenant == self._tenant, MessageRow.session_id.in_(session_ids))
@@ -96,7 +108,25 @@ class SessionRepository:
         async with self._database.reading() as reading:
             for row in await reading.scalars(wanted):
                 found[row.session_id].append(row)
+            for session_id, run_id, asked, start_ms in await reading.execute(self._unkept(session_ids)):
+                said = found[session_id]
+                place = next((number for number, row in enumerate(said) if row.create_ms > start_ms), len(said))
+                question = MessageRow(
+                    tenant=self._tenant, session_id=session_id, number=place, role="user", content=asked
+                )
+                question.run_id, question.reference, question.create_ms = run_id, "", start_ms
+                said.insert(place, question)
         return found
+
+    def _unkept(self, session_ids: Sequence[str]) -> Select[str, str, str | None, int]:
+        """Select the questions of runs that are not over, as far as the database knows, in order."""
+        chosen = select(RunRow.session_id, RunRow.id, RunRow.asked, RunRow.start_ms).where(
+            RunRow.tenant == self._tenant,
+            RunRow.session_id.in_(session_ids),
+            RunRow.status == "running",
+            RunRow.asked != "",
+        )
+        return chosen.order_by(RunRow.start_ms, RunRow.id)
 
     async def add_turn(
         self, session_id: str, messages: Sequence[MessageRow], *, now_ms: int, tokens: int, seconds: float, error: str

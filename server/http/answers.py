@@ -14,6 +14,7 @@ from ragflow_lg.errors import (
     CanvasChangedError,
     CompileError,
     ConflictError,
+    InputRefusedError,
     RagflowLgError,
     RequestError,
     RunUnknownError,
@@ -80,7 +81,7 @@ def request_error(error: RagflowLgError) -> RequestError:
         return error
     if isinstance(error, CompileError):
         return RequestError(str(error), 101, data=False, has_data=True)
-    if isinstance(error, AnswerError):
+    if isinstance(error, AnswerError | InputRefusedError):
         return RequestError(str(error), 101)
     if isinstance(error, ConflictError | CanvasChangedError):
         return RequestError(str(error), 103, status=409)

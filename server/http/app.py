@@ -38,6 +38,7 @@ from server.runs.turns import Turns
 from server.watch.audit import audit
 from server.watch.metrics import RunMetrics
 from server.watch.operations import Operations
+from server.watch.readiness import Readiness
 
 if TYPE_CHECKING:
     from server.parts import Parts
@@ -58,6 +59,7 @@ def make_app(parts: Parts) -> FastAPI:
     parts = replace(parts, callbacks=(*parts.callbacks, RunMetrics(operations.metrics)))
     app.state.parts = parts
     app.state.operations = operations
+    app.state.readiness = Readiness(parts)
     app.state.turns = Turns(parts, operations.places)
     # The fixed paths of completions come first: /agents/chat/… is no agent called chat.
     before = (completions, files, tags, templates, versions)

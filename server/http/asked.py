@@ -42,7 +42,9 @@ async def body_of(request: Request) -> dict[str, Any]:
     try:
         value: Any = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        raise RequestError(f"The body is not JSON: {error}.", 101) from None
+        is_json = kind.partition(";")[0].strip().lower().endswith("json")
+        hint = "" if is_json else " Send a JSON object, with the header `Content-Type: application/json`."
+        raise RequestError(f"The body is not JSON: {error}.{hint}", 101) from None
     if not isinstance(value, dict):
         raise RequestError("The body should be a JSON object.", 101)
     refuse_depth(value)

@@ -25,6 +25,9 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: sessions"])
 
+MAX_CANVAS_CHARS = 4 * 1024 * 1024
+"""So much the canvases of a page of sessions have together at most; else its rows are without."""
+
 Authenticated = Annotated[Caller, Depends(authenticated)]
 
 
@@ -73,8 +76,9 @@ async def list_sessions(agent_id: str, request: Request, caller: Authenticated) 
         return listing([{"id": row.id, "name": row.name} for row in rows], total)
     said = await sessions.messages([row.id for row in rows])
     canvases: dict[str, Any] = {}
-    if flag(query.get("dsl"), default=True):
-        canvases = await _canvases(request, agent, [row.version_id for row in rows])
+    version_ids = [row.version_id for row in rows]
+    if flag(query.get("dsl"), default=True) and await _is_small(request, agent, version_ids):
+        canvases = await _canvases(request, agent, version_ids)
     listed: list[Any] = []
     for found in rows:
         row = _row(found, said[found.id], canvases.get(found.version_id) or canvases.get(agent.version_id))
@@ -134,6 +138,14 @@ async def _agent(request: Request, caller: Caller, agent_id: str) -> AgentRow:
         return await agent_of(request, caller, agent_id)
     except RequestError:
         raise RequestError("Agent not found.", status=404) from None
+
+
+async def _is_small(request: Request, agent: AgentRow, version_ids: Sequence[str]) -> bool:
+    """Tell whether an answer may hold the canvases of all its rows, each with its own."""
+    agents = AgentRepository(parts_of(request).database, agent.tenant)
+    sizes = await agents.canvas_sizes(sorted({*version_ids, agent.version_id}))
+    draft = sizes.get(agent.version_id, 0)
+    return sum(sizes.get(id_, draft) for id_ in version_ids) <= MAX_CANVAS_CHARS
 
 
 async def _canvases(request: Request, agent: AgentRow, version_ids: Sequence[str]) -> dict[str, Any]:

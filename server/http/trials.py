@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import orjson
 from fastapi import APIRouter, Depends
@@ -19,6 +19,10 @@ from server.http.agents import agent_of
 from server.http.answers import answer, json_bytes
 from server.http.asked import body_of
 from server.http.auth import Caller, authenticated, parts_of, turns_of
+from server.http.following import while_there
+
+if TYPE_CHECKING:
+    from server.watch.operations import Operations
 
 __all__ = ["router"]
 
@@ -61,14 +65,18 @@ async def get_input_form(agent_id: str, component_id: str, request: Request, cal
 
 @router.post("/agents/{agent_id}/components/{component_id}/debug")
 async def debug_component(agent_id: str, component_id: str, request: Request, caller: Authenticated) -> Response:
-    """Run a component of the draft alone; give its outputs."""
+    """Run a component of the draft alone, in one of the places for runs; give its outputs."""
     body = await body_of(request)
     agent = await agent_of(request, caller, agent_id)
     given = _values(body)
     turns = turns_of(request)
     canvas = await turns.canvas(await turns.version(agent))
     services = tenant_services(parts_of(request), caller.tenant)
-    return answer(await visit_alone(canvas.plan, component_id, given, services))
+    give_back = await cast("Operations", request.app.state.operations).places.take(caller.tenant)
+    try:
+        return answer(await while_there(request, visit_alone(canvas.plan, component_id, given, services)))
+    finally:
+        give_back()
 
 
 def _values(body: dict[str, Any]) -> dict[str, Any]:

@@ -133,8 +133,7 @@ class RunControl:
 
         Raises:
             RequestError: if it does not wait, or is not the last of its session.
-            ConflictError: if an id names no pause.
-            AnswerError: if an answer does not fit; the run still waits.
+            AnswerError: if an answer does not fit, or an id names no pause; the run still waits.
             CanvasChangedError: if the session keeps to a version by now that has no such form.
         """
         session = await self.session(run.session_id)
@@ -352,7 +351,7 @@ class RunControl:
             user_id=session.user_id,
             exp_user_id=session.exp_user_id,
             name=(name or session.name)[: min(NAME_CHARS, TITLE_CHARS)],
-            source=session.source,
+            source="workflow" if session.source == "webhook" else session.source,  # a copy is somebody's
             create_ms=now,
             update_ms=now,
         )

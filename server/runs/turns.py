@@ -207,7 +207,7 @@ class Turns:
         held.run, held.session = run.envelope.message_id, session.id
         run_id, start_ms = run.envelope.message_id, parts.now_ms()
         row = RunRow(id=run_id, agent_id=agent.id, version_id=session.version_id, session_id=session.id)
-        row.start_ms = start_ms
+        row.start_ms, row.asked = start_ms, asked or ""
         await RunRepository(parts.database, agent.tenant).add(row)
         try:
             await self.keep(run, agent.tenant, asked, start_ms, policy, on_end=give_back)

@@ -56,6 +56,8 @@ class ServerSection(Section):
     """How long it may take to send the body."""
     max_header_bytes: Annotated[int, Field(ge=1024, le=1024 * 1024)] = 32 * 1024
     """Largest head of a request."""
+    webhook_sessions: Annotated[int, Field(ge=0)] = 10_000
+    """How many sessions of calls an agent's webhook keeps, about; the oldest go. 0 keeps all."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses of proxies whose ``X-Forwarded-For`` says who asks; ``*`` for all."""
     requests_per_minute: Annotated[int, Field(ge=0)] = 0

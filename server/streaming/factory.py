@@ -14,7 +14,8 @@ from server.streaming.window import Bounds
 
 __all__ = ["ALIVE_S", "open_journal"]
 
-TIMEOUT_S = 5.0
+TIMEOUT_S = 3.0
+"""How long Redis may take to answer: longer than the journal lets it hold an answer back."""
 ALIVE_S = 15.0
 
 

@@ -147,6 +147,21 @@ class RunHub:
                     break
         return found
 
+    async def opened(self, run_id: str, patience_s: float) -> None:
+        """Wait until a run has said something, so long at most. Whoever asks counts as no follower.
+
+        Raises:
+            RagflowLgError: what the run was refused with before it said anything.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience_s), aclosing(self._journal.read(run_id, 0)) as pages:
+                async for page in pages:
+                    first = decode_entry(page[0].data) if page else None
+                    if isinstance(first, RunEnd) and first.error is not None:
+                        raise revive_error(first.error)
+                    if page:
+                        return
+
     async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, Followed]]:
         """Give the events of a run behind number ``after``, each with its number; ends with the run.
 

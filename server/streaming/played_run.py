@@ -23,6 +23,9 @@ MAX_BACKLOG = 256
 MAX_BACKLOG_BYTES = 1024 * 1024
 """What may wait for the journal before the run has to."""
 
+LAST_S = 1.0
+"""How long a journal that has failed may take for the end."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -141,8 +144,9 @@ class PlayedRun:
                 self.run.cancel()
             await end_task(reading)
         end = self._ended(reading, failure)
-        with suppress(StreamError):  # followers are told that the journal fails when they read it
-            await self._journal.append(self.head.run_id, [encode_entry(end)], is_last=True)
+        with suppress(StreamError, TimeoutError):  # followers are told that the journal fails when they read it
+            async with asyncio.timeout(None if failure is None else LAST_S):
+                await self._journal.append(self.head.run_id, [encode_entry(end)], is_last=True)
 
     async def _open(self) -> None:
         if not self._was:

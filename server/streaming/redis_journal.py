@@ -8,6 +8,7 @@ repeated.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from typing import Any, cast
@@ -31,19 +32,36 @@ RECENT = Bounds(512, 256 * 1024)
 """What a process holds of each run that it plays or has followers of; who is further behind reads from Redis."""
 
 ALIVE_S = 15.0
-PATIENCE_S = 10.0
+PATIENCE_S = 5.0
+"""How long the events of a run wait for a Redis that does not answer."""
+ASK_S = 3.0
+"""How long anything else does: somebody waits for the answer."""
 MAX_CONNECTIONS = 16
 _PASSING = (RedisConnectionError, RedisTimeoutError, OSError)
-_IS_THERE = "equal or smaller"
-"""What Redis says of an entry that it has already."""
+_SEND = """
+local head = redis.call('GET', KEYS[2])
+if head and cjson.decode(head).player ~= ARGV[1] then return 0 end
+for place = 5, #ARGV do
+    local id = string.format('%.0f-0', ARGV[4] + place - 5)
+    local added = redis.pcall('XADD', KEYS[1], id, 'e', ARGV[place])
+    if type(added) == 'table' and added.err and not string.find(added.err, 'equal or smaller') then return added end
+end
+if tonumber(ARGV[3]) > 1 then redis.call('XTRIM', KEYS[1], 'MINID', ARGV[3] .. '-0') end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+redis.call('PEXPIRE', KEYS[2], ARGV[2])
+return 1
+"""
+"""Adds entries, unless another hub plays the run by now, in one step. Those that Redis has already are passed over."""
 
 _HEAD = msgspec.json.Decoder(RunHead)
+
+logger = logging.getLogger(__name__)
 
 
 class RedisJournal:
     """One stream a run, ``{prefix}agent:events:{run}``, and beside it what the run is and who plays and follows it.
 
-    While Redis does not answer, everything waits up to ``patience_s``, and fails then.
+    While Redis does not answer, new events wait up to ``patience_s``, all else up to ``ask_s``, and fails then.
     """
 
     def __init__(
@@ -55,6 +73,7 @@ class RedisJournal:
         kept_s: float = KEPT_S,
         alive_s: float = ALIVE_S,
         patience_s: float = PATIENCE_S,
+        ask_s: float = ASK_S,
         quiet_s: float = QUIET_S,
     ) -> None:
         """``client`` gives bytes and stays its owner's; ``alive_s`` is how long a hub counts as alive behind a beat."""
@@ -65,10 +84,13 @@ class RedisJournal:
         self._kept_s = kept_s
         self._alive_s = alive_s
         self._patience_s = patience_s
+        self._ask_s = min(ask_s, patience_s)
         self._quiet_s = quiet_s
         self._feeds: dict[str, Feed] = {}
         self._writing: dict[str, Extent] = {}
         """What the streams of our own runs hold."""
+        self._players: dict[str, str] = {}
+        """Which hub plays them."""
         self._at_once = asyncio.Semaphore(MAX_CONNECTIONS)
         self._tail = RedisTail(client, self._stream)
 
@@ -81,7 +103,7 @@ class RedisJournal:
         """Open the entries of a run."""
         # Not "only if there is none": the answer may be lost, and the same asked again.
         await self._ask(lambda: self._client.set(self._head(head.run_id), msgspec.json.encode(head), px=self._ttl_ms))
-        self._writing[head.run_id] = Extent(self._max_run)
+        self._players[head.run_id], self._writing[head.run_id] = head.player, Extent(self._max_run)
         self._feeds[head.run_id] = Feed(Window(self._recent), self._quiet_s)
 
     async def claim(self, head: RunHead, was: str) -> bool:
@@ -90,10 +112,11 @@ class RedisJournal:
         await self._ask(lambda: self._client.set(key, head.player, nx=True, px=self._ttl_ms))
         if await self._ask(lambda: self._client.get(key)) != head.player.encode():
             return False
-        last, held = await self.tail(run_id), await self._ask(lambda: self._client.xlen(self._stream(run_id)))
+        # First: from here on the other hub, should it come to life again, can add nothing.
         await self._ask(lambda: self._client.set(self._head(run_id), msgspec.json.encode(head), px=self._ttl_ms))
+        last, held = await self.tail(run_id), await self._ask(lambda: self._client.xlen(self._stream(run_id)))
         number = last.id if last is not None else 0
-        self._writing[run_id] = Extent(self._max_run, number, held)
+        self._players[run_id], self._writing[run_id] = head.player, Extent(self._max_run, number, held)
         self._tail.leave(run_id)  # from here on we know first
         self._feeds.setdefault(run_id, Feed(Window(self._recent, number), self._quiet_s))
         return True
@@ -106,28 +129,22 @@ class RedisJournal:
             # Counted even if it fails: a number is never given to another entry.
             kept.add(len(each))
         try:
-            await self._ask(lambda: self._send(run_id, entries, kept.first))
+            if not await self._ask(lambda: self._send(run_id, entries, kept.first), self._patience_s):
+                raise StreamError(f"Run {run_id} has been taken over by another server; this one stops playing it.")
             feed.window.add(entries)
             feed.ring()
         finally:
             if is_last:
-                del self._writing[run_id]
+                del self._writing[run_id], self._players[run_id]
                 if not feed.readers:
                     del self._feeds[run_id]
 
-    async def _send(self, run_id: str, entries: Sequence[Entry], first: int) -> None:
-        key = self._stream(run_id)
-        async with self._client.pipeline(transaction=False) as together:
-            for entry in entries:
-                together.xadd(key, {"e": entry.data}, id=f"{entry.id}-0")
-            if first > 1:
-                together.xtrim(key, minid=f"{first}-0", approximate=False)
-            together.pexpire(key, self._ttl_ms)
-            together.pexpire(self._head(run_id), self._ttl_ms)
-            answers = await together.execute(raise_on_error=False)
-        for answer in answers:
-            if isinstance(answer, Exception) and _IS_THERE not in str(answer):
-                raise answer
+    async def _send(self, run_id: str, entries: Sequence[Entry], first: int) -> bool:
+        """Add entries; False if another hub has taken the run over."""
+        keys = (self._stream(run_id), self._head(run_id))
+        begin = entries[0].id if entries else 0
+        data = [entry.data for entry in entries]
+        return bool(await self._client.eval(_SEND, 2, *keys, self._players[run_id], self._ttl_ms, first, begin, *data))
 
     async def head(self, run_id: str) -> RunHead | None:
         """Give what is known of a run."""
@@ -225,21 +242,29 @@ class RedisJournal:
         """Stop listening."""
         await self._tail.aclose()
 
-    async def _ask(self, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def _ask(self, call: Callable[[], Awaitable[Any]], patience_s: float = 0.0) -> Any:
         """Ask Redis, again and again while it does not answer; few ask at once."""
-        until = time.monotonic() + self._patience_s
+        until = time.monotonic() + (patience_s or self._ask_s)
         pause_s = 0.02
-        async with self._at_once:
+        try:
+            # Only waiting is broken off: the client may swallow a cancellation. It has a time limit of its own.
+            async with asyncio.timeout(until - time.monotonic()):
+                await self._at_once.acquire()
+        except TimeoutError as error:
+            raise _failure(error) from error
+        try:
             while True:
                 try:
                     return await call()
                 except _PASSING as error:
                     if time.monotonic() + pause_s > until:
-                        raise StreamError(f"The journal of events fails: {plain_reason(error)}") from error
+                        raise _failure(error) from error
                 except RedisError as error:
-                    raise StreamError(f"The journal of events fails: {plain_reason(error)}") from error
+                    raise _failure(error) from error
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, 0.5)
+        finally:
+            self._at_once.release()
 
     @property
     def _ttl_ms(self) -> int:
@@ -253,3 +278,8 @@ class RedisJournal:
 
     def _followed(self, run_id: str) -> str:
         return f"{self._prefix}agent:events-followed:{run_id}"
+
+
+def _failure(error: Exception) -> StreamError:
+    logger.warning("the journal of events fails: %s", error)
+    return StreamError(f"The journal of events fails: {plain_reason(error)}")

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
+import redis.exceptions
 
-from checkpoints.failures import told_plainly
+from checkpoints.failures import plain_reason, told_plainly
 from ragflow_lg.errors import CheckpointError
 
 
@@ -14,3 +15,24 @@ def test_what_a_client_raises_becomes_our_error_and_nothing_else_does() -> None:
         raise OSError("No master : <redis.client.Redis(<...>)> - network:ConnectionError")
     with pytest.raises(KeyError), told_plainly(OSError):
         raise KeyError
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (redis.exceptions.ConnectionError("Error 111 connecting to 10.0.0.1:6379."), "it cannot be reached."),
+        (redis.exceptions.TimeoutError("Timeout reading from cache.internal:6379"), "it did not answer in time."),
+        (ConnectionRefusedError(111, "Connect call failed ('10.0.0.1', 6379)"), "it cannot be reached."),
+        (redis.exceptions.ResponseError("MOVED 7 10.0.0.1:6379"), "MOVED 7 …"),
+        (redis.exceptions.ResponseError("try cache.internal:6379 or [fd00::1]:6379"), "try … or …"),
+        (redis.exceptions.ResponseError("OOM command not allowed"), "OOM command not allowed"),
+        (FileNotFoundError(2, "No such file or directory", "/var/lib/x.db"), "No such file or directory"),
+    ],
+)
+def test_reasons_name_no_addresses_and_the_log_does(
+    error: Exception, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert plain_reason(error) == told
+    with pytest.raises(CheckpointError), told_plainly(Exception):
+        raise error
+    assert str(error) in caplog.text

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.errors import AnswerError, ConflictError
+from ragflow_lg.errors import AnswerError
 from ragflow_lg.pauses import Pause, answers_to, pauses_of
 from tests.fakes.regions import form, out, played, runner_of
 
@@ -46,9 +46,11 @@ def test_what_a_client_sends_with_a_new_turn_may_hold_more() -> None:
     assert answers({"size": 4, "colour": "red", "more": 1}, is_strict=False)[SHOES] == {"size": 4}
 
 
-def test_a_pause_that_is_not_there_is_a_conflict() -> None:
-    with pytest.raises(ConflictError, match=r"does not wait for ccc.*waits for Form:Shirt \(colour, size\) and"):
+def test_a_pause_that_is_not_there_is_refused_with_the_ids_that_are() -> None:
+    told = rf"does not wait for ccc.*waits for Form:Shirt \(colour, size; id {SHIRT}\) and .* id {SHOES}\)"
+    with pytest.raises(AnswerError, match=told) as caught:
         answers({BAG: {}})
+    assert list(caught.value.problems) == [BAG]
 
 
 def test_all_that_is_wrong_in_all_forms_comes_at_once() -> None:

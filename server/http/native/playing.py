@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PLAYED", "PLAYS", "Mode", "OnDisconnect", "Records", "play", "shown_run", "stream_run"]
 
+OPENING_S = 1.0
+"""How long a run in the background may take to be refused: what comes later is told to its followers."""
+
 Mode: TypeAlias = Annotated[
     Literal["wait", "background", "stream"],
     Query(
@@ -81,6 +84,7 @@ async def play(
     turn = await begin(control)
     run_id = turn.run.envelope.message_id
     if mode == "background":
+        await parts_of(request).hub.opened(run_id, OPENING_S)
         run = await control.run(run_id)
         headers = {"Location": f"{PREFIX}/agents/{agent.id}/runs/{run_id}"}
         return respond(await run_view(control, run), 202, headers)

@@ -19,6 +19,7 @@ from ragflow_lg.errors import (
     RequestError,
     RunInterruptedError,
     RunUnknownError,
+    SessionBusyError,
     StreamError,
     StreamGapError,
     StreamPositionError,
@@ -135,6 +136,7 @@ def problem_of(error: RagflowLgError) -> Problem:
 
 _STATUSES: Sequence[tuple[type[RagflowLgError], int, str]] = (
     (CanvasChangedError, 409, CanvasChangedError.code),
+    (SessionBusyError, 409, SessionBusyError.code),
     (ConflictError, 409, "conflict"),
     (RunUnknownError, 410, "events-gone"),
     (StreamPositionError, 400, "event-unknown"),
@@ -151,6 +153,9 @@ def invalid(error: RequestValidationError) -> Problem:
     if any(fault["type"] == "json_invalid" for fault in faults):
         reason = faults[0].get("ctx", {}).get("error", "")
         return _problem(400, f"The body is not JSON: {reason}.", "")
+    if any(tuple(fault["loc"]) == ("body",) and isinstance(fault.get("input"), bytes) for fault in faults):
+        told = "The body was not read as JSON: send the header `Content-Type: application/json` with it."
+        return _problem(422, told, "", fields={"body": told})
     fields = {_place(fault["loc"]): str(fault["msg"]) for fault in faults}
     told = " ".join(f"{place}: {text}." for place, text in fields.items())
     return _problem(422, f"The request does not fit. {told}", "", fields=fields)

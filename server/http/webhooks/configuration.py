@@ -118,14 +118,14 @@ def read_configuration(params: Mapping[str, Any]) -> WebhookConfiguration:
         RequestError: if one is missing or wrong; the text names it, never a secret.
     """
     mode = params.get("execution_mode")
-    response = _map(params.get("response"))
+    response = _map_at("response", params.get("response"), '{"status": 200}')
     is_immediate = mode in (None, "", "Immediately")
     template: Any = response.get("body_template")
     return WebhookConfiguration(
         _security(params.get("security")),
         _methods(params.get("methods")),
         _content_type(params.get("content_types")),
-        _map(params.get("schema")),
+        _map_at("schema", params.get("schema"), '{"body": {"properties": {"NAME": {"type": "string"}}}}'),
         is_immediate,
         _status(response.get("status")) if is_immediate else 200,
         template if isinstance(template, str) else "",
@@ -191,7 +191,7 @@ def _networks(given: Any) -> tuple[Network, ...] | None:
 def _rate(given: Any) -> RateLimit | None:
     if not given:
         return None
-    settings = _map(given)
+    settings = _map_at("security.rate_limit", given, '{"limit": 60, "per": "minute"}')
     limit = _whole(60 if settings.get("limit") in (None, "") else settings["limit"])
     period = _PERIODS_S.get(str(settings.get("per") or "minute").lower())
     if limit is None or not 0 < limit <= 1_000_000:
@@ -259,6 +259,12 @@ def _is_true(given: Any) -> bool:
 
 def _map(given: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", given) if isinstance(given, dict) else {}
+
+
+def _map_at(path: str, given: Any, example: str) -> Mapping[str, Any]:
+    if given and not isinstance(given, dict):
+        raise _refused(f"`{path}` should be an object, such as {example}.")
+    return _map(given)
 
 
 def _refused(message: str) -> RequestError:

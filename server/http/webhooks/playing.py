@@ -10,14 +10,16 @@ from msgspec import Struct
 
 from ragflow_lg.errors import RagflowLgError
 from ragflow_lg.wire import Message, MessageEnd
+from server.http.webhooks.trimming import SOURCE, trim
 from server.streaming.policy import CONTINUE
 
 if TYPE_CHECKING:
     from server.database.models import AgentRow
     from server.http.webhooks.recording import RecordedTest
+    from server.parts import Parts
     from server.runs.turns import Turn, Turns
 
-__all__ = ["Played", "begin_turn", "play", "play_unseen"]
+__all__ = ["Played", "begin_turn", "play", "play_unseen", "trim_unseen"]
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +43,15 @@ async def begin_turn(turns: Turns, agent: AgentRow, payload: dict[str, Any]) -> 
     """
     version = await turns.version(agent)
     await turns.canvas(version)  # what cannot run leaves no session behind
-    session, _ = await turns.open_session(agent, version, user_id=agent.tenant, name="webhook", source="workflow")
+    session, _ = await turns.open_session(agent, version, user_id=agent.tenant, name="webhook", source=SOURCE)
     return await turns.begin(agent, session, {"query": "", "payload": payload, "user_id": agent.tenant}, CONTINUE)
+
+
+def trim_unseen(parts: Parts, agent: AgentRow) -> None:
+    """Let old sessions go, while others go on."""
+    task = asyncio.create_task(trim(parts, agent))
+    _unseen.add(task)
+    task.add_done_callback(_unseen.discard)
 
 
 async def play(turn: Turn, recorded: RecordedTest | None = None) -> Played:

@@ -42,9 +42,15 @@ async def read_payload(request: Request, configuration: WebhookConfiguration) ->
         name: value for name, value in request.headers.items() if not is_secret_header(name, configuration.security)
     }
     sections = {"query": query, "headers": headers, "body": body}
-    payload: dict[str, Any] = {
-        name: declared_fields(name, section, configuration.schema) for name, section in sections.items()
-    }
+    try:
+        payload: dict[str, Any] = {
+            name: declared_fields(name, section, configuration.schema) for name, section in sections.items()
+        }
+    except RequestError as error:
+        if not str(error).startswith("body") or not _is_unread(request, kind, body):
+            raise
+        told = f"It was sent {f'as {kind:.80}' if kind else 'without a content type'} and is no JSON object"
+        raise RequestError(f"{error} The body was not read. {told}: send it as {wanted or _JSON}.", 400) from None
     return {**payload, "input": {**sections, "content_type": kind}}
 
 
@@ -74,6 +80,12 @@ async def _body(request: Request, configuration: WebhookConfiguration, kind: str
             raise RequestError("The body should be a JSON object.", 400)
         return {}
     return cast("dict[str, Any]", value)
+
+
+def _is_unread(request: Request, kind: str, body: Any) -> bool:
+    """Tell whether a body was passed over, as its type is none that is read."""
+    raw = request._body  # pyright: ignore[reportPrivateUsage]
+    return not body and kind not in (_JSON, _FORM, _PARTS) and raw.strip() not in (b"", b"{}")
 
 
 async def _parts(request: Request) -> dict[str, Any]:

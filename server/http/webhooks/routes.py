@@ -20,7 +20,7 @@ from server.http.answers import answer, json_bytes
 from server.http.asked import text_of
 from server.http.auth import Caller, authenticated, parts_of, turns_of
 from server.http.webhooks.configuration import RateLimit, WebhookConfiguration, read_configuration, webhook_params
-from server.http.webhooks.playing import Played, begin_turn, play, play_unseen
+from server.http.webhooks.playing import Played, begin_turn, play, play_unseen, trim_unseen
 from server.http.webhooks.reading import read_payload
 from server.http.webhooks.recording import RecordedTest
 from server.http.webhooks.security import check_caller
@@ -104,7 +104,7 @@ async def list_events(agent_id: str, request: Request, caller: Owner) -> Respons
 
 
 async def _call(request: Request, agent: AgentRow, recorded: RecordedTest | None) -> Response:
-    """Check a call, in RAGFlow's order, and play its turn.
+    """Check a call, in RAGFlow's order but for the rate, and play its turn.
 
     Raises:
         RagflowLgError: if it is refused, or cannot begin.
@@ -120,6 +120,7 @@ async def _call(request: Request, agent: AgentRow, recorded: RecordedTest | None
     await check_caller(configuration.security, headers, host, _taker(request, agent), is_owner=recorded is not None)
     payload = await read_payload(request, configuration)
     turn = await begin_turn(turns, agent, payload)
+    trim_unseen(parts_of(request), agent)
     if configuration.is_immediate:
         play_unseen(turn, recorded)
         return _templated(configuration)

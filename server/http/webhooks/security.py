@@ -40,21 +40,21 @@ async def check_caller(
         check_body_size(security, int(declared[:20]))
     if security.networks is not None and not _is_listed(security, host):
         raise RequestError("Calls from this address are not taken.", 400)
+    if not _is_known(security, headers, is_owner=is_owner):
+        raise RequestError("The call is not authenticated.", 400)
+    # Only now: else whoever has no secret could use up the calls of those who have.
     if security.rate is not None and (wait_s := await take(security.rate)) > 0:
         raise RequestError(f"Too many calls; try again in {wait_s:.0f} s.", 400)
+
+
+def _is_known(security: Security, headers: Mapping[str, str], *, is_owner: bool) -> bool:
     auth = security.auth
-    if is_owner and not isinstance(auth, TokenAuth):
-        return
     if isinstance(auth, TokenAuth):
-        is_right = _equal(headers.get(auth.header.lower(), ""), auth.value)
-    elif isinstance(auth, BasicAuth):
-        is_right = _is_basic(headers.get("authorization", ""), auth)
-    elif isinstance(auth, JwtAuth):
-        is_right = _check_jwt(headers.get("authorization", ""), auth)
-    else:
-        is_right = True
-    if not is_right:
-        raise RequestError("The call is not authenticated.", 400)
+        return _equal(headers.get(auth.header.lower(), ""), auth.value)
+    if is_owner or not isinstance(auth, BasicAuth | JwtAuth):
+        return True
+    header = headers.get("authorization", "")
+    return _is_basic(header, auth) if isinstance(auth, BasicAuth) else _check_jwt(header, auth)
 
 
 def check_body_size(security: Security, size: int) -> None:

@@ -77,7 +77,7 @@ async def test_answers_that_nobody_waits_for_are_a_conflict() -> None:
     with pytest.raises(ConflictError, match="does not wait"):
         await played(play.resume("s", {"colour": "red"}))
     await played(play.start("s", {"query": "q"}))
-    with pytest.raises(ConflictError, match="does not wait for 0000"):
+    with pytest.raises(AnswerError, match="does not wait for 0000"):
         await played(play.resume("s", {"0" * 32: {"colour": "red"}}))
     with pytest.raises(ConflictError, match="resume it"):
         await played(play.go_on("s"))

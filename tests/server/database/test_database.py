@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, select, text, update
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from ragflow_lg.errors import DatabaseError
-from server.database.database import open_database
+from server.database.database import Database, open_database
 from server.database.models import VersionRow
 from server.database.plain_rows import adder
 from tests.server.database.rows import opened, version
@@ -141,3 +142,14 @@ async def test_a_value_that_is_there_already_is_not_shown(tmp_path: Path) -> Non
         with pytest.raises(DatabaseError) as caught:
             await add()
         assert "secret" not in str(caught.value)
+
+
+async def test_a_server_that_is_not_there_is_told_without_its_address(caplog: pytest.LogCaptureFixture) -> None:
+    engine = create_async_engine("postgresql+psycopg://ada:geheim@127.0.0.1:9/agents")
+    database = Database(engine)
+    for asked in (database.read, database.write):
+        with pytest.raises(DatabaseError, match=r"^The database failed: it cannot be reached\.$"):
+            await asked(lambda _: None)
+    assert "127.0.0.1" in caplog.text
+    assert "geheim" not in caplog.text
+    await engine.dispose()

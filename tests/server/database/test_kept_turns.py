@@ -37,6 +37,26 @@ async def test_a_turn_is_stored_with_its_run_and_added_to_its_session(tmp_path: 
         ]
 
 
+async def test_a_question_stands_in_its_session_from_the_beginning_of_its_run(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        sessions, runs = SessionRepository(database, "t"), RunRepository(database, "t")
+        await sessions.add(session(), [message("s1", "Welcome")])
+
+        async def said() -> list[str]:
+            return [m.content for m in (await sessions.messages(["s1", "s2"]))["s1"]]
+
+        for run_id, asked, start_ms in (("dead", "lost?", 900), ("r1", "hi", 1000), ("r2", "more", 4000)):
+            begun = row(run_id)
+            begun.asked, begun.start_ms = asked, start_ms
+            await runs.add(begun)
+        assert await said() == ["Welcome", "lost?", "hi", "more"]
+        assert (await SessionRepository(database, "other").messages(["s1"]))["s1"] == []
+        await keep_turn(database, "t", ended())
+        assert await said() == ["Welcome", "lost?", "hi", "Hello", "more"]
+        await runs.end("r2", "failed", "No journal.", Usage(), 4000)
+        assert await said() == ["Welcome", "lost?", "hi", "Hello"]
+
+
 async def test_of_a_refused_run_a_lost_session_or_another_tenant_nothing_is_said(tmp_path: Path) -> None:
     async with opened(tmp_path) as database:
         sessions, runs = SessionRepository(database, "t"), RunRepository(database, "t")

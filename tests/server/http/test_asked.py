@@ -32,6 +32,12 @@ async def test_bodies_are_read(body: bytes, kind: str, value: dict[str, Any]) ->
     assert await body_of(request(body, kind)) == value
 
 
+@pytest.mark.parametrize("kind", ["", "text/plain", "multipart/form-data; boundary=x"])
+async def test_who_sends_no_json_is_told_what_to_send(kind: str) -> None:
+    with pytest.raises(RequestError, match=r"not JSON: .*Send a JSON object, with the header `Content-Type: app"):
+        await body_of(request(b"agent_id=x&query=q", kind))
+
+
 @pytest.mark.parametrize("body", [b"[1]", b"7", b"{", b"\xff", b"[" * 100_000, b'{"a": NaN}'])
 async def test_other_bodies_are_refused(body: bytes) -> None:
     with pytest.raises(RequestError) as caught:

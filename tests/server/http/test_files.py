@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
 from server.database.keys import KeyRepository
 from server.http.app import make_app
-from tests.server.http.running import Running, canvas, running
+from tests.server.http.running import FORM, Running, canvas, running
 
 MISSING = "0" * 32
 READS = canvas(
@@ -102,8 +102,17 @@ async def test_files_of_others_are_not_there(tmp_path: Path) -> None:
         assert forged.status_code == 401
         theirs = await keys.create("other", 1)
         server.client.headers["Authorization"] = theirs
-        told = await server.ask(await server.agent(READS, "Theirs"), files=[file])
-        assert "secret" not in str(told)
+        agent_id = await server.agent(READS, "Theirs")
+        told = await server.ask(agent_id, files=[file])
+        text = f"The files of the request cannot be read: There is no file '{file['id']}'; upload it first."
+        assert (told["code"], told["message"]) == (101, text)
+        _, message, failed = await server.stream(agent_id, files=[file])
+        assert (message["data"]["content"], failed["code"], failed["message"]) == (f"**ERROR**: {text}", 500, text)
+        asked = (await server.ask(await server.agent(FORM, "Asks")))["data"]["session_id"]
+        path = (await server.client.get("/agents?keywords=Asks")).json()["data"]["canvas"][0]["id"]
+        answer = {"session_id": asked, "inputs": {"size": {"value": 3}}}
+        assert (await server.ask(path, "", **answer, files=[file]))["message"] == text
+        assert (await server.ask(path, "", **answer))["data"]["data"]["content"] == "Size 3"
 
 
 async def test_a_deleted_agent_takes_its_files_along(tmp_path: Path) -> None:

@@ -1,22 +1,19 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
-from msgspec.structs import replace
 from pydantic import SecretStr
 
-from ragflow_lg.errors import DatabaseError, StreamError
-from server.http import health
+from ragflow_lg.errors import DatabaseError
 from server.http.health import metrics_app
-from server.streaming import RunHub, open_journal
 from server.watch.metrics import Metrics
 from server.watch.run_places import RunPlaces
-from tests.server.http.running import ECHO, running
+from tests.fakes.services import Reply
+from tests.server.http.running import ECHO, MODEL, running
 
 
 async def test_a_server_that_works_is_alive_and_ready(tmp_path: Path) -> None:
@@ -29,23 +26,25 @@ async def test_a_server_that_works_is_alive_and_ready(tmp_path: Path) -> None:
 
 
 async def test_what_fails_is_named_and_not_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def hang(_: Any) -> bool:
-        await asyncio.Event().wait()
-        return True
-
-    @asynccontextmanager
-    async def fail() -> Any:
-        raise DatabaseError("password geheim")
-        yield
-
-    monkeypatch.setattr(health, "CHECK_S", 0.02)
-    monkeypatch.setattr(health, "_checkpoints", hang)
     async with running(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
-        monkeypatch.setattr(server.parts.database, "reading", fail)
+        monkeypatch.setattr(server.parts.database, "write", AsyncMock(side_effect=DatabaseError("password geheim")))
         ready = await client.get("/ready")
-        assert (ready.status_code, ready.json()["status"]) == (503, "failing")
-        assert {"database": "failed", "checkpoints": "timed out"}.items() <= ready.json()["parts"].items()
+        parts = {"database": "failed", "checkpoints": "ok", "journal": "ok"}
+        assert (ready.status_code, ready.json()) == (503, {"status": "failing", "parts": parts})
         assert (await client.get("/health")).status_code == 200
+
+
+async def test_a_server_that_stops_is_not_ready(tmp_path: Path) -> None:
+    async with running(tmp_path, [Reply(chunks=["a"], hangs=True)]) as server:
+        playing = asyncio.create_task(server.ask(await server.agent(MODEL)))
+        async with asyncio.timeout(10):
+            while not server.parts.hub.running:
+                await asyncio.sleep(0.01)
+        draining = asyncio.create_task(server.parts.hub.drain(0.2))
+        await asyncio.sleep(0)
+        ready = await server.client.get(f"{server.url}/ready")
+        assert (ready.status_code, ready.json()["status"]) == (503, "stopping")
+        await asyncio.gather(draining, playing)
 
 
 async def test_metrics_are_off_unless_there_is_a_key(tmp_path: Path) -> None:
@@ -74,17 +73,3 @@ async def test_a_port_of_their_own_gives_metrics_and_nothing_else() -> None:
     async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
         assert "ragflow_lg_runs_running 0.0" in (await client.get("/metrics")).text
         assert (await client.get("/api/v1/agents")).status_code == 404
-
-
-async def test_the_journal_of_the_hub_is_asked(tmp_path: Path) -> None:
-    async with running(tmp_path) as server, open_journal("memory://") as journal:
-        hub: Any = RunHub(journal)
-        parts = replace(server.parts, hub=hub)
-        assert await health._state("journal", health._journal, parts) == "ok"
-        await hub.aclose()
-
-        async def fail(_: str) -> None:
-            raise StreamError("Redis at geheim is gone.")
-
-        journal.head = fail  # type: ignore[method-assign]
-        assert await health._state("journal", health._journal, parts) == "failed"

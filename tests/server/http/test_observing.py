@@ -134,9 +134,16 @@ async def test_runs_of_every_route_take_a_place(tmp_path: Path, name: str) -> No
 
 
 async def test_whose_address_it_is_only_a_known_proxy_may_say(tmp_path: Path) -> None:
-    for proxies, statuses in (((), [200, 429]), (("127.0.0.1",), [200, 200])):
+    for proxies, forwarded, statuses in (
+        ((), "10.0.0.{}", [200, 429]),
+        (("127.0.0.1",), "10.0.0.{}", [200, 200]),
+        (("127.0.0.0/8",), "10.0.0.{}, 10.1.1.1", [200, 429]),  # what a client writes itself does not count
+        (("127.0.0.1", "10.1.1.1"), "10.0.0.{}, 10.1.1.1", [200, 200]),
+        (("10.1.1.1",), "10.0.0.{}", [200, 429]),
+    ):
         async with running(tmp_path, requests_per_minute_address=1, trusted_proxies=proxies) as server:
-            answers = [await server.client.get("/agents", headers={"X-Forwarded-For": f"10.0.0.{n}"}) for n in (1, 2)]
+            sent = [{"X-Forwarded-For": forwarded.format(n)} for n in (1, 2)]
+            answers = [await server.client.get("/agents", headers=headers) for headers in sent]
             assert [answer.status_code for answer in answers] == statuses
 
 

@@ -37,6 +37,26 @@ async def test_a_session_is_made_listed_and_deleted(tmp_path: Path) -> None:
         assert gone == {"code": 102, "message": "Session not found!"}
 
 
+async def test_a_page_of_sessions_repeats_no_large_canvas(tmp_path: Path) -> None:
+    said = ("Message:0", "Message", {"content": ["x" * 500_000]}, [])
+    large = canvas(("begin", "Begin", {}, ["Message:0"]), said)
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(large)
+        await server.client.put(f"/agents/{agent_id}", json={"dsl": ECHO})
+        path, small = f"/agents/{agent_id}/sessions", await server.session(agent_id)
+        listed = (await server.client.get(path)).json()["data"]
+        assert [row["dsl"] for row in listed] == [ECHO]
+        await server.client.put(f"/agents/{agent_id}", json={"dsl": large})
+        for _ in range(9):
+            await server.session(agent_id, name="Large")
+        page = await server.client.get(f"{path}?page_size=8&desc=false&orderby=create_time")
+        assert [row["dsl"] == (ECHO if row["id"] == small else large) for row in page.json()["data"]] == [True] * 8
+        whole = await server.client.get(f"{path}?page_size=100")
+        assert ["dsl" in row for row in whole.json()["data"]] == [False] * 10
+        shown = (await server.client.get(f"{path}/{small}")).json()["data"]
+        assert shown["dsl"] == ECHO
+
+
 async def test_many_are_deleted_at_once(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         agent_id = await server.agent(ECHO)

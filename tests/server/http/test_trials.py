@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import httpx
@@ -42,6 +43,22 @@ async def test_input_forms_are_shown(tmp_path: Path) -> None:
         }
         missing = (await server.client.get(f"/agents/{agent_id}/components/Nobody:0/input-form")).json()
         assert (missing["code"], "no component 'Nobody:0'" in missing["message"]) == (102, True)
+
+
+async def test_a_component_that_is_tried_takes_the_place_of_a_run(tmp_path: Path) -> None:
+    async with running(tmp_path, [Reply(hangs=True, repeat=True)], max_runs=1, max_waiting_runs=0) as server:
+        agent_id = await server.agent(MODEL)
+        path, body = f"/agents/{agent_id}/components/LLM:0/debug", {"params": {"sys.query": {"value": "Hi"}}}
+        first = asyncio.create_task(server.client.post(path, json=body))
+        async with asyncio.timeout(10):
+            while not server.model.is_hanging:
+                await asyncio.sleep(0.005)
+        assert (await server.ask(agent_id))["code"] == 429
+        assert (await server.client.post(path, json=body)).status_code == 429
+        first.cancel()  # who leaves gives it back
+        async with asyncio.timeout(10):
+            while server.turns._places.taken:
+                await asyncio.sleep(0.005)
 
 
 async def test_a_component_is_really_run(tmp_path: Path) -> None:

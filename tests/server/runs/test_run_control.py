@@ -105,6 +105,8 @@ async def test_a_run_of_a_killed_server_is_continued_and_what_had_finished_does_
                 await server.end(signal.SIGKILL)
         async with served(tmp_path, server.key) as again, again.client(path) as client:
             assert (await client.get(f"/runs/{run['id']}")).json()["status"] == "interrupted"
+            said = (await client.get(f"/sessions/{run['session_id']}")).json()["messages"]
+            assert [row["content"] for row in said][1:] == ["hi"]
             answer = await client.post(f"/runs/{run['id']}/continue?mode=stream")
             last = frames(answer.text)[-1][2]["run"]
             assert (last["status"], last["answer"], last["parent_run_id"]) == ("succeeded", "second", run["id"])

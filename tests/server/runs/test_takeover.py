@@ -3,12 +3,19 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
+from ragflow_lg.errors import StreamError
+from server.runs import takeover
+from server.runs.takeover import Takeover
 from tests.fakes.mock_llm import MockLLM, reply
+from tests.server.http.running import ECHO, Running, running
 from tests.server.replicas import TWO_MESSAGES, Replica, replicas
 
 PATH = "/agents/chat/completions"
@@ -69,3 +76,64 @@ async def test_clients_finish_on_another_replica_with_the_same_answer_even_if_th
             session = whole[0][1]["session_id"]
             stored = (await second.client.get(f"/agents/{agent_id}/sessions/{session}")).json()["data"]["message"]
             assert [message["content"] for message in stored[1:]] == ["hi", WHOLE * 2]
+
+
+class FakeTurns:
+    """Turns whose runner has nothing to do, and which note what is kept."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.keep = AsyncMock(side_effect=failure)
+        self._runner = SimpleNamespace(
+            state=AsyncMock(return_value={"globals": {"sys.query": "hi"}}),
+            pauses=AsyncMock(return_value=[]),
+            go_on=lambda session, envelope: SimpleNamespace(envelope=envelope),
+        )
+
+    async def runner(self, agent: Any, session: Any) -> Any:
+        return self._runner
+
+
+async def ended(server: Running) -> str:
+    told = await server.ask(await server.agent(ECHO))
+    return told["data"]["message_id"]
+
+
+async def test_an_interrupted_run_is_taken_over_once_however_many_ask(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        run_id, turns = await ended(server), FakeTurns()
+        taking = Takeover(server.parts, turns)  # type: ignore[arg-type]
+        assert await asyncio.gather(*(taking.take(run_id) for _ in range(5))) == [True] * 5
+        ((run, owner, asked, _), options) = turns.keep.await_args
+        player = (await server.parts.hub.head(run_id)).player
+        assert (run.envelope.message_id, owner, asked, options) == (run_id, "tenant", "hi", {"was": player})
+        assert turns.keep.await_count == 1
+
+
+async def test_a_run_that_nobody_knows_and_a_session_that_stays_held_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(takeover, "FREE_S", 0.05)
+    monkeypatch.setattr(takeover, "PAUSE_S", 0.01)
+    async with running(tmp_path) as server:
+        run_id, turns = await ended(server), FakeTurns()
+        taking = Takeover(server.parts, turns)  # type: ignore[arg-type]
+        assert not await taking.take("0" * 32)
+        session = (await server.parts.hub.head(run_id)).envelope.session_id
+        held = await server.parts.store.leases.acquire(session, lambda: None)
+        assert not await taking.take(run_id)
+        await held.release()
+        assert await taking.take(run_id)
+        await server.parts.hub.drain()
+        assert not await taking.take(run_id)
+        assert turns.keep.await_count == 1
+
+
+@pytest.mark.parametrize("is_quicker", [True, False])
+async def test_whoever_was_quicker_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_quicker: bool) -> None:
+    async with running(tmp_path) as server:
+        run_id, hub = await ended(server), server.parts.hub
+        head = await hub.head(run_id)
+        heads = [head, replace(head, player="other") if is_quicker else head]
+        monkeypatch.setattr(hub, "head", AsyncMock(side_effect=heads))
+        taking = Takeover(server.parts, FakeTurns(StreamError("Taken.")))  # type: ignore[arg-type]
+        assert await taking.take(run_id) is is_quicker

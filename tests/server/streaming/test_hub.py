@@ -119,6 +119,23 @@ async def test_a_run_that_nobody_knows_is_told(open_journal: OpenJournal, run_id
         assert not await hub.cancel(run_id)
 
 
+async def test_what_a_run_has_said_so_far_is_told_without_its_end(open_journal: OpenJournal) -> None:
+    gate = asyncio.Event()
+    run = ScriptedRun([*words(100), gate, *words(3)])
+    async with open_journal(Bounds(102, 1 << 20)) as journal, hub_on(journal) as hub:
+        run_id = await start(hub, run)
+        async with asyncio.timeout(5):
+            while len(await hub.said(run_id)) < 100:
+                await asyncio.sleep(0.005)
+        assert [getattr(event, "content", "") for event in await hub.said(run_id)] == [f"w{n}" for n in range(1, 101)]
+        gate.set()
+        async with asyncio.timeout(5):
+            while hub.running:
+                await asyncio.sleep(0.005)
+        with pytest.raises(StreamGapError, match="have been dropped"):
+            await hub.said(run_id)
+
+
 async def test_who_is_too_slow_for_the_journal_gets_a_gap(open_journal: OpenJournal) -> None:
     gate = asyncio.Event()
     run = ScriptedRun([*words(3), gate, *words(1000, 4)])

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 
 import pytest
+from msgspec.structs import replace
 from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 
 from ragflow_lg.errors import RunUnknownError, StreamError
+from server.streaming.redis_journal import RedisJournal
 from server.streaming.window import Bounds
 from tests.fakes.cut_proxy import cut_proxy
 from tests.server.streaming.journals import OpenJournal, head, read, redis_journal
@@ -116,3 +120,41 @@ async def test_a_run_that_is_gone_from_redis_is_told(redis_url: str) -> None:
         await client.delete(f"{prefix}agent:events:a")
         with pytest.raises(RunUnknownError, match="There are no events of a run 'a'"):
             await read(journal, "a", 0, 1)
+
+
+async def test_a_run_is_claimed_once_and_its_old_player_adds_nothing_more(open_replica: OpenJournal) -> None:
+    async with open_replica() as old, open_replica() as new, open_replica() as late:
+        await old.begin(head("a"))
+        await old.append("a", [b"1", b"2"])
+        taken = replace(head("a"), player="new")
+        assert await new.claim(taken, "hub")
+        assert not await late.claim(replace(taken, player="late"), "hub")
+        assert await new.claim(taken, "hub")  # asked again, as the answer was lost
+        assert await late.head("a") == taken
+        with pytest.raises(StreamError, match="taken over by another server"):
+            await old.append("a", [b"x"] * 5)
+        await new.append("a", [b"3"])
+        with pytest.raises(StreamError, match="taken over"):
+            await old.append("a", [b"y"], is_last=True)
+        await new.append("a", [b"4"], is_last=True)
+        assert await read(late, "a", 0, 4) == [(number, b"%d" % number) for number in range(1, 5)]
+        assert await late.claim(replace(taken, player="late"), "new")  # the second player may stop, too
+
+
+async def test_a_redis_that_is_silent_keeps_nobody_waiting_however_many_ask() -> None:
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    url = f"redis://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+    async with (
+        Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=0.2) as client,
+        aclosing(RedisJournal(client, ask_s=0.1)) as journal,
+    ):
+        began = time.monotonic()
+        asked = [journal.head(str(number)) for number in range(100)]
+        failures = await asyncio.gather(*asked, return_exceptions=True)
+        assert {str(failure) for failure in failures} == {"The journal of events fails: it did not answer in time."}
+        assert time.monotonic() - began < 2
+    silent.close()

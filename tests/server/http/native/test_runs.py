@@ -107,7 +107,7 @@ async def test_a_form_is_answered_by_the_id_of_its_pause(tmp_path: Path) -> None
         for body, expected in (
             ({"answers": {pause["id"]: {"size": "big"}}}, (422, "answer-invalid")),
             ({"answers": {pause["id"]: {"colour": 1}}}, (422, "answer-invalid")),
-            ({"answers": {MISSING: {"size": 1}}}, (409, "conflict")),
+            ({"answers": {MISSING: {"size": 1}}}, (422, "answer-invalid")),
             ({"answers": {"x": {"size": 1}}}, (422, "invalid")),
             ({"fields": {"colour": 1}}, (422, "answer-invalid")),
             ({}, (422, "invalid")),
@@ -277,6 +277,8 @@ async def test_hostile_bodies_are_refused(tmp_path: Path, body: bytes, expected:
     async with running(tmp_path) as server, native(server, await server.agent(ECHO)) as client:
         answer = await client.post("/runs", content=body, headers={"Content-Type": "application/json"})
         assert problem(answer) == expected
+        untold = await client.post("/runs", content=body or b"{}")
+        assert "send the header `Content-Type: application/json`" in untold.json()["error"]["message"]
         assert (await client.get("/sessions")).json()["total"] == 0
 
 

@@ -108,6 +108,8 @@ def test_ways_to_authenticate(settings: dict[str, Any], expected: object) -> Non
         ({"rate_limit": {"limit": 0}}, "rate_limit.limit"),
         ({"rate_limit": {"limit": True}}, "rate_limit.limit"),
         ({"rate_limit": {"per": "year"}}, "rate_limit.per"),
+        ({"rate_limit": "x"}, "`security.rate_limit` should be an object, such as"),
+        ({"rate_limit": [5]}, "`security.rate_limit` should be an object, such as"),
     ],
 )
 def test_what_is_wrong_is_named(settings: dict[str, Any], told: str) -> None:

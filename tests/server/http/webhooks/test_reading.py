@@ -51,6 +51,15 @@ async def test_a_type_has_to_be_the_wanted_one_where_it_is_given() -> None:
         await read_payload(request(b"{}", "text/plain"), wanted)
 
 
+@pytest.mark.parametrize(("kind", "how"), [("", "without a content type"), ("text/plain", "as text/plain")])
+async def test_who_sends_no_readable_body_is_told_what_to_send(kind: str, how: str) -> None:
+    wanted = configuration(schema={"body": {"properties": {"a": {"type": "string"}}, "required": ["a"]}})
+    with pytest.raises(RequestError, match=f"required.* It was sent {how} and is no JSON.* as application"):
+        await read_payload(request(b"a=x", kind), wanted)
+    with pytest.raises(RequestError, match=r"^body missing required field: a$"):
+        await read_payload(request(b"", kind), wanted)
+
+
 async def test_forms_are_bounded() -> None:
     assert (await read_payload(request(b"a=%C3%BC+x", FORM), configuration()))["body"] == {"a": "ü x"}
     with pytest.raises(RequestError, match="more than 1000 fields"):

@@ -47,7 +47,7 @@ async def test_a_call_plays_a_turn_to_its_end(tmp_path: Path) -> None:
         head = await call(server, agent_id, "HEAD")
         assert (head.status_code, head.content) == (201, b"")
         (row, *_) = (await server.client.get(f"/agents/{agent_id}/sessions")).json()["data"]
-        assert (row["name"], row["source"], row["message"][-1]["content"]) == ("webhook", "workflow", 'push {"q": 0}')
+        assert (row["name"], row["source"], row["message"][-1]["content"]) == ("webhook", "webhook", 'push {"q": 0}')
 
 
 @pytest.mark.parametrize(
@@ -152,6 +152,8 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"content_types": "text/xml"}, {}, "should be text/xml, not application/json"),
     ({}, {"json": {}}, "body missing required field: event"),
     ({"response": {"status": 500}, "execution_mode": "Immediately"}, {}, "response.status"),
+    ({"response": "204"}, {}, "`response` should be an object"),
+    ({"schema": "event"}, {}, "`schema` should be an object"),
 ]
 
 

@@ -69,6 +69,12 @@ async def test_too_many_calls_are_told_when_to_come_back() -> None:
         await check_caller(security, {}, "", take)
 
 
+async def test_calls_without_the_secret_do_not_count() -> None:
+    for auth in (TokenAuth("X-Token", "secret"), BasicAuth("user", "secret"), JWT):
+        security = Security(auth, rate=RateLimit(1, 60))
+        assert await refused(security) == "The call is not authenticated."
+
+
 async def test_a_token_has_to_be_the_same() -> None:
     security = Security(TokenAuth("X-Token", "sécret"))
     await check(security, {"x-token": "sécret"})

@@ -1,0 +1,24 @@
+"""What the user has said in a run that is not over: so that no question is lost with the process that plays it."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import mysql
+
+__all__ = ["down_revision", "downgrade", "revision", "upgrade"]
+
+revision = "0004_asked_of_runs"
+down_revision = "0003_runs_of_agents"
+
+LARGE = sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
+
+
+def upgrade() -> None:
+    """Make the column."""
+    op.add_column("runs", sa.Column("asked", LARGE, nullable=True))
+
+
+def downgrade() -> None:
+    """Drop it."""
+    op.drop_column("runs", "asked")
