@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import FastAPI
@@ -62,7 +63,9 @@ class _Application(FastAPI):
 
 def make_app(parts: Parts) -> FastAPI:
     """Make the application of opened parts. ``app.state.turns`` drains it."""
-    app = _Application(title="ragflow-lg", docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = _Application(
+        title="ragflow-lg", version=version("ragflow-lg"), docs_url=None, redoc_url=None, redirect_slashes=False
+    )
     section = parts.settings.server
     operations = Operations(section, parts.callbacks)
     parts = replace(parts, callbacks=(*parts.callbacks, RunMetrics(operations.metrics)))

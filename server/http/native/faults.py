@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from ragflow_lg.errors import AnswerError
 
 if TYPE_CHECKING:
     from fastapi.routing import APIRoute
 
-__all__ = ["known_names", "place_of", "wording"]
+    from ragflow_lg.plan import Plan
+
+__all__ = ["MAX_TOLD", "known_names", "place_of", "refuse_unknown", "wording"]
+
+MAX_TOLD = 50
+"""How many faults of one request are told."""
+MAX_CHARS = 64
+"""How long a name may be to be held against others."""
 
 _WORDS: Mapping[str, str] = {
     "missing": "is missing",
@@ -81,6 +90,20 @@ def known_names(route: APIRoute, part: str) -> list[str]:
     return [name for model in parts for name in getattr(model, "model_fields", ())]
 
 
+def refuse_unknown(plan: Plan, inputs: Iterable[str]) -> None:
+    """Hold fields against the form of a canvas's Begin; one without a form takes any.
+
+    Raises:
+        AnswerError: if it has no field of a name.
+    """
+    entry = plan.nodes[plan.entry]
+    declared: Any = getattr(entry.params, "inputs", None)
+    known = list(cast("Mapping[str, Any]", declared or {}))
+    unknown = [name for name in inputs if name not in known] if known else []
+    if problems := {name: f"Begin's form has no such field{_meant(name, known)}" for name in unknown[:MAX_TOLD]}:
+        raise AnswerError(problems, node=plan.entry)
+
+
 def _query_parameters(route: APIRoute) -> list[Any]:
     waiting, found = [route.dependant], list[Any]()  # codespell:ignore
     while waiting:
@@ -91,6 +114,6 @@ def _query_parameters(route: APIRoute) -> list[Any]:
 
 
 def _meant(name: str, known: list[str]) -> str:
-    if near := get_close_matches(name, known, n=1):
+    if len(name) <= MAX_CHARS and (near := get_close_matches(name, known, n=1)):
         return f"; did you mean `{near[0]}`?"
     return f"; there are {', '.join(f'`{each}`' for each in known)}" if known else "; there are none here"

@@ -24,7 +24,7 @@ from ragflow_lg.errors import (
     StreamPositionError,
 )
 from server.http.answers import json_bytes
-from server.http.native.faults import known_names, place_of, wording
+from server.http.native.faults import MAX_TOLD, known_names, place_of, wording
 
 if TYPE_CHECKING:
     from fastapi.exceptions import RequestValidationError
@@ -75,8 +75,6 @@ ABOUT = {
     503: "A part of the server does not answer, or it is shutting down.",
 }
 _USUAL = (401, 413, 422, 429, 500, 503)
-MAX_TOLD = 50
-"""How many faults of one request are told."""
 
 
 class Problem(BaseModel):

@@ -13,6 +13,7 @@ from ragflow_lg.errors import RequestError
 from server.http.auth import parts_of, turns_of
 from server.http.native.answers import RunAnswer, RunListAnswer, respond
 from server.http.native.events import EVENT_STREAM, position_in
+from server.http.native.faults import refuse_unknown
 from server.http.native.playing import PLAYED, PLAYS, Player, Playing, Records, Streaming, shown_run, stream_run
 from server.http.native.problems import problem_responses
 from server.http.native.requests import ForkRequest, NoFields, RerunRequest, ResumeRequest, RunRequest
@@ -154,7 +155,7 @@ async def cancel_run(run_id: str, control: Control, body: NoFields | None = None
 
 
 def _beginning(player: Player, body: RunRequest) -> Callable[[RunControl], Awaitable[Turn]]:
-    request, agent = player.request, player.agent
+    request, agent, turns = player.request, player.agent, turns_of(player.request)
 
     async def begin(control: RunControl) -> Turn:
         asked = _turn_request(body)
@@ -166,10 +167,13 @@ def _beginning(player: Player, body: RunRequest) -> Callable[[RunControl], Await
             if body.version:
                 raise RequestError("A session keeps to its version; pin another one to it first.", 101, status=422)
             session = await control.session(body.session_id)
+            if body.inputs:
+                version = await turns.version(agent, session.version_id)
+                refuse_unknown((await turns.canvas(version)).plan, body.inputs)
         else:
-            parts, turns = parts_of(request), turns_of(request)
-            version = await version_of(parts.database, agent, body.version)
-            await turns.canvas(version)  # a broken one makes no session
+            version = await version_of(parts_of(request).database, agent, body.version)
+            canvas = await turns.canvas(version)  # a broken one makes no session
+            refuse_unknown(canvas.plan, body.inputs)
             name = body.session_name or (body.query if isinstance(body.query, str) else "")
             user_id = body.user_id or agent.tenant
             session, _ = await turns.open_session(agent, version, user_id=user_id, name=name, source="workflow")

@@ -9,7 +9,12 @@ from fastapi.routing import APIRoute
 from server.http.native.faults import known_names, place_of, wording
 from server.http.native.runs import router
 from tests.server.http.native.calling import native_agent, problem
-from tests.server.http.running import ECHO
+from tests.server.http.running import ECHO, canvas
+
+ASKING = canvas(
+    ("begin", "Begin", {"mode": "task", "inputs": {"city": {"name": "City", "type": "line"}}}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["To {begin@city}"]}, []),
+)
 
 
 def test_a_route_knows_the_names_of_its_requests() -> None:
@@ -66,3 +71,17 @@ async def test_a_newcomer_reads_where_and_what(tmp_path: Path) -> None:
             assert problem(refused) == (422, "invalid"), refused.text
             assert refused.json()["error"]["details"]["fields"] == {place: told}
             assert f"`{place}` {told}" in refused.json()["error"]["message"]
+
+
+async def test_fields_that_begins_form_does_not_have_are_refused(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, ASKING) as (_, client):
+        refused = await client.post("/runs", json={"inputs": {"citi": "Rome"}})
+        assert problem(refused) == (422, "answer-invalid")
+        assert refused.json()["error"]["details"]["fields"] == {
+            "citi": "Begin's form has no such field; did you mean `city`?"
+        }
+        assert (await client.get("/sessions")).json()["total"] == 0
+        run = (await client.post("/runs", json={"inputs": {"city": "Rome"}})).json()
+        assert run["answer"] == "To Rome"
+        again = {"session_id": run["session_id"], "inputs": {"town": "Rome"}}
+        assert problem(await client.post("/runs", json=again)) == (422, "answer-invalid")
