@@ -161,7 +161,11 @@ def _beginning(player: Player, body: RunRequest) -> Callable[[RunControl], Await
         asked = _turn_request(body)
         if body.resume_from:
             if body.session_id or body.version:
-                raise RequestError("`resume_from` names the session and the version, too.", 101, status=422)
+                raise RequestError(
+                    "`resume_from` names the session and the version, too: leave out `session_id` and `version`.",
+                    101,
+                    status=422,
+                )
             return await control.resume_from(await control.run(body.resume_from), asked, body.inputs)
         if body.session_id:
             if body.version:
