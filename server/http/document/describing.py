@@ -7,7 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from server.http.document.shapes import ChatError, NotHere, Refusal, WebhookRefusal
+from server.http.document.chat_shapes import ChatError
+from server.http.document.shapes import NotHere, Refusal, WebhookRefusal
 
 __all__ = ["Described", "Key", "Parameter", "Surface", "header", "pages", "query", "refusals"]
 

@@ -15,12 +15,9 @@ from server.http.document.bodies import (
     EmbeddedBody,
     PlayBody,
 )
+from server.http.document.chat_shapes import ChatAnswer, ChatChunk, ChatModel, ChatModels
 from server.http.document.describing import Described, header, query
 from server.http.document.shapes import (
-    ChatAnswer,
-    ChatChunk,
-    ChatModel,
-    ChatModels,
     EmbeddedAgent,
     Health,
     Readiness,

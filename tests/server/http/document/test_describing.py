@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+from server.http.document.chat_shapes import ChatError
 from server.http.document.describing import header, pages, query, refusals
-from server.http.document.shapes import ChatError, NotHere, Refusal, WebhookRefusal
+from server.http.document.shapes import NotHere, Refusal, WebhookRefusal
 
 
 def test_parameters_are_shown_as_the_document_has_them() -> None:
