@@ -6,8 +6,9 @@ and applications send it, and writes RAGFlow's wire events to LangGraph's stream
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Container, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
+from difflib import get_close_matches
 from typing import Any, ClassVar, Protocol, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -16,6 +17,7 @@ from langgraph.types import Command
 
 from dsl_compiler.lower.drawing import CanvasGraph
 from dsl_compiler.lower.message_stream import MessageStream
+from dsl_compiler.nearest import MAX_CHARS, MAX_LOOKUPS
 from ragflow_lg.chat_messages import answer_id, question_of
 from ragflow_lg.compiled import CompiledCanvas
 from ragflow_lg.errors import InputRefusedError
@@ -37,6 +39,9 @@ from ragflow_lg.wire import Envelope, Message, WorkflowFinished
 __all__ = ["CanvasApplication", "OpenServices", "as_application"]
 
 _TAKEN = ("query", "inputs", "files", "user_id", "payload", "chat_template_kwargs")
+_NAMES = (*_TAKEN, "messages")
+_SLIP = 0.8
+"""How like a name that is taken another one has to be to count as a slip of the pen, from 0 to 1."""
 
 
 class OpenServices(Protocol):
@@ -108,8 +113,10 @@ class CanvasApplication(CanvasGraph):
     async def _given(self, input: Any, config: RunnableConfig, turn: TurnContext, telling: _Telling) -> Any:
         """Give what LangGraph is to be run with."""
         is_new = input is not None and not isinstance(input, Command)
-        given = _request(input) if is_new else input
         configurable = config.get("configurable", {})
+        if is_new and not configurable.get("checkpoint_ns"):  # a graph around gives all of its state
+            _refuse_slips(input, self.channels)
+        given = _request(input) if is_new else input
         may_go_on = not is_new or bool(configurable.get("__pregel_resuming"))  # a graph around goes on
         if not may_go_on or self._resolve_checkpointer(config) is None or "thread_id" not in configurable:
             return given
@@ -178,6 +185,22 @@ def as_application(canvas: CompiledCanvas, open_services: OpenServices, *, refus
     graph.__class__ = CanvasApplication
     graph.canvas, graph.open_services, graph.refusal = canvas, open_services, refusal
     return graph
+
+
+def _refuse_slips(input: Any, channels: Container[str]) -> None:
+    """Look for names that were meant to be others; what else is in the map may belong to a program around.
+
+    Raises:
+        InputRefusedError: if a name is nearly one that is taken and not given, or none is taken at all.
+    """
+    given = cast("Mapping[Any, Any]", input) if isinstance(input, Mapping) else {}
+    missing = [name for name in _NAMES if name not in given]
+    unknown = [str(name)[:MAX_CHARS] for name in given if name not in _NAMES and name not in channels]
+    for name in unknown[:MAX_LOOKUPS]:
+        near = get_close_matches(name, missing, n=1, cutoff=_SLIP)
+        if near or len(missing) == len(_NAMES):
+            meant = f' Did you mean "{near[0]}"?' if near else ""
+            raise InputRefusedError(f'A canvas takes no "{name}".{meant} It takes {", ".join(_NAMES)}.')
 
 
 def _request(input: Any) -> TurnRequest:

@@ -37,7 +37,8 @@ def serve(
 ) -> None:
     """Serve agents to RAGFlow's clients and to OpenAI's. docs/server.md tells how.
 
-    The first line of the output is the address. The first start prints an API key, once. SIGTERM and Ctrl-C let runs
+    The first line of the output is the address. The first start prints an API key, once. The last line says where all
+    routes are described. SIGTERM and Ctrl-C let runs
     stop at their next step, from which they can go on; a second one ends at once.
 
     Examples:
@@ -76,6 +77,7 @@ async def _serve(settings: Settings, model: str) -> None:
                 _tell(url)
                 if key:
                     _tell(f"API key, shown this once: {key}")
+                _tell(f"OpenAPI document of all routes: {url}/openapi.json")
 
             async with app.state.operations.metrics.watching_the_loop(), _metrics(section, app.state.operations):
                 await serve_app(app, opened, announce, app.state.turns.drain, section)

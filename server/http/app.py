@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import TYPE_CHECKING, cast
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -51,9 +52,21 @@ _LIMITS = {408: "slow", 413: "size", 429: "busy"}
 logger = logging.getLogger(__name__)
 
 
+class _Application(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        """Give the document of all routes, made when it is first asked for."""
+        if self.openapi_schema is None:
+            from server.http.document.making import complete
+
+            self.openapi_schema = complete(super().openapi())
+        return self.openapi_schema
+
+
 def make_app(parts: Parts) -> FastAPI:
     """Make the application of opened parts. ``app.state.turns`` drains it."""
-    app = FastAPI(title="ragflow-lg", docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = _Application(
+        title="ragflow-lg", version=version("ragflow-lg"), docs_url=None, redoc_url=None, redirect_slashes=False
+    )
     section = parts.settings.server
     operations = Operations(section, parts.callbacks)
     parts = replace(parts, callbacks=(*parts.callbacks, RunMetrics(operations.metrics)))
@@ -118,5 +131,5 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     if native.is_native(request.url.path):
-        return native.refuse(native.invalid(cast("RequestValidationError", error)))
+        return native.refuse(native.invalid(cast("RequestValidationError", error), request.scope.get("route")))
     return _told(request, RequestError(f"The request does not fit: {error}.", 101))

@@ -38,6 +38,8 @@ async def list_tags(request: Request, caller: Authenticated) -> Response:
 async def set_tags(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Give an agent other tags."""
     body = await body_of(request)
+    if body and "tags" not in body:  # a slip of the pen should not take all tags away
+        raise RequestError("required argument are missing: tags; ", 101)
     await agent_of(request, caller, agent_id)
     tags = _tags(body.get("tags"))
     await AgentTags(parts_of(request).database, caller.tenant).set(agent_id, ",".join(tags))

@@ -129,7 +129,7 @@ class MomentAnswer(BaseModel):
 
     checkpoint: str
     step: int
-    created_at: Annotated[str, Field(description="ISO 8601.")]
+    create_ms: int
     size_bytes: int
     next: Annotated[list[NodeAnswer], Field(description="The nodes that come next.")]
     region: Annotated[NodeAnswer | None, Field(description="The Loop or Iteration that the step belongs to.")]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.errors import RagflowLgError, RequestError
 from ragflow_lg.events import AgentRecord
+from server.http.document.event_schema import event_schema
 from server.http.native.problems import problem_of
 from server.streaming.positions import event_id, place_of
 from server.streaming.sse import native_frame, retry_frame
@@ -23,11 +24,36 @@ RETRY_S = 1.0
 
 Events = AsyncGenerator[tuple[int, "Followed"]]
 
+_REFS = "#/components/schemas"
+_EVENT: dict[str, Any] = {
+    "type": "object",
+    "description": "An event of the run.",
+    "properties": {
+        "run_id": {"type": "string"},
+        "session_id": {"type": "string"},
+        "event": {"type": "string", "description": "As RAGFlow calls it, or `agent_record`."},
+        "data": {"type": "object"},
+    },
+    "required": ["run_id", "session_id", "event", "data"],
+}
+_END: dict[str, Any] = {
+    "type": "object",
+    "description": "`end`, the last event: the run as it stands, and what the stream broke off with.",
+    "properties": {
+        "run": {"anyOf": [{"$ref": f"{_REFS}/RunAnswer"}, {"type": "null"}]},
+        "error": {"anyOf": [{"$ref": f"{_REFS}/Problem"}, {"type": "null"}]},
+    },
+    "required": ["run", "error"],
+}
 EVENT_STREAM: dict[str, Any] = {
-    "schema": {"type": "string"},
-    "example": "retry: 1000\n\nid: 9b1f…:1\nevent: workflow_started\ndata: "
-    '{"run_id":"9b1f…","session_id":"0c7f…","event":"workflow_started","data":{"inputs":{}}}\n\n'
-    'event: end\ndata: {"run":{"status":"succeeded"},"error":null}\n\n',
+    "schema": event_schema({"anyOf": [_EVENT, _END]}),
+    "examples": {
+        "stream": {
+            "value": "retry: 1000\n\nid: 9b1f…:1\nevent: workflow_started\ndata: "
+            '{"run_id":"9b1f…","session_id":"0c7f…","event":"workflow_started","data":{"inputs":{}}}\n\n'
+            'event: end\ndata: {"run":{"status":"succeeded"},"error":null}\n\n'
+        }
+    },
 }
 """How the document of the API describes a stream."""
 

@@ -5,30 +5,44 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from fastapi import Query
+from fastapi import Depends, Query
+from msgspec import Struct
+from pydantic import AfterValidator
+from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.errors import RagflowLgError
+from ragflow_lg.errors import RagflowLgError, SettingsError
+from server.database.models import AgentRow
 from server.http.auth import parts_of, turns_of
 from server.http.event_stream import EventStream
 from server.http.following import while_there
 from server.http.native.answers import RunAnswer, respond
 from server.http.native.events import EVENT_STREAM, event_frames
 from server.http.native.problems import PREFIX, problem_responses
+from server.http.native.routing import Agent
 from server.http.native.views import run_view
 from server.runs.run_control import RunControl
-from server.streaming import CONTINUE, DisconnectPolicy, parse_policy
+from server.streaming import CONTINUE, parse_policy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
-    from starlette.requests import Request
-
-    from server.database.models import AgentRow, RunRow
+    from server.database.models import RunRow
     from server.runs.turns import Turn
     from server.streaming import Followed
 
-__all__ = ["PLAYED", "PLAYS", "Mode", "OnDisconnect", "Records", "play", "shown_run", "stream_run"]
+__all__ = [
+    "PLAYED",
+    "PLAYS",
+    "Player",
+    "Playing",
+    "Records",
+    "Streaming",
+    "player",
+    "shown_run",
+    "stream_run",
+    "streamer",
+]
 
 OPENING_S = 1.0
 """How long a run in the background may take to be refused: what comes later is told to its followers."""
@@ -40,13 +54,23 @@ Mode: TypeAlias = Annotated[
         "followed. `stream`: answer with its events."
     ),
 ]
+
+
+def _policy(text: str) -> str:
+    try:
+        return str(parse_policy(text)) if text else ""
+    except SettingsError:
+        raise ValueError("should be `cancel`, `continue` or `grace:SECONDS`") from None
+
+
 OnDisconnect: TypeAlias = Annotated[
     str,
+    AfterValidator(_policy),
     Query(
-        pattern=r"^(|cancel|continue|grace:[0-9]{1,6}(\.[0-9]{1,3})?)$",
         description="What becomes of the run when nobody follows it any more: `cancel`, `continue` or "
         "`grace:SECONDS`. Left out: what the server's settings say; a run in the background continues.",
         examples=["continue", "grace:30"],
+        json_schema_extra={"pattern": r"^(|cancel|continue|grace:[0-9]{1,6}(\.[0-9]{1,3})?)$"},
     ),
 ]
 Records: TypeAlias = Annotated[bool, Query(description="Whether records of what agents do are sent, too.")]
@@ -63,35 +87,53 @@ PLAYED: dict[int | str, dict[str, Any]] = {
 PLAYS = {**PLAYED, **problem_responses(400, 404, 409, 422)}
 
 
-async def play(
-    request: Request,
-    agent: AgentRow,
-    begin: Callable[[RunControl], Awaitable[Turn]],
-    mode: str,
-    on_disconnect: str,
-    *,
-    has_records: bool = False,
-) -> Response:
-    """Begin a run and answer as asked.
+class Player(Struct, frozen=True):
+    """Begins a run and answers as the request asks: with its end, at once, or with its events."""
 
-    Raises:
-        RagflowLgError: if it is refused.
-    """
-    policy: DisconnectPolicy | None = parse_policy(on_disconnect) if on_disconnect else None
-    if mode == "background" and policy is None:
-        policy = CONTINUE
-    control = RunControl(parts_of(request), turns_of(request), agent, policy)
-    turn = await begin(control)
-    run_id = turn.run.envelope.message_id
-    if mode == "background":
-        await parts_of(request).hub.opened(run_id, OPENING_S)
-        run = await control.run(run_id)
-        headers = {"Location": f"{PREFIX}/agents/{agent.id}/runs/{run_id}"}
-        return respond(await run_view(control, run), 202, headers)
-    if mode == "stream":
-        return await stream_run(request, control, await control.run(run_id), 0, has_records=has_records)
-    await while_there(request, _finish(turns_of(request).follow(run_id)))
-    return respond(await shown_run(control, run_id))
+    request: Request
+    agent: AgentRow
+    mode: Literal["wait", "background", "stream"]
+    on_disconnect: str
+    has_records: bool
+
+    async def play(self, begin: Callable[[RunControl], Awaitable[Turn]]) -> Response:
+        """Begin a run and answer.
+
+        Raises:
+            RagflowLgError: if it is refused.
+        """
+        request = self.request
+        policy = parse_policy(self.on_disconnect) if self.on_disconnect else None
+        if self.mode == "background" and policy is None:
+            policy = CONTINUE
+        control = RunControl(parts_of(request), turns_of(request), self.agent, policy)
+        turn = await begin(control)
+        run_id = turn.run.envelope.message_id
+        if self.mode == "background":
+            await parts_of(request).hub.opened(run_id, OPENING_S)
+            run = await control.run(run_id)
+            headers = {"Location": f"{PREFIX}/agents/{self.agent.id}/runs/{run_id}"}
+            return respond(await run_view(control, run), 202, headers)
+        if self.mode == "stream":
+            return await stream_run(request, control, await control.run(run_id), 0, has_records=self.has_records)
+        await while_there(request, _finish(turns_of(request).follow(run_id)))
+        return respond(await shown_run(control, run_id))
+
+
+def player(
+    request: Request, agent: Agent, mode: Mode = "wait", on_disconnect: OnDisconnect = "", records: Records = False
+) -> Player:
+    """Read how a run is to be played."""
+    return Player(request, agent, mode, on_disconnect, records)
+
+
+def streamer(request: Request, agent: Agent, on_disconnect: OnDisconnect = "", records: Records = False) -> Player:
+    """Read how a run is to be streamed."""
+    return Player(request, agent, "stream", on_disconnect, records)
+
+
+Playing: TypeAlias = Annotated[Player, Depends(player)]
+Streaming: TypeAlias = Annotated[Player, Depends(streamer)]
 
 
 async def _finish(events: AsyncGenerator[tuple[int, Followed]]) -> None:

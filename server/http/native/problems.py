@@ -25,9 +25,11 @@ from ragflow_lg.errors import (
     StreamPositionError,
 )
 from server.http.answers import json_bytes
+from server.http.native.faults import MAX_TOLD, known_names, place_of, wording
 
 if TYPE_CHECKING:
     from fastapi.exceptions import RequestValidationError
+    from fastapi.routing import APIRoute
 
 __all__ = [
     "ABOUT",
@@ -74,8 +76,6 @@ ABOUT = {
     503: "A part of the server does not answer, or it is shutting down.",
 }
 _USUAL = (401, 413, 422, 429, 500, 503)
-MAX_TOLD = 50
-"""How many faults of one request are told."""
 
 
 class Problem(BaseModel):
@@ -147,8 +147,8 @@ _STATUSES: Sequence[tuple[type[RagflowLgError], int, str]] = (
 )
 
 
-def invalid(error: RequestValidationError) -> Problem:
-    """Say what does not fit of a request, field by field."""
+def invalid(error: RequestValidationError, route: APIRoute | None = None) -> Problem:
+    """Say what does not fit of a request, field by field; ``route`` knows the names that there are."""
     faults = [cast("Mapping[str, Any]", fault) for fault in error.errors()[:MAX_TOLD]]
     if any(fault["type"] == "json_invalid" for fault in faults):
         reason = faults[0].get("ctx", {}).get("error", "")
@@ -156,19 +156,12 @@ def invalid(error: RequestValidationError) -> Problem:
     if any(tuple(fault["loc"]) == ("body",) and isinstance(fault.get("input"), bytes) for fault in faults):
         told = "The body was not read as JSON: send the header `Content-Type: application/json` with it."
         return _problem(422, told, "", fields={"body": told})
-    fields = {_place(fault["loc"]): str(fault["msg"]) for fault in faults}
-    told = " ".join(f"{place}: {text}." for place, text in fields.items())
+    fields: dict[str, str] = {}
+    for fault in faults:
+        known = known_names(route, str(fault["loc"][0])) if route is not None and len(fault["loc"]) == 2 else []
+        fields[place_of(fault["loc"])] = wording(fault, known)
+    told = " ".join(f"`{place}` {text}{'' if text.endswith('?') else '.'}" for place, text in fields.items())
     return _problem(422, f"The request does not fit. {told}", "", fields=fields)
-
-
-def _place(steps: Sequence[Any]) -> str:
-    """Name a place; where a body is read, the body itself needs no name.
-
-    >>> _place(("body", "answers", "x", 0))
-    'answers.x.0'
-    """
-    kept = list(steps[1:]) if steps and steps[0] in ("body", "query", "path") and len(steps) > 1 else list(steps)
-    return ".".join(str(step)[:80] for step in kept)
 
 
 def _problem(status: int, message: str, word: str, **details: Any) -> Problem:

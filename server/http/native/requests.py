@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import re
+from typing import Annotated, Any, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from server.database.models import TITLE_CHARS
 
 __all__ = [
     "ForkRequest",
+    "NoFields",
     "OpenSession",
     "PinRequest",
     "PublishRequest",
@@ -22,6 +24,24 @@ MAX_FIELDS = 1000
 MAX_FILES = 100
 PAUSE_ID = r"^[0-9a-f]{32}$"
 CHECKPOINT = r"^[0-9A-Za-z-]{0,64}$"
+
+
+def _pause_id(text: str) -> str:
+    if re.fullmatch(PAUSE_ID, text) is None:
+        raise ValueError("is no id of a pause: take those of the run's `pauses`")
+    return text
+
+
+def _checkpoint(text: str) -> str:
+    if re.fullmatch(CHECKPOINT, text) is None:
+        raise ValueError("is no id of a checkpoint: take one of the session's history")
+    return text
+
+
+def _text_or_fields(value: Any) -> Any:
+    if not isinstance(value, str | dict):
+        raise ValueError("should be a text, or an object of fields")
+    return cast("Any", value)
 
 
 def _storable(text: str) -> str:
@@ -46,6 +66,10 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class NoFields(_Body):
+    """Nothing: the path says it all."""
+
+
 class RunRequest(_Body):
     """What a turn is given."""
 
@@ -54,7 +78,11 @@ class RunRequest(_Body):
         json_schema_extra={"examples": [{"query": "Where is my parcel?"}, {"inputs": {"city": "Rome", "days": 3}}]},
     )
 
-    query: Annotated[Text | dict[str, Any], Field(description="What the user says, or fields of Begin's form.")] = ""
+    query: Annotated[
+        Text | dict[str, Any],
+        BeforeValidator(_text_or_fields),
+        Field(description="What the user says, or fields of Begin's form."),
+    ] = ""
     inputs: Annotated[
         dict[str, Any], Field(max_length=MAX_FIELDS, description="Fields of Begin's form by name, plain values.")
     ] = Field(default_factory=dict[str, Any])
@@ -91,9 +119,10 @@ class ResumeRequest(_Body):
     )
 
     answers: Annotated[
-        dict[Annotated[str, Field(pattern=PAUSE_ID)], dict[str, Any]],
+        dict[Annotated[str, AfterValidator(_pause_id)], dict[str, Any]],
         Field(
             max_length=MAX_FIELDS,
+            json_schema_extra={"propertyNames": {"pattern": PAUSE_ID}},
             description="By the id of the pause, the fields of its form by name, plain values. "
             "A form that is left out stays open.",
         ),
@@ -136,8 +165,9 @@ class ForkRequest(_Body):
 
     checkpoint: Annotated[
         str,
+        AfterValidator(_checkpoint),
         Field(
-            pattern=CHECKPOINT,
+            json_schema_extra={"pattern": CHECKPOINT},
             description="A checkpoint of the session's history, or the beginning of its id; "
             "left out: where the run ended or waits.",
         ),

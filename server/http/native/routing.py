@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Depends, Security
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from starlette.requests import Request
@@ -17,6 +18,7 @@ from server.database.agents import AgentRepository
 from server.database.models import AgentRow
 from server.http.asked import refuse_depth
 from server.http.auth import Caller, authenticated, parts_of, turns_of
+from server.http.native.faults import known_names
 from server.http.native.problems import PREFIX
 from server.runs.run_control import RunControl
 from server.watch.audit import audit
@@ -41,13 +43,16 @@ class _StrictRequest(Request):
 
 
 class NativeRoute(APIRoute):
-    """A route whose body is strict JSON."""
+    """A route whose body is strict JSON, and whose address has no parameters that nobody reads."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Give what handles a request."""
-        handle = super().get_route_handler()
+        handle, known = super().get_route_handler(), frozenset(known_names(self, "query"))
 
         async def strictly(request: Request) -> Response:
+            if unknown := [name for name in request.query_params if name not in known]:
+                faults = [{"type": "extra_forbidden", "loc": ("query", name), "msg": ""} for name in unknown]
+                raise RequestValidationError(faults)
             return await handle(_StrictRequest(request.scope, request.receive))
 
         return strictly

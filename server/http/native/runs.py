@@ -13,9 +13,10 @@ from ragflow_lg.errors import RequestError
 from server.http.auth import parts_of, turns_of
 from server.http.native.answers import RunAnswer, RunListAnswer, respond
 from server.http.native.events import EVENT_STREAM, position_in
-from server.http.native.playing import PLAYED, PLAYS, Mode, OnDisconnect, Records, play, shown_run, stream_run
+from server.http.native.faults import refuse_unknown
+from server.http.native.playing import PLAYED, PLAYS, Player, Playing, Records, Streaming, shown_run, stream_run
 from server.http.native.problems import problem_responses
-from server.http.native.requests import ForkRequest, RerunRequest, ResumeRequest, RunRequest
+from server.http.native.requests import ForkRequest, NoFields, RerunRequest, ResumeRequest, RunRequest
 from server.http.native.routing import Agent, Control, agent_router
 from server.http.native.views import run_view
 from server.runs.run_control import RunControl
@@ -23,7 +24,6 @@ from server.versions import version_of
 
 if TYPE_CHECKING:
     from ragflow_lg.state import TurnRequest
-    from server.database.models import AgentRow
     from server.runs.turns import Turn
 
 __all__ = ["router"]
@@ -34,17 +34,9 @@ _FOUND = problem_responses(404)
 
 
 @router.post("/runs", response_model=RunAnswer, responses=PLAYS, summary="Begin a run")
-async def begin_run(
-    body: RunRequest,
-    request: Request,
-    agent: Agent,
-    mode: Mode = "wait",
-    on_disconnect: OnDisconnect = "",
-    records: Records = False,
-) -> Response:
+async def begin_run(body: RunRequest, player: Playing) -> Response:
     """Begin a turn, in a new session or in one that there is. A session that waits for an answer refuses it."""
-    begin = _beginning(request, agent, body)
-    return await play(request, agent, begin, mode, on_disconnect, has_records=records)
+    return await player.play(_beginning(player, body))
 
 
 @router.post(
@@ -54,12 +46,9 @@ async def begin_run(
     | problem_responses(400, 404, 409, 422),
     summary="Begin a run and follow it",
 )
-async def stream_new_run(
-    body: RunRequest, request: Request, agent: Agent, on_disconnect: OnDisconnect = "", records: Records = False
-) -> Response:
+async def stream_new_run(body: RunRequest, player: Streaming) -> Response:
     """Begin a turn as `runs?mode=stream` does. Every event has an id, the last frame, `end`, has the run."""
-    begin = _beginning(request, agent, body)
-    return await play(request, agent, begin, "stream", on_disconnect, has_records=records)
+    return await player.play(_beginning(player, body))
 
 
 @router.get("/runs", response_model=RunListAnswer, responses=problem_responses(404, 422), summary="List runs")
@@ -67,8 +56,8 @@ async def list_runs(
     agent: Agent,
     control: Control,
     session_id: Annotated[str, Query(max_length=64, description="Only those of this session.")] = "",
-    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
-    page_size: Annotated[int, Query(ge=1, le=100)] = 30,
+    page: Annotated[int, Query(ge=1, le=1_000_000, description="From 1.")] = 1,
+    page_size: Annotated[int, Query(ge=1, le=100, description="Rows of a page.")] = 30,
 ) -> Response:
     """List runs, the newest first, without answers and pauses."""
     rows, total = await control.runs(session_id, page, page_size)
@@ -107,15 +96,7 @@ async def follow_run(
 
 
 @router.post("/runs/{run_id}/resume", response_model=RunAnswer, responses=PLAYS, summary="Answer a run")
-async def resume_run(
-    run_id: str,
-    body: ResumeRequest,
-    request: Request,
-    agent: Agent,
-    mode: Mode = "wait",
-    on_disconnect: OnDisconnect = "",
-    records: Records = False,
-) -> Response:
+async def resume_run(run_id: str, body: ResumeRequest, player: Playing) -> Response:
     """Answer what a run waits for; a new run goes on from there. A wrong answer names the field."""
     if bool(body.answers) == bool(body.fields):
         raise RequestError("Give either `answers` or `fields`.", 101, status=422)
@@ -123,43 +104,28 @@ async def resume_run(
     async def begin(control: RunControl) -> Turn:
         return await control.resume(await control.run(run_id), body.answers or body.fields)
 
-    return await play(request, agent, begin, mode, on_disconnect, has_records=records)
+    return await player.play(begin)
 
 
 @router.post("/runs/{run_id}/continue", response_model=RunAnswer, responses=PLAYS, summary="Continue a run")
-async def continue_run(
-    run_id: str,
-    request: Request,
-    agent: Agent,
-    mode: Mode = "wait",
-    on_disconnect: OnDisconnect = "",
-    records: Records = False,
-) -> Response:
+async def continue_run(run_id: str, player: Playing, body: NoFields | None = None) -> Response:
     """Go on with a run that a crash, a stop or a cancel has interrupted. What has finished does not run again."""
 
     async def begin(control: RunControl) -> Turn:
         return await control.go_on(await control.run(run_id))
 
-    return await play(request, agent, begin, mode, on_disconnect, has_records=records)
+    return await player.play(begin)
 
 
 @router.post("/runs/{run_id}/rerun", response_model=RunAnswer, responses=PLAYS, summary="Begin again at a node")
-async def rerun_run(
-    run_id: str,
-    body: RerunRequest,
-    request: Request,
-    agent: Agent,
-    mode: Mode = "wait",
-    on_disconnect: OnDisconnect = "",
-    records: Records = False,
-) -> Response:
+async def rerun_run(run_id: str, body: RerunRequest, player: Playing) -> Response:
     """Begin the last turn of a session again at a node, with some values changed, as a new session."""
 
     async def begin(control: RunControl) -> Turn:
         run = await control.run(run_id)
         return await control.rerun(run, body.node, body.round, body.changes, body.session_name)
 
-    return await play(request, agent, begin, mode, on_disconnect, has_records=records)
+    return await player.play(begin)
 
 
 @router.post(
@@ -182,27 +148,36 @@ async def fork_run(run_id: str, body: ForkRequest, control: Control) -> Response
 @router.post(
     "/runs/{run_id}/cancel", response_model=RunAnswer, status_code=202, responses=_FOUND, summary="Cancel a run"
 )
-async def cancel_run(run_id: str, control: Control) -> Response:
+async def cancel_run(run_id: str, control: Control, body: NoFields | None = None) -> Response:
     """Stop a run, wherever it is played; it can be continued. One that waits is given up. One that is over stays so."""
     await control.cancel(await control.run(run_id))
     return respond(await shown_run(control, run_id), 202)
 
 
-def _beginning(request: Request, agent: AgentRow, body: RunRequest) -> Callable[[RunControl], Awaitable[Turn]]:
+def _beginning(player: Player, body: RunRequest) -> Callable[[RunControl], Awaitable[Turn]]:
+    request, agent, turns = player.request, player.agent, turns_of(player.request)
+
     async def begin(control: RunControl) -> Turn:
         asked = _turn_request(body)
         if body.resume_from:
             if body.session_id or body.version:
-                raise RequestError("`resume_from` names the session and the version, too.", 101, status=422)
+                raise RequestError(
+                    "`resume_from` names the session and the version, too: leave out `session_id` and `version`.",
+                    101,
+                    status=422,
+                )
             return await control.resume_from(await control.run(body.resume_from), asked, body.inputs)
         if body.session_id:
             if body.version:
                 raise RequestError("A session keeps to its version; pin another one to it first.", 101, status=422)
             session = await control.session(body.session_id)
+            if body.inputs:
+                version = await turns.version(agent, session.version_id)
+                refuse_unknown((await turns.canvas(version)).plan, body.inputs)
         else:
-            parts, turns = parts_of(request), turns_of(request)
-            version = await version_of(parts.database, agent, body.version)
-            await turns.canvas(version)  # a broken one makes no session
+            version = await version_of(parts_of(request).database, agent, body.version)
+            canvas = await turns.canvas(version)  # a broken one makes no session
+            refuse_unknown(canvas.plan, body.inputs)
             name = body.session_name or (body.query if isinstance(body.query, str) else "")
             user_id = body.user_id or agent.tenant
             session, _ = await turns.open_session(agent, version, user_id=user_id, name=name, source="workflow")

@@ -62,8 +62,8 @@ async def list_sessions(
     request: Request,
     agent: Agent,
     user_id: Annotated[str, Query(max_length=255, description="Only those of this user.")] = "",
-    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
-    page_size: Annotated[int, Query(ge=1, le=100)] = 30,
+    page: Annotated[int, Query(ge=1, le=1_000_000, description="From 1.")] = 1,
+    page_size: Annotated[int, Query(ge=1, le=100, description="Rows of a page.")] = 30,
 ) -> Response:
     """List sessions, the one that was used last first."""
     wanted = SessionQuery(user_id=user_id, page=page, page_size=page_size)
@@ -113,8 +113,8 @@ async def get_history(
     request: Request,
     agent: Agent,
     control: Control,
-    offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    offset: Annotated[int, Query(ge=0, le=1_000_000, description="Steps to pass over.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Most steps.")] = 100,
 ) -> Response:
     """List the stored steps of a session, the newest first: when, how large, and which nodes came next."""
     session, turns = await control.session(session_id), turns_of(request)

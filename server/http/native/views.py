@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
@@ -119,7 +120,7 @@ def moment_view(moment: Moment, plan: Plan) -> MomentAnswer:
     return MomentAnswer(
         checkpoint=moment.checkpoint,
         step=moment.step,
-        created_at=moment.created_at,
+        create_ms=round(datetime.fromisoformat(moment.created_at).timestamp() * 1000) if moment.created_at else 0,
         size_bytes=moment.size_bytes,
         next=[_node(plan.nodes, id_) for id_ in moment.next],
         region=_node(plan.nodes, moment.region) if moment.region else None,

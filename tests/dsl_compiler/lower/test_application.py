@@ -53,6 +53,7 @@ def forms(**fields: Any) -> Any:
         ({"messages": "a"}, "a!"),
         ({"query": "a", "messages": [{"role": "assistant", "content": "b"}], "of the graph around": 1}, "a!"),
         ({}, "!"),
+        ({"query": "a", "outputs": {}, "input_files": []}, "a!"),
     ],
 )
 async def test_what_a_turn_is_asked_with(given: Any, said: str) -> None:
@@ -71,6 +72,9 @@ async def test_what_a_turn_is_asked_with(given: Any, said: str) -> None:
         ({"messages": [{"role": "assistant", "content": "a"}]}, "not 'assistant'"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "should hold text"),
         ({"messages": 3}, "should be 1 to"),
+        ({"quer": "a"}, 'takes no "quer". Did you mean "query"?'),
+        ({"query": "a", "input": {"city": "Rome"}}, 'Did you mean "inputs"?'),
+        ({"resume": "a"}, 'takes no "resume". It takes query, inputs, files'),
     ],
 )
 async def test_what_is_no_request_is_refused(given: Any, problem: str) -> None:
@@ -169,6 +173,7 @@ async def test_several_forms_are_answered_by_id_and_asked_again_where_an_answer_
 
 class Outer(TypedDict, total=False):
     query: str
+    quer: str
     outputs: dict[str, Any]
     shouted: str
 
@@ -184,7 +189,7 @@ async def test_a_graph_around_interrupts_resumes_and_reads_it(saver: Any) -> Non
     builder.add_edge(START, "canvas")
     builder.add_edge("canvas", "shout")
     graph = builder.compile(checkpointer=saver())
-    state: Any = await graph.ainvoke({"query": "q"}, THREAD)
+    state: Any = await graph.ainvoke({"query": "q", "quer": "its own"}, THREAD)
     ids = {pause.value["tips"]: pause.id for pause in state["__interrupt__"]}
     state = await graph.ainvoke(Command(resume={ids["name"]: {"name": "Ann"}}), THREAD)
     assert [pause.value["tips"] for pause in state["__interrupt__"]] == ["size"]

@@ -30,8 +30,9 @@ def start(folder: Path, **environment: str) -> subprocess.Popen[str]:
 def test_it_serves_prints_a_key_once_and_ends_well(tmp_path: Path) -> None:
     process = start(tmp_path)
     assert process.stdout is not None
-    url, told = (process.stdout.readline().strip() for _ in range(2))
+    url, told, last = (process.stdout.readline().strip() for _ in range(3))
     assert url.startswith("http://127.0.0.1:")
+    assert httpx.get(last.removeprefix("OpenAPI document of all routes: ")).json()["openapi"] == "3.1.0"
     key = told.removeprefix("API key, shown this once: ")
     with httpx.Client(base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=20) as client:
         agent = client.post("/agents", json={"title": "Echo", "dsl": ECHO}).json()["data"]

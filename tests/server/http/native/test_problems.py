@@ -70,7 +70,7 @@ def test_what_does_not_fit_is_told_by_field() -> None:
     ]
     told = invalid(RequestValidationError(faults))
     assert (told.status, told.code) == (422, "invalid")
-    assert told.details["fields"] == {"node": "Field required", "page": "Not a number", "body": "Not a map"}
+    assert told.details["fields"] == {"node": "is missing", "page": "Not a number", "body": "Not a map"}
     broken = invalid(
         RequestValidationError([{"type": "json_invalid", "loc": ("body", 3), "msg": "", "ctx": {"error": "x"}}])
     )

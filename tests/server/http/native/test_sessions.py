@@ -41,6 +41,7 @@ async def test_history_has_nodes_times_and_sizes_and_comes_in_pages(tmp_path: Pa
         newest = whole["moments"][0]
         assert newest["next"] == [{"id": "UserFillUp:0", "title": "UserFillUp:0"}]
         assert (newest["checkpoint"], newest["region"], newest["size_bytes"] > 0) == (run["checkpoint"], None, True)
+        assert run["start_ms"] <= newest["create_ms"] <= run["end_ms"] + 1
         paged = [(await client.get(f"{path}?offset={n}&limit=1")).json() for n in range(len(whole["moments"]))]
         assert [page["moments"][0] for page in paged] == whole["moments"]
         assert [page["has_more"] for page in paged] == [True] * (len(paged) - 1) + [False]

@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+import orjson
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.errors import RequestError
+from server.http.document.chat_shapes import ChatError
+from server.http.openai import openai_refusal
+
+
+def test_refusals_have_their_shape() -> None:
+    ChatError.model_validate(orjson.loads(bytes(openai_refusal(RequestError("No.", status=404)).body)))
+    with pytest.raises(ValidationError):
+        ChatError.model_validate({"code": 102, "message": "No."})
