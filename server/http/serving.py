@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run", "serve", "serving"]
 
+SWITCH_S = 0.001
+"""How long a thread of the database waits for the interpreter while the event loop is busy. Each trip waits often."""
 _KEEP_ALIVE_S = 75
 _DEFAULTS = ServerSection()
 
@@ -32,6 +34,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
         import uvloop
 
         factory = uvloop.new_event_loop
+    sys.setswitchinterval(SWITCH_S)
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(main)
 
