@@ -17,7 +17,7 @@ from langgraph.types import Command
 
 from dsl_compiler.lower.drawing import CanvasGraph
 from dsl_compiler.lower.edit_values import edit_values
-from dsl_compiler.lower.message_stream import MessageStream
+from dsl_compiler.lower.message_stream import show_piece
 from dsl_compiler.nearest import MAX_CHARS, MAX_LOOKUPS
 from ragflow_lg.chat_messages import answer_id, question_of
 from ragflow_lg.compiled import CompiledCanvas
@@ -160,7 +160,6 @@ class _Telling:
         run = services.ids.run_id()
         session = session_of_thread(str(thread)) if thread else SessionId(run)
         self._envelope = Envelope(run, int(now), session, session)
-        self._messages = MessageStream(run)
         self._answer = ""
         self._is_thinking = False
         self._projection = Projection(plan, created_at=float(int(now)))
@@ -187,7 +186,7 @@ class _Telling:
     def _show(self, frame: Message) -> None:
         self._is_thinking = (self._is_thinking or frame.start_to_think) and not frame.end_to_think
         if frame.content and not self._is_thinking:
-            self._messages.show(frame.content, self._answer)
+            show_piece(frame.content, self._answer)
 
 
 def as_application(canvas: CompiledCanvas, open_services: OpenServices, *, refusal: str = "") -> CanvasApplication:
