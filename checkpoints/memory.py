@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 
+from checkpoints.pruning import Place, place_of
 from checkpoints.saver import CanvasSaver
 from checkpoints.serializer import plain_serializer
 
@@ -53,6 +54,16 @@ class ListingSaver(InMemorySaver):
         """Go through the checkpoints, newest first. The other arguments are left to the caller."""
         for found in sorted(self.list(config), key=lambda held: held.checkpoint["id"], reverse=True):
             yield found
+
+    async def places_of_runs(self, runs: Collection[str]) -> list[Place]:
+        """Give the checkpoints that runs have stored."""
+        return [place_of(found.config) for found in self.list(None) if found.metadata.get("run_id") in runs]
+
+    async def erase(self, places: Sequence[Place]) -> None:
+        """Delete checkpoints and what was written to them."""
+        for thread, namespace, checkpoint in places:
+            self.storage[thread][namespace].pop(checkpoint, None)
+            self.writes.pop((thread, namespace, checkpoint), None)
 
 
 def memory_saver() -> CanvasSaver:

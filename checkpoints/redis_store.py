@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, cast
 
@@ -28,6 +28,7 @@ from redis.exceptions import RedisError, ResponseError
 from redisvl.query import CountQuery, FilterQuery
 from redisvl.query.filter import FilterExpression, Tag
 
+from checkpoints.pruning import Place, place_of
 from checkpoints.redis_server import missing_modules
 from checkpoints.redis_url import client_of
 from checkpoints.saver import EPOCH, FENCED, NO_LEASE, RENEWED, CanvasSaver, Claim
@@ -236,6 +237,10 @@ class PagedRedisSaver(AsyncRedisSaver):
             narrow = narrow & _is("thread_id", to_storage_safe_id(wanted["thread_id"]))
         if "checkpoint_ns" in wanted:
             narrow = narrow & _is("checkpoint_ns", to_storage_safe_str(wanted["checkpoint_ns"]))
+        async for places in self._places_by(narrow):
+            yield places
+
+    async def _places_by(self, narrow: Any) -> AsyncIterator[list[RunnableConfig]]:
         fields = ["thread_id", "checkpoint_ns", "checkpoint_id"]
         query = FilterQuery(narrow, fields, sort_by=("checkpoint_id", "DESC"))
         index: Any = self.checkpoints_index
@@ -260,6 +265,49 @@ class PagedRedisSaver(AsyncRedisSaver):
             indexes = (self.checkpoints_index, self.checkpoint_writes_index)
             if not any([await index.query(CountQuery(mine)) for index in indexes]):
                 return
+
+    async def places_of_runs(self, runs: Collection[str]) -> list[Place]:
+        """Give the checkpoints that runs have stored."""
+        await self._ready()
+        found: list[Place] = []
+        for run in runs:
+            async for some in self._places_by(_is("run_id", to_storage_safe_id(run))):
+                found += map(place_of, some)
+        return found
+
+    async def erase(self, places: Sequence[Place]) -> None:
+        """Delete checkpoints and what was written to them."""
+        await self._ready()
+        index: Any = self.checkpoint_writes_index
+        for place in places:
+            thread, checkpoint = to_storage_safe_id(place.thread), to_storage_safe_id(place.checkpoint)
+            namespace = to_storage_safe_str(place.namespace)
+            keys = [self._make_redis_checkpoint_key(thread, namespace, checkpoint)]
+            if self._key_registry is not None:
+                keys.append(self._key_registry.make_write_keys_zset_key(*place))
+            written = _is("thread_id", thread) & _is("checkpoint_ns", namespace) & _is("checkpoint_id", checkpoint)
+            while True:
+                query = FilterQuery(written, ["task_id"], num_results=PLACES)
+                page: list[Any] = (await index.search(query)).docs
+                await cast("Any", self._redis).delete(*keys, *(entry.id for entry in page))
+                if len(page) < PLACES:
+                    break
+        for thread, namespace in {place[:2] for place in places}:
+            await self._point_at_newest(thread, namespace)
+
+    async def _point_at_newest(self, thread: str, namespace: str) -> None:
+        """Mend the saver's note of which checkpoint is the newest."""
+        client, note = cast("Any", self._redis), self._make_redis_checkpoint_latest_key(thread, namespace)
+        wanted: Any = {"configurable": {"thread_id": thread, "checkpoint_ns": namespace}}
+        async with aclosing(cast("AsyncGenerator[list[RunnableConfig]]", self._places(wanted))) as pages:
+            async for page in pages:
+                newest = to_storage_safe_id(place_of(page[0]).checkpoint)
+                key = self._make_redis_checkpoint_key(
+                    to_storage_safe_id(thread), to_storage_safe_str(namespace), newest
+                )
+                await client.set(note, key, keepttl=True)
+                return
+        await client.delete(note)
 
 
 def _is(field: str, value: str) -> Any:

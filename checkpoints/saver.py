@@ -7,7 +7,7 @@ only ever sees text, so data stays data on all of them, and large parts are stor
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import Any, Protocol, TypeVar, cast
 
@@ -25,6 +25,7 @@ from msgspec import Struct
 from checkpoints.checkpoint_ids import begin_after
 from checkpoints.codec import Codec
 from checkpoints.failures import store_failure
+from checkpoints.pruning import Erasing, Place, PruningSaver
 from ragflow_lg.errors import CheckpointError, SessionBusyError
 from ragflow_lg.sessions import LEASE_TOKEN
 
@@ -33,7 +34,8 @@ __all__ = ["EPOCH", "FENCED", "NO_LEASE", "RENEWED", "Blobs", "CanvasSaver", "Cl
 _INTERRUPT = "__interrupt__"
 _TASKS = "__pregel_tasks"
 _ERROR = "__error__"
-_OWN_METADATA = ("source", "step", "parents")
+_OWN_METADATA = ("source", "step", "parents", "run_id")
+"""What the saver below gets as it is: it finds checkpoints by it."""
 _PLACE = ("thread_id", "checkpoint_ns", "checkpoint_id")
 FENCED = "another runner holds this session"
 """Text of the error by which a store refuses the write of a runner that has lost its lease."""
@@ -97,7 +99,7 @@ def _writing(claim: Claim | None) -> AbstractAsyncContextManager[None]:
     return nullcontext()
 
 
-class CanvasSaver(BaseCheckpointSaver[Any]):
+class CanvasSaver(PruningSaver):
     """A LangGraph checkpointer over another one. Asynchronous only."""
 
     def __init__(
@@ -142,7 +144,8 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
             CheckpointError: if the store fails.
         """
         thread = _thread(config)
-        given = cast("Mapping[str, Any]", metadata)
+        run = config.get("metadata", {}).get("run_id")
+        given = {**({"run_id": run} if run else {}), **cast("Mapping[str, Any]", metadata)}
         own = {key: given[key] for key in _OWN_METADATA if key in given}
         more = {key: value for key, value in given.items() if key not in _OWN_METADATA}
 
@@ -280,6 +283,31 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
             raise self._failed("deleted", error) from error
         finally:
             self._forget(thread_id)
+
+    async def places_of_runs(self, runs: Collection[str]) -> Sequence[Place]:
+        """Give the checkpoints that runs have stored, on whatever thread.
+
+        Raises:
+            CheckpointError: if the store fails.
+        """
+        try:
+            return await cast("Erasing", self.inner).places_of_runs(runs)
+        except self._errors as error:
+            raise self._failed("read", error) from error
+
+    async def erase(self, places: Sequence[Place]) -> None:
+        """Delete checkpoints and what was written to them; blobs stay, for others may have them too.
+
+        Raises:
+            CheckpointError: if the store fails.
+        """
+        if not places:
+            return
+        try:
+            async with self._writing(None):
+                await cast("Erasing", self.inner).erase(places)
+        except self._errors as error:
+            raise self._failed("deleted", error) from error
 
     def steps(self, config: RunnableConfig) -> SavedSteps:
         """Give where the steps of a thread's nodes are kept."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import sqlite3
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -13,6 +14,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from checkpoints.pruning import Place
 from checkpoints.saver import EPOCH, FENCED, NO_LEASE, RENEWED, CanvasSaver, Claim
 from checkpoints.serializer import plain_serializer
 from checkpoints.sqlite_file import SqliteFile
@@ -39,6 +41,13 @@ _Work = Callable[[], object]
 
 _open: ContextVar[list[_Work] | None] = ContextVar("transaction", default=None)
 """What the transaction that is open is to do."""
+
+
+_OF_RUNS = """
+SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints WHERE json_valid(CAST(metadata AS TEXT))
+AND json_extract(CAST(metadata AS TEXT), '$.run_id') IN (SELECT value FROM json_each(?))
+"""
+_ERASE = "DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
 
 
 class Transactions:
@@ -184,6 +193,19 @@ class FileSaver(SqliteSaver):
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread."""
         await self._transactions.add(lambda: self.delete_thread(thread_id))
+
+    async def places_of_runs(self, runs: Collection[str]) -> list[Place]:
+        """Give the checkpoints that runs have stored."""
+        wanted = (json.dumps(list(runs)),)
+        rows = await self._file.do(lambda: self._file.connection.execute(_OF_RUNS, wanted).fetchall())
+        return [Place(*row) for row in rows]
+
+    async def erase(self, places: Sequence[Place]) -> None:
+        """Delete checkpoints and what was written to them."""
+        for table in ("checkpoints", "writes"):
+            await self._transactions.add(
+                lambda table=table: self._file.connection.executemany(_ERASE.format(table=table), places)
+            )
 
 
 async def sqlite_saver(file: SqliteFile) -> CanvasSaver:

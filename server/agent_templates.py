@@ -10,6 +10,8 @@ from typing import Any, cast
 
 import orjson
 
+from server.canvases import canvas_files
+
 __all__ = ["agent_templates"]
 
 logger = logging.getLogger(__name__)
@@ -25,7 +27,7 @@ def agent_templates(folder: Path | None) -> list[dict[str, Any]]:
     A file is a canvas, or a map of ``title``, ``description``, ``canvas_type`` and ``dsl``. One that is neither is left
     out, and logged.
     """
-    paths = [path for place in (BUILT_IN, folder) if place is not None for path in sorted(place.glob("*.json"))]
+    paths = [path for place in (BUILT_IN, folder) if place is not None for path in canvas_files(place)]
     return [row for path in paths[:MAX_TEMPLATES] for row in _rows(path)]
 
 

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from ragflow_lg.tool_policies import ToolPermits
     from server.settings import Settings
 
-__all__ = ["CanvasFiles", "read_canvas"]
+__all__ = ["NO_CANVAS", "CanvasFiles", "canvas_files", "read_canvas"]
+
+NO_CANVAS = "langgraph.json"
+"""The one JSON file beside canvases that is none: `ragflow-lg studio` writes it there, for LangGraph's tools."""
 
 
 class CanvasFiles:
@@ -112,6 +115,11 @@ class CanvasFiles:
         return FoundCanvas(
             str(file), label, read_canvas(file), CanvasFiles(self._settings, file, asks_servers=self._asks_servers)
         )
+
+
+def canvas_files(folder: Path) -> list[Path]:
+    """Give the JSON files of a folder that may be canvases."""
+    return sorted(path for path in folder.glob("*.json") if path.name != NO_CANVAS)
 
 
 def read_canvas(path: Path) -> bytes:

@@ -15,6 +15,7 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.forms import form_fields
 from ragflow_lg.runner import Runner
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
+from server.canvases import canvas_files
 from tests.conftest import FIXTURES
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.corpus import files_of, judge
@@ -32,7 +33,7 @@ def test_own_canvas(path: Path) -> None:
     assert verdict.is_right, verdict.text
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.json")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", canvas_files(EXAMPLES), ids=lambda path: path.name)
 def test_example_runs(path: Path) -> None:
     verdict = judge(path)
     assert verdict.text == "ran"

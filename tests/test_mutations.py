@@ -17,6 +17,7 @@ from dsl_compiler.lower import lower_plan
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.errors import RunError
 from ragflow_lg.runner import Runner
+from server.canvases import canvas_files
 from tests.conftest import FIXTURES
 from tests.fakes.services import fake_services
 from tests.harness.corpus import DemoModels, files_of
@@ -47,7 +48,7 @@ CATALOG = load_catalog()
 
 
 def seeds() -> list[Any]:
-    paths = [*sorted(EXAMPLES.glob("*.json")), *files_of(FIXTURES / "canvas")]
+    paths = [*canvas_files(EXAMPLES), *files_of(FIXTURES / "canvas")]
     documents: list[Any] = []
     for path in paths:
         try:

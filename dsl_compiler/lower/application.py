@@ -16,7 +16,8 @@ from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.types import Command
 
 from dsl_compiler.lower.drawing import CanvasGraph
-from dsl_compiler.lower.message_stream import MessageStream
+from dsl_compiler.lower.edit_values import edit_values
+from dsl_compiler.lower.message_stream import show_piece
 from dsl_compiler.nearest import MAX_CHARS, MAX_LOOKUPS
 from ragflow_lg.chat_messages import answer_id, question_of
 from ragflow_lg.compiled import CompiledCanvas
@@ -38,6 +39,7 @@ from ragflow_lg.wire import Envelope, Message, WorkflowFinished
 
 __all__ = ["CanvasApplication", "OpenServices", "as_application"]
 
+_PLACE = ("thread_id", "checkpoint_ns", "checkpoint_id")
 _TAKEN = ("query", "inputs", "files", "user_id", "payload", "chat_template_kwargs")
 _NAMES = (*_TAKEN, "messages")
 _SLIP = 0.8
@@ -117,14 +119,17 @@ class CanvasApplication(CanvasGraph):
         if is_new and not configurable.get("checkpoint_ns"):  # a graph around gives all of its state
             _refuse_slips(input, self.channels)
         given = _request(input) if is_new else input
+        await self._find_checkpoint(config)
         may_go_on = not is_new or bool(configurable.get("__pregel_resuming"))  # a graph around goes on
         if not may_go_on or self._resolve_checkpointer(config) is None or "thread_id" not in configurable:
             return given
         snapshot = await self.aget_state(config)
         telling.recall(snapshot.values)
+        if isinstance(input, Command) and input.update is not None:
+            edit_values(input.update, self.channels)
         if not isinstance(input, Command) or input.resume is None:
             return given
-        resume = _answers(input.resume, pauses_of(snapshot))
+        resume = _answers(input.resume, pauses_of(snapshot), goes_on=bool(snapshot.next))
         answers = {id_: answered_fields(dict(inputs), answer) for id_, (inputs, answer) in resume.items()}
         update = input.update
         if update is None:
@@ -133,6 +138,15 @@ class CanvasApplication(CanvasGraph):
             fit = {id_: fields for id_, fields in answers.items() if not form_problems(resume[id_][0], fields)}
             update["turn"] = {"answers": to_json(fit)}
         return Command(resume={id_: {"inputs": fields} for id_, fields in answers.items()}, update=update)
+
+    async def _find_checkpoint(self, config: RunnableConfig) -> None:
+        """See that the checkpoint is there from which somebody runs; LangGraph would begin with an empty state."""
+        configurable = config.get("configurable", {})
+        saver: Any = self._resolve_checkpointer(config)
+        if saver is None or configurable.get("checkpoint_ns") or not configurable.get("checkpoint_id"):
+            return
+        if await saver.aget_tuple({"configurable": {key: configurable.get(key, "") for key in _PLACE}}) is None:
+            raise InputRefusedError("There is no such checkpoint; it may have been deleted.")
 
 
 class _Telling:
@@ -146,7 +160,6 @@ class _Telling:
         run = services.ids.run_id()
         session = session_of_thread(str(thread)) if thread else SessionId(run)
         self._envelope = Envelope(run, int(now), session, session)
-        self._messages = MessageStream(run)
         self._answer = ""
         self._is_thinking = False
         self._projection = Projection(plan, created_at=float(int(now)))
@@ -173,7 +186,7 @@ class _Telling:
     def _show(self, frame: Message) -> None:
         self._is_thinking = (self._is_thinking or frame.start_to_think) and not frame.end_to_think
         if frame.content and not self._is_thinking:
-            self._messages.show(frame.content, self._answer)
+            show_piece(frame.content, self._answer)
 
 
 def as_application(canvas: CompiledCanvas, open_services: OpenServices, *, refusal: str = "") -> CanvasApplication:
@@ -220,9 +233,11 @@ def _request(input: Any) -> TurnRequest:
     return cast("TurnRequest", {"query": "", **request})
 
 
-def _answers(resume: Any, pauses: list[Pause]) -> dict[str, tuple[Mapping[str, Any], Any]]:
+def _answers(resume: Any, pauses: list[Pause], *, goes_on: bool) -> dict[str, tuple[Mapping[str, Any], Any]]:
     """Give the fields and the answer of each pause that is answered, by its id."""
     by_id = {pause.id: pause for pause in pauses}
+    if not pauses and goes_on:
+        raise InputRefusedError("No form has been reached since this was edited: go on with it, by an input of None.")
     if not pauses:
         raise InputRefusedError("Nothing waits for an answer: start a new turn, with an input in place of a resume.")
     if isinstance(resume, Mapping):

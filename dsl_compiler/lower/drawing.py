@@ -12,10 +12,12 @@ from typing import Any, ClassVar, Self, cast
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph, Node
 from langgraph.constants import END, START
+from langgraph.errors import InvalidUpdateError
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateUpdate
 from pydantic import BaseModel
 
+from dsl_compiler.lower.edit_values import edit_values
 from dsl_compiler.lower.editing import edited
 from dsl_compiler.lower.schemas import CanvasConfig, CanvasSettings, NoConfig, input_schema, output_schema
 from ragflow_lg.ids import NodeId
@@ -69,7 +71,11 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Edit the state. What was to run next still does; see `dsl_compiler.lower.editing`."""
+        """Edit the state. What was to run next still does; see `dsl_compiler.lower.editing`.
+
+        Raises:
+            InvalidUpdateError: if the state cannot be edited so, or there is no such checkpoint.
+        """
         checkpointer = self._state_checkpointer(config)
         is_edit = len(supersteps) == 1 and len(supersteps[0]) == 1 and supersteps[0][0].as_node not in _NOT_EDITS
         if is_edit and self._subgraph_for_namespace(config, checkpointer) is None:
@@ -77,6 +83,10 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
             saved = await checkpointer.aget_tuple(snapshot.config)
             if saved is not None:
                 supersteps = [[edited(self, snapshot, saved.pending_writes or (), supersteps[0][0])]]
+            elif config.get("configurable", {}).get("checkpoint_id"):
+                raise InvalidUpdateError("There is no such checkpoint; it may have been deleted.")
+            else:
+                edit_values(supersteps[0][0].values, self.channels)
         return await super().abulk_update_state(config, supersteps)
 
     # The drawing

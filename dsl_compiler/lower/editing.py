@@ -7,18 +7,18 @@ has not run yet. Then the edit stands for that node, and its successors come nex
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from langgraph.errors import InvalidUpdateError
 from langgraph.types import Command, StateSnapshot, StateUpdate
 from msgspec import Struct, field
 
+from dsl_compiler.lower.edit_values import edit_values
 from dsl_compiler.lower.gate import RESET, gate_key
 from dsl_compiler.names import CLOSING_NODE
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import NEXT, PlanNode
-from ragflow_lg.replacing import replacing
 
 if TYPE_CHECKING:
     from dsl_compiler.lower.drawing import CanvasGraph
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["edited"]
 
 _ENTERED = "branch:to:"
-_LISTS = ("history", "messages")
 _NOT_A_RESULT = frozenset(
     {"__error__", "__error_source_node__", "__interrupt__", "__resume__", "__scheduled__", "__pregel_tasks"}
 )
@@ -45,12 +44,13 @@ def edited(graph: CanvasGraph, snapshot: StateSnapshot, pending: Iterable[Any], 
     ``snapshot`` is the state before it, and ``pending`` what LangGraph has stored of tasks that have run meanwhile.
 
     Raises:
-        InvalidUpdateError: if the update stands for a node of which it cannot be known what follows.
+        InvalidUpdateError: if the state cannot have these values, or they stand for a node of which it cannot be known
+            what follows.
     """
     given = update.values
     if isinstance(given, Command):
         return update
-    values = list(_values(given))
+    values = edit_values(given, graph.channels)
     ids = {name: id_ for id_, name in graph.names.items()}
     results = _results(snapshot, pending)
     edit = _Edit()
@@ -76,20 +76,6 @@ def _results(snapshot: StateSnapshot, pending: Iterable[Any]) -> Mapping[str, li
         if channel not in _NOT_A_RESULT:
             results.setdefault(id_, []).append((channel, value))
     return {} if all(task.id in results for task in snapshot.tasks) else results
-
-
-def _values(given: Any) -> Iterator[tuple[str, Any]]:
-    """Give the edited channels. Who edits a list has it whole, so it is no addition."""
-    pairs: Sequence[tuple[str, Any]] = []
-    if isinstance(given, Mapping):
-        pairs = list(cast("Mapping[str, Any]", given).items())
-    elif isinstance(given, list):
-        maps = [cast("Mapping[str, Any]", part) for part in cast("list[Any]", given) if isinstance(part, Mapping)]
-        pairs = [pair for part in maps for pair in part.items()]
-    elif given is not None:
-        raise InvalidUpdateError(f"An edit should be a map of state keys, not {type(given).__name__}.")
-    for key, value in pairs:
-        yield key, replacing(value) if key in _LISTS and isinstance(value, list) else value
 
 
 def _keep(graph: CanvasGraph, edit: _Edit, written: Iterable[tuple[str, Any]]) -> None:

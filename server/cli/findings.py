@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dsl_compiler.source import lines_of
 from ragflow_lg.diagnostics import Diagnostic
 from ragflow_lg.errors import SettingsError
+from server.canvases import NO_CANVAS
 from server.cli.terminal import counted, printable
 from server.library import check_file
 
@@ -60,6 +61,9 @@ def check_files(files: Sequence[Path], output: Output, settings: Path | None) ->
         return load_settings(settings)
 
     for path in files:
+        if path.name == NO_CANVAS and len(files) > 1:  # files that were named by a pattern
+            sys.stderr.write(f"{printable(str(path))} is left out: it is LangGraph's configuration, no canvas.\n")
+            continue
         try:
             _, diagnostics, text = check_file(path, read)
         except SettingsError as error:

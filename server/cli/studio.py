@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ragflow_lg.errors import CompileError, SettingsError
 from server.cli.options import Checkpoint, Model, SettingsFile
 from server.cli.terminal import printable
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from server.studio.development_server import DevelopmentServer
-    from server.studio.project import Project
+    from server.studio.found_canvases import Project
 
 __all__ = ["studio"]
 
@@ -33,6 +35,9 @@ def studio(
     server: Annotated[bool, typer.Option("--server/--no-server", help="Start the server, or only write files.")] = True,
     host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p", help="Port; 0 takes a free one.", min=0, max=65535)] = 0,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show all that LangGraph's server says, not only problems.")
+    ] = False,
     model: Model = "",
     checkpoint: Checkpoint = "",
     settings: SettingsFile = None,
@@ -51,7 +56,9 @@ def studio(
     from checkpoints.url import store_kind
     from server.settings import load_settings
     from server.studio.development_server import DevelopmentServer, free_port
-    from server.studio.project import Watched, find_canvases, write_project
+    from server.studio.folder_lock import folder_alone
+    from server.studio.found_canvases import find_canvases
+    from server.studio.project import write_project
 
     loaded = load_settings(settings)
     url = checkpoint or loaded.checkpoints
@@ -62,23 +69,42 @@ def studio(
     except OSError as error:
         message = f"{str(folder)!r} cannot be a folder: {error.strerror or error}."
         raise typer.BadParameter(message, param_hint="--output") from None
-    project = find_canvases(place)
-    config, _ = write_project(folder, project.canvases, model=model, keeps_sessions=keeps)
-    _tell_left_out(project)
-    _tell(f"{config}: {len(project.canvases)} {'canvas' if len(project.canvases) == 1 else 'canvases'}")
-    if not server:
-        _tell(f"Start it with: cd {folder} && langgraph dev")
-        return
+    with folder_alone(folder):
+        project = find_canvases(place)
+        config, _ = write_project(folder, project.canvases, model=model, keeps_sessions=keeps)
+        _tell_left_out(project)
+        _tell(f"{config}: {len(project.canvases)} {'canvas' if len(project.canvases) == 1 else 'canvases'}")
+        if not server:
+            _tell(f"Start it with: cd {shlex.quote(str(folder))} && langgraph dev")
+            return
+        has_changed = _changes(
+            place, project, lambda found: write_project(folder, found.canvases, model=model, keeps_sessions=keeps)[1]
+        )
+        environment = _environment(url, settings)
+        child = DevelopmentServer(config, host, free_port(host, port), environment=environment, tells_all=verbose)
+        _serve(child, has_changed)
+
+
+def _changes(place: Path, project: Project, write: Callable[[Project], bool]) -> Callable[[], bool]:
+    """Make what looks whether canvases have come or gone, writes the files anew, and tells whether they differ."""
+    from server.studio.found_canvases import Watched, find_canvases
+
     files = Watched(place, project)
 
     def has_changed() -> bool:
         if not files.have_changed():
             return False
-        found = find_canvases(place)
-        files.look(found)
-        return write_project(folder, found.canvases, model=model, keeps_sessions=keeps)[1]
+        found = None
+        try:
+            found = find_canvases(place)
+            return write(found)
+        except (CompileError, SettingsError) as error:  # somebody is at work there; what is served stays
+            sys.stderr.write(printable(f"ragflow-lg: {error}\n"))
+            return False
+        finally:
+            files.look(found)
 
-    _serve(DevelopmentServer(config, host, free_port(host, port), environment=_environment(url, settings)), has_changed)
+    return has_changed
 
 
 def _environment(url: str, settings: Path | None) -> dict[str, str]:
@@ -96,7 +122,8 @@ def _environment(url: str, settings: Path | None) -> dict[str, str]:
 def _serve(child: DevelopmentServer, has_changed: Callable[[], bool]) -> None:
     from server.studio.development_server import studio_link
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the child ends too
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # so that the child ends too
     try:
         child.start()
         _tell(f"API:    {child.url}")

@@ -21,6 +21,7 @@ __all__ = ["DevelopmentServer", "free_port", "studio_link"]
 
 START_S = 120.0
 STOP_S = 10.0
+_COMMAND = "server.studio.langgraph_command"
 _JOBS = 10
 """Runs side by side; LangGraph's own default is one."""
 
@@ -29,6 +30,7 @@ _QUIET = {
     "LANGGRAPH_NO_VERSION_CHECK": "true",
     "LANGSMITH_TRACING": "false",
 }
+_PROBLEMS_ONLY = {"LOG_LEVEL": "WARNING"}
 
 
 def free_port(host: str, port: int = 0) -> int:
@@ -52,13 +54,25 @@ class DevelopmentServer:
     """One ``langgraph dev``. The canvases' folder is its working directory."""
 
     def __init__(
-        self, config: Path, host: str, port: int, *, environment: Mapping[str, str], log: BinaryIO | None = None
+        self,
+        config: Path,
+        host: str,
+        port: int,
+        *,
+        environment: Mapping[str, str],
+        log: BinaryIO | None = None,
+        tells_all: bool = True,
     ) -> None:
-        """``environment`` is laid over that of this process. What it says goes to ``log``, or to standard error."""
+        """``environment`` is laid over that of this process.
+
+        What it says goes to ``log``, or to standard error; only problems, unless it ``tells_all``.
+        """
         self._config = config
         self._host, self._port = host, port
-        self._environment = {**os.environ, **_QUIET, **environment}
         self._log = log or sys.stderr.buffer
+        colours = {} if self._log.isatty() else {"LOG_COLOR": "false"}
+        quiet = {} if tells_all else _PROBLEMS_ONLY
+        self._environment = {**colours, **quiet, **os.environ, **_QUIET, **environment}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -82,13 +96,14 @@ class DevelopmentServer:
                 "LangGraph's development server is missing: pip install 'ragflow-lg[studio]'. "
                 "`--no-server` writes the files without it."
             )
-        command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--config", str(self._config.name)]
+        # -P: what lies beside the canvases takes no module's place
+        command = [sys.executable, "-P", "-m", _COMMAND, "dev", "--no-browser", "--config", str(self._config.name)]
         command += ["--host", self._host, "--port", str(self._port), "--n-jobs-per-worker", str(_JOBS)]
         self._process = subprocess.Popen(
             command,
             cwd=self._config.parent,
             env=self._environment,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # closed when this process ends, however it does
             stdout=self._log,
             stderr=self._log,
             start_new_session=True,  # so that Ctrl-C reaches it through us
@@ -110,6 +125,8 @@ class DevelopmentServer:
                 process.wait(STOP_S if number != signal.SIGKILL else None)
             except subprocess.TimeoutExpired:
                 continue
+        if process.stdin is not None:
+            process.stdin.close()
         self._process = None
 
     def watch(self, has_changed: Callable[[], bool], *, interval_s: float = 1.0) -> None:

@@ -307,13 +307,16 @@ async def test_langgraph_conformance(reopen: OpenStore, request: pytest.FixtureR
             yield store.saver
 
     failed: set[str] = set()
+    seen: set[str] = set()
 
     def note(capability: str, name: str, passed: bool, error: str | None) -> None:
+        seen.add(capability)
         if not passed:
             failed.add(name)
             print(capability, name, error)
 
     await validate(registered, progress=ProgressCallbacks(on_test_result=note))
+    assert {"delete_for_runs", "copy_thread", "prune"} <= seen
     assert failed == KNOWN_FAILURES[request.node.callspec.params["reopen"]]
 
 

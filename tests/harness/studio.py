@@ -22,8 +22,10 @@ from typing import Any
 from langgraph_sdk import get_client
 
 from ragflow_lg.forms import form_fields
+from server.canvases import canvas_files
 from server.studio.development_server import DevelopmentServer, free_port
-from server.studio.project import Project, find_canvases, write_project
+from server.studio.found_canvases import Project, find_canvases
+from server.studio.project import write_project
 from tests.harness.corpus import EXAMPLES
 
 HOST = "127.0.0.1"
@@ -119,7 +121,7 @@ def main(folders: Sequence[str]) -> int:
         canvases = Path(place) / "canvases"
         canvases.mkdir()
         for folder in folders:
-            for file in Path(folder).glob("*.json"):
+            for file in canvas_files(Path(folder)):
                 shutil.copy(file, canvases)
         with studio_server(canvases) as opened:
             wrong = asyncio.run(look(opened))

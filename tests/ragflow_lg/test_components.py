@@ -19,6 +19,7 @@ from ragflow_lg.plan import PlanNode
 from ragflow_lg.refs import ReferenceScope
 from ragflow_lg.registry import Registry
 from ragflow_lg.spec import ComponentParams, ComponentSpec, Kind, Route, Shown
+from server.canvases import canvas_files
 from tests.architecture.sources import ROOT
 from tests.fakes.run import run_component
 
@@ -66,7 +67,7 @@ def defaults(spec: ComponentSpec[Any]) -> ComponentParams | None:
 def nodes_of_our_canvases() -> list[Any]:
     """Bind every component of every example and fixture that compiles."""
     found: list[Any] = []
-    for file in sorted([*(ROOT / "examples").glob("*.json"), *(ROOT / "tests/fixtures/canvas").rglob("*.json")]):
+    for file in sorted([*canvas_files(ROOT / "examples"), *(ROOT / "tests/fixtures/canvas").rglob("*.json")]):
         plan, _ = check_canvas(file.read_bytes(), CATALOG)
         found += [pytest.param(node, id=f"{file.stem}/{node.id}") for node in plan.nodes.values()] if plan else []
     return found

@@ -5,7 +5,7 @@ from typing import Any
 from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
-from dsl_compiler.lower.message_stream import MessageStream
+from dsl_compiler.lower.message_stream import show_piece
 
 
 class State(TypedDict, total=False):
@@ -13,11 +13,9 @@ class State(TypedDict, total=False):
 
 
 async def test_pieces_reach_only_who_follows_messages() -> None:
-    stream = MessageStream("0" * 32)
-
     async def speak(state: State) -> State:
-        stream.show("a", "whole")
-        stream.show("b", "whole")
+        show_piece("a", "whole")
+        show_piece("b", "whole")
         return {"said": "ab"}
 
     builder = StateGraph(State)

@@ -76,6 +76,15 @@ def test_an_unreadable_file_does_not_hide_the_others(tmp_path: Path, unknown: Pa
     assert "component-unknown" in result.stdout
 
 
+def test_the_configuration_beside_canvases_is_left_out(tmp_path: Path) -> None:
+    config = tmp_path / "langgraph.json"
+    config.write_text('{"graphs": {}}')
+    result = invoke("check", SUPPORT, config)
+    assert result.exit_code == 0, result.stdout
+    assert "LangGraph's configuration, no canvas" in result.stderr
+    assert invoke("check", config).exit_code == 1, "it is asked for by name"
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"\xff\xfe\x00", b"{", b"[" * 100_000, b"null", b'{"components": 5}', b"\x00"]
 )

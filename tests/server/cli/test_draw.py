@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.errors import CompileError
+from server.canvases import canvas_files
 from tests.server.cli.command import ROOT, SUPPORT, invoke
 
 
@@ -46,7 +47,7 @@ def test_what_cannot_run_is_not_drawn(tmp_path: Path) -> None:
     assert isinstance(invoke("draw", path).exception, CompileError)
 
 
-@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", canvas_files(ROOT / "examples"), ids=lambda path: path.stem)
 def test_every_example_is_drawn(example: Path) -> None:
     for kind in ("mermaid", "svg", "ascii"):
         assert invoke("draw", example, "--format", kind).exit_code == 0

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -51,33 +52,45 @@ def test_what_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argumen
     assert problem in f"{result.stderr}{result.exception}"
 
 
+def wait_for(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+def assistants(client: httpx.Client) -> set[str]:
+    try:
+        return {assistant["graph_id"] for assistant in client.post("/assistants/search", json={}).json()}
+    except httpx.HTTPError:  # it begins again
+        return set()
+
+
 @pytest.mark.slow
 def test_the_server_begins_again_with_a_canvas_that_comes_and_ends_with_the_command(tmp_path: Path) -> None:
     shutil.copy(EXAMPLES / "loop.json", tmp_path)
     command = [sys.executable, "-m", "server", "studio", str(tmp_path), "--model", "demo", "--checkpoint", "memory://"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
-    ) as run:
+    said = tmp_path.with_name("said.log")  # not where the server watches for changes
+    with (
+        said.open("wb") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment) as run,
+    ):
         assert run.stdout is not None
         lines = [run.stdout.readline() for _ in range(3)]
         url = lines[1].removeprefix("API:").strip()
         assert url.startswith("http://127.0.0.1:")
         assert lines[2].strip().endswith(f"baseUrl={url}")
+        assert "serves" in str(invoke("studio", tmp_path, "--no-server").exception)
+        assert said.read_text() == "", "only problems are shown"
         with httpx.Client(base_url=url, trust_env=False) as client:
             shutil.copy(EXAMPLES / "order_form.json", tmp_path)
-            end = time.monotonic() + 60
-            while time.monotonic() < end:
-                try:
-                    found = client.post("/assistants/search", json={}).json()
-                    if {"loop", "order_form"} == {assistant["graph_id"] for assistant in found}:
-                        break
-                except httpx.HTTPError:
-                    pass
-                time.sleep(0.2)
-            else:
-                pytest.fail("the new canvas is no assistant")
-            run.send_signal(signal.SIGTERM)
+            wait_for(lambda: assistants(client) == {"loop", "order_form"})
+            (tmp_path / "loop.json").unlink()
+            (tmp_path / "order_form.json").rename(tmp_path / "order_form")
+            wait_for(lambda: "There is no canvas" in said.read_text())
+            assert client.get("/ok").is_success, "it goes on with what it has"
+            run.send_signal(signal.SIGHUP)
             assert run.wait(30) == 0
             with pytest.raises(httpx.ConnectError):
                 client.get("/ok")

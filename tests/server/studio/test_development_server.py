@@ -125,6 +125,8 @@ async def forms_wait_and_are_answered_by_id(client: Any) -> None:
         thread, "order_form", command={"resume": {again["id"]: {"size": 42, "colour": "red"}}}
     )
     assert list(pause_ids(state)) == [SHOES]
+    with pytest.raises(Exception, match="cannot have this for 'turn'"):
+        await client.threads.update_state(thread, {"turn": 5})
     await client.threads.update_state(thread, {"globals": {"sys.user_id": "edited"}})
     held = await client.threads.get_state(thread)
     assert held["next"] == ["UserFillUp.Shoes"]

@@ -1,7 +1,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from langgraph.types import Command
+
+from ragflow_lg.ids import thread_of_session
+from server.library import load_graph
+from tests.fakes.services import fake_services
 from tests.server.http.native.calling import native_agent, problem
 from tests.server.http.running import ECHO, FORM
 
@@ -64,3 +70,27 @@ async def test_a_session_keeps_to_its_version_until_another_is_pinned(tmp_path: 
         assert problem(changed) == (409, "canvas-changed")
         assert problem(await client.put(path, json={"version": MISSING})) == (404, "not-found")
         assert problem(await client.put(path, json={"version": ""})) == (422, "invalid")
+
+
+async def test_what_studio_does_in_a_session_is_seen(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, FORM) as (server, client):
+        saver = server.parts.store.saver  # as LangGraph's server has it, from the same settings
+        studio = load_graph(FORM, services=fake_services(), checkpointer=saver)
+        run = (await client.post("/runs", json={"query": "hi"})).json()
+        path = f"/sessions/{run['session_id']}"
+        thread: Any = {"configurable": {"thread_id": thread_of_session(run["session_id"])}}
+        state = await studio.ainvoke(Command(resume={"size": 4}), thread)
+        assert state["messages"][-1]["content"] == "Size 4"
+        assert (await client.get(f"{path}/pauses")).json() == []
+        assert (await client.get(f"{path}/history")).json()["moments"][0]["next"] == []
+        await studio.ainvoke({"query": "again"}, thread)
+        (pause,) = (await client.get(path)).json()["pauses"]
+        assert pause["tips"] == "Which size?"
+        ended = (await client.post(f"/runs/{run['id']}/resume", json={"fields": {"size": 7}})).json()
+        assert (ended["status"], ended["answer"]) == ("succeeded", "Size 7")
+        held = await studio.aget_state(thread)
+        assert [message["content"] for message in held.values["messages"]] == ["hi", "Size 4", "again", "Size 7"]
+        said = (await client.get(path)).json()["messages"]
+        assert [message["content"] for message in said][1:] == ["hi", "Which size?", "size: 7", "Size 7"], (
+            "its own runs"
+        )

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.errors import SettingsError
+from server.studio.folder_lock import folder_alone
+
+
+def test_a_folder_is_held_by_one_and_then_free_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        with (
+            folder_alone(tmp_path),
+            pytest.raises(SettingsError, match="Another `ragflow-lg studio` serves"),
+            folder_alone(tmp_path),
+        ):
+            pytest.fail("two hold it")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(SettingsError, match="cannot be opened"), folder_alone(tmp_path / "none"):
+        pytest.fail("there is none")

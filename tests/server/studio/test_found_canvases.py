@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.errors import CompileError, SettingsError
+from server.studio.found_canvases import Watched, find_canvases
+from tests.harness.studio import ROOT
+
+LOOP = ROOT / "examples" / "loop.json"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("a b.json", "2nd.json"):
+        shutil.copy(LOOP, tmp_path / name)
+    (tmp_path / "none.json").write_text("[]")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("files", "graphs"),
+    [
+        (["2nd", "表", "A b"], ["canvas_2nd", "a_b", "canvas_8868"]),
+        (["a b", "a-b"], ["a_b_c8687a", "a_b_d44362"]),
+        (["a b", "a-b", "a_b"], ["a_b_c8687a", "a_b_d44362", "a_b"]),
+        (["class", "canvas_class", "canvas_factory"], ["canvas_class", "canvas_canvas_factory", "canvas_class_088911"]),
+        (["langgraph", "open_sessions"], ["canvas_open_sessions"]),
+    ],
+)
+def test_every_canvas_gets_a_name_of_its_own(tmp_path: Path, files: list[str], graphs: list[str]) -> None:
+    for name in files:
+        shutil.copy(LOOP, tmp_path / f"{name}.json")
+    assert [canvas.graph for canvas in find_canvases(tmp_path).canvases] == graphs
+
+
+def test_what_is_no_canvas_is_left_out(folder: Path) -> None:
+    os.mkfifo(folder / "pipe.json")  # to open it would wait for ever
+    (folder / "nowhere.json").symlink_to(folder / "nothing")
+    (folder / "folder.json").mkdir()
+    shutil.copy(LOOP, os.fsencode(folder) + b"/\xff.json")
+    project = find_canvases(folder)
+    assert [canvas.graph for canvas in project.canvases] == ["canvas_2nd", "a_b"]
+    why = {os.fsencode(file.name): reason for file, reason in project.left_out.items()}
+    assert set(why) == {b"none.json", b"pipe.json", b"nowhere.json", b"folder.json", b"\xff.json"}
+    assert "no file" in why[b"pipe.json"]
+    assert "not UTF-8" in why[b"\xff.json"]
+    assert not Watched(folder, project).have_changed()
+
+
+def test_nothing_to_serve(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="There is no canvas in"):
+        find_canvases(tmp_path)
+    (tmp_path / "a.json").write_text("[]")
+    with pytest.raises(SettingsError, match="1 files are none"):
+        find_canvases(tmp_path)
+    with pytest.raises(CompileError):
+        find_canvases(tmp_path / "a.json")
+
+
+def test_canvases_that_come_or_go_or_are_mended_are_seen(folder: Path) -> None:
+    watched = Watched(folder, find_canvases(folder))
+    (folder / "a b.json").write_text(LOOP.read_text() + " ")
+    assert not watched.have_changed(), "its factory reads it anew"
+    (folder / "none.json").write_text(LOOP.read_text())
+    assert watched.have_changed()
+    watched.look(find_canvases(folder))
+    assert not watched.have_changed()
+    (folder / "2nd.json").unlink()
+    assert watched.have_changed()
+    watched.look(None)
+    assert not watched.have_changed(), "it has been looked at"
