@@ -7,6 +7,7 @@ import keyword
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ _NO_NAME = re.compile(r"\W+", re.ASCII)
 _TAKEN = ("canvas_factory", "open_sessions")
 """What the module imports."""
 _DIGITS = 6
+_REASONS_TOLD = 5
 _MAX_CANVASES = 1_000
 
 
@@ -83,9 +85,15 @@ def find_canvases(place: Path) -> Project:
                 raise
             left_out[file] = str(error)
     if not canvases:
-        found = f"; {len(left_out)} files are none" if left_out else ""
-        raise SettingsError(f"There is no canvas in {str(place)!r}{found}.")
+        raise SettingsError(f"There is no canvas in {str(place)!r}.{_reasons(left_out)}")
     return Project(tuple(canvases), left_out)
+
+
+def _reasons(left_out: Mapping[Path, str]) -> str:
+    """Say what keeps the first few files out."""
+    told = [f"\n{file.name}: {why}" for file, why in islice(left_out.items(), _REASONS_TOLD)]
+    more = len(left_out) - len(told)
+    return "".join(told) + (f"\n{more:,} more files are none, either." if more else "")
 
 
 def _files(place: Path) -> list[Path]:
