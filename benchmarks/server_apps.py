@@ -27,7 +27,7 @@ from server.database.keys import KeyRepository
 from server.database.models import MessageRow
 from server.http.app import make_app
 from server.http.serving import run, serving
-from server.mock_llm.serving import listening
+from server.listening import listening
 from server.parts import Parts, open_hub
 from server.settings import ServerSection, Settings
 

@@ -17,6 +17,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateUpdate
 from pydantic import BaseModel
 
+from dsl_compiler.kind_colours import colour_of
 from dsl_compiler.lower.edit_values import edit_values
 from dsl_compiler.lower.editing import edited
 from dsl_compiler.lower.schemas import CanvasConfig, CanvasSettings, NoConfig, input_schema, output_schema
@@ -25,15 +26,6 @@ from ragflow_lg.plan import Plan
 
 __all__ = ["CanvasGraph", "with_own_drawing"]
 
-_COLOURS = {
-    "entry": "#2f9e6e",
-    "message": "#3b74d6",
-    "model": "#8450c9",
-    "route": "#cf8a1c",
-    "region": "#5b7083",
-    "interrupt": "#cc4b4b",
-}
-_PLAIN = "#8796a5"
 _NOT_EDITS = ("__start__", "__end__", "__input__", "__copy__")
 """What LangGraph takes in place of a node's name for updates that are no edits."""
 
@@ -135,7 +127,7 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
             "component_type": planned.spec.name,
             "title": planned.title or id_,
             "kind": planned.spec.kind,
-            "color": _COLOURS.get(planned.spec.kind, _PLAIN),
+            "color": colour_of(planned.spec.kind),
         }
         node = graph.add_node(own.bound, name, metadata=about)
         return node, node

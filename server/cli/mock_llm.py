@@ -36,10 +36,11 @@ def mock_llm(
     """
     import asyncio
 
+    from server.listening import listening
     from server.mock_llm.app import mock_app
     from server.mock_llm.log import RequestLog
     from server.mock_llm.rules import load_rules
-    from server.mock_llm.serving import listening, serve
+    from server.mock_llm.serving import serve
 
     loaded = load_rules(rules)
     with ExitStack() as opened:

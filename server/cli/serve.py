@@ -57,7 +57,7 @@ def serve(
 async def _serve(settings: Settings, model: str) -> None:
     from server.http.app import make_app
     from server.http.serving import serve as serve_app
-    from server.mock_llm.serving import listening
+    from server.listening import listening
     from server.parts import open_parts
     from server.watch.audit import open_audit
     from server.watch.logs import open_logs
@@ -91,7 +91,7 @@ async def _metrics(section: ServerSection, operations: Operations) -> AsyncGener
         return
     from server.http.health import metrics_app
     from server.http.serving import serving
-    from server.mock_llm.serving import listening
+    from server.listening import listening
 
     async def drain() -> None:
         pass

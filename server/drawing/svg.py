@@ -10,6 +10,7 @@ from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
+from dsl_compiler.kind_colours import colour_of
 from ragflow_lg.errors import SettingsError
 from ragflow_lg.ids import NodeId
 from ragflow_lg.plan import Edge, Plan, PlanNode
@@ -30,15 +31,6 @@ MAX_PNG_EDGES = 2_000
 MAX_PNG_PIXELS = 12_000_000
 
 BACKGROUND, INK, LINE, LABEL = "#fbfcfd", "#1d2733", "#7b8a99", "#51606e"
-_COLOURS = {
-    "entry": "#2f9e6e",
-    "message": "#3b74d6",
-    "model": "#8450c9",
-    "route": "#cf8a1c",
-    "region": "#5b7083",
-    "interrupt": "#cc4b4b",
-}
-_PLAIN = "#8796a5"
 _FONTS = (
     "Inter, 'Segoe UI', Roboto, 'Helvetica Neue', Helvetica, Arial, 'Noto Sans', 'DejaVu Sans', 'Liberation Sans', "
     "'Noto Sans CJK SC', sans-serif"
@@ -124,7 +116,7 @@ def to_png(plan: Plan) -> bytes:
 def _node(node: PlanNode, canvas: _Canvas) -> str:
     box = canvas.layout.boxes[node.id]
     x, y = canvas.left(box), canvas.middle(box) - HEIGHT / 2
-    colour = _COLOURS.get(node.spec.kind, _PLAIN)
+    colour = colour_of(node.spec.kind)
     title = _text(_shortened(label_of(node), WIDTH - 30, TITLE_SIZE))
     stripe = f"M{x + 9:.1f},{y:.1f} a9,9 0 0 0 -9,9 v{HEIGHT - 18} a9,9 0 0 0 9,9 h-3 v-{HEIGHT} z"
     return (

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
-
 from server.http.connections import patient_protocol
+from server.listening import QuietServer, url_of
 from server.settings import ServerSection
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ __all__ = ["run", "serve", "serving"]
 
 SWITCH_S = 0.001
 """How long a thread of the database waits for the interpreter while the event loop is busy. Each trip waits often."""
-_KEEP_ALIVE_S = 75
 _DEFAULTS = ServerSection()
 
 
@@ -73,27 +71,17 @@ async def serving(
 
     ``section`` has the limits of connections.
     """
-    config = uvicorn.Config(
+    server = _Server(
         app,
         http=patient_protocol(section.header_timeout_s),
         h11_max_incomplete_event_size=section.max_header_bytes,
         proxy_headers=bool(section.trusted_proxies),
         forwarded_allow_ips=list(section.trusted_proxies),
-        loop="asyncio",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        log_level="critical",
-        access_log=False,
-        timeout_keep_alive=_KEEP_ALIVE_S,
-        server_header=False,
         timeout_graceful_shutdown=1,
     )
-    server = _Server(config)
-    host, port = opened.getsockname()[:2]
     running = asyncio.create_task(server.serve(sockets=[opened]))
     try:
-        yield f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        yield url_of(opened)
     finally:
         server.stop_listening()
         await _drained(drain, drain_s, stop_now or asyncio.Event())
@@ -111,13 +99,7 @@ async def _drained(drain: Callable[[], Awaitable[None]], drain_s: float, stop_no
             await task
 
 
-class _Server(uvicorn.Server):
-    """Leaves the signals to whoever runs it."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
-
+class _Server(QuietServer):
     def stop_listening(self) -> None:
         """Take no more connections; those there are go on."""
         for listener in self.servers if self.started else ():

@@ -15,7 +15,7 @@ from typing import BinaryIO
 import httpx
 
 from ragflow_lg.errors import SettingsError
-from server.mock_llm.serving import listening
+from server.listening import listening
 
 __all__ = ["DevelopmentServer", "free_port", "studio_link"]
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
+from server.listening import listening
 from server.mock_llm.app import Exchange, mock_app
 from server.mock_llm.rules import Reply, Rule, Rules
-from server.mock_llm.serving import listening, serving
+from server.mock_llm.serving import serving
 
 
 def reply(*pieces: str, **more: Any) -> Reply:

@@ -28,7 +28,7 @@ from server.database.database import open_database
 from server.database.keys import KeyRepository
 from server.http.app import make_app
 from server.http.serving import serving
-from server.mock_llm.serving import listening
+from server.listening import listening
 from server.parts import Parts, open_hub
 from server.settings import ServerSection, Settings
 from tests.fakes.knowledge import FakeKnowledge

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from server.http.serving import serving
-from server.mock_llm.serving import listening
+from server.listening import listening
 from tests.fakes.services import Reply
 from tests.server.http.running import MODEL, running
 
