@@ -28,10 +28,11 @@ from redis.exceptions import RedisError, ResponseError
 from redisvl.query import CountQuery, FilterQuery
 from redisvl.query.filter import FilterExpression, Tag
 
+from checkpoints.claims import EPOCH, FENCED, NO_LEASE, RENEWED, Claim
 from checkpoints.pruning import Place, place_of
 from checkpoints.redis_server import missing_modules
 from checkpoints.redis_url import client_of
-from checkpoints.saver import EPOCH, FENCED, NO_LEASE, RENEWED, CanvasSaver, Claim
+from checkpoints.saver import CanvasSaver
 from ragflow_lg.errors import CheckpointError
 from ragflow_lg.ids import session_of_thread
 

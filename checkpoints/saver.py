@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -19,33 +19,21 @@ from langgraph.checkpoint.base import (
     CheckpointMetadata,
     CheckpointTuple,
 )
-from langgraph.types import Interrupt, Send
-from msgspec import Struct
 
+from checkpoints.channel_values import as_object, as_plain
 from checkpoints.checkpoint_ids import begin_after
+from checkpoints.claims import EPOCH, FENCED, NO_LEASE, RENEWED, Blobs, Claim, Writing
 from checkpoints.codec import Codec
 from checkpoints.failures import store_failure
 from checkpoints.pruning import Erasing, Place, PruningSaver
 from ragflow_lg.errors import CheckpointError, SessionBusyError
 from ragflow_lg.sessions import LEASE_TOKEN
 
-__all__ = ["EPOCH", "FENCED", "NO_LEASE", "RENEWED", "Blobs", "CanvasSaver", "Claim"]
+__all__ = ["CanvasSaver"]
 
-_INTERRUPT = "__interrupt__"
-_TASKS = "__pregel_tasks"
-_ERROR = "__error__"
 _OWN_METADATA = ("source", "step", "parents", "run_id")
 """What the saver below gets as it is: it finds checkpoints by it."""
 _PLACE = ("thread_id", "checkpoint_ns", "checkpoint_id")
-FENCED = "another runner holds this session"
-"""Text of the error by which a store refuses the write of a runner that has lost its lease."""
-RENEWED = "this session has been deleted meanwhile"
-"""Text of the error by which a store refuses a write that may count on blobs which are gone."""
-EPOCH = "epoch"
-"""Key under which the blobs of a thread have their epoch, beside the hashes."""
-NO_LEASE = -1
-"""In place of the token of a writer that has no lease. It may write to threads that nobody has leased."""
-
 PAGE = 64
 """How many checkpoints are read at a time."""
 _TRIES = 5
@@ -56,43 +44,6 @@ _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, NotImplementedErr
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
-
-
-class Claim(Struct, frozen=True):
-    """By what right, and on which grounds, a thread is written to."""
-
-    thread: str
-    token: int
-    """Of the writer's lease, or NO_LEASE."""
-    epoch: str
-    """The thread's epoch as the writer knows it: of then are the blobs that it counts on."""
-
-
-class Blobs(Protocol):
-    """Texts by hash, for each thread its own."""
-
-    async def epoch(self, thread: str) -> str:
-        """Give the mark that a thread's blobs bear from the first of them until they are deleted."""
-        ...
-
-    async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
-        """Store texts; those that are there stay."""
-        ...
-
-    async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
-        """Give the texts that are there."""
-        ...
-
-    async def delete(self, thread: str) -> None:
-        """Delete all texts of a thread."""
-        ...
-
-
-Writing = Callable[[Claim | None], AbstractAsyncContextManager[None]]
-"""Goes round what belongs together: all of it is stored, or none.
-
-By a claim that does not hold, an error that has FENCED or RENEWED in its text refuses it. Deleting needs no claim.
-"""
 
 
 def _writing(claim: Claim | None) -> AbstractAsyncContextManager[None]:
@@ -409,14 +360,7 @@ class CanvasSaver(PruningSaver):
     # Values
 
     def _encode(self, channel: str, value: Any, thread: str, blobs: dict[str, bytes]) -> str:
-        if channel == _INTERRUPT:
-            value = _pack_interrupts(value)
-        elif channel == _TASKS:
-            sends = cast("list[Send]", value if isinstance(value, list) else [value])
-            value = {"list": isinstance(value, list), "sends": [{"node": s.node, "arg": s.arg} for s in sends]}
-        elif channel == _ERROR and isinstance(value, BaseException):
-            value = f"{type(value).__name__}: {value}"
-        return self._codec.encode(value, thread, blobs)
+        return self._codec.encode(as_plain(channel, value), thread, blobs)
 
     async def _decode(self, channel: str, text: Any, thread: str) -> Any:
         if not isinstance(text, str):
@@ -425,14 +369,7 @@ class CanvasSaver(PruningSaver):
         async def find(digests: Sequence[str]) -> Mapping[str, bytes]:
             return await self._find(thread, digests)
 
-        value = await self._codec.decode(text, find)
-        if channel == _INTERRUPT:
-            pauses = value.get("pauses")
-            return value["data"] if pauses is None else [_opened_pause(pause) for pause in pauses]
-        if channel == _TASKS:
-            sends = [Send(entry["node"], entry["arg"]) for entry in value["sends"]]
-            return sends if value["list"] else sends[0]
-        return value
+        return as_object(channel, await self._codec.decode(text, find))
 
     async def _opened(self, found: CheckpointTuple) -> CheckpointTuple:
         try:
@@ -477,23 +414,6 @@ class SavedSteps:
     async def find(self, key: str) -> tuple[bool, Any]:
         """Give whether there is a result, and the result."""
         return await self._saver.find_step(self._config, key)
-
-
-def _pack_interrupts(value: Any) -> dict[str, Any]:
-    entries = cast("list[Any]", value) if isinstance(value, list | tuple) else [value]
-    if all(isinstance(entry, Interrupt) for entry in entries):
-        return {"pauses": [_pause(pause) for pause in entries]}
-    return {"data": value}
-
-
-def _pause(pause: Interrupt) -> dict[str, Any]:
-    schema: Any = pause.response_schema
-    kept: dict[str, Any] = {"value": pause.value, "id": pause.id}
-    return {**kept, "response_schema": schema} if isinstance(schema, dict) else kept  # a type could not be kept
-
-
-def _opened_pause(stored: Mapping[str, Any]) -> Interrupt:
-    return Interrupt(value=stored["value"], id=stored["id"], response_schema=stored.get("response_schema"))
 
 
 def _thread(config: RunnableConfig) -> str:

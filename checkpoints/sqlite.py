@@ -14,8 +14,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from checkpoints.claims import EPOCH, FENCED, NO_LEASE, RENEWED, Claim
 from checkpoints.pruning import Place
-from checkpoints.saver import EPOCH, FENCED, NO_LEASE, RENEWED, CanvasSaver, Claim
+from checkpoints.saver import CanvasSaver
 from checkpoints.serializer import plain_serializer
 from checkpoints.sqlite_file import SqliteFile
 from ragflow_lg.errors import CheckpointError

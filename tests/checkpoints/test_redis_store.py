@@ -9,8 +9,8 @@ from langgraph.checkpoint.base import empty_checkpoint
 from redis.asyncio import Redis
 
 from checkpoints import open_store
+from checkpoints.claims import Claim
 from checkpoints.redis_store import FencedRedis, lease_key, open_redis, redis_saver
-from checkpoints.saver import Claim
 from ragflow_lg.adapters.system import SystemClock
 from ragflow_lg.errors import CheckpointError, ConflictError
 from ragflow_lg.ids import session_of_thread

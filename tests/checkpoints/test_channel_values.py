@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from langgraph.types import Interrupt, Send
+
+from checkpoints.channel_values import as_object, as_plain
+
+PAUSE = Interrupt(value={"tips": "Which?"}, id="0" * 32)
+
+
+@pytest.mark.parametrize(
+    ("channel", "value", "found"),
+    [
+        ("__interrupt__", [PAUSE], [PAUSE]),
+        ("__interrupt__", (PAUSE, PAUSE), [PAUSE, PAUSE]),
+        ("__interrupt__", {"a": 1}, {"a": 1}),
+        ("__pregel_tasks", [Send("n", {"a": 1}), Send("m", None)], [Send("n", {"a": 1}), Send("m", None)]),
+        ("__pregel_tasks", Send("n", {"a": 1}), Send("n", {"a": 1})),
+        ("__error__", ValueError("odd"), "ValueError: odd"),
+        ("outputs", {"pauses": [{"id": "x"}]}, {"pauses": [{"id": "x"}]}),
+    ],
+)
+def test_a_value_comes_back_as_data_or_as_what_langgraph_has_there(channel: str, value: Any, found: Any) -> None:
+    assert as_object(channel, json.loads(json.dumps(as_plain(channel, value)))) == found
+
+
+@pytest.mark.parametrize(
+    ("channel", "stored"),
+    [
+        ("__interrupt__", 5),
+        ("__interrupt__", {"pauses": [{}]}),
+        ("__pregel_tasks", {}),
+        ("__pregel_tasks", {"sends": 1}),
+    ],
+)
+def test_what_somebody_else_has_changed_is_an_error(channel: str, stored: Any) -> None:
+    with pytest.raises((TypeError, LookupError, AttributeError)):
+        as_object(channel, stored)
