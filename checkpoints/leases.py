@@ -135,7 +135,8 @@ class StoredLeases:
         except self.table.errors as error:
             raise store_failure("The session cannot be leased", error) from error
         if isinstance(taken, Taken):
-            raise SessionBusyError(f"The session is being run by {_shown(taken)}. Wait until it ends, or cancel it.")
+            told = "The session is being run already. Wait until its turn ends, or cancel it."
+            raise SessionBusyError(told, _shown(taken))
         return StoredLease(self, session, taken, on_lost)
 
     async def _take(self, session: str) -> int | Taken:

@@ -289,6 +289,10 @@ class ConflictError(CheckpointError):
 
 
 class SessionBusyError(ConflictError):
-    """Somebody else runs the session."""
+    """Somebody else runs the session. ``holder`` names the process, for people at this machine."""
 
     code = "session-busy"
+
+    def __init__(self, message: str, holder: str = "") -> None:
+        super().__init__(message)
+        self.holder = holder

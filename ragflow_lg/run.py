@@ -30,7 +30,7 @@ from ragflow_lg.pauses import answered, answers_to, pauses_of
 from ragflow_lg.projection import Projection
 from ragflow_lg.run_watch import Audience, RunWatch
 from ragflow_lg.services import Usage
-from ragflow_lg.sessions import RunRecord, RunStatus, SessionStore, Steps, Trace, leased_config
+from ragflow_lg.sessions import Lease, RunRecord, RunStatus, SessionStore, Steps, Trace, leased_config
 from ragflow_lg.state import TurnRecord, TurnRequest
 from ragflow_lg.turn import resume_turn
 from ragflow_lg.turn_context import TurnContext
@@ -40,7 +40,7 @@ from ragflow_lg.wire import Envelope, Message, UserInputs, WireEvent, WorkflowFi
 if TYPE_CHECKING:
     from ragflow_lg.services import Services
 
-__all__ = ["Intent", "Run", "status_of", "thread_config"]
+__all__ = ["BUSY_POLL_S", "Intent", "Run", "status_of", "thread_config"]
 
 Intent: TypeAlias = Literal["start", "resume", "continue"]
 
@@ -83,6 +83,7 @@ class Run:
         event_limit: int,
         running: set[Run],
         audience: Audience,
+        busy_s: float = 0.0,
         envelope: Envelope | None = None,
     ) -> None:
         """``envelope`` is that of an interrupted run under whose name this one goes on."""
@@ -94,6 +95,7 @@ class Run:
         self._has_saver = has_saver
         self._store = store
         self._running = running
+        self._busy_s = busy_s
         self._sink = EventSink(event_limit)
         self._turn = TurnContext(services, self._sink, _steps(canvas, self._config))
         self._control: Any = None
@@ -209,7 +211,7 @@ class Run:
             yield
             return
         async with AsyncExitStack() as held:
-            lease = await store.leases.acquire(self.record.session, self._lose)
+            lease = await self._lease(store)
             held.push_async_callback(lease.release)
             self._config = leased_config(self._config, lease.token)
             self._turn.steps = _steps(self._canvas, self._config)
@@ -223,6 +225,18 @@ class Run:
                     await self._record_end(store)
                 raise
             await self._record_end(store)
+
+    async def _lease(self, store: SessionStore) -> Lease:
+        """Take the session, as soon as it is free: a turn is heard to its end a moment before it lets go."""
+        clock = self._services.clock
+        until = clock.monotonic() + self._busy_s
+        while True:
+            try:
+                return await store.leases.acquire(self.record.session, self._lose)
+            except SessionBusyError:
+                if clock.monotonic() >= until:
+                    raise
+                await asyncio.sleep(BUSY_POLL_S)
 
     def _fail(self, error: RagflowLgError) -> None:
         if self.status == "running":
@@ -440,6 +454,9 @@ def _steps(canvas: CompiledCanvas, config: Any) -> Steps | None:
 
 _GO_ON = object()
 """Stands for LangGraph's None: no input, go on with what is unfinished."""
+
+BUSY_POLL_S = 0.05
+"""How often whoever waits for a session asks whether it is free."""
 
 ENTERED = "branch:to:"
 """What LangGraph names the channel by which a node is entered."""

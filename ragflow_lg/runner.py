@@ -44,8 +44,11 @@ class Runner:
         event_limit: int = 256,
         callbacks: Sequence[RunCallbacks] = (),
         callback_limits: CallbackLimits = DEFAULT_LIMITS,
+        busy_s: float = 0.0,
     ) -> None:
         """``event_limit`` is how many events may wait for a slow reader before the nodes have to.
+
+        ``busy_s`` is how long a run waits for a session that is being run.
 
         ``callbacks`` are told of every run; ``callback_limits`` is the patience with them.
         """
@@ -62,6 +65,7 @@ class Runner:
         self._canvas_id = canvas_id
         self._checkpointer = saver
         self._event_limit = event_limit
+        self._busy_s = busy_s
         self._running: set[Run] = set()
         self._audience = Audience(tuple(callbacks), callback_limits)
 
@@ -162,5 +166,6 @@ class Runner:
             event_limit=self._event_limit,
             running=self._running,
             audience=self._audience,
+            busy_s=self._busy_s,
             envelope=envelope,
         )

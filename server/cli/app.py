@@ -8,7 +8,7 @@ import sys
 # Pydantic would look through every installed distribution for plugins, which nothing here needs.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
-from ragflow_lg.errors import CompileError, RagflowLgError
+from ragflow_lg.errors import CompileError, RagflowLgError, SessionBusyError
 from server.cli.terminal import printable, write_as_utf8
 
 __all__ = ["main"]
@@ -25,7 +25,8 @@ def main() -> None:
         sys.stderr.write(printable(f"{error}\n"))
         sys.exit(USAGE_ERROR)
     except RagflowLgError as error:
-        sys.stderr.write(printable(f"ragflow-lg: {error}\n"))
+        holder = f" It is run by {error.holder}." if isinstance(error, SessionBusyError) and error.holder else ""
+        sys.stderr.write(printable(f"ragflow-lg: {error}{holder}\n"))
         sys.exit(USAGE_ERROR)
     except BrokenPipeError:
         # The reader is gone; keep the interpreter from complaining when it flushes.

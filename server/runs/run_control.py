@@ -5,6 +5,8 @@ Verbs are separate: a new turn is never taken for an answer.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
@@ -13,6 +15,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.errors import CanvasChangedError, CheckpointError, ConflictError, RequestError
 from ragflow_lg.pauses import answers_to
+from ragflow_lg.run import BUSY_POLL_S
 from ragflow_lg.values import to_text
 from server.database.models import TITLE_CHARS, MessageRow, RunRow, SessionRow
 from server.database.runs import RunRepository
@@ -303,8 +306,11 @@ class RunControl:
         return await self._turns.runner(self._agent, session)
 
     async def _refuse_busy(self, session_id: str) -> None:
-        if holder := await self._parts.store.leases.holder(session_id):
-            raise _busy(f"The session is being run by {holder}; wait for the end, or cancel that run.")
+        until = time.monotonic() + self._parts.settings.server.busy_s
+        while await self._parts.store.leases.holder(session_id):
+            if time.monotonic() >= until:
+                raise _busy("The session is being run; wait for the end, or cancel that run.")
+            await asyncio.sleep(BUSY_POLL_S)
 
     async def _play(self, session: SessionRow, run: Run, asked: str | None, *, parent: str = "") -> Turn:
         run.record = replace(run.record, parent_run=parent, tenant=self._agent.tenant)

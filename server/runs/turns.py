@@ -174,6 +174,7 @@ class Turns:
             canvas_id=agent.id,
             event_limit=parts.settings.run.event_limit,
             callbacks=parts.callbacks,
+            busy_s=parts.settings.server.busy_s,
         )
 
     async def play(

@@ -46,6 +46,8 @@ class ServerSection(Section):
     on_disconnect: Annotated[str, Field(pattern=r"^(continue|cancel|grace:[0-9]{1,6}(\.[0-9]{1,3})?)$")] = "continue"
     """What becomes of a run that nobody follows any more: ``continue``, ``cancel`` or ``grace:SECONDS``. A request may
     say otherwise."""
+    busy_s: Annotated[float, Field(ge=0, le=60)] = 2.0
+    """For how long a turn waits for the one before it in its session: some clients ask on before that has let go."""
     heartbeat_s: Annotated[float, Field(ge=0, le=3600)] = 15.0
     """After so long without an event a stream gets a comment, for the proxies on its way; 0 for none."""
     replica_silence_s: Annotated[float, Field(ge=0.3, le=3600)] = 15.0

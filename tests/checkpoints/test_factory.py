@@ -117,7 +117,7 @@ async def test_a_session_that_is_being_run_is_not_deleted(reopen: OpenStore) -> 
     async with reopen() as store:
         await store.runs.put(RunRecord("r", session_of_thread(thread_of_session("anna"))))
         async with leased(store.leases, "anna"):
-            with pytest.raises(ConflictError, match="is being run by"):
+            with pytest.raises(ConflictError, match="is being run already"):
                 await store.delete_session("anna")
         assert await store.runs.get("r")
         await store.delete_session("anna")

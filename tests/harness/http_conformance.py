@@ -21,6 +21,7 @@ import httpx
 from pydantic import SecretStr
 
 import server.library
+import server.runs.turns
 from checkpoints import open_store
 from ragflow_lg.adapters.system import RandomIds, SystemClock
 from ragflow_lg.errors import CompileError
@@ -64,7 +65,12 @@ async def played_over_http(case: Case, folder: Path) -> list[list[Any]]:
     settings = Settings(checkpoints="memory://", server=section)
     found: list[list[Any]] = []
     files, models = BeginFiles(), OneModel(_model({}))
-    with patch.object(server.library, "catalog", lambda: catalog), patch.object(server.library, "_kept", OrderedDict()):
+    with (
+        patch.object(server.library, "catalog", lambda: catalog),
+        patch.object(server.library, "_kept", OrderedDict()),
+        # The files of a case were never uploaded: they are read where the case has them.
+        patch.object(server.runs.turns, "tenant_services", lambda parts, _: parts.services),
+    ):
         async with (
             _stub(case) as (_, http),
             open_database(section.database.get_secret_value()) as database,

@@ -87,9 +87,9 @@ async def test_two_forks_do_not_write_into_the_same_session(reopen_shared: OpenS
         play = runner_of(ASK, store=store)
         await played(play.start("s", {"query": "q"}))
         async with leased(other.leases, "twin"):
-            with pytest.raises(ConflictError, match="is being run by"):
+            with pytest.raises(ConflictError, match="is being run already"):
                 await play.fork("s", "twin")
-            with pytest.raises(ConflictError, match="is being run by"):
+            with pytest.raises(ConflictError, match="is being run already"):
                 await play.rerun("s", "twin", "out")
         assert await play.state("twin") == {}
 

@@ -17,6 +17,7 @@ from ragflow_lg.errors import AnswerError, CanvasChangedError, CheckpointError, 
 from ragflow_lg.run import status_of, thread_config
 from ragflow_lg.runner import Runner
 from ragflow_lg.services import ChatDelta
+from ragflow_lg.sessions import leased
 from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
 from tests.fakes.canvas import canvas
 from tests.fakes.regions import assign, form, iteration, loop, node, out, played, runner_of, text
@@ -80,6 +81,16 @@ async def test_a_cancel_from_elsewhere_stops_a_model_in_flight_and_the_turn_goes
         assert (await played(play.start("s", {"query": "again"})))[0] == "said all"
 
 
+async def test_a_run_waits_for_the_turn_before_to_let_go(reopen: OpenStore) -> None:
+    async with reopen() as store, reopen() as other:
+        play = runner_of({"a": text([], "A")}, store=store, busy_s=5)
+        async with leased(other.leases, "s"):
+            waiting = asyncio.create_task(played(play.start("s", {"query": "q"})))
+            await asyncio.sleep(0.1)
+            assert not waiting.done()
+        assert (await waiting)[1]
+
+
 async def test_a_second_runner_gets_a_conflict_and_the_first_goes_on(reopen: OpenStore) -> None:
     model = Slow()
     async with reopen() as store, reopen() as other:
@@ -87,7 +98,7 @@ async def test_a_second_runner_gets_a_conflict_and_the_first_goes_on(reopen: Ope
         run = runner_of(STREAM, services=services, store=store).start("s", {"query": "q"})
         events = await until_it_speaks(run)
         second = runner_of(STREAM, services=services, store=other)
-        with pytest.raises(ConflictError, match="being run by process"):
+        with pytest.raises(ConflictError, match="being run already"):
             await played(second.start("s", {"query": "mine"}))
         assert (await played(second.start("another", {"query": "mine"}))) if model.is_let_go else True
         model.is_let_go = True

@@ -44,8 +44,8 @@ __all__ = [
     "streamer",
 ]
 
-OPENING_S = 1.0
-"""How long a run in the background may take to be refused: what comes later is told to its followers."""
+OPENING_S = 0.5
+"""How long a run in the background may take to be refused, once its session is free: later its followers are told."""
 
 Mode: TypeAlias = Annotated[
     Literal["wait", "background", "stream"],
@@ -110,7 +110,8 @@ class Player(Struct, frozen=True):
         turn = await begin(control)
         run_id = turn.run.envelope.message_id
         if self.mode == "background":
-            await parts_of(request).hub.opened(run_id, OPENING_S)
+            parts = parts_of(request)
+            await parts.hub.opened(run_id, parts.settings.server.busy_s + OPENING_S)
             run = await control.run(run_id)
             headers = {"Location": f"{PREFIX}/agents/{self.agent.id}/runs/{run_id}"}
             return respond(await run_view(control, run), 202, headers)

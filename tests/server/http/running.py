@@ -66,6 +66,7 @@ async def running(
 ) -> AsyncGenerator[Running]:
     section.setdefault("database", SecretStr(f"sqlite:///{folder}/server.db"))
     section.setdefault("files", folder / "files")
+    section.setdefault("busy_s", 0.1)
     settings = Settings(checkpoints="memory://", server=ServerSection(**section))
     url = settings.server.database.get_secret_value()
     model = ScriptedModel(list(replies))

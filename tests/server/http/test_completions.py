@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.ids import thread_of_session
+from ragflow_lg.sessions import leased
 from server.database.keys import KeyRepository
 from tests.fakes.services import Reply
 from tests.server.http.running import ECHO, FORM, MODEL, frames, running
@@ -147,6 +148,24 @@ async def test_a_session_runs_one_turn_at_a_time_and_can_be_cancelled(tmp_path: 
         assert (await server.ask(agent_id, session_id=session))["data"]["data"]["content"] == "Fine."
         said = (await server.client.get(f"/agents/{agent_id}/sessions/{session}")).json()["data"]["message"]
         assert [m["content"] for m in said[1:]] == ["hello", "Let me", "hello", "Fine."]
+
+
+async def test_who_asks_on_at_the_end_of_a_message_waits_for_the_turn_to_let_go(tmp_path: Path) -> None:
+    """The oldest SDK reads no further."""
+    async with running(tmp_path, [Reply("One."), Reply("Two.")], busy_s=5) as server:
+        agent_id = await server.agent(MODEL)
+        session = await server.session(agent_id)
+        async with leased(server.parts.store.leases, session):
+            asking = asyncio.create_task(server.ask(agent_id, session_id=session))
+            await asyncio.sleep(0.1)
+            assert not asking.done()
+        assert (await asking)["data"]["data"]["content"] == "One."
+        body = {"agent_id": agent_id, "query": "x", "session_id": session, "stream": True}
+        async with server.client.stream("POST", f"/agents/{agent_id}/completions", json=body) as answer:
+            async for line in answer.aiter_lines():
+                if '"message_end"' in line:
+                    break
+        assert (await server.ask(agent_id, session_id=session))["code"] == 0
 
 
 async def test_a_component_that_fails_ends_the_stream_with_its_error(tmp_path: Path) -> None:
