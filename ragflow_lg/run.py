@@ -123,6 +123,8 @@ class Run:
         """What the models of the turn have been asked."""
         self.failed_node = ""
         """Id of the node whose error stopped the turn."""
+        self.lease_token = 0
+        """The token of the session's lease that the run got: larger than all before. 0 if it has got none."""
 
     @property
     def answer(self) -> str:
@@ -211,6 +213,7 @@ class Run:
         async with AsyncExitStack() as held:
             lease = await store.leases.acquire(self.record.session, self._lose)
             held.push_async_callback(lease.release)
+            self.lease_token = lease.token
             self._config = leased_config(self._config, lease.token)
             self._turn.steps = _steps(self._canvas, self._config)
             await held.enter_async_context(store.cancels.watch(self.record.session, self.cancel))
