@@ -82,6 +82,13 @@ class StoredLease:
         """Whether somebody else holds the session now."""
         return self._is_lost
 
+    async def is_ours(self) -> bool:
+        """Ask the store whether nobody else holds the session; a store that fails says nothing against it."""
+        with suppress(*self._leases.table.errors, TimeoutError):
+            async with asyncio.timeout(self._leases.renew_s):
+                self._is_lost = self._is_lost or not await self._leases.table.renew(self._session, self._token)
+        return not self._is_lost
+
     async def release(self) -> None:
         """Give the session back."""
         self._renewing.cancel()  # not awaited: whoever is cancelled here must not keep the session

@@ -30,7 +30,7 @@ from ragflow_lg.pauses import answered, answers_to, pauses_of
 from ragflow_lg.projection import Projection
 from ragflow_lg.run_watch import Audience, RunWatch
 from ragflow_lg.services import Usage
-from ragflow_lg.sessions import RunRecord, RunStatus, SessionStore, Steps, Trace, leased_config
+from ragflow_lg.sessions import Lease, RunRecord, RunStatus, SessionStore, Steps, Trace, leased_config
 from ragflow_lg.state import TurnRecord, TurnRequest
 from ragflow_lg.turn import resume_turn
 from ragflow_lg.turn_context import TurnContext
@@ -223,15 +223,17 @@ class Run:
                 if isinstance(error, RagflowLgError):
                     self._fail(error)
                 with suppress(CheckpointError):  # what has gone wrong first is what counts
-                    await self._record_end(store)
+                    await self._record_end(store, lease)
                 raise
-            await self._record_end(store)
+            await self._record_end(store, lease)
 
     def _fail(self, error: RagflowLgError) -> None:
         if self.status == "running":
             self.status, self.error = "failed", str(error)
 
-    async def _record_end(self, store: SessionStore) -> None:
+    async def _record_end(self, store: SessionStore, lease: Lease) -> None:
+        if self.status not in _STORED and not await lease.is_ours():  # a process that was asleep hears of it late
+            self._is_lost = True
         await self._watch.keep(is_lost=self._is_lost)
         if self._has_begun and not self._is_lost:
             await store.runs.put(await self._ended(store))
@@ -441,6 +443,8 @@ def _steps(canvas: CompiledCanvas, config: Any) -> Steps | None:
     return saver.steps(config) if hasattr(saver, "steps") else None
 
 
+_STORED = ("succeeded", "waiting", "drained")
+"""How a run stands whose last checkpoint the store has taken, and so from the holder of the session."""
 _GO_ON = object()
 """Stands for LangGraph's None: no input, go on with what is unfinished."""
 
