@@ -82,6 +82,13 @@ class StoredLease:
         """Whether somebody else holds the session now."""
         return self._is_lost
 
+    async def is_ours(self) -> bool:
+        """Ask the store whether nobody else holds the session; a store that fails says nothing against it."""
+        with suppress(*self._leases.table.errors, TimeoutError):
+            async with asyncio.timeout(self._leases.renew_s):
+                self._is_lost = self._is_lost or not await self._leases.table.renew(self._session, self._token)
+        return not self._is_lost
+
     async def release(self) -> None:
         """Give the session back."""
         self._renewing.cancel()  # not awaited: whoever is cancelled here must not keep the session
@@ -249,6 +256,8 @@ class SqliteTable:
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | Taken:
         """Take a session that is free, whose lease has run out, or whose owner is dead."""
+        if not self._is_in_place():
+            raise sqlite3.OperationalError("its file has been deleted or replaced; start again")
         thread, (now, uptime), here = thread_of_session(session), self._times(), f"{owner.machine}|"
         until = (now + self._lease_ms, uptime + self._lease_ms)
         taken = await self._rows(
@@ -278,14 +287,18 @@ class SqliteTable:
 
     async def renew(self, session: str, token: int) -> bool:
         """Lengthen a lease."""
-        if _file_at(self._path) != self._place:
-            return False  # deleted, or another file by now, in which somebody else may have the session
+        if not self._is_in_place():
+            return False
         until = [time + self._lease_ms for time in self._times()]
         return await self._change(session, token, "expires_ms = ?, expires_uptime_ms = ?", *until)
 
     async def free(self, session: str, token: int) -> None:
         """End a lease; the token stays, so that the next one is larger."""
         await self._change(session, token, "owner = ?", "")
+
+    def _is_in_place(self) -> bool:
+        """Whether the file is not deleted, nor another one by now, in which somebody else may have the session."""
+        return _file_at(self._path) == self._place
 
     async def _change(self, session: str, token: int, what: str, *values: Any) -> bool:
         query = f"UPDATE leases SET {what} WHERE thread_id = ? AND token = ? AND owner <> '' RETURNING 1"

@@ -37,6 +37,8 @@ _FENCED_TABLES = {"checkpoints": "", "writes": "", "blobs": f"WHEN NEW.hash <> '
 
 _PUT_BLOB = "INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)"
 _FIND_EPOCH = "SELECT text FROM blobs WHERE thread_id = ? AND hash = ?"
+_MAKE_EPOCH = "INSERT INTO blobs VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET text = text RETURNING text"
+"""Gives the mark that is there, too: in one step, for others may make or delete it at the same time."""
 
 _Work = Callable[[], object]
 
@@ -112,9 +114,11 @@ class SqliteBlobs:
         def made() -> str:
             found = connection.execute(_FIND_EPOCH, (thread, EPOCH)).fetchone()
             if found is None:
-                connection.execute(_PUT_BLOB, (thread, EPOCH, secrets.token_hex(8).encode()))
-                found = connection.execute(_FIND_EPOCH, (thread, EPOCH)).fetchone()
-            return bytes(found[0]).decode()
+                new = (thread, EPOCH, secrets.token_hex(8).encode())
+                (found,) = connection.execute(_MAKE_EPOCH, new).fetchall()
+            if not isinstance(found[0], bytes) or not found[0].isalnum():
+                raise sqlite3.DatabaseError("its mark is damaged")
+            return found[0].decode()
 
         return await self._file.do(made)
 

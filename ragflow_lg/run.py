@@ -125,6 +125,8 @@ class Run:
         """What the models of the turn have been asked."""
         self.failed_node = ""
         """Id of the node whose error stopped the turn."""
+        self.lease_token = 0
+        """The token of the session's lease that the run got: larger than all before. 0 if it has got none."""
 
     @property
     def answer(self) -> str:
@@ -213,6 +215,7 @@ class Run:
         async with AsyncExitStack() as held:
             lease = await self._lease(store)
             held.push_async_callback(lease.release)
+            self.lease_token = lease.token
             self._config = leased_config(self._config, lease.token)
             self._turn.steps = _steps(self._canvas, self._config)
             await held.enter_async_context(store.cancels.watch(self.record.session, self.cancel))
@@ -222,9 +225,9 @@ class Run:
                 if isinstance(error, RagflowLgError):
                     self._fail(error)
                 with suppress(CheckpointError):  # what has gone wrong first is what counts
-                    await self._record_end(store)
+                    await self._record_end(store, lease)
                 raise
-            await self._record_end(store)
+            await self._record_end(store, lease)
 
     async def _lease(self, store: SessionStore) -> Lease:
         """Take the session, as soon as it is free: a turn is heard to its end a moment before it lets go."""
@@ -242,7 +245,9 @@ class Run:
         if self.status == "running":
             self.status, self.error = "failed", str(error)
 
-    async def _record_end(self, store: SessionStore) -> None:
+    async def _record_end(self, store: SessionStore, lease: Lease) -> None:
+        if self.status not in _STORED and not await lease.is_ours():  # a process that was asleep hears of it late
+            self._is_lost = True
         await self._watch.keep(is_lost=self._is_lost)
         if self._has_begun and not self._is_lost:
             await store.runs.put(await self._ended(store))
@@ -452,6 +457,8 @@ def _steps(canvas: CompiledCanvas, config: Any) -> Steps | None:
     return saver.steps(config) if hasattr(saver, "steps") else None
 
 
+_STORED = ("succeeded", "waiting", "drained")
+"""How a run stands whose last checkpoint the store has taken, and so from the holder of the session."""
 _GO_ON = object()
 """Stands for LangGraph's None: no input, go on with what is unfinished."""
 

@@ -82,6 +82,10 @@ class Lease(Protocol):
         """Whether somebody else holds the session now."""
         ...
 
+    async def is_ours(self) -> bool:
+        """Ask the store whether nobody else holds the session; a store that fails says nothing against it."""
+        ...
+
     async def release(self) -> None:
         """Give the session back."""
         ...

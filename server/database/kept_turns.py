@@ -20,19 +20,31 @@ __all__ = ["EndedTurn", "keep_turn"]
 # Without the mapper: a turn is written so often that its work counts.
 _MESSAGES, _RUNS, _SESSIONS = (cast("Table", row.__table__) for row in (MessageRow, RunRow, SessionRow))
 
-_RUN_ENDS = ("status", "error", "prompt_tokens", "completion_tokens", "end_ms")
+_RUN_ENDS = ("status", "error", "end_ms", "lease_token")
 _ENDS: dict[str, Any] = {name: bindparam(name) for name in _RUN_ENDS}
 _END_RUN = (
     update(_RUNS)
-    .where(_RUNS.c.tenant == bindparam("at_tenant"), _RUNS.c.id == bindparam("at_id"))
-    .values({**_ENDS, "asked": ""})
+    .where(
+        _RUNS.c.tenant == bindparam("at_tenant"),
+        _RUNS.c.id == bindparam("at_id"),
+        _RUNS.c.lease_token <= bindparam("lease_token"),
+    )
+    .values(
+        {
+            **_ENDS,
+            "prompt_tokens": _RUNS.c.prompt_tokens + bindparam("added_prompt_tokens"),
+            "completion_tokens": _RUNS.c.completion_tokens + bindparam("added_completion_tokens"),
+            "asked": "",
+        }
+    )
 )
+"""Finds nothing where the run has been ended under a later lease."""
 _ADD_TURN = (
     update(_SESSIONS)
     .where(_SESSIONS.c.tenant == bindparam("at_tenant"), _SESSIONS.c.id == bindparam("at_id"))
     .values(
         tokens=_SESSIONS.c.tokens + bindparam("added_tokens"),
-        rounds=_SESSIONS.c.rounds + 1,
+        rounds=_SESSIONS.c.rounds + bindparam("added_rounds"),
         duration_s=_SESSIONS.c.duration_s + bindparam("added_s"),
         errors=bindparam("errors"),
         update_ms=bindparam("update_ms"),
@@ -42,6 +54,15 @@ _LAST = select(func.max(_MESSAGES.c.number)).where(
     _MESSAGES.c.tenant == bindparam("at_tenant"), _MESSAGES.c.session_id == bindparam("at_id")
 )
 _ADD_MESSAGES = insert(_MESSAGES)
+_OF_RUN = (
+    _MESSAGES.c.tenant == bindparam("at_tenant"),
+    _MESSAGES.c.session_id == bindparam("at_id"),
+    _MESSAGES.c.run_id == bindparam("of_run"),
+    _MESSAGES.c.role == "assistant",
+)
+_ANSWERED = select(_MESSAGES.c.create_ms).where(*_OF_RUN)
+_ANSWER: dict[str, Any] = {name: bindparam(name) for name in ("content", "reference", "create_ms")}
+_REPLACE_ANSWER = update(_MESSAGES).where(*_OF_RUN).values(_ANSWER)
 
 
 class EndedTurn(Struct, frozen=True):
@@ -61,23 +82,38 @@ class EndedTurn(Struct, frozen=True):
     """What the answer cites: a JSON list of chunks, or ``""``."""
     has_begun: bool = True
     """Whether anything was said: of a run that was refused only its end is stored."""
+    lease_token: int = 0
+    """Of the lease under which it was played; 0 if it has got none."""
+    is_taken_over: bool = False
+    """Whether another process has begun the run, and may have stored how far it came."""
 
 
 async def keep_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
     """Store a turn, or nothing of it; of a session that is gone only the run.
 
+    Nothing is stored of a run that somebody else has ended since, under a later lease. What was stored of one that is
+    taken over gives way to the whole.
+
     Raises:
         DatabaseError: if the database does not take it.
     """
-    tokens = {"prompt_tokens": turn.usage.prompt_tokens, "completion_tokens": turn.usage.completion_tokens}
-    run = {"at_tenant": tenant, "at_id": turn.run_id, "status": turn.status, "error": turn.error} | tokens
-    run["end_ms"] = turn.end_ms
-    session = {"at_tenant": tenant, "at_id": turn.session_id, "errors": turn.error, "update_ms": turn.end_ms}
-    session |= {"added_tokens": sum(tokens.values()), "added_s": (turn.end_ms - turn.start_ms) / 1000}
+    usage = turn.usage
+    run: dict[str, Any] = {"at_tenant": tenant, "at_id": turn.run_id, "status": turn.status, "error": turn.error}
+    run |= {"end_ms": turn.end_ms, "lease_token": turn.lease_token}
+    run |= {"added_prompt_tokens": usage.prompt_tokens, "added_completion_tokens": usage.completion_tokens}
+    session: dict[str, Any] = {
+        "at_tenant": tenant,
+        "at_id": turn.session_id,
+        "errors": turn.error,
+        "update_ms": turn.end_ms,
+    }
+    session |= {"added_tokens": usage.prompt_tokens + usage.completion_tokens, "added_rounds": 1}
+    session["added_s"] = (turn.end_ms - turn.start_ms) / 1000
 
     def keep(connection: Connection) -> None:
-        connection.execute(_END_RUN, run)
-        if not turn.has_begun:
+        if not connection.execute(_END_RUN, run).rowcount or not turn.has_begun:
+            return
+        if turn.is_taken_over and _replaced(connection, tenant, turn, session):
             return
         # Changed first: so no other writer counts messages until this one has written its own.
         if not connection.execute(_ADD_TURN, session).rowcount:
@@ -86,6 +122,19 @@ async def keep_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
         connection.execute(_ADD_MESSAGES, _said(tenant, turn, 0 if last is None else last + 1))
 
     await database.write(keep)
+
+
+def _replaced(connection: Connection, tenant: str, turn: EndedTurn, session: dict[str, Any]) -> bool:
+    """Put the answer in place of what was stored of it; tell whether there was any."""
+    place = {"at_tenant": tenant, "at_id": turn.session_id, "of_run": turn.run_id}
+    stored_ms = connection.execute(_ANSWERED, place).scalar()
+    if stored_ms is None:
+        return False
+    answer = {"content": turn.answered, "reference": turn.reference, "create_ms": turn.end_ms}
+    connection.execute(_REPLACE_ANSWER, place | answer)
+    more = {"added_rounds": 0, "added_s": (turn.end_ms - stored_ms) / 1000}
+    connection.execute(_ADD_TURN, session | more)
+    return True
 
 
 def _said(tenant: str, turn: EndedTurn, number: int) -> list[dict[str, Any]]:

@@ -199,6 +199,8 @@ class RunRow(Row):
     completion_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     start_ms: Mapped[int] = mapped_column(BigInteger)
     end_ms: Mapped[int] = mapped_column(BigInteger, default=0)
+    lease_token: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    """Of the lease under which its end was played; 0 before."""
 
 
 class FileRow(Row):

@@ -34,12 +34,16 @@ class BodyLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on."""
         read, is_whole = 0, scope["type"] != "http"
+        declared = 0 if is_whole else _declared(scope)
+        too_large = RequestError(f"The body is larger than {self._max_bytes:,} bytes.", 413, status=413)
         until = asyncio.get_running_loop().time() + self._timeout_s
 
         async def limited() -> Message:
             nonlocal read, is_whole
             if is_whole:
                 return await receive()
+            if declared > self._max_bytes:
+                raise too_large
             try:
                 async with asyncio.timeout_at(until):
                     message = await receive()
@@ -48,8 +52,8 @@ class BodyLimit:
                 raise RequestError(told, 408, status=408) from None
             is_whole = not message.get("more_body", False)
             read += len(message.get("body", b""))
-            if read > self._max_bytes or (scope["type"] == "http" and _declared(scope) > self._max_bytes):
-                raise RequestError(f"The body is larger than {self._max_bytes:,} bytes.", 413, status=413)
+            if read > self._max_bytes:
+                raise too_large
             return message
 
         await self._app(scope, limited, send)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from ragflow_lg.errors import BusyError, RequestError
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["REQUEST_ID", "Observing"]
 
 REQUEST_ID = "x-request-id"
+LEFT = 499
+"""What stands in log and metrics for the status of a request whose client has left in the middle of its body."""
 UNLIMITED = frozenset({"/health", "/ready", "/metrics"})
 """Paths that whoever runs the server asks for."""
 
@@ -60,6 +62,8 @@ class Observing:
         with noting(taken), self._operations.spans.span(scope["method"], scope["headers"]) as span:
             try:
                 await self._admitted(scope)(scope, receive, watch.send)
+            except ClientDisconnect:
+                watch.status = LEFT
             except Exception:
                 # The text of the error may hold anything: whoever runs the server finds it in the log.
                 logger.exception("%s %s failed", scope["method"], scope["path"])

@@ -43,6 +43,11 @@ class Keepable(Playable, Protocol):
         """What the models of the turn have been asked."""
         ...
 
+    @property
+    def lease_token(self) -> int:
+        """The token of the lease that it got; 0 if it has got none."""
+        ...
+
 
 class KeptRun:
     """Plays a run for the hub, and stores what was said when it is over, however it ended.
@@ -59,12 +64,16 @@ class KeptRun:
         start_ms: int,
         keeping: set[asyncio.Task[None]],
         on_end: Callable[[], None] = lambda: None,
+        *,
+        is_taken_over: bool = False,
     ) -> None:
         """``asked`` is what the user said, for people, None if nothing; ``start_ms`` epoch milliseconds.
 
         In ``keeping`` stands what is being stored, for as long as that takes; ``on_end`` is called when it is stored.
+        Of one that ``is_taken_over`` another process may have stored how far it came.
         """
         self._on_end = on_end
+        self._is_taken_over = is_taken_over
         self._run = run
         self._parts = parts
         self._tenant = tenant
@@ -127,6 +136,8 @@ class KeptRun:
             answered=run.answer or self._tips,
             reference=orjson.dumps(self._chunks).decode() if self._chunks else "",
             has_begun=self._has_begun,
+            lease_token=run.lease_token,
+            is_taken_over=self._is_taken_over,
         )
         try:
             await keep_turn(self._parts.database, self._tenant, turn)

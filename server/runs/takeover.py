@@ -71,10 +71,9 @@ class Takeover:
             run = runner.start(session.id, {}, head.envelope)  # asks once more
         else:
             run = runner.go_on(session.id, head.envelope)
-        asked = str(state.get("globals", {}).get("sys.query") or "")
         try:
             going_on = StitchedRun(run, stitch, state)
-            await self._turns.keep(going_on, head.owner, asked, row.start_ms, was=head.player)
+            await self._turns.keep(going_on, head.owner, row.asked or None, row.start_ms, was=head.player)
         except StreamError:
             # Whoever was quicker goes on with it.
             return (await parts.hub.head(run_id)).player != head.player
@@ -130,6 +129,11 @@ class StitchedRun:
     def usage(self) -> Usage:
         """What the models have been asked since the interruption."""
         return self._run.usage
+
+    @property
+    def lease_token(self) -> int:
+        """The token of the lease of the continuation."""
+        return self._run.lease_token
 
     def cancel(self) -> None:
         """Stop the turn."""

@@ -233,7 +233,7 @@ class Turns:
         Raises:
             StreamError: if the journal does not take it, or the server is shutting down.
         """
-        kept = KeptRun(run, self._parts, tenant, asked, start_ms, self._keeping, on_end)
+        kept = KeptRun(run, self._parts, tenant, asked, start_ms, self._keeping, on_end, is_taken_over=bool(was))
         await self._parts.hub.start(kept, policy or self._policy, owner=tenant, was=was)
 
     async def head(self, tenant: str, run_id: str) -> RunHead:

@@ -362,3 +362,15 @@ async def test_a_deleted_file_is_a_lost_lease(tmp_path: Path) -> None:
         async with asyncio.timeout(5):
             while not lost:
                 await asyncio.sleep(0.01)
+
+
+async def test_nothing_is_begun_in_a_file_that_has_been_deleted_or_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    async with open_store(f"sqlite:///{path}", SystemClock()) as store:
+        path.unlink()
+        with pytest.raises(CheckpointError, match="has been deleted or replaced"):
+            await store.leases.acquire("anna", nothing)
+        async with open_store(f"sqlite:///{path}", SystemClock()) as other:
+            await (await other.leases.acquire("anna", nothing)).release()
+            with pytest.raises(CheckpointError, match="has been deleted or replaced"):
+                await store.leases.acquire("anna", nothing)

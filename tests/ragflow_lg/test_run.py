@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from checkpoints import open_store
+from checkpoints.owner import this_process
 from checkpoints.redis_server import redis_server
 from dsl_compiler import compile_canvas
 from ragflow_lg.adapters.system import SystemClock
@@ -89,6 +91,19 @@ async def test_a_run_waits_for_the_turn_before_to_let_go(reopen: OpenStore) -> N
             await asyncio.sleep(0.1)
             assert not waiting.done()
         assert (await waiting)[1]
+
+
+async def test_a_process_that_was_asleep_leaves_the_record_of_its_run_to_who_took_it_over(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        play = runner_of(STREAM, services=fake_services(models=OneModel(Slow())), store=store)  # type: ignore[arg-type]
+        run = play.start("s", {"query": "q"})
+        events = await until_it_speaks(run)
+        table = store.leases.table  # type: ignore[attr-defined]
+        assert await table.take(run.record.session, this_process(), run.lease_token) > run.lease_token
+        await store.runs.put(replace(run.record, status="succeeded"))
+        run.cancel()
+        assert [event.event async for event in events]
+        assert [r.status async for r in store.runs.of_session("s")] == ["succeeded"]
 
 
 async def test_a_second_runner_gets_a_conflict_and_the_first_goes_on(reopen: OpenStore) -> None:

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
 
 from ragflow_lg.services import Usage
 from server.database.kept_turns import EndedTurn, keep_turn
@@ -11,7 +14,7 @@ from server.database.sessions import SessionRepository
 from tests.server.database.rows import message, opened, session
 
 
-def ended(run_id: str = "r1", session_id: str = "s1", **values: bool) -> EndedTurn:
+def ended(run_id: str = "r1", session_id: str = "s1", **values: Any) -> EndedTurn:
     usage = Usage(3, 4, 1)
     return EndedTurn(run_id, session_id, "failed", "odd", usage, 1000, 3000, "hi", "Hello", "[1]", **values)
 
@@ -74,7 +77,31 @@ async def test_of_a_refused_run_a_lost_session_or_another_tenant_nothing_is_said
 async def test_turns_that_end_at_once_each_get_their_numbers(tmp_path: Path) -> None:
     async with opened(tmp_path) as database:
         await SessionRepository(database, "t").add(session(), [])
+        for number in range(8):
+            await RunRepository(database, "t").add(row(f"r{number}"))
         await asyncio.gather(*(keep_turn(database, "t", ended(f"r{number}")) for number in range(8)))
         said = (await SessionRepository(database, "t").messages(["s1"]))["s1"]
         assert [m.number for m in said] == list(range(16))
         assert [m.role for m in said] == ["user", "assistant"] * 8
+
+
+async def test_a_run_that_is_taken_over_is_said_once_whoever_ends_it_last(tmp_path: Path) -> None:
+    part = ended(lease_token=1)
+    whole = replace(part, status="succeeded", error="", answered="Hello you", reference="[2]", end_ms=5000)
+    whole = replace(whole, lease_token=2, is_taken_over=True)
+    async with opened(tmp_path) as database:
+        sessions, runs = SessionRepository(database, "t"), RunRepository(database, "t")
+        orders = {"drained": [part, whole], "killed": [whole], "asleep": [whole, part], "both": [part, whole, part]}
+        for name, turns in orders.items():
+            await sessions.add(session(id=name), [message(name, "Welcome")])
+            await runs.add(row(name))
+            for turn in turns:
+                await keep_turn(database, "t", replace(turn, run_id=name, session_id=name))
+            run, kept, said = await runs.get(name), await sessions.get(name), (await sessions.messages([name]))[name]
+            assert [(m.number, m.content, m.reference) for m in said[1:]] == [(1, "hi", ""), (2, "Hello you", "[2]")]
+            assert run is not None
+            assert kept is not None
+            asked_twice = turns[0] is part  # models have been asked by both
+            assert (run.status, run.error, run.prompt_tokens) == ("succeeded", "", 6 if asked_twice else 3)
+            assert (kept.rounds, kept.errors, kept.tokens) == (1, "", 14 if asked_twice else 7)
+            assert (kept.duration_s, kept.update_ms) == (4.0, 5000)

@@ -42,7 +42,8 @@ async def test_a_database_of_the_first_version_is_brought_up_to_date(tmp_path: P
     async with opened(tmp_path) as database, database.writing() as writing:
         of_table = " ON runs" if "mariadb" in URLS[tmp_path] else ""
         await writing.execute(text(f"DROP INDEX ix_runs_tenant_agent_id_start_ms{of_table}"))
-        await writing.execute(text("ALTER TABLE runs DROP COLUMN asked"))
+        for column in ("asked", "lease_token"):
+            await writing.execute(text(f"ALTER TABLE runs DROP COLUMN {column}"))
         for table in ("webhook_events", "webhook_tests", "webhook_buckets"):
             await writing.execute(text(f"DROP TABLE {table}"))
         await writing.execute(text("UPDATE alembic_version SET version_num = '0001'"))

@@ -49,6 +49,23 @@ async def test_who_asks_too_often_is_told_when_to_come_back(
     assert {"event": "request.too_often", "whose": whose}.items() <= json.loads(caplog.messages[-1]).items()
 
 
+async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "server.access")
+    async with running(tmp_path) as server:
+        _, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+        head = f"POST /api/v1/agents HTTP/1.1\r\nHost: x\r\nAuthorization: {server.key}\r\nContent-Length: 9\r\n\r\n{{"
+        writer.write(head.encode())
+        await writer.drain()
+        await server.client.get(f"{server.url}/health")
+        writer.close()
+        async with asyncio.timeout(5):
+            while not any("POST" in line for line in caplog.messages):
+                await asyncio.sleep(0.01)
+    assert [(r.levelname, r.message.split()[2]) for r in caplog.records if "POST" in r.message] == [("INFO", "499")]
+
+
 HOOKED = canvas(
     ("begin", "Begin", {"mode": "Webhook", "security": {"auth_type": "none", "allow_anonymous": True}}, ["LLM:0"]),
     ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "hi"}]}, ["Message:0"]),

@@ -78,6 +78,27 @@ async def test_clients_finish_on_another_replica_with_the_same_answer_even_if_th
             assert [message["content"] for message in stored[1:]] == ["hi", WHOLE * 2]
 
 
+async def test_a_turn_that_a_stopping_server_began_and_another_ended_is_said_once(
+    tmp_path: Path, redis_url: str
+) -> None:
+    async with (
+        MockLLM([reply(*WORDS, piece_delay_s=0.01)]) as llm,
+        replicas(tmp_path, redis_url, llm.base_url) as (first, second),
+    ):
+        made = await first.client.post("/agents", json={"title": "Two", "dsl": TWO_MESSAGES})
+        agent_id = made.json()["data"]["id"]
+        begun = await read(first, {"agent_id": agent_id, "query": "hi", "stream": True}, "", "w10")
+        first.process.terminate()
+        async with asyncio.timeout(40):
+            await first.process.wait()  # what it had said is stored
+            rest = await read(second, {"agent_id": agent_id, "stream": True}, begun[-1][0], "")
+        assert text(begun + rest) == WHOLE * 2
+        found = await second.client.get(f"/agents/{agent_id}/sessions/{begun[0][1]['session_id']}")
+        stored = found.json()["data"]
+        assert [message["content"] for message in stored["message"][1:]] == ["hi", WHOLE * 2]
+        assert stored["round"] == 1
+
+
 class FakeTurns:
     """Turns whose runner has nothing to do, and which note what is kept."""
 
@@ -105,7 +126,7 @@ async def test_an_interrupted_run_is_taken_over_once_however_many_ask(tmp_path: 
         assert await asyncio.gather(*(taking.take(run_id) for _ in range(5))) == [True] * 5
         ((run, owner, asked, _), options) = turns.keep.await_args
         player = (await server.parts.hub.head(run_id)).player
-        assert (run.envelope.message_id, owner, asked, options) == (run_id, "tenant", "hi", {"was": player})
+        assert (run.envelope.message_id, owner, asked, options) == (run_id, "tenant", None, {"was": player})
         assert turns.keep.await_count == 1
 
 

@@ -1,0 +1,21 @@
+"""Under which lease a run has ended: so that a process which has lost a run cannot end it once more."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+__all__ = ["down_revision", "downgrade", "revision", "upgrade"]
+
+revision = "0005_lease_of_runs"
+down_revision = "0004_asked_of_runs"
+
+
+def upgrade() -> None:
+    """Make the column."""
+    op.add_column("runs", sa.Column("lease_token", sa.BigInteger(), nullable=False, server_default="0"))
+
+
+def downgrade() -> None:
+    """Drop it."""
+    op.drop_column("runs", "lease_token")
