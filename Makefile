@@ -3,6 +3,7 @@ PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
+WORKERS ?= auto
 EXAMPLES ?= 50
 CASES ?= tests/fixtures/conformance
 DIR ?= tests/fixtures/canvas
@@ -23,7 +24,7 @@ run: $(VENV)/.ok
 
 test: $(VENV)/.ok clients
 	@$(BIN)/python -m checkpoints.redis_server
-	$(BIN)/python -m pytest -n auto --dist worksteal --durations=15 --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=15 --cov --cov-report=term:skip-covered
 
 # RAGFlow's SDK in the versions that people have. Most want another Python, and work in this one all the same.
 SDKS := 0.22.1 0.23.1 0.24.0 0.25.0 0.25.1 0.25.6 0.26.4 0.27.3 1.0.0rc2
