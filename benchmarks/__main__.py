@@ -14,33 +14,17 @@ from typing import Any
 import orjson
 
 from benchmarks import agents, by_hand, canvases, regions
+from benchmarks.model_services import services_of
 from benchmarks.searches import print_searches
 from benchmarks.stores import print_stores
 from dsl_compiler import compile_canvas
-from ragflow_lg.adapters.demo_chat import DemoChat
-from ragflow_lg.adapters.files import InlineFiles
-from ragflow_lg.adapters.http_client import GuardedHttpClient
-from ragflow_lg.adapters.system import RandomIds, SystemClock
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.runner import Runner
-from ragflow_lg.services import ChatDelta, ChatRequest, Services
+from ragflow_lg.services import ChatDelta, ChatRequest
 from ragflow_lg.wire import Message
 
 ROUNDS = 15
 CATALOG = load_catalog()
-
-
-class _Models:
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    def model(self, llm_id: str) -> Any:
-        return self._model
-
-
-def services_of(model: Any = None) -> Services:
-    """Give services with a model of one's own, else the demo model."""
-    return Services(_Models(model or DemoChat()), GuardedHttpClient(), InlineFiles(), SystemClock(), RandomIds())
 
 
 def _ours(document: Mapping[str, Any]) -> Callable[[], Awaitable[None]]:

@@ -88,6 +88,6 @@ async def print_searches(services: Services, show: Callable[[str], None]) -> Non
 
 
 if __name__ == "__main__":
-    from benchmarks.__main__ import services_of
+    from benchmarks.model_services import services_of
 
     asyncio.run(print_searches(services_of(), print))

@@ -17,8 +17,8 @@ from langgraph.graph import START, StateGraph
 from pydantic import SecretStr
 
 from benchmarks import canvases
-from benchmarks.__main__ import services_of
 from benchmarks.by_hand import State
+from benchmarks.model_services import services_of
 from checkpoints import open_store
 from ragflow_lg.adapters.system import SystemClock
 from ragflow_lg.services import ChatDelta, ChatRequest

@@ -114,6 +114,6 @@ async def print_stores(services: Services, show: Callable[[str], None]) -> None:
 
 
 if __name__ == "__main__":
-    from benchmarks.__main__ import services_of
+    from benchmarks.model_services import services_of
 
     asyncio.run(print_stores(services_of(), print))

@@ -16,9 +16,7 @@ from checkpoints.runs import hex_session
 if TYPE_CHECKING:
     from checkpoints.sqlite_file import SqliteFile
 
-__all__ = ["CANCELS_TABLE", "MemoryCancels", "SqliteCancels"]
-
-CANCELS_TABLE = "CREATE TABLE IF NOT EXISTS cancels (session TEXT PRIMARY KEY) WITHOUT ROWID;"
+__all__ = ["MemoryCancels", "SqliteCancels"]
 
 SQLITE_POLL_S = 0.2
 

@@ -16,17 +16,7 @@ from ragflow_lg.values import to_json
 if TYPE_CHECKING:
     from checkpoints.sqlite_file import SqliteFile
 
-__all__ = ["RUNS_TABLE", "MemoryRuns", "SqliteRuns", "as_kept", "hex_session"]
-
-RUNS_TABLE = """
-CREATE TABLE IF NOT EXISTS runs (
-    run_id TEXT PRIMARY KEY, session TEXT NOT NULL, name TEXT NOT NULL, canvas_id TEXT NOT NULL,
-    canvas_hash TEXT NOT NULL, tenant TEXT NOT NULL, checkpoint TEXT NOT NULL, parent_run TEXT NOT NULL,
-    status TEXT NOT NULL, reason TEXT NOT NULL, is_cancel_requested INTEGER NOT NULL,
-    started_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL, ended_ms INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS runs_of_session ON runs (session, started_ms);
-"""
+__all__ = ["MemoryRuns", "SqliteRuns", "as_kept", "hex_session"]
 
 _COLUMNS = tuple(field.name for field in fields(RunRecord))
 

@@ -12,16 +12,13 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from checkpoints.cancels import CANCELS_TABLE
-from checkpoints.runs import RUNS_TABLE
-from checkpoints.traces import TRACES_TABLE
 from ragflow_lg.errors import CheckpointError
 
 __all__ = ["SqliteFile", "open_sqlite"]
 
 BUSY_TIMEOUT_S = 10.0
 
-_TABLES = """
+TABLES = """
 CREATE TABLE IF NOT EXISTS blobs (
     thread_id TEXT NOT NULL, hash TEXT NOT NULL, text BLOB NOT NULL, PRIMARY KEY (thread_id, hash)
 ) WITHOUT ROWID;
@@ -29,7 +26,20 @@ CREATE TABLE IF NOT EXISTS leases (
     thread_id TEXT PRIMARY KEY, token INTEGER NOT NULL, owner TEXT NOT NULL, expires_ms INTEGER NOT NULL,
     expires_uptime_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS runs (
+    run_id TEXT PRIMARY KEY, session TEXT NOT NULL, name TEXT NOT NULL, canvas_id TEXT NOT NULL,
+    canvas_hash TEXT NOT NULL, tenant TEXT NOT NULL, checkpoint TEXT NOT NULL, parent_run TEXT NOT NULL,
+    status TEXT NOT NULL, reason TEXT NOT NULL, is_cancel_requested INTEGER NOT NULL,
+    started_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL, ended_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS runs_of_session ON runs (session, started_ms);
+CREATE TABLE IF NOT EXISTS traces (
+    run_id TEXT PRIMARY KEY, session TEXT NOT NULL, started_ms INTEGER NOT NULL, trace TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS traces_of_session ON traces (session, started_ms);
+CREATE TABLE IF NOT EXISTS cancels (session TEXT PRIMARY KEY) WITHOUT ROWID;
 """
+"""What is kept of sessions beside LangGraph's own tables."""
 
 _T = TypeVar("_T")
 
@@ -97,7 +107,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, survives_power_loss: bo
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute(f"PRAGMA synchronous={'FULL' if survives_power_loss else 'NORMAL'}")
-        connection.executescript(_TABLES + RUNS_TABLE + TRACES_TABLE + CANCELS_TABLE)
+        connection.executescript(TABLES)
     except sqlite3.Error as error:
         raise CheckpointError(f"{str(path)!r} is no session store: {error}.") from error
 

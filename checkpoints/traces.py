@@ -13,17 +13,10 @@ from ragflow_lg.sessions import RunRecord, Trace
 if TYPE_CHECKING:
     from checkpoints.sqlite_file import SqliteFile
 
-__all__ = ["RUNS_KEPT", "TRACES_TABLE", "MemoryTraces", "SqliteTraces", "read_trace", "written_trace"]
+__all__ = ["RUNS_KEPT", "MemoryTraces", "SqliteTraces", "read_trace", "written_trace"]
 
 RUNS_KEPT = 100
 """Of how many runs a session keeps the traces; older ones give way."""
-
-TRACES_TABLE = """
-CREATE TABLE IF NOT EXISTS traces (
-    run_id TEXT PRIMARY KEY, session TEXT NOT NULL, started_ms INTEGER NOT NULL, trace TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS traces_of_session ON traces (session, started_ms);
-"""
 
 
 def written_trace(trace: Trace) -> str:
