@@ -1,6 +1,7 @@
 """Call everything that a RAGFlow SDK offers for agents; print what came, as JSON.
 
-Run in a process of its own, with the SDK on the path: ``python -m tests.harness.sdk_surface URL KEY DSLS``.
+Run in a process of its own, with the SDK on the path and ``KEY`` in the environment:
+``python -m tests.harness.sdk_surface URL DSLS``.
 ``DSLS`` is a JSON object of canvases: ``echo``, ``form``, ``model``, ``failing``.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -69,7 +71,7 @@ def _asking(client: Any, dsls: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Play all, print one line."""
-    url, key, dsls = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+    url, key, dsls = sys.argv[1], os.environ["KEY"], json.loads(sys.argv[2])
     client = importlib.import_module("ragflow_sdk").RAGFlow(key, url)
     told = {"crud": _try(lambda: _crud(client, dsls)), "asking": _try(lambda: _asking(client, dsls))}
     told["refused"] = _try(lambda: importlib.import_module("ragflow_sdk").RAGFlow("wrong", url).list_agents())

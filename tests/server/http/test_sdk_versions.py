@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -29,26 +30,32 @@ LIST_SHAPE = ("0.22.1", "0.23.1", "0.24.0", "0.25.0")
 CANVAS_SHAPE = ("0.25.1", "0.25.6", "0.26.4", "0.27.3", "1.0.0rc2")
 
 
-async def surface(server: Any, version: str, compat: str) -> dict[str, Any]:
+async def printed(server: Any, version: str, *program: str) -> str:
+    """Run a program with an SDK, and a key of its shapes as ``KEY``; give what it prints."""
     path = ROOT / ".cache" / "clients" / version
     if not path.is_dir():
         pytest.skip(f"ragflow-sdk {version} is not there; `make clients` fetches it.")
+    compat = "0.24" if version in LIST_SHAPE else ""
     key = await KeyRepository(server.parts.database).create("tenant", 1, compat=compat)
-    dsls = json.dumps({"echo": ECHO, "form": FORM, "model": MODEL, "failing": FAILING})
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.harness.sdk_surface", server.url, key, dsls),
+        *(sys.executable, *program),
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{ROOT}"},
+        env={**os.environ, "KEY": key, "PYTHONPATH": f"{path}{os.pathsep}{ROOT}"},
         stdout=asyncio.subprocess.PIPE,
     )
-    printed, _ = await process.communicate()
-    return json.loads(printed)
+    told, _ = await process.communicate()
+    return told.decode()
+
+
+async def surface(server: Any, version: str) -> dict[str, Any]:
+    dsls = json.dumps({"echo": ECHO, "form": FORM, "model": MODEL, "failing": FAILING})
+    return json.loads(await printed(server, version, "-m", "tests.harness.sdk_surface", server.url, dsls))
 
 
 @pytest.mark.parametrize("version", [*LIST_SHAPE, *CANVAS_SHAPE])
 async def test_the_surface_of_agents(version: str, tmp_path: Path) -> None:
     async with running(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
-        told = await surface(server, version, "0.24" if version in LIST_SHAPE else "")
+        told = await surface(server, version)
     assert told["crud"] == {
         "made": ["Helper", "It helps."],
         "components": ["Message:0", "begin"],
@@ -74,3 +81,13 @@ async def test_the_surface_of_agents(version: str, tmp_path: Path) -> None:
         "error, stream": [],
     }
     assert told["refused"] == ["Exception", "<Unauthorized '401: Unauthorized'>"]
+
+
+@pytest.mark.parametrize(("version", "asked"), [("0.25.0", "Which size?"), ("0.27.3", "")])
+async def test_the_sample_of_the_page_works(version: str, asked: str, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "server.md").read_text("utf-8")
+    samples: list[str] = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (sample,) = (text for text in samples if "ragflow_sdk" in text)
+    async with running(tmp_path) as server:
+        told = await printed(server, version, "-c", sample.replace("http://127.0.0.1:9380", server.url))
+    assert told == f"asks: {asked}\nsays: A parcel, size 42.\n"
