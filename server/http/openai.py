@@ -19,12 +19,12 @@ from server.database.sessions import SessionRepository
 from server.http.agents import agent_of
 from server.http.answers import json_bytes
 from server.http.asked import MAX_PAGE_SIZE, body_of, flag, text_of
+from server.http.asked_turn import asked_of
 from server.http.auth import Caller, authenticated, parts_of, turns_of
 from server.http.event_stream import EventStream
 from server.http.following import policy_of, while_there
 
 if TYPE_CHECKING:
-    from ragflow_lg.state import TurnRequest
     from ragflow_lg.wire import WireEvent
     from server.database.models import AgentRow, SessionRow
     from server.runs.turns import Turn
@@ -103,13 +103,15 @@ async def openai_answer(request: Request, caller: Caller, agent: AgentRow, body:
     """
     said = _said(body)
     last = max((place for place, (role, _) in enumerate(said) if role == "user"), default=None)
-    if last is None:
+    if last is None and not body.get("inputs"):
         raise RequestError("You have to provide messages: at least one message of the role user.", 102)
-    query, earlier = said[last][1], in_turns(said[:last])
+    query, earlier = ("", list[list[str]]()) if last is None else (said[last][1], in_turns(said[:last]))
     policy = policy_of(request)
     session, is_new = await _session(request, caller, agent, body, query, earlier)
+    if body.get("inputs") and not is_new and await _is_waiting(request, agent, session):
+        query = ""  # the fields are the answer; the last message is one that has been answered
     asked = sum(estimate_tokens(text) for _, text in said)
-    given: TurnRequest = {"query": query, "user_id": session.user_id}
+    given = asked_of(caller, session, {**body, "query": query, "question": ""})
     if is_new and earlier:
         given["earlier"] = earlier
     turn = await turns_of(request).begin(agent, session, given, policy)
@@ -138,6 +140,11 @@ async def _session(
     user = text_of(body.get("user_id")) or text_of(body.get("user")) or caller.tenant
     session, _ = await turns.open_session(agent, version, user_id=user, name=query, source="workflow", earlier=earlier)
     return session, True
+
+
+async def _is_waiting(request: Request, agent: AgentRow, session: SessionRow) -> bool:
+    runner = await turns_of(request).runner(agent, session)
+    return bool(await runner.pauses(session.id))
 
 
 def _said(body: dict[str, Any]) -> list[tuple[str, str]]:

@@ -227,14 +227,19 @@ class ChatMessage(BaseModel):
 
 
 class ChatBody(BaseModel):
-    """A conversation whose last message of the role `user` is asked. What OpenAI has besides is passed over."""
+    """A conversation whose last message of the role `user` is asked. What OpenAI has besides is passed over.
+
+    With `inputs` there need be no message; those that a form waits for are then the whole answer.
+    """
 
     model_config = _like(
-        {"model": "0c7f4a1e2b5d11f0", "messages": [{"role": "user", "content": "Where is my parcel?"}]}
+        {"model": "0c7f4a1e2b5d11f0", "messages": [{"role": "user", "content": "Where is my parcel?"}]},
+        {"model": "0c7f4a1e2b5d11f0", "session_id": "5f0c9a64d4e211f0", "inputs": {"size": {"value": 42}}},
     )
 
     model: Annotated[str, Field(description="Id of an agent; where the path names one, any text.")] = ""
-    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    messages: Annotated[list[ChatMessage] | None, Field(description="Left out with `inputs` only.")] = None
+    inputs: Inputs | None = None
     stream: Stream = False
     session_id: Annotated[str, Field(description="A session to go on with: the `id` of its answers.")] = ""
     id: Annotated[str, Field(description="As `session_id`, which goes first.")] = ""

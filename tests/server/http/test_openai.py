@@ -7,7 +7,7 @@ import openai
 import pytest
 
 from tests.fakes.services import Reply
-from tests.server.http.running import BROKEN, ECHO, FORM, MODEL, Running, running
+from tests.server.http.running import BROKEN, ECHO, FORM, MODEL, Running, canvas, running
 
 MISSING = "0" * 32
 
@@ -18,6 +18,18 @@ def client_of(server: Running, path: str) -> openai.AsyncOpenAI:
 
 def user(text: Any) -> Any:
     return [{"role": "system", "content": "Be kind."}, {"role": "user", "content": text}]
+
+
+ASKING = canvas(
+    ("begin", "Begin", {}, ["UserFillUp:0"]),
+    (
+        "UserFillUp:0",
+        "UserFillUp",
+        {"enable_tips": True, "tips": "Which size?", "inputs": {"size": {"name": "Size", "type": "integer"}}},
+        ["Message:0"],
+    ),
+    ("Message:0", "Message", {"content": ["Size {UserFillUp:0@size} for {sys.query}"]}, []),
+)
 
 
 async def test_the_openai_package_plays_turns_of_one_session(tmp_path: Path) -> None:
@@ -109,6 +121,32 @@ async def test_a_form_is_told(tmp_path: Path, stream: bool) -> None:
             "Which size?",
             ["size"],
         )
+
+
+async def test_fields_answer_a_form_whatever_the_messages_repeat(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(ASKING)
+        async with client_of(server, "/v1") as client:
+
+            async def ask(messages: Any, **fields: Any) -> Any:
+                return await client.chat.completions.create(model=agent_id, messages=messages, extra_body=fields)
+
+            for repeated in ([], user("hi"), [{"role": "assistant", "content": "Which size?"}]):
+                waiting = await ask(user("hi"))
+                with pytest.raises(openai.BadRequestError, match="size"):
+                    await ask([], session_id=waiting.id, inputs={"size": {"value": "large"}})
+                with pytest.raises(openai.BadRequestError, match="`inputs` should be an object"):
+                    await ask([], session_id=waiting.id, inputs=[42])
+                told = await ask(repeated, session_id=waiting.id, inputs={"size": {"value": 42}})
+                assert (told.id, told.choices[0].message.content) == (waiting.id, "Size 42 for hi")
+                row = (await server.client.get(f"/agents/{agent_id}/sessions/{told.id}")).json()["data"]
+                asked = [message["content"] for message in row["message"] if message["role"] == "user"]
+                assert asked[-1] == "size: 42"
+            # Nothing waits any more: the text is asked, and the fields are Begin's.
+            again = await ask(user("more"), session_id=told.id, inputs={"size": {"value": 42}})
+            assert again.choices[0].finish_reason == "waiting_for_user"
+            done = await ask([], session_id=told.id, inputs={"size": {"value": 7}})
+            assert done.choices[0].message.content == "Size 7 for more"
 
 
 async def test_errors_have_their_classes_and_are_not_tried_again(tmp_path: Path) -> None:
