@@ -52,7 +52,7 @@ def openai_refusal(error: RequestError) -> Response:
     """Answer that a request is refused."""
     message = "Invalid access token." if error.status == 401 else str(error)
     kind = _TYPES.get(error.status, "server_error" if error.status >= 500 else "invalid_request_error")
-    body = {"error": {"message": message, "type": kind, "param": None, "code": None}}
+    body = {"error": {"message": message, "type": kind, "param": None, "code": error.reason or None}}
     return Response(json_bytes(body), error.status, media_type="application/json", headers=_NO_RETRY)
 
 
@@ -71,7 +71,7 @@ async def list_models(request: Request, caller: Authenticated) -> Response:
 @router.get("/v1/models/{agent_id}")
 async def get_model(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Show an agent as a model."""
-    return _json(_model(await agent_of(request, caller, agent_id)))
+    return _json(_model(await _agent_of_model(request, caller, agent_id)))
 
 
 @router.get("/api/v1/agents_openai/{agent_id}/models")
@@ -84,7 +84,7 @@ async def list_model(agent_id: str, request: Request, caller: Authenticated) -> 
 async def complete(request: Request, caller: Authenticated) -> Response:
     """Play a turn of the agent whose id is the model."""
     body = await body_of(request)
-    agent = await agent_of(request, caller, text_of(body.get("model")))
+    agent = await _agent_of_model(request, caller, text_of(body.get("model")))
     return await openai_answer(request, caller, agent, body)
 
 
@@ -121,6 +121,15 @@ async def openai_answer(request: Request, caller: Caller, agent: AgentRow, body:
         return await while_there(request, _whole(turn, events, shapes))
     first = await anext(events, None)
     return EventStream(_stream(first, events, turn, shapes), parts_of(request).settings.server.heartbeat_s)
+
+
+async def _agent_of_model(request: Request, caller: Caller, model: str) -> AgentRow:
+    """Give the agent that a model stands for; people write its title there."""
+    try:
+        return await agent_of(request, caller, model)
+    except RequestError as error:
+        told = f"There is no agent of the id {model[:64]!r}; `GET /v1/models` lists yours."
+        raise RequestError(told, error.number, status=404, reason="model_not_found") from None
 
 
 async def _session(
@@ -183,7 +192,7 @@ async def _whole(turn: Turn, events: AsyncGenerator[WireEvent], shapes: _Shapes)
                 form = event
     if turn.run.status == "failed":
         raise RequestError(turn.run.error or "The run failed.", 500, status=500)
-    text = "".join(said)
+    text = "".join(said) or (form.tips if form is not None else "")
     message: dict[str, Any] = {"role": "assistant", "content": text}
     if reference:
         message["reference"] = reference
@@ -210,6 +219,9 @@ async def _stream(
                     yield shapes.chunk({"content": "", **({"reference": reference} if reference else {})})
                 elif isinstance(event, UserInputs):
                     reason, end = "waiting_for_user", {"waiting_for_user": event.data()}
+                    if event.tips and not any(said):
+                        said.append(event.tips)
+                        yield shapes.chunk({"content": event.tips})
                 event = await anext(events, None)
         error = (turn.run.error or "The run failed.") if turn.run.status == "failed" else ""
     except RagflowLgError as failure:

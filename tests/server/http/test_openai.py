@@ -32,6 +32,13 @@ ASKING = canvas(
 )
 
 
+TALKING = canvas(
+    ("begin", "Begin", {}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["Welcome."]}, ["UserFillUp:0"]),
+    ("UserFillUp:0", "UserFillUp", {"enable_tips": True, "tips": "Which size?", "inputs": {}}, []),
+)
+
+
 async def test_the_openai_package_plays_turns_of_one_session(tmp_path: Path) -> None:
     async with running(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
         agent_id = await server.agent(MODEL)
@@ -111,16 +118,26 @@ async def test_a_form_is_told(tmp_path: Path, stream: bool) -> None:
         async with client_of(server, "/v1") as client:
             answer: Any = await client.chat.completions.create(model=agent_id, messages=user("hi"), stream=stream)
             if stream:
-                choice = [chunk async for chunk in answer][-1].choices[0]
+                *first, choice = [chunk.choices[0] async for chunk in answer]
+                assert [part.delta.content for part in first] == ["Which size?"]
+                assert choice.delta.content == ""
                 form = choice.delta.model_extra["waiting_for_user"]
             else:
                 choice = answer.choices[0]
+                assert choice.message.content == "Which size?"
                 form = choice.message.model_extra["waiting_for_user"]
+            talking = await server.agent(TALKING, "Talking")
+            answer = await client.chat.completions.create(model=talking, messages=user("hi"), stream=stream)
+            if stream:
+                said = "".join([chunk.choices[0].delta.content async for chunk in answer])
+            else:
+                said = answer.choices[0].message.content
         assert (choice.finish_reason, form["tips"], list(form["inputs"])) == (
             "waiting_for_user",
             "Which size?",
             ["size"],
         )
+        assert said == "Welcome."
 
 
 async def test_fields_answer_a_form_whatever_the_messages_repeat(tmp_path: Path) -> None:
@@ -163,6 +180,19 @@ async def test_errors_have_their_classes_and_are_not_tried_again(tmp_path: Path)
             for model, given, kind in cases:
                 with pytest.raises(kind):
                     await client.chat.completions.create(model=model, **given)
+            told = "There is no agent of the id 'Echo'; `GET /v1/models` lists yours."
+            for asked in (
+                client.chat.completions.create(model="Echo", messages=user("x")),
+                client.models.retrieve("Echo"),
+            ):
+                with pytest.raises(openai.NotFoundError) as unknown:
+                    await asked
+                refused: Any = unknown.value
+                assert (refused.code, refused.type, refused.body["message"]) == (
+                    "model_not_found",
+                    "not_found_error",
+                    told,
+                )
             stream: Any = await client.chat.completions.create(model=broken, messages=user("x"), stream=True)
             chunks = [chunk async for chunk in stream]
         assert "**ERROR**: " in chunks[-2].choices[0].delta.content
