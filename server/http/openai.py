@@ -38,6 +38,8 @@ Authenticated = Annotated[Caller, Depends(authenticated)]
 DONE = b"data: [DONE]\n\n"
 MAX_MODELS = 1000
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+_UNREAD = frozenset({"image_url", "input_image", "input_audio", "video_url", "input_video", "file", "input_file"})
+"""Types of parts that say something which is no text."""
 _NO_RETRY = {"x-should-retry": "false"}
 """The openai package would play a turn that failed again, whatever it has done."""
 
@@ -160,7 +162,7 @@ def _said(body: dict[str, Any]) -> list[tuple[str, str]]:
     """Give the role and the text of each message, oldest first; a content may be a list of parts.
 
     Raises:
-        RequestError: if the messages are no list of objects.
+        RequestError: if the messages are no list of objects, or one of them holds a part that is not read.
     """
     messages: Any = body.get("messages") or []
     if not isinstance(messages, list) or not all(isinstance(m, dict) for m in cast("list[Any]", messages)):
@@ -168,7 +170,24 @@ def _said(body: dict[str, Any]) -> list[tuple[str, str]]:
     given = cast("list[dict[str, Any]]", messages)
     if any(not isinstance(message.get("content"), str | list | None) for message in given):
         raise RequestError("The `content` of a message should be a text, or a list of parts.", 102)
+    for place, message in enumerate(given):
+        _refuse_unread(message, f"messages[{place}].content")
     return [(text_of(message.get("role")), _content(message.get("content"))) for message in given]
+
+
+def _refuse_unread(message: dict[str, Any], name: str) -> None:
+    """Refuse pictures, sound and files among the parts: they would be lost without a word."""
+    if message.get("role") not in ("user", "assistant") or not isinstance(message.get("content"), list):
+        return
+    for place, part in enumerate(cast("list[Any]", message["content"])):
+        kind = text_of(cast("dict[str, Any]", part).get("type")) if isinstance(part, dict) else ""
+        if kind in _UNREAD:
+            raise RequestError(
+                f"{name}[{place}] is a part of the type {kind!r}, which is not read. Upload the file with "
+                "`POST /api/v1/agents/ID/upload`, and send the `data` of its answer in a list as `files`, "
+                "beside `messages`.",
+                101,
+            )
 
 
 def _content(content: Any) -> str:

@@ -36,6 +36,7 @@ Inputs = Annotated[
 Files = Annotated[
     list[dict[str, Any]], Field(description="Uploads, as the upload gave them; also as a list in a list.")
 ]
+ChatTemplateKwargs = Annotated[dict[str, Any], Field(description="Passed on to models that take them.")]
 Release = Annotated[bool, Field(description="Whether a new session takes the published version, not the draft.")]
 SessionName = Annotated[str, Field(description="Name of a new session; left out: the beginning of the query.")]
 ReturnTrace = Annotated[bool, Field(description="Whether what the nodes have done is told, too.")]
@@ -65,9 +66,7 @@ class _Asked(BaseModel):
     user_id: UserId = ""
     stream: Stream = False
     return_trace: ReturnTrace = False
-    chat_template_kwargs: Annotated[dict[str, Any] | None, Field(description="Passed on to models that take them.")] = (
-        None
-    )
+    chat_template_kwargs: ChatTemplateKwargs | None = None
 
 
 class AgentCompletionBody(_Asked):
@@ -213,7 +212,7 @@ class UploadBody(BaseModel):
 
 
 class ChatPart(BaseModel):
-    """A part of a message; those without a text are passed over."""
+    """A part of a message: a text. Pictures, sound and files are refused; upload them, and name them in `files`."""
 
     type: str = "text"
     text: str = ""
@@ -240,6 +239,7 @@ class ChatBody(BaseModel):
     model: Annotated[str, Field(description="Id of an agent; where the path names one, any text.")] = ""
     messages: Annotated[list[ChatMessage] | None, Field(description="Left out with `inputs` only.")] = None
     inputs: Inputs | None = None
+    files: Files | None = None
     stream: Stream = False
     session_id: Annotated[str, Field(description="A session to go on with: the `id` of its answers.")] = ""
     id: Annotated[str, Field(description="As `session_id`, which goes first.")] = ""
@@ -249,3 +249,4 @@ class ChatBody(BaseModel):
     user: Annotated[str, Field(description="Who asks; `user_id` goes first.")] = ""
     user_id: UserId = ""
     release: Release = False
+    chat_template_kwargs: ChatTemplateKwargs | None = None

@@ -39,6 +39,10 @@ TALKING = canvas(
 )
 
 
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}}
+UNREAD = r"messages\[1\]\.content\[1\] is a part of the type 'image_url', .* Upload .* `files`"
+
+
 async def test_the_openai_package_plays_turns_of_one_session(tmp_path: Path) -> None:
     async with running(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
         agent_id = await server.agent(MODEL)
@@ -180,6 +184,11 @@ async def test_errors_have_their_classes_and_are_not_tried_again(tmp_path: Path)
             for model, given, kind in cases:
                 with pytest.raises(kind):
                     await client.chat.completions.create(model=model, **given)
+            with pytest.raises(openai.BadRequestError, match=UNREAD) as unread:
+                await client.chat.completions.create(
+                    model=echo, messages=user([{"type": "text", "text": "?"}, PICTURE])
+                )
+            assert unread.value.type == "invalid_request_error"
             told = "There is no agent of the id 'Echo'; `GET /v1/models` lists yours."
             for asked in (
                 client.chat.completions.create(model="Echo", messages=user("x")),
