@@ -28,6 +28,17 @@ __all__ = [
     "UploadBody",
 ]
 
+_SAMPLE_CANVAS: dict[str, Any] = {
+    "components": {
+        "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["Message:0"]},
+        "Message:0": {
+            "obj": {"component_name": "Message", "params": {"content": ["You said {sys.query}"]}},
+            "downstream": [],
+        },
+    }
+}
+"""The least that answers."""
+
 Canvas = dict[str, Any]
 Inputs = Annotated[
     dict[str, "FieldValue"],
@@ -151,7 +162,7 @@ class AgentChange(_AgentFields):
 class NewAgent(_AgentFields):
     """An agent to make."""
 
-    model_config = _like({"title": "Parcels", "dsl": {"components": {}}})
+    model_config = _like({"title": "Parcels", "dsl": _SAMPLE_CANVAS})
 
     title: Annotated[str, Field(min_length=1, max_length=TITLE_CHARS)]
     dsl: Annotated[Canvas | str, Field(description="A canvas, as an object or as JSON in a text.")]
