@@ -13,6 +13,8 @@ from server.cli.options import SettingsFile
 from server.cli.terminal import printable, shown_time
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from server.database.keys import KeyRepository
     from server.database.models import KeyRow
 
@@ -36,7 +38,9 @@ class Compat(StrEnum):
 
 def keys(
     action: Annotated[Action, typer.Argument(help="What to do.")],
-    name: Annotated[str, typer.Argument(help="create: what the key is for. revoke: the key, or its beginning.")] = "",
+    name: Annotated[
+        str, typer.Argument(help="create: what the key is for. revoke: the key, its beginning, or its name.")
+    ] = "",
     tenant: Annotated[str, typer.Option("--tenant", help="Whose agents it opens.")] = "default",
     beta: Annotated[bool, typer.Option("--beta", help="A key for embedded pages: it opens nothing else.")] = False,
     compat: Annotated[
@@ -59,7 +63,7 @@ def keys(
     from server.watch.audit import open_audit
 
     if action is Action.REVOKE and not name:
-        raise typer.BadParameter("Give the key, or its beginning.", param_hint="NAME")
+        raise typer.BadParameter("Give the key, its beginning, or its name.", param_hint="NAME")
     section = load_settings(settings).server
     url = section.database.get_secret_value()
     with open_audit(section.audit):
@@ -68,12 +72,23 @@ def keys(
 
 async def _do(url: str, action: Action, name: str, tenant: str, kind: str, compat: str) -> None:
     from ragflow_lg.adapters.system import SystemClock
-    from server.database.database import open_database
+    from ragflow_lg.errors import RequestError
+    from server.database.database import database_file, open_database
     from server.database.keys import KeyRepository
     from server.watch.audit import audit
 
+    file = database_file(url)
+    is_new = file is not None and not file.exists()
+    if is_new and action is not Action.CREATE:
+        told = f"There is no database {file}; `ragflow-lg serve` and `ragflow-lg keys create` make one."
+        if action is Action.REVOKE:
+            raise RequestError(told)
+        _note(told)
+        return
     now_ms = int(SystemClock().now() * 1000)
     async with open_database(url) as database:
+        if is_new:
+            _note(f"a new database was made: {file}")
         known = KeyRepository(database)
         if action is Action.CREATE:
             key = await known.create(tenant, now_ms, name=name, kind=kind, compat=compat)
@@ -84,12 +99,15 @@ async def _do(url: str, action: Action, name: str, tenant: str, kind: str, compa
             audit("key.revoked", tenant=row.tenant, key=row.id, name=row.name)
             _tell(f"revoked {row.prefix}…")
         else:
-            await _list(known)
+            await _list(known, file)
 
 
-async def _list(known: KeyRepository) -> None:
-    for row in await known.list():
+async def _list(known: KeyRepository, file: Path | None) -> None:
+    rows = await known.list()
+    for row in rows:
         _tell(_line(row))
+    if not rows:
+        _note(f"There are no keys in {file or 'the database'}; `ragflow-lg keys create` makes one.")
 
 
 def _line(row: KeyRow) -> str:
@@ -100,3 +118,7 @@ def _line(row: KeyRow) -> str:
 
 def _tell(line: str) -> None:
     sys.stdout.write(printable(line) + "\n")
+
+
+def _note(line: str) -> None:
+    sys.stderr.write(printable(line) + "\n")

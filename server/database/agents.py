@@ -160,6 +160,16 @@ class AgentRepository:
         async with self._database.reading() as reading:
             return await reading.scalar(wanted)
 
+    async def release_times(self, agent_ids: Sequence[str]) -> dict[str, int]:
+        """Give when agents were released last, in epoch milliseconds, by id; those that never were are left out."""
+        times = (
+            select(VersionRow.agent_id, func.max(VersionRow.update_ms))
+            .where(VersionRow.tenant == self._tenant, VersionRow.agent_id.in_(agent_ids), VersionRow.is_released)
+            .group_by(VersionRow.agent_id)
+        )
+        async with self._database.reading() as reading:
+            return {row[0]: row[1] for row in await reading.execute(times)}
+
     async def release(self, agent_id: str, version_id: str, now_ms: int) -> None:
         """Release a version."""
         chosen = (VersionRow.tenant == self._tenant, VersionRow.agent_id == agent_id, VersionRow.id == version_id)

@@ -18,7 +18,7 @@ from ragflow_lg.errors import DatabaseError
 from server.database.migrate import migrate
 from server.database.sqlite_threads import SqliteThreads
 
-__all__ = ["Database", "open_database"]
+__all__ = ["Database", "database_file", "open_database"]
 
 BUSY_TIMEOUT_MS = 10_000
 CONNECT_S = 5
@@ -115,6 +115,16 @@ class Database:
                 yield session
         except SQLAlchemyError as error:
             raise _failed(error) from error
+
+
+def database_file(url: str) -> Path | None:
+    """Give the file of a URL of SQLite, None for a server.
+
+    Raises:
+        DatabaseError: if the URL names no database, or its driver is missing.
+    """
+    address = _address(url)
+    return Path(address.database or "").absolute() if address.get_backend_name() == "sqlite" else None
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from sqlalchemy import bindparam, func, select
@@ -77,22 +78,39 @@ class KeyRepository:
             return await reading.scalar(select(func.count()).select_from(KeyRow)) or 0
 
     async def revoke(self, which: str, now_ms: int) -> KeyRow:
-        """Let a key not hold any more, named by itself, its id or its beginning.
+        """Let a key not hold any more, named by itself, its id, its beginning, or its name.
 
         Raises:
             RequestError: if it names no key, or several.
         """
         async with self._database.writing() as writing:
-            rows = await writing.scalars(select(KeyRow).where(KeyRow.revoke_ms == 0))
-            found = [row for row in rows if _is_meant(row, which)]
-            if len(found) != 1:
-                what = "no key that holds begins" if not found else f"{len(found)} keys begin"
-                raise RequestError(f"Here {what} with {which[:PREFIX_CHARS]!r}; `ragflow-lg keys list` shows them.")
-            found[0].revoke_ms = now_ms
-            return found[0]
+            holding = list(await writing.scalars(select(KeyRow).where(KeyRow.revoke_ms == 0)))
+            row = _meant(holding, which)
+            row.revoke_ms = now_ms
+            return row
 
 
-def _is_meant(row: KeyRow, which: str) -> bool:
+def _meant(rows: Iterable[KeyRow], which: str) -> KeyRow:
+    """Give the one key that is meant; a beginning goes before a name."""
+    shown = repr(which[:PREFIX_CHARS])  # it may be a whole key
+    keys = list(rows)
+    begun = [row for row in keys if _is_key(row, which)]
+    named = [row for row in keys if which and row.name == which]
+    found = begun or named
+    if len(found) == 1:
+        return found[0]
+    if len(begun) > 1 or (not named and which and any(kind.startswith(which) for kind in _BEGINNINGS.values())):
+        raise RequestError(f"Several keys begin with {shown}; write more of it. `ragflow-lg keys list` shows them.")
+    if named:
+        raise RequestError(
+            f"Several keys have the name {shown}; write the beginning of one. `ragflow-lg keys list` shows them."
+        )
+    raise RequestError(
+        f"Here no key that holds begins with {shown}, or has it as its name; `ragflow-lg keys list` shows them."
+    )
+
+
+def _is_key(row: KeyRow, which: str) -> bool:
     if len(which) > PREFIX_CHARS:
         return row.digest == _digest(which) or (len(which) == ID_CHARS and row.id == which)
     return len(which) > len(_BEGINNINGS[row.kind]) and row.prefix.startswith(which)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
 import orjson
@@ -75,9 +76,10 @@ async def list_agents(request: Request, caller: Authenticated) -> Response:
         return answer(_filter(caller, await agents.categories()))
     rows, total = await agents.find(wanted)
     versions = await agents.versions([row.version_id for row in rows]) if caller.is_old else {}
+    times = await agents.release_times([row.id for row in rows])
     if caller.is_old:
-        return answer([{**_item(row), **_whole(row, versions.get(row.version_id))} for row in rows])
-    return answer({"canvas": [_item(row) for row in rows], "total": total})
+        return answer([{**_item(row, times), **_whole(row, versions.get(row.version_id))} for row in rows])
+    return answer({"canvas": [_item(row, times) for row in rows], "total": total})
 
 
 @router.post("/agents")
@@ -190,7 +192,7 @@ def _filter(caller: Caller, categories: dict[str, int]) -> dict[str, Any]:
     return {"filter": {"owner": owners, "canvas_category": counted}, "total": total}
 
 
-def _item(agent: AgentRow) -> dict[str, Any]:
+def _item(agent: AgentRow, release_times: Mapping[str, int]) -> dict[str, Any]:
     return {
         "id": agent.id,
         "avatar": agent.avatar,
@@ -205,7 +207,7 @@ def _item(agent: AgentRow) -> dict[str, Any]:
         "canvas_type": agent.canvas_type,
         "canvas_category": agent.canvas_category,
         "tags": agent.tags,
-        "release_time": None,
+        "release_time": release_times.get(agent.id),
         "type": "agent",
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends
 from starlette.requests import Request
@@ -16,6 +16,7 @@ from server.database.sessions import SessionRepository
 from server.http.agents import NO_ACCESS, agent_of
 from server.http.answers import answer, request_error, result
 from server.http.asked import body_of, flag, text_of
+from server.http.asked_turn import asked_of, query_of
 from server.http.auth import Caller, authenticated, parts_of, turns_of
 from server.http.event_stream import EventStream
 from server.http.following import Place, place_in, policy_of, while_there
@@ -24,12 +25,11 @@ from server.http.openai import openai_answer
 from server.streaming.positions import event_id
 
 if TYPE_CHECKING:
-    from ragflow_lg.state import TurnRequest
     from ragflow_lg.wire import Envelope, WireEvent
     from server.database.models import AgentRow, SessionRow, VersionRow
     from server.runs.turns import Turn
 
-__all__ = ["answer_turn", "asked_of", "complete_of_page", "router"]
+__all__ = ["answer_turn", "complete_of_page", "router"]
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"])
 
@@ -156,7 +156,7 @@ async def _session(
         return session, None
     turns = turns_of(request)
     version = await turns.version(agent, is_released=flag(body.get("release")))
-    query = _query(body)
+    query = query_of(body)
     session, _ = await turns.open_session(
         agent,
         version,
@@ -165,34 +165,6 @@ async def _session(
         source=source,
     )
     return session, version
-
-
-def _query(body: dict[str, Any]) -> Any:
-    query: Any = body.get("query") or body.get("question") or ""
-    return cast("Any", query) if isinstance(query, str | dict) else str(query)
-
-
-def asked_of(caller: Caller, session: SessionRow, body: dict[str, Any]) -> TurnRequest:
-    """Read what a turn is given.
-
-    Raises:
-        RequestError: if a field has the wrong type.
-    """
-    request: TurnRequest = {"query": _query(body), "user_id": session.user_id or caller.tenant}
-    inputs: Any = body.get("inputs")
-    if inputs:
-        if not isinstance(inputs, dict):
-            raise RequestError("`inputs` should be an object of fields.", 101)
-        request["inputs"] = cast("dict[str, Any]", inputs)
-    files: Any = body.get("files")
-    if files:
-        if not isinstance(files, list):
-            raise RequestError("`files` should be a list of uploads.", 101)
-        given = cast("list[Any]", files)
-        request["files"] = given[0] if isinstance(given[0], list) else given
-    if body.get("chat_template_kwargs"):
-        request["chat_template_kwargs"] = body["chat_template_kwargs"]
-    return request
 
 
 async def _whole(

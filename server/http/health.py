@@ -1,4 +1,4 @@
-"""Whether the server lives, whether it can work, and its metrics. Nothing here tells of tenants."""
+"""What the server is, whether it lives, whether it can work, and its metrics. Nothing here tells of tenants."""
 
 from __future__ import annotations
 
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 __all__ = ["metrics_app", "router"]
 
 router = APIRouter(tags=["Operations"])
+
+
+@router.get("/")
+async def greet(request: Request) -> Response:
+    """Tell what this is, and where to look further."""
+    made: str = request.app.version
+    return _json({"name": "ragflow-lg", "version": made, "openapi": "/openapi.json", "health": "/health"})
 
 
 @router.get("/health")

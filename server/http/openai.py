@@ -19,12 +19,12 @@ from server.database.sessions import SessionRepository
 from server.http.agents import agent_of
 from server.http.answers import json_bytes
 from server.http.asked import MAX_PAGE_SIZE, body_of, flag, text_of
+from server.http.asked_turn import asked_of
 from server.http.auth import Caller, authenticated, parts_of, turns_of
 from server.http.event_stream import EventStream
 from server.http.following import policy_of, while_there
 
 if TYPE_CHECKING:
-    from ragflow_lg.state import TurnRequest
     from ragflow_lg.wire import WireEvent
     from server.database.models import AgentRow, SessionRow
     from server.runs.turns import Turn
@@ -38,6 +38,8 @@ Authenticated = Annotated[Caller, Depends(authenticated)]
 DONE = b"data: [DONE]\n\n"
 MAX_MODELS = 1000
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+_UNREAD = frozenset({"image_url", "input_image", "input_audio", "video_url", "input_video", "file", "input_file"})
+"""Types of parts that say something which is no text."""
 _NO_RETRY = {"x-should-retry": "false"}
 """The openai package would play a turn that failed again, whatever it has done."""
 
@@ -52,7 +54,7 @@ def openai_refusal(error: RequestError) -> Response:
     """Answer that a request is refused."""
     message = "Invalid access token." if error.status == 401 else str(error)
     kind = _TYPES.get(error.status, "server_error" if error.status >= 500 else "invalid_request_error")
-    body = {"error": {"message": message, "type": kind, "param": None, "code": None}}
+    body = {"error": {"message": message, "type": kind, "param": None, "code": error.reason or None}}
     return Response(json_bytes(body), error.status, media_type="application/json", headers=_NO_RETRY)
 
 
@@ -71,7 +73,7 @@ async def list_models(request: Request, caller: Authenticated) -> Response:
 @router.get("/v1/models/{agent_id}")
 async def get_model(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Show an agent as a model."""
-    return _json(_model(await agent_of(request, caller, agent_id)))
+    return _json(_model(await _agent_of_model(request, caller, agent_id)))
 
 
 @router.get("/api/v1/agents_openai/{agent_id}/models")
@@ -84,7 +86,7 @@ async def list_model(agent_id: str, request: Request, caller: Authenticated) -> 
 async def complete(request: Request, caller: Authenticated) -> Response:
     """Play a turn of the agent whose id is the model."""
     body = await body_of(request)
-    agent = await agent_of(request, caller, text_of(body.get("model")))
+    agent = await _agent_of_model(request, caller, text_of(body.get("model")))
     return await openai_answer(request, caller, agent, body)
 
 
@@ -103,13 +105,15 @@ async def openai_answer(request: Request, caller: Caller, agent: AgentRow, body:
     """
     said = _said(body)
     last = max((place for place, (role, _) in enumerate(said) if role == "user"), default=None)
-    if last is None:
+    if last is None and not body.get("inputs"):
         raise RequestError("You have to provide messages: at least one message of the role user.", 102)
-    query, earlier = said[last][1], in_turns(said[:last])
+    query, earlier = ("", list[list[str]]()) if last is None else (said[last][1], in_turns(said[:last]))
     policy = policy_of(request)
     session, is_new = await _session(request, caller, agent, body, query, earlier)
+    if body.get("inputs") and not is_new and await _is_waiting(request, agent, session):
+        query = ""  # the fields are the answer; the last message is one that has been answered
     asked = sum(estimate_tokens(text) for _, text in said)
-    given: TurnRequest = {"query": query, "user_id": session.user_id}
+    given = asked_of(caller, session, {**body, "query": query, "question": ""})
     if is_new and earlier:
         given["earlier"] = earlier
     turn = await turns_of(request).begin(agent, session, given, policy)
@@ -119,6 +123,15 @@ async def openai_answer(request: Request, caller: Caller, agent: AgentRow, body:
         return await while_there(request, _whole(turn, events, shapes))
     first = await anext(events, None)
     return EventStream(_stream(first, events, turn, shapes), parts_of(request).settings.server.heartbeat_s)
+
+
+async def _agent_of_model(request: Request, caller: Caller, model: str) -> AgentRow:
+    """Give the agent that a model stands for; people write its title there."""
+    try:
+        return await agent_of(request, caller, model)
+    except RequestError as error:
+        told = f"There is no agent of the id {model[:64]!r}; `GET /v1/models` lists yours."
+        raise RequestError(told, error.number, status=404, reason="model_not_found") from None
 
 
 async def _session(
@@ -140,11 +153,16 @@ async def _session(
     return session, True
 
 
+async def _is_waiting(request: Request, agent: AgentRow, session: SessionRow) -> bool:
+    runner = await turns_of(request).runner(agent, session)
+    return bool(await runner.pauses(session.id))
+
+
 def _said(body: dict[str, Any]) -> list[tuple[str, str]]:
     """Give the role and the text of each message, oldest first; a content may be a list of parts.
 
     Raises:
-        RequestError: if the messages are no list of objects.
+        RequestError: if the messages are no list of objects, or one of them holds a part that is not read.
     """
     messages: Any = body.get("messages") or []
     if not isinstance(messages, list) or not all(isinstance(m, dict) for m in cast("list[Any]", messages)):
@@ -152,7 +170,24 @@ def _said(body: dict[str, Any]) -> list[tuple[str, str]]:
     given = cast("list[dict[str, Any]]", messages)
     if any(not isinstance(message.get("content"), str | list | None) for message in given):
         raise RequestError("The `content` of a message should be a text, or a list of parts.", 102)
+    for place, message in enumerate(given):
+        _refuse_unread(message, f"messages[{place}].content")
     return [(text_of(message.get("role")), _content(message.get("content"))) for message in given]
+
+
+def _refuse_unread(message: dict[str, Any], name: str) -> None:
+    """Refuse pictures, sound and files among the parts: they would be lost without a word."""
+    if message.get("role") not in ("user", "assistant") or not isinstance(message.get("content"), list):
+        return
+    for place, part in enumerate(cast("list[Any]", message["content"])):
+        kind = text_of(cast("dict[str, Any]", part).get("type")) if isinstance(part, dict) else ""
+        if kind in _UNREAD:
+            raise RequestError(
+                f"{name}[{place}] is a part of the type {kind!r}, which is not read. Upload the file with "
+                "`POST /api/v1/agents/ID/upload`, and send the `data` of its answer in a list as `files`, "
+                "beside `messages`.",
+                101,
+            )
 
 
 def _content(content: Any) -> str:
@@ -176,7 +211,7 @@ async def _whole(turn: Turn, events: AsyncGenerator[WireEvent], shapes: _Shapes)
                 form = event
     if turn.run.status == "failed":
         raise RequestError(turn.run.error or "The run failed.", 500, status=500)
-    text = "".join(said)
+    text = "".join(said) or (form.tips if form is not None else "")
     message: dict[str, Any] = {"role": "assistant", "content": text}
     if reference:
         message["reference"] = reference
@@ -203,6 +238,9 @@ async def _stream(
                     yield shapes.chunk({"content": "", **({"reference": reference} if reference else {})})
                 elif isinstance(event, UserInputs):
                     reason, end = "waiting_for_user", {"waiting_for_user": event.data()}
+                    if event.tips and not any(said):
+                        said.append(event.tips)
+                        yield shapes.chunk({"content": event.tips})
                 event = await anext(events, None)
         error = (turn.run.error or "The run failed.") if turn.run.status == "failed" else ""
     except RagflowLgError as failure:

@@ -16,8 +16,9 @@ from server.database.sessions import SessionRepository
 from server.http.agents import agent_of
 from server.http.answers import answer, dated
 from server.http.asked import body_of, flag, text_of
+from server.http.asked_turn import asked_of
 from server.http.auth import Caller, authenticated, parts_of, turns_of
-from server.http.completions import answer_turn, asked_of
+from server.http.completions import answer_turn
 from server.http.following import policy_of
 from server.runs.run_control import RunControl
 from server.versions import delete_version, publish, version_of

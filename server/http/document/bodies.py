@@ -28,6 +28,17 @@ __all__ = [
     "UploadBody",
 ]
 
+_SAMPLE_CANVAS: dict[str, Any] = {
+    "components": {
+        "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["Message:0"]},
+        "Message:0": {
+            "obj": {"component_name": "Message", "params": {"content": ["You said {sys.query}"]}},
+            "downstream": [],
+        },
+    }
+}
+"""The least that answers."""
+
 Canvas = dict[str, Any]
 Inputs = Annotated[
     dict[str, "FieldValue"],
@@ -36,6 +47,7 @@ Inputs = Annotated[
 Files = Annotated[
     list[dict[str, Any]], Field(description="Uploads, as the upload gave them; also as a list in a list.")
 ]
+ChatTemplateKwargs = Annotated[dict[str, Any], Field(description="Passed on to models that take them.")]
 Release = Annotated[bool, Field(description="Whether a new session takes the published version, not the draft.")]
 SessionName = Annotated[str, Field(description="Name of a new session; left out: the beginning of the query.")]
 ReturnTrace = Annotated[bool, Field(description="Whether what the nodes have done is told, too.")]
@@ -65,9 +77,7 @@ class _Asked(BaseModel):
     user_id: UserId = ""
     stream: Stream = False
     return_trace: ReturnTrace = False
-    chat_template_kwargs: Annotated[dict[str, Any] | None, Field(description="Passed on to models that take them.")] = (
-        None
-    )
+    chat_template_kwargs: ChatTemplateKwargs | None = None
 
 
 class AgentCompletionBody(_Asked):
@@ -152,7 +162,7 @@ class AgentChange(_AgentFields):
 class NewAgent(_AgentFields):
     """An agent to make."""
 
-    model_config = _like({"title": "Parcels", "dsl": {"components": {}}})
+    model_config = _like({"title": "Parcels", "dsl": _SAMPLE_CANVAS})
 
     title: Annotated[str, Field(min_length=1, max_length=TITLE_CHARS)]
     dsl: Annotated[Canvas | str, Field(description="A canvas, as an object or as JSON in a text.")]
@@ -213,7 +223,7 @@ class UploadBody(BaseModel):
 
 
 class ChatPart(BaseModel):
-    """A part of a message; those without a text are passed over."""
+    """A part of a message: a text. Pictures, sound and files are refused; upload them, and name them in `files`."""
 
     type: str = "text"
     text: str = ""
@@ -227,14 +237,20 @@ class ChatMessage(BaseModel):
 
 
 class ChatBody(BaseModel):
-    """A conversation whose last message of the role `user` is asked. What OpenAI has besides is passed over."""
+    """A conversation whose last message of the role `user` is asked. What OpenAI has besides is passed over.
+
+    With `inputs` there need be no message; those that a form waits for are then the whole answer.
+    """
 
     model_config = _like(
-        {"model": "0c7f4a1e2b5d11f0", "messages": [{"role": "user", "content": "Where is my parcel?"}]}
+        {"model": "0c7f4a1e2b5d11f0", "messages": [{"role": "user", "content": "Where is my parcel?"}]},
+        {"model": "0c7f4a1e2b5d11f0", "session_id": "5f0c9a64d4e211f0", "inputs": {"size": {"value": 42}}},
     )
 
     model: Annotated[str, Field(description="Id of an agent; where the path names one, any text.")] = ""
-    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    messages: Annotated[list[ChatMessage] | None, Field(description="Left out with `inputs` only.")] = None
+    inputs: Inputs | None = None
+    files: Files | None = None
     stream: Stream = False
     session_id: Annotated[str, Field(description="A session to go on with: the `id` of its answers.")] = ""
     id: Annotated[str, Field(description="As `session_id`, which goes first.")] = ""
@@ -244,3 +260,4 @@ class ChatBody(BaseModel):
     user: Annotated[str, Field(description="Who asks; `user_id` goes first.")] = ""
     user_id: UserId = ""
     release: Release = False
+    chat_template_kwargs: ChatTemplateKwargs | None = None

@@ -104,7 +104,7 @@ class ChatProblem(BaseModel):
     message: str
     type: Annotated[str, Field(examples=["invalid_request_error", "authentication_error", "not_found_error"])]
     param: None
-    code: None
+    code: Annotated[str | None, Field(examples=["model_not_found"])]
 
 
 class ChatError(BaseModel):

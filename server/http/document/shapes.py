@@ -83,7 +83,7 @@ class AgentRow(BaseModel):
     canvas_type: str | None
     canvas_category: str
     tags: str
-    release_time: None
+    release_time: Annotated[int | None, Field(description="As `last_publish_time`.")]
     type: Literal["agent"]
 
 
@@ -335,6 +335,15 @@ class WebhookEvents(BaseModel):
     events: list[dict[str, Any]]
     next_since_ts: Annotated[float, Field(description="What to ask for next.")]
     finished: bool
+
+
+class Greeting(BaseModel):
+    """What answers here, and where to look further."""
+
+    name: Literal["ragflow-lg"]
+    version: str
+    openapi: Literal["/openapi.json"]
+    health: Literal["/health"]
 
 
 class Health(BaseModel):

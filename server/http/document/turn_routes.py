@@ -19,6 +19,7 @@ from server.http.document.chat_shapes import ChatAnswer, ChatChunk, ChatModel, C
 from server.http.document.describing import Described, header, query
 from server.http.document.shapes import (
     EmbeddedAgent,
+    Greeting,
     Health,
     Readiness,
     Refusal,
@@ -124,6 +125,7 @@ TURN_ROUTES: dict[str, Described] = {
     "GET /api/v1/agents/{agent_id}/webhook/logs": _EVENTS,
     "GET /api/v1/webhook_trace/{agent_id}": _EVENTS,
     # the server
+    "GET /": Described("none", Greeting, key=""),
     "GET /health": Described("none", Health, key=""),
     "GET /ready": Described("none", Readiness, key="", more={503: Readiness}),
     "GET /metrics": Described("none", key="MetricsKey", raw={"text/plain": "Metrics as Prometheus reads them."}),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 from ragflow_lg.errors import RequestError
@@ -14,6 +15,19 @@ def test_keys_are_made_listed_and_revoked(tmp_path: Path) -> None:
         result = invoke("keys", *arguments, environment=environment)
         assert result.exit_code == 0, result
         return result.stdout.splitlines()
+
+    file = tmp_path / "server.db"
+    for arguments, code in ((("list",), 0), (("revoke", "web shop"), 1)):
+        missing = invoke("keys", *arguments, environment=environment)
+        assert (missing.exit_code, missing.stdout, file.exists()) == (code, "", False)
+        assert f"There is no database {file};" in (missing.stderr or str(missing.exception))
+    made = invoke("keys", "create", "desk", environment=environment)
+    assert made.stderr == f"a new database was made: {file}\n"
+    assert keys("revoke", "desk") == [f"revoked {made.stdout[:16]}…"]
+    with sqlite3.connect(file) as raw:
+        raw.execute("DELETE FROM api_keys")
+    empty = invoke("keys", "list", environment=environment)
+    assert (empty.stdout, empty.stderr.startswith(f"There are no keys in {file};")) == ("", True)
 
     (key,) = keys("create", "web shop", "--tenant", "shop", "--compat", "0.24")
     (beta,) = keys("create", "--beta")

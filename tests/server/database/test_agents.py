@@ -41,6 +41,7 @@ async def test_tenants_do_not_see_each_other(tmp_path: Path) -> None:
         assert await theirs.version("a1", "v1") is None
         assert list(await theirs.versions(["v1", "v2"])) == ["v2"]
         assert await theirs.released("a1") is None
+        assert await theirs.release_times(["a1"]) == {}
         assert await theirs.delete("a1") is None
         await theirs.change("a1", {"title": "Theirs"}, version("v3", "a1"))
         await theirs.release("a1", "v1", 9)
@@ -79,6 +80,7 @@ async def test_versions_that_nobody_needs_are_dropped(tmp_path: Path) -> None:
         released = await agents.released("a1")
         assert released is not None
         assert released.id == "v9"
+        assert await agents.release_times(["a1", "a2"]) == {"a1": released.update_ms}
 
 
 async def test_an_agent_takes_its_sessions_along(tmp_path: Path) -> None:

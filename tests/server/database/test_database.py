@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select, text, update
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from ragflow_lg.errors import DatabaseError
-from server.database.database import Database, open_database
+from server.database.database import Database, database_file, open_database
 from server.database.models import VersionRow
 from server.database.plain_rows import adder
 from tests.server.database.rows import opened, version
@@ -17,6 +17,8 @@ from tests.server.database.rows import opened, version
 async def test_a_file_is_made_for_its_owner_only(tmp_path: Path) -> None:
     async with open_database(f"sqlite:///{tmp_path}/server.db"):
         assert (tmp_path / "server.db").stat().st_mode & 0o777 == 0o600
+    assert database_file(f"sqlite:///{tmp_path}/server.db") == tmp_path / "server.db"
+    assert database_file("sqlite:///server.db") == Path.cwd() / "server.db"
 
 
 async def test_what_is_written_is_kept(tmp_path: Path) -> None:

@@ -38,12 +38,36 @@ async def test_what_names_no_single_key_revokes_none(tmp_path: Path) -> None:
     async with opened(tmp_path) as database:
         keys = KeyRepository(database)
         one, other = await keys.create("t", 1), await keys.create("t", 1)
-        for which in ("", "ragflow-", "nothing", one + "x"):
-            with pytest.raises(RequestError, match="no key that holds"):
+        for which, told in (
+            ("", "no key that holds"),
+            ("nothing", "no key that holds"),
+            (one + "x", "no key that holds"),
+            ("ragflow-", "Several keys begin with 'ragflow-'; write more of it"),
+        ):
+            with pytest.raises(RequestError, match=told):
                 await keys.revoke(which, 2)
         await keys.revoke(one, 2)
         await keys.revoke((await keys.list())[-1].id if (await keys.find(other)) is None else other, 2)
         assert (await keys.find(one), await keys.find(other)) == (None, None)
+
+
+async def test_a_key_is_revoked_by_a_name_that_one_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = iter(("same-1-and-more", "same-2-and-more", "other-and-more"))
+    monkeypatch.setattr("secrets.token_urlsafe", lambda nbytes=0: next(tokens))
+    async with opened(tmp_path) as database:
+        keys = KeyRepository(database)
+        first = await keys.create("t", 1, name="shop")
+        second = await keys.create("t", 2, name="shop")
+        await keys.create("t", 3, name="desk")
+        for which, told in (
+            ("ragflow-same", "Several keys begin with 'ragflow-same'; write more of it"),
+            ("shop", "Several keys have the name 'shop'; write the beginning of one"),
+        ):
+            with pytest.raises(RequestError, match=told):
+                await keys.revoke(which, 4)
+        assert (await keys.revoke("desk", 4)).name == "desk"
+        await keys.revoke("ragflow-same-1", 4)
+        assert (await keys.find(first), (await keys.revoke("shop", 5)).prefix) == (None, second[:16])
 
 
 @pytest.mark.parametrize(("tenant", "name"), [(" ", ""), ("t" * 65, ""), ("t", "n" * 256)])

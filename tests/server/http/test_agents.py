@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from server.database.keys import KeyRepository
+from server.http.document.bodies import NewAgent
 from tests.server.http.running import ECHO, FORM, canvas, running
 
 MISSING = "0" * 32
@@ -28,6 +29,15 @@ async def test_an_agent_is_made_shown_changed_and_deleted(tmp_path: Path) -> Non
         assert changed.json()["data"]["update_time"] >= agent["update_time"]
         shown = (await server.client.get(f"/agents/{agent['id']}")).json()["data"]
         assert (shown["dsl"], shown["title"], shown["last_publish_time"] is not None) == (FORM, "Helper", True)
+        example: Any = NewAgent.model_json_schema()["examples"][0]
+        await server.agent(example["dsl"], example["title"])
+        for headers in ({}, {"X-RAGFlow-Compat": "0.24"}):
+            listed = (await server.client.get("/agents", headers=headers)).json()["data"]
+            rows = listed if headers else listed["canvas"]
+            assert {row["title"]: row["release_time"] for row in rows} == {
+                "Helper": shown["last_publish_time"],
+                example["title"]: None,
+            }
         assert (await server.client.patch(f"/agents/{agent['id']}", json={"title": "Aide"})).json()["code"] == 0
         removed = await server.client.request("DELETE", f"/agents/{agent['id']}", json={})
         assert removed.json() == {"code": 0, "message": "", "data": True}

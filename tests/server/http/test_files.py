@@ -46,6 +46,10 @@ async def test_uploads_go_into_turns_and_come_back(tmp_path: Path) -> None:
             assert told["data"]["data"]["content"] == (
                 '["some notes", "data:image/png;base64,iVBORw=="] ["some notes"]'
             ), told
+            body = {"model": agent_id, "messages": [{"role": "user", "content": "hi"}], "files": files}
+            chat = (await server.client.post(f"{server.url}/v1/chat/completions", json=body)).json()
+            content = chat["choices"][0]["message"]["content"]
+            assert content.startswith('["some notes", "data:image/png;base64,iVBORw=="]'), chat
         raw = await server.client.get("/agents/download", params={"id": one["id"]})
         assert (raw.content, raw.headers["content-type"]) == (b"some notes", "text/plain; charset=utf-8")
         for path in (f"/agents/attachments/{one['id']}/download", f"/document/download/{one['id']}"):
@@ -106,6 +110,9 @@ async def test_files_of_others_are_not_there(tmp_path: Path) -> None:
         told = await server.ask(agent_id, files=[file])
         text = f"The files of the request cannot be read: There is no file '{file['id']}'; upload it first."
         assert (told["code"], told["message"]) == (101, text)
+        body = {"model": agent_id, "messages": [{"role": "user", "content": "hi"}], "files": [file]}
+        chat = await server.client.post(f"{server.url}/v1/chat/completions", json=body)
+        assert (chat.status_code, chat.json()["error"]["message"]) == (400, text)
         _, message, failed = await server.stream(agent_id, files=[file])
         assert (message["data"]["content"], failed["code"], failed["message"]) == (f"**ERROR**: {text}", 500, text)
         asked = (await server.ask(await server.agent(FORM, "Asks")))["data"]["session_id"]

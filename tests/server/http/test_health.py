@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from importlib.metadata import version
 from pathlib import Path
 from unittest.mock import AsyncMock
 
@@ -19,6 +20,14 @@ from tests.server.http.running import ECHO, MODEL, running
 async def test_a_server_that_works_is_alive_and_ready(tmp_path: Path) -> None:
     async with running(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
         assert (await client.get("/health")).json() == {"status": "ok"}
+        greeting = (await client.get("/")).json()
+        assert greeting == {
+            "name": "ragflow-lg",
+            "version": version("ragflow-lg"),
+            "openapi": "/openapi.json",
+            "health": "/health",
+        }
+        assert (await client.get(greeting["openapi"])).json()["info"]["version"] == greeting["version"]
         ready = await client.get("/ready")
         assert ready.status_code == 200
         assert ready.json()["status"] == "ready"

@@ -7,7 +7,7 @@ import openai
 import pytest
 
 from tests.fakes.services import Reply
-from tests.server.http.running import BROKEN, ECHO, FORM, MODEL, Running, running
+from tests.server.http.running import BROKEN, ECHO, FORM, MODEL, Running, canvas, running
 
 MISSING = "0" * 32
 
@@ -18,6 +18,29 @@ def client_of(server: Running, path: str) -> openai.AsyncOpenAI:
 
 def user(text: Any) -> Any:
     return [{"role": "system", "content": "Be kind."}, {"role": "user", "content": text}]
+
+
+ASKING = canvas(
+    ("begin", "Begin", {}, ["UserFillUp:0"]),
+    (
+        "UserFillUp:0",
+        "UserFillUp",
+        {"enable_tips": True, "tips": "Which size?", "inputs": {"size": {"name": "Size", "type": "integer"}}},
+        ["Message:0"],
+    ),
+    ("Message:0", "Message", {"content": ["Size {UserFillUp:0@size} for {sys.query}"]}, []),
+)
+
+
+TALKING = canvas(
+    ("begin", "Begin", {}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["Welcome."]}, ["UserFillUp:0"]),
+    ("UserFillUp:0", "UserFillUp", {"enable_tips": True, "tips": "Which size?", "inputs": {}}, []),
+)
+
+
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}}
+UNREAD = r"messages\[1\]\.content\[1\] is a part of the type 'image_url', .* Upload .* `files`"
 
 
 async def test_the_openai_package_plays_turns_of_one_session(tmp_path: Path) -> None:
@@ -99,16 +122,52 @@ async def test_a_form_is_told(tmp_path: Path, stream: bool) -> None:
         async with client_of(server, "/v1") as client:
             answer: Any = await client.chat.completions.create(model=agent_id, messages=user("hi"), stream=stream)
             if stream:
-                choice = [chunk async for chunk in answer][-1].choices[0]
+                *first, choice = [chunk.choices[0] async for chunk in answer]
+                assert [part.delta.content for part in first] == ["Which size?"]
+                assert choice.delta.content == ""
                 form = choice.delta.model_extra["waiting_for_user"]
             else:
                 choice = answer.choices[0]
+                assert choice.message.content == "Which size?"
                 form = choice.message.model_extra["waiting_for_user"]
+            talking = await server.agent(TALKING, "Talking")
+            answer = await client.chat.completions.create(model=talking, messages=user("hi"), stream=stream)
+            if stream:
+                said = "".join([chunk.choices[0].delta.content async for chunk in answer])
+            else:
+                said = answer.choices[0].message.content
         assert (choice.finish_reason, form["tips"], list(form["inputs"])) == (
             "waiting_for_user",
             "Which size?",
             ["size"],
         )
+        assert said == "Welcome."
+
+
+async def test_fields_answer_a_form_whatever_the_messages_repeat(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(ASKING)
+        async with client_of(server, "/v1") as client:
+
+            async def ask(messages: Any, **fields: Any) -> Any:
+                return await client.chat.completions.create(model=agent_id, messages=messages, extra_body=fields)
+
+            for repeated in ([], user("hi"), [{"role": "assistant", "content": "Which size?"}]):
+                waiting = await ask(user("hi"))
+                with pytest.raises(openai.BadRequestError, match="size"):
+                    await ask([], session_id=waiting.id, inputs={"size": {"value": "large"}})
+                with pytest.raises(openai.BadRequestError, match="`inputs` should be an object"):
+                    await ask([], session_id=waiting.id, inputs=[42])
+                told = await ask(repeated, session_id=waiting.id, inputs={"size": {"value": 42}})
+                assert (told.id, told.choices[0].message.content) == (waiting.id, "Size 42 for hi")
+                row = (await server.client.get(f"/agents/{agent_id}/sessions/{told.id}")).json()["data"]
+                asked = [message["content"] for message in row["message"] if message["role"] == "user"]
+                assert asked[-1] == "size: 42"
+            # Nothing waits any more: the text is asked, and the fields are Begin's.
+            again = await ask(user("more"), session_id=told.id, inputs={"size": {"value": 42}})
+            assert again.choices[0].finish_reason == "waiting_for_user"
+            done = await ask([], session_id=told.id, inputs={"size": {"value": 7}})
+            assert done.choices[0].message.content == "Size 7 for more"
 
 
 async def test_errors_have_their_classes_and_are_not_tried_again(tmp_path: Path) -> None:
@@ -125,6 +184,24 @@ async def test_errors_have_their_classes_and_are_not_tried_again(tmp_path: Path)
             for model, given, kind in cases:
                 with pytest.raises(kind):
                     await client.chat.completions.create(model=model, **given)
+            with pytest.raises(openai.BadRequestError, match=UNREAD) as unread:
+                await client.chat.completions.create(
+                    model=echo, messages=user([{"type": "text", "text": "?"}, PICTURE])
+                )
+            assert unread.value.type == "invalid_request_error"
+            told = "There is no agent of the id 'Echo'; `GET /v1/models` lists yours."
+            for asked in (
+                client.chat.completions.create(model="Echo", messages=user("x")),
+                client.models.retrieve("Echo"),
+            ):
+                with pytest.raises(openai.NotFoundError) as unknown:
+                    await asked
+                refused: Any = unknown.value
+                assert (refused.code, refused.type, refused.body["message"]) == (
+                    "model_not_found",
+                    "not_found_error",
+                    told,
+                )
             stream: Any = await client.chat.completions.create(model=broken, messages=user("x"), stream=True)
             chunks = [chunk async for chunk in stream]
         assert "**ERROR**: " in chunks[-2].choices[0].delta.content

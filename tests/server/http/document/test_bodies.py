@@ -22,7 +22,7 @@ def test_examples_fit(model: type[BaseModel]) -> None:
     [
         (bodies.CompletionBody, {"query": "no agent"}),
         (bodies.NewAgent, {"title": "no canvas"}),
-        (bodies.ChatBody, {"messages": []}),
+        (bodies.ChatBody, {"messages": "hi"}),
         (bodies.DebugBody, {"params": {"x": 1}}),
         (bodies.PlayBody, {"on_disconnect": "stop"}),
     ],
