@@ -1,6 +1,10 @@
+import sys
 import time
 from typing import Any
 
+import pytest
+
+from dsl_compiler.passes import find_joins
 from tests.fakes.canvas import canvas, found, plan_of, switch, text
 
 
@@ -37,10 +41,11 @@ def test_nodes_of_a_chain_run_alone_and_siblings_do_not() -> None:
     assert {id_ for id_, node in fork.nodes.items() if node.runs_alone} == {"begin", "j"}
 
 
-def test_joins_that_look_back_at_too_much_are_refused() -> None:
+def test_joins_that_look_back_at_too_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[find_joins.__module__], "MAX_WATCHED", 500_000)
     components: dict[str, Any] = {"s": switch(["x0"], ["y0"])}
-    for i in range(1500):
-        to = [f"x{i + 1}", f"y{i + 1}"] if i < 1499 else []
+    for i in range(400):
+        to = [f"x{i + 1}", f"y{i + 1}"] if i < 399 else []
         components |= {f"x{i}": text(to), f"y{i}": text(to)}
     (diagnostic,) = found(canvas(components), "document-too-large")
     assert "branches" in diagnostic.message

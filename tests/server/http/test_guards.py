@@ -43,4 +43,5 @@ async def test_a_large_body_is_refused_before_it_is_sent(tmp_path: Path) -> None
 async def test_a_slash_at_the_end_changes_nothing(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         assert (await server.client.post("/agents/", json={})).json()["message"] == "No DSL data in request."
-        assert (await server.client.get(f"{server.url}/")).json()["code"] == 404
+        assert (await server.client.get(f"{server.url}/")).json()["name"] == "ragflow-lg"
+        assert (await server.client.get(f"{server.url}/nothing/")).json()["code"] == 404
