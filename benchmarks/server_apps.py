@@ -26,7 +26,7 @@ from server.database.database import open_database
 from server.database.keys import KeyRepository
 from server.database.models import MessageRow
 from server.http.app import make_app
-from server.http.serving import run, serving
+from server.http.serving import run, serving, settle
 from server.listening import listening
 from server.parts import Parts, open_hub
 from server.settings import ServerSection, Settings
@@ -132,6 +132,7 @@ async def theirs(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
 async def _serve(which: str, folder: Path) -> None:
     opened = ours(folder) if which == "ours" else theirs(folder)
     async with opened as (app, drain, key), serving(app, listening("127.0.0.1", 0), drain, 1) as url:
+        settle()
         sys.stdout.write(f"{url} {key}\n")
         sys.stdout.flush()
         await asyncio.to_thread(sys.stdin.read)

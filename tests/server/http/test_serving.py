@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,3 +44,16 @@ async def test_a_run_stops_at_its_next_step_once_the_server_is_drained(tmp_path:
         told = await server.ask(agent_id, stream=True)
         assert (told["code"], "shutting down" in told["message"]) == (500, True)
         assert server.model.requests == []
+
+
+def test_the_process_of_a_server_waits_for_little() -> None:
+    program = (
+        "import asyncio, gc, sys\nfrom server.http.serving import run, settle\n"
+        "async def main():\n    settle()\n"
+        "    print(type(asyncio.get_running_loop()).__module__)\n"
+        "    print(gc.get_threshold()[0], gc.get_freeze_count() > 10_000)\n"
+        "    print(sys.getswitchinterval() < 0.005)\nrun(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split()[-3:] == ["20000", "True", "True"]
+    assert sys.platform == "win32" or done.stdout.startswith("uvloop")
