@@ -7,8 +7,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import InvalidUpdateError
 from langgraph.types import Command
 
-from dsl_compiler.lower.edit_values import edit_values
+from dsl_compiler.lower.edit_values import _Turn, edit_values  # pyright: ignore[reportPrivateUsage]
 from ragflow_lg.errors import InputRefusedError
+from ragflow_lg.state import TurnRecord
 from tests.dsl_compiler.lower.test_application import NAME, THREAD, application, forms
 
 CHANNELS = dict.fromkeys(("globals", "outputs", "history", "messages", "turn", "query", "branch:to:a"))
@@ -73,3 +74,7 @@ async def test_every_way_to_a_stored_state_is_checked() -> None:
         await graph.ainvoke(Command(resume={"name": "Ben"}), THREAD)
     state = await graph.ainvoke(None, THREAD)
     assert "__interrupt__" in state
+
+
+def test_edits_know_all_notes_of_a_turn() -> None:
+    assert set(_Turn.__annotations__) == set(TurnRecord.__annotations__)
