@@ -23,7 +23,7 @@ run: $(VENV)/.ok
 	@$(BIN)/python examples/play.py
 
 test: $(VENV)/.ok clients
-	@$(BIN)/python -m checkpoints.redis_server
+	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=15 --cov --cov-report=term:skip-covered
 
 # RAGFlow's SDK in the versions that people have. Most want another Python, and work in this one all the same.
@@ -79,7 +79,7 @@ conformance: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.conformance $(CASES)
 
 crash: $(VENV)/.ok
-	@$(BIN)/python -m checkpoints.redis_server
+	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
 	@$(BIN)/python -m tests.harness.crash tests/fixtures/crash examples
 
 corpus: $(VENV)/.ok

@@ -17,11 +17,11 @@ from benchmarks import agents, by_hand, canvases, regions
 from benchmarks.model_services import services_of
 from benchmarks.searches import print_searches
 from benchmarks.stores import print_stores
-from dsl_compiler import compile_canvas
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.runner import Runner
-from ragflow_lg.services import ChatDelta, ChatRequest
-from ragflow_lg.wire import Message
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.runs.runner import Runner
+from ragflow_lg.services.chat import ChatDelta, ChatRequest
+from ragflow_lg.wire.wire_events import Message
 
 ROUNDS = 15
 CATALOG = load_catalog()

@@ -14,11 +14,11 @@ from pydantic import BaseModel
 
 from benchmarks.canvases import component, document
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.context import RunContext
-from ragflow_lg.registry import Registry
-from ragflow_lg.services import ChatAnswer, ChatDelta, ChatRequest, ToolCall, Usage
-from ragflow_lg.spec import ComponentParams, ToolResult
-from ragflow_lg.tool import tool
+from ragflow_lg.component.context import RunContext
+from ragflow_lg.component.registry import Registry
+from ragflow_lg.component.spec import ComponentParams, ToolResult
+from ragflow_lg.component.tool import tool
+from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, ToolCall, Usage
 
 __all__ = ["CallingModel", "agent", "agent_by_hand", "catalog"]
 

@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.knowledge_questions import Question, made_chunks, made_questions
-from ragflow_lg.adapters.knowledge.embedded import EmbeddedKnowledge, Fusion
-from ragflow_lg.adapters.knowledge.records import NewChunk, add_chunks, add_dataset, open_document, set_dims
-from ragflow_lg.adapters.knowledge.stand_in import STAND_IN, HashingEmbedder
-from ragflow_lg.knowledge import Dataset, DatasetSearch
+from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge, Fusion
+from ragflow_lg.adapters.knowledge.hash_embedder import STAND_IN, HashingEmbedder
+from ragflow_lg.adapters.knowledge.knowledge_records import NewChunk, add_chunks, add_dataset, open_document, set_dims
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 
 CHUNKS, QUESTIONS = 4000, 400
 BATCH = 256
@@ -36,7 +36,7 @@ class PlainHashing(HashingEmbedder):
 
 
 class OneEmbedder:
-    """`ragflow_lg.knowledge.Embedders` of one."""
+    """`ragflow_lg.services.knowledge.Embedders` of one."""
 
     def embedder(self, embedding_model: str) -> HashingEmbedder:
         """Give it."""

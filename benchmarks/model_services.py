@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragflow_lg.adapters.demo_chat import DemoChat
-from ragflow_lg.adapters.files import InlineFiles
-from ragflow_lg.adapters.http_client import GuardedHttpClient
-from ragflow_lg.adapters.system import RandomIds, SystemClock
-from ragflow_lg.services import Services
+from ragflow_lg.adapters.chat.demo_chat import DemoChat
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+from ragflow_lg.adapters.local_files import InlineFiles
+from ragflow_lg.adapters.system_services import RandomIds, SystemClock
+from ragflow_lg.services.services import Services
 
 __all__ = ["services_of"]
 

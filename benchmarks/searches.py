@@ -12,13 +12,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from benchmarks.canvases import component, document
-from checkpoints import open_store
-from dsl_compiler import compile_canvas
-from ragflow_lg.adapters.system import SystemClock
+from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.knowledge import Dataset, DatasetSearch, DocumentCount, FoundChunks, Metadata
-from ragflow_lg.runner import Runner
-from ragflow_lg.services import Services
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.runs.runner import Runner
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, FoundChunks, Metadata
+from ragflow_lg.services.services import Services
 
 __all__ = ["print_searches", "searches"]
 

@@ -19,17 +19,17 @@ from pydantic import SecretStr
 from benchmarks import canvases
 from benchmarks.by_hand import State
 from benchmarks.model_services import services_of
-from checkpoints import open_store
-from ragflow_lg.adapters.system import SystemClock
-from ragflow_lg.services import ChatDelta, ChatRequest
-from server.database.database import open_database
-from server.database.keys import KeyRepository
-from server.database.models import MessageRow
-from server.http.app import make_app
-from server.http.serving import run, serving, settle
-from server.listening import listening
-from server.parts import Parts, open_hub
-from server.settings import ServerSection, Settings
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.server.assembly.app_state import Parts, open_hub
+from ragflow_lg.server.database.database import open_database
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.database.tables import MessageRow
+from ragflow_lg.server.http.app import make_app
+from ragflow_lg.server.http.edge.listening_socket import listening
+from ragflow_lg.server.http.edge.uvicorn_server import run, serving, settle
+from ragflow_lg.server.settings import ServerSection, Settings
+from ragflow_lg.services.chat import ChatDelta, ChatRequest
 
 NODES = 3
 PIECES = 1200

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import by_hand, canvases, regions
-from checkpoints import open_store
-from checkpoints.redis_server import redis_server
-from dsl_compiler import compile_canvas
-from ragflow_lg.adapters.system import SystemClock
+from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.runner import Runner
-from ragflow_lg.services import Services
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.checkpoints.redis.redis_server import redis_server
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.runs.runner import Runner
+from ragflow_lg.services.services import Services
 
 __all__ = ["print_stores"]
 

@@ -16,17 +16,18 @@ from typing import Any
 import orjson
 
 from benchmarks import canvases
-from checkpoints.redis_server import redis_server
-from dsl_compiler import compile_canvas
-from ragflow_lg.adapters.files import InlineFiles
-from ragflow_lg.adapters.http_client import GuardedHttpClient
-from ragflow_lg.adapters.system import RandomIds, SystemClock
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+from ragflow_lg.adapters.local_files import InlineFiles
+from ragflow_lg.adapters.system_services import RandomIds, SystemClock
+from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.errors import RagflowLgError
-from ragflow_lg.runner import Run, Runner
-from ragflow_lg.services import ChatDelta, ChatRequest, Services
-from server.streaming import CONTINUE, Journal, RunHub, open_journal
-from server.streaming.sse import ragflow_frame
+from ragflow_lg.checkpoints.redis.redis_server import redis_server
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.runs.runner import Run, Runner
+from ragflow_lg.server.streaming import CONTINUE, Journal, RunHub, open_journal
+from ragflow_lg.server.streaming.sse import ragflow_frame
+from ragflow_lg.services.chat import ChatDelta, ChatRequest
+from ragflow_lg.services.services import Services
 
 PIECES = 2000
 ROUNDS = 3

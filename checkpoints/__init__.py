@@ -1,5 +1,5 @@
 """Where sessions live between turns."""
 
-from checkpoints.factory import Store, open_store
+from ragflow_lg.checkpoints.store import Store, open_store
 
 __all__ = ["Store", "open_store"]

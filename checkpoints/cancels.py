@@ -10,11 +10,11 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from checkpoints.failures import told_plainly
-from checkpoints.runs import hex_session
+from ragflow_lg.checkpoints.failures import told_plainly
+from ragflow_lg.checkpoints.run_records import hex_session
 
 if TYPE_CHECKING:
-    from checkpoints.sqlite_file import SqliteFile
+    from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 
 __all__ = ["MemoryCancels", "SqliteCancels"]
 

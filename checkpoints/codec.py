@@ -16,9 +16,9 @@ from typing import Any, cast
 
 import orjson
 
-from ragflow_lg.errors import CheckpointError, ComponentError
-from ragflow_lg.sealed import SealedList
-from ragflow_lg.values import to_json
+from ragflow_lg.base.errors import CheckpointError, ComponentError
+from ragflow_lg.base.frozen_list import SealedList
+from ragflow_lg.base.values import to_json
 
 __all__ = ["Codec", "FindBlobs"]
 

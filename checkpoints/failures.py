@@ -8,7 +8,7 @@ import socket
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from ragflow_lg.errors import CheckpointError
+from ragflow_lg.base.errors import CheckpointError
 
 __all__ = ["plain_reason", "store_failure", "told_plainly"]
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from msgspec import Struct
 
-from checkpoints.failures import store_failure
-from checkpoints.owner import Owner, parse_owner, this_process
-from ragflow_lg.errors import SessionBusyError
-from ragflow_lg.ids import session_of_thread, thread_of_session
-from ragflow_lg.services import Clock
+from ragflow_lg.base.errors import SessionBusyError
+from ragflow_lg.base.ids import session_of_thread, thread_of_session
+from ragflow_lg.checkpoints.failures import store_failure
+from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner, this_process
+from ragflow_lg.services.services import Clock
 
 if TYPE_CHECKING:
-    from checkpoints.sqlite_file import SqliteFile
+    from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 
 __all__ = ["LeaseTable", "MemoryTable", "SqliteTable", "StoredLease", "StoredLeases", "Taken"]
 

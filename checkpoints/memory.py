@@ -9,9 +9,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 
-from checkpoints.pruning import Place, place_of
-from checkpoints.saver import CanvasSaver
-from checkpoints.serializer import plain_serializer
+from ragflow_lg.checkpoints.pruning import Place, place_of
+from ragflow_lg.checkpoints.saver import CanvasSaver
+from ragflow_lg.checkpoints.serializer import plain_serializer
 
 __all__ = ["ListingSaver", "MemoryBlobs", "memory_saver"]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from checkpoints.url import KINDS, sqlite_path, store_kind
-from ragflow_lg.errors import CheckpointError
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints.store_url import KINDS, sqlite_path, store_kind
 
 __all__ = ["Finding", "probe"]
 
@@ -52,8 +52,8 @@ async def probe(url: str, *, ttl_s: int) -> list[Finding]:
 
 
 async def _sqlite(path: Path) -> AsyncIterator[Finding]:
-    from checkpoints.sqlite import sqlite_saver
-    from checkpoints.sqlite_file import open_sqlite
+    from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
+    from ragflow_lg.checkpoints.sqlite.sqlite_saver import sqlite_saver
 
     rescue = f"Copy it, then save what can be read: sqlite3 {shlex.quote(str(path))} .recover | sqlite3 NEW.db"
     try:
@@ -103,8 +103,8 @@ async def _redis(url: str, ttl_s: int) -> AsyncIterator[Finding]:
     from redis.asyncio.sentinel import Sentinel
     from redis.exceptions import RedisError
 
-    from checkpoints.redis_server import MODULES, missing_modules
-    from checkpoints.redis_url import client_of
+    from ragflow_lg.checkpoints.redis.redis_server import MODULES, missing_modules
+    from ragflow_lg.checkpoints.redis.redis_url import client_of
 
     try:
         client: Any = client_of(url, Redis, Sentinel)

@@ -20,14 +20,14 @@ from langgraph.checkpoint.base import (
     CheckpointTuple,
 )
 
-from checkpoints.channel_values import as_object, as_plain
-from checkpoints.checkpoint_ids import begin_after
-from checkpoints.claims import EPOCH, FENCED, NO_LEASE, RENEWED, Blobs, Claim, Writing
-from checkpoints.codec import Codec
-from checkpoints.failures import store_failure
-from checkpoints.pruning import Erasing, Place, PruningSaver
-from ragflow_lg.errors import CheckpointError, SessionBusyError
-from ragflow_lg.sessions import LEASE_TOKEN
+from ragflow_lg.base.errors import CheckpointError, SessionBusyError
+from ragflow_lg.checkpoints.channel_values import as_object, as_plain
+from ragflow_lg.checkpoints.checkpoint_ids import begin_after
+from ragflow_lg.checkpoints.codec import Codec
+from ragflow_lg.checkpoints.failures import store_failure
+from ragflow_lg.checkpoints.fence_token import EPOCH, FENCED, NO_LEASE, RENEWED, Blobs, Claim, Writing
+from ragflow_lg.checkpoints.pruning import Erasing, Place, PruningSaver
+from ragflow_lg.services.sessions import LEASE_TOKEN
 
 __all__ = ["CanvasSaver"]
 

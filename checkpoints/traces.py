@@ -6,12 +6,12 @@ import json
 import sqlite3
 from typing import TYPE_CHECKING, Any, cast
 
-from checkpoints.failures import told_plainly
-from checkpoints.runs import hex_session
-from ragflow_lg.sessions import RunRecord, Trace
+from ragflow_lg.checkpoints.failures import told_plainly
+from ragflow_lg.checkpoints.run_records import hex_session
+from ragflow_lg.services.sessions import RunRecord, Trace
 
 if TYPE_CHECKING:
-    from checkpoints.sqlite_file import SqliteFile
+    from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 
 __all__ = ["RUNS_KEPT", "MemoryTraces", "SqliteTraces", "read_trace", "written_trace"]
 

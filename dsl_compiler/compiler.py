@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from dsl_compiler.deployment import Deployment, FoundCanvas, NoDeployment
-from dsl_compiler.diagnostics import Reporter
-from dsl_compiler.draft import Draft, Nesting
-from dsl_compiler.passes import PASSES
-from dsl_compiler.shapes import as_map, as_text
-from dsl_compiler.source import locate, read_source
-from ragflow_lg.diagnostics import Diagnostic
-from ragflow_lg.errors import CompileError
-from ragflow_lg.plan import Plan
+from ragflow_lg.base.diagnostics import Diagnostic
+from ragflow_lg.base.errors import CompileError
+from ragflow_lg.component.plan import Plan
+from ragflow_lg.dsl_compiler.deployment import Deployment, FoundCanvas, NoDeployment
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.draft import Draft, Nesting
+from ragflow_lg.dsl_compiler.passes import PASSES
+from ragflow_lg.dsl_compiler.shapes import as_map, as_text
+from ragflow_lg.dsl_compiler.source import locate, read_source
 
 if TYPE_CHECKING:
-    from ragflow_lg.compiled import CompiledCanvas
-    from ragflow_lg.registry import Registry
+    from ragflow_lg.component.registry import Registry
+    from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 
 __all__ = ["check_canvas", "compile_canvas", "sketch_canvas"]
 
@@ -33,7 +33,7 @@ def compile_canvas(source: Source, catalog: Registry, deployment: Deployment | N
     Raises:
         CompileError: with everything that was found, if anything of it is an error.
     """
-    from dsl_compiler.lower import lower_plan  # LangGraph is needed only from here on
+    from ragflow_lg.dsl_compiler.lower import lower_plan  # LangGraph is needed only from here on
 
     plan, diagnostics = check_canvas(source, catalog, deployment)
     if plan is None:

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ragflow_lg.errors import SettingsError
-from ragflow_lg.tool_policies import ToolPermits
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.services.tool_policies import ToolPermits
 
 __all__ = ["Deployment", "FoundCanvas", "NoDeployment"]
 

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterable
 from typing import Protocol
 
-from dsl_compiler.nearest import Nearest
-from ragflow_lg.diagnostics import ADVICE, CODES, Diagnostic, Severity
+from ragflow_lg.base.diagnostics import ADVICE, CODES, Diagnostic, Severity
+from ragflow_lg.dsl_compiler.nearest import Nearest
 
 __all__ = ["Named", "Reporter", "pointer_of"]
 

@@ -7,15 +7,15 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-from dsl_compiler.deployment import Deployment, FoundCanvas, NoDeployment
-from dsl_compiler.diagnostics import Reporter
-from ragflow_lg.diagnostics import Diagnostic
-from ragflow_lg.ids import NodeId
-from ragflow_lg.joins import JoinRegion
-from ragflow_lg.plan import FormField, MessagePlan, Plan, PlanNode, Region
-from ragflow_lg.registry import Registry
-from ragflow_lg.spec import ComponentSpec
-from ragflow_lg.values import JsonValue
+from ragflow_lg.base.diagnostics import Diagnostic
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.plan import FormField, MessagePlan, Plan, PlanNode, Region
+from ragflow_lg.component.registry import Registry
+from ragflow_lg.component.spec import AnySpec
+from ragflow_lg.dsl.joins import JoinRegion
+from ragflow_lg.dsl_compiler.deployment import Deployment, FoundCanvas, NoDeployment
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
 
 NO_ENTRY = NodeId("")
 """Where a draft begins before an entry is found."""
@@ -63,7 +63,7 @@ class Draft(Struct, frozen=True):
     """``canvas_category`` of the template's wrapper."""
     components: Mapping[str, RawComponent] = field(default_factory=dict[str, RawComponent])
     """In document order."""
-    specs: Mapping[str, ComponentSpec[Any]] = field(default_factory=dict[str, ComponentSpec[Any]])
+    specs: Mapping[str, AnySpec] = field(default_factory=dict[str, AnySpec])
     """The spec of each component; a placeholder where there is none."""
     nodes: Mapping[NodeId, PlanNode] = field(default_factory=dict[NodeId, PlanNode])
     """In document order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-from ragflow_lg.ids import NodeId
+from ragflow_lg.base.ids import NodeId
 
 __all__ = ["Flow"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ragflow_lg.ids import NodeId
+from ragflow_lg.base.ids import NodeId
 
 __all__ = ["CLOSING_NODE", "ROUND_NODE", "graph_name", "node_id"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ragflow_lg.errors import ComponentError
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, ComponentSpec, Kind, Route
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams, ComponentSpec, Kind, Route
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["is_placeholder", "placeholder"]
 
@@ -22,7 +22,7 @@ async def _refuse(ctx: RunContext, params: Any) -> ComponentOutputs:
     raise ComponentError("The canvas has errors and cannot run.", node=ctx.node.id)
 
 
-def placeholder(name: str, *, is_ready: bool, kind: Kind = "plain", routes: Sequence[Route] = ()) -> ComponentSpec[Any]:
+def placeholder(name: str, *, is_ready: bool, kind: Kind = "plain", routes: Sequence[Route] = ()) -> AnySpec:
     """Make a spec that accepts any params and has any output; a canvas that holds one never runs.
 
     Of a component whose params are wrong, ``kind`` and ``routes`` stay, so that the nodes around are not blamed.
@@ -41,6 +41,6 @@ def placeholder(name: str, *, is_ready: bool, kind: Kind = "plain", routes: Sequ
     )
 
 
-def is_placeholder(spec: ComponentSpec[Any]) -> bool:
+def is_placeholder(spec: AnySpec) -> bool:
     """Tell whether a spec only stands in for a component."""
     return spec.params is _Params

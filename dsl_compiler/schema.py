@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ragflow_lg.registry import Registry
-from ragflow_lg.spec import ComponentSpec
+from ragflow_lg.component.registry import Registry
+from ragflow_lg.component.spec import AnySpec
 
 __all__ = ["canvas_schema"]
 
@@ -79,7 +79,7 @@ def _document_definitions(choices: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _params_schema(spec: ComponentSpec[Any], definitions: dict[str, Any]) -> dict[str, Any]:
+def _params_schema(spec: AnySpec, definitions: dict[str, Any]) -> dict[str, Any]:
     schema = spec.params.model_json_schema(by_alias=True, ref_template=f"#/$defs/{spec.name}.{{model}}")
     for name, inner in cast("dict[str, Any]", schema.pop("$defs", {})).items():
         definitions[f"{spec.name}.{name}"] = _lenient(inner)

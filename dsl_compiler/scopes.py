@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dsl_compiler.draft import Draft
-from dsl_compiler.flow import Flow
-from ragflow_lg.ids import NodeId
-from ragflow_lg.plan import PlanNode, Region
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import PlanNode, Region
+from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.flow import Flow
 
 __all__ = ["Children", "children_of", "flows_of", "main_flow", "region_flow", "scopes_of"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ragflow_lg.spec import ComponentSpec
+from ragflow_lg.component.spec import AnySpec
 
 __all__ = ["as_list", "as_map", "as_text", "as_texts", "gives_items"]
 
@@ -32,6 +32,6 @@ def as_texts(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(entry for entry in as_list(value) if isinstance(entry, str) and entry))
 
 
-def gives_items(spec: ComponentSpec[Any]) -> bool:
+def gives_items(spec: AnySpec) -> bool:
     """Tell whether a component is a region that gives each round an item of a list."""
     return spec.kind == "region" and "items_ref" in spec.params.model_fields

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn, cast
 
-from dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
 
 __all__ = ["Position", "lines_of", "locate", "read_source"]
 

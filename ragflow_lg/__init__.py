@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragflow_lg.callbacks import RunCallbacks
-    from ragflow_lg.runner import Runner
-    from server.library import load_graph as load_canvas
-    from server.library import open_runner
+    from ragflow_lg.runs.callbacks import RunCallbacks
+    from ragflow_lg.runs.runner import Runner
+    from ragflow_lg.server.assembly.library import load_graph as load_canvas
+    from ragflow_lg.server.assembly.library import open_runner
 
 __all__ = ["RunCallbacks", "Runner", "load_canvas", "open_runner"]
 
@@ -23,15 +23,15 @@ __all__ = ["RunCallbacks", "Runner", "load_canvas", "open_runner"]
 def __getattr__(name: str) -> Any:
     """Load the parts on first use: components import this package, and ``check`` has to stay light."""
     if name == "Runner":
-        from ragflow_lg.runner import Runner
+        from ragflow_lg.runs.runner import Runner
 
         return Runner
     if name == "RunCallbacks":
-        from ragflow_lg.callbacks import RunCallbacks
+        from ragflow_lg.runs.callbacks import RunCallbacks
 
         return RunCallbacks
     if name in ("load_canvas", "open_runner"):
-        from server import library
+        from ragflow_lg.server.assembly import library
 
         return library.load_graph if name == "load_canvas" else library.open_runner
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

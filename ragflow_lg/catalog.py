@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import ragflow_lg.components
 import ragflow_lg.tools
-from ragflow_lg.entry_points import load_entry_point, named
-from ragflow_lg.errors import SettingsError
-from ragflow_lg.registry import BrokenSpec, Registry
-from ragflow_lg.spec import ComponentSpec
+from ragflow_lg.base.entry_points import load_entry_point, named
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.component.registry import BrokenSpec, Registry
+from ragflow_lg.component.spec import AnySpec, ComponentSpec
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -47,16 +47,16 @@ def load_catalog() -> Registry:
     return Registry(sources | installed)
 
 
-def specs_of(module: ModuleType) -> list[ComponentSpec[Any]]:
+def specs_of(module: ModuleType) -> list[AnySpec]:
     """Give the specs that a module defines."""
     return [value for value in vars(module).values() if isinstance(value, ComponentSpec)]
 
 
-def _built_in(module: str) -> Iterable[ComponentSpec[Any]]:
+def _built_in(module: str) -> Iterable[AnySpec]:
     return specs_of(importlib.import_module(module))
 
 
-def _brought(group: str, read: Callable[[EntryPoint], ComponentSpec[Any]]) -> Iterable[ComponentSpec[Any] | BrokenSpec]:
+def _brought(group: str, read: Callable[[EntryPoint], AnySpec]) -> Iterable[AnySpec | BrokenSpec]:
     # Looking through all distributions takes as long as importing ten components.
     from importlib.metadata import entry_points
 
@@ -67,18 +67,18 @@ def _brought(group: str, read: Callable[[EntryPoint], ComponentSpec[Any]]) -> It
             yield BrokenSpec(entry_point.name, error)
 
 
-def _component(entry_point: EntryPoint) -> ComponentSpec[Any]:
+def _component(entry_point: EntryPoint) -> AnySpec:
     spec = load_entry_point(entry_point, "component")
     if not isinstance(spec, ComponentSpec):
         raise SettingsError(f"{named(entry_point)} is not a component; point it at a function with @component.")
-    return cast("ComponentSpec[Any]", spec)
+    return cast("AnySpec", spec)
 
 
-def _function(entry_point: EntryPoint) -> ComponentSpec[Any]:
+def _function(entry_point: EntryPoint) -> AnySpec:
     function = load_entry_point(entry_point, "tool")
     if isinstance(function, ComponentSpec):
         raise SettingsError(f"{named(entry_point)} is a component; name it under {ENTRY_POINT_GROUP!r}.")
-    from ragflow_lg.function_tool import spec_of_function
+    from ragflow_lg.component.function_tool import spec_of_function
 
     try:
         return spec_of_function(entry_point.name, function)

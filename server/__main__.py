@@ -1,6 +1,6 @@
 """``python -m server``: the same as ``ragflow-lg``."""
 
-from server.cli.app import main
+from ragflow_lg.server.cli.entry import main
 
 if __name__ == "__main__":
     main()

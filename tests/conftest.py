@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from checkpoints.redis_server import redis_server
+from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from tests.stores import OpenStore, fresh_prefix, reopenable
 
 settings.register_profile("no deadlines", deadline=None)

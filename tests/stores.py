@@ -6,8 +6,8 @@ import uuid
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from checkpoints import Store, open_store
-from ragflow_lg.adapters.system import SystemClock
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.checkpoints import Store, open_store
 
 OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
 """Opens the same store again and again, as processes would."""

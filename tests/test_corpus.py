@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from dsl_compiler import compile_canvas
-from dsl_compiler.schema import canvas_schema
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.forms import form_fields
-from ragflow_lg.runner import Runner
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
-from server.canvases import canvas_files
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
+from ragflow_lg.dsl.forms import form_fields
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.dsl_compiler.schema import canvas_schema
+from ragflow_lg.runs.runner import Runner
+from ragflow_lg.server.assembly.canvas_files import canvas_files
 from tests.conftest import FIXTURES
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.corpus import files_of, judge

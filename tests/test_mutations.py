@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from dsl_compiler import check_canvas
-from dsl_compiler.lower import lower_plan
+from ragflow_lg.base.errors import RunError
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.errors import RunError
-from ragflow_lg.runner import Runner
-from server.canvases import canvas_files
+from ragflow_lg.dsl_compiler import check_canvas
+from ragflow_lg.dsl_compiler.lower import lower_plan
+from ragflow_lg.runs.runner import Runner
+from ragflow_lg.server.assembly.canvas_files import canvas_files
 from tests.conftest import FIXTURES
 from tests.fakes.services import fake_services
 from tests.harness.corpus import DemoModels, files_of

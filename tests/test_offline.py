@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.runner import Runner
-from server.library import load_canvas, open_services
-from server.settings import Settings
+from ragflow_lg.runs.runner import Runner
+from ragflow_lg.server.assembly.library import load_canvas, open_services
+from ragflow_lg.server.settings import Settings
 from tests.fakes.mcp_servers import TINY
 from tests.server.cli.command import ROOT, frames, invoke, write_canvas
 

@@ -11,9 +11,14 @@ from langgraph.graph.state import CompiledStateGraph
 from msgspec.structs import replace
 from typing_extensions import TypedDict
 
-from dsl_compiler.lower.drawing import with_own_drawing
-from dsl_compiler.lower.gate import JoinGate, gate_key
-from dsl_compiler.lower.nodes import (
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import Plan, PlanNode, Region
+from ragflow_lg.component.state import CanvasState, CollectingState, ParallelState, RegionState, TurnRequest
+from ragflow_lg.component.turn_context import TurnContext
+from ragflow_lg.dsl.joins import JoinRegion
+from ragflow_lg.dsl_compiler.langgraph_app.canvas_graph import with_own_drawing
+from ragflow_lg.dsl_compiler.langgraph_app.gate import JoinGate, gate_key
+from ragflow_lg.dsl_compiler.lower.nodes import (
     ClosingNode,
     EntryNode,
     Node,
@@ -23,15 +28,10 @@ from dsl_compiler.lower.nodes import (
     RegionNode,
     RoundClosing,
 )
-from dsl_compiler.names import CLOSING_NODE, ROUND_NODE, graph_name
-from ragflow_lg.compiled import CYCLE_STEPS, CompiledCanvas
-from ragflow_lg.ids import NodeId
-from ragflow_lg.joins import JoinRegion
-from ragflow_lg.node import NodeProgram
-from ragflow_lg.plan import Plan, PlanNode, Region
-from ragflow_lg.scope import RegionProgram
-from ragflow_lg.state import CanvasState, CollectingState, ParallelState, RegionState, TurnRequest
-from ragflow_lg.turn_context import TurnContext
+from ragflow_lg.dsl_compiler.names import CLOSING_NODE, ROUND_NODE, graph_name
+from ragflow_lg.engine.compiled_canvas import CYCLE_STEPS, CompiledCanvas
+from ragflow_lg.engine.node import NodeProgram
+from ragflow_lg.engine.scope import RegionProgram
 
 __all__ = ["lower_plan"]
 

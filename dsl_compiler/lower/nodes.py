@@ -17,21 +17,21 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command, Send, interrupt
 from msgspec.structs import replace
 
-from dsl_compiler.lower.gate import RESET, SETTLE
-from dsl_compiler.names import CLOSING_NODE, ROUND_NODE
-from ragflow_lg.errors import RunError
-from ragflow_lg.events import Waiting
-from ragflow_lg.final_state import final_state
-from ragflow_lg.forms import Form, answered_fields, form_problems
-from ragflow_lg.ids import NodeId
-from ragflow_lg.node import NodeProgram, visit
-from ragflow_lg.plan import PlanNode
-from ragflow_lg.response_schema import response_schema
-from ragflow_lg.scope import RegionProgram, Scope, Step, visit_region
-from ragflow_lg.state import TurnRequest, nodes_set, output_patch
-from ragflow_lg.turn import REQUEST_KEYS, close_turn, open_turn
-from ragflow_lg.turn_context import TurnContext
-from ragflow_lg.values import to_json
+from ragflow_lg.base.errors import RunError
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.values import to_json
+from ragflow_lg.component.events import Waiting
+from ragflow_lg.component.plan import PlanNode
+from ragflow_lg.component.state import TurnRequest, nodes_set, output_patch
+from ragflow_lg.component.turn_context import TurnContext
+from ragflow_lg.dsl.forms import Form, answered_fields, form_problems
+from ragflow_lg.dsl.response_schema import response_schema
+from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, SETTLE
+from ragflow_lg.dsl_compiler.names import CLOSING_NODE, ROUND_NODE
+from ragflow_lg.engine.final_state import final_state
+from ragflow_lg.engine.node import NodeProgram, visit
+from ragflow_lg.engine.scope import RegionProgram, Scope, Step, visit_region
+from ragflow_lg.engine.turn import REQUEST_KEYS, close_turn, open_turn
 
 __all__ = [
     "ClosingNode",

@@ -9,31 +9,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsl_compiler.passes.bind_canvases import bind_canvases
-from dsl_compiler.passes.bind_components import bind_components
-from dsl_compiler.passes.bind_globals import bind_globals
-from dsl_compiler.passes.bind_params import bind_params
-from dsl_compiler.passes.bind_tools import bind_tools
-from dsl_compiler.passes.check_parallel import check_parallel
-from dsl_compiler.passes.check_reachable import check_reachable
-from dsl_compiler.passes.check_ready import check_ready
-from dsl_compiler.passes.check_references import check_references
-from dsl_compiler.passes.check_servers import check_servers
-from dsl_compiler.passes.check_titles import check_titles
-from dsl_compiler.passes.classify_document import classify_document
-from dsl_compiler.passes.collect_components import collect_components
-from dsl_compiler.passes.find_cycles import find_cycles
-from dsl_compiler.passes.find_entry import find_entry
-from dsl_compiler.passes.find_joins import find_joins
-from dsl_compiler.passes.group_regions import group_regions
-from dsl_compiler.passes.migrate_names import migrate_names
-from dsl_compiler.passes.plan_messages import plan_messages
-from dsl_compiler.passes.rank_nodes import rank_nodes
-from dsl_compiler.passes.rewrite_shapes import rewrite_shapes
-from dsl_compiler.passes.route_edges import route_edges
+from ragflow_lg.dsl_compiler.passes.bind_canvases import bind_canvases
+from ragflow_lg.dsl_compiler.passes.bind_components import bind_components
+from ragflow_lg.dsl_compiler.passes.bind_globals import bind_globals
+from ragflow_lg.dsl_compiler.passes.bind_params import bind_params
+from ragflow_lg.dsl_compiler.passes.bind_tools import bind_tools
+from ragflow_lg.dsl_compiler.passes.check_parallel import check_parallel
+from ragflow_lg.dsl_compiler.passes.check_reachable import check_reachable
+from ragflow_lg.dsl_compiler.passes.check_ready import check_ready
+from ragflow_lg.dsl_compiler.passes.check_references import check_references
+from ragflow_lg.dsl_compiler.passes.check_servers import check_servers
+from ragflow_lg.dsl_compiler.passes.check_titles import check_titles
+from ragflow_lg.dsl_compiler.passes.classify_document import classify_document
+from ragflow_lg.dsl_compiler.passes.collect_components import collect_components
+from ragflow_lg.dsl_compiler.passes.find_cycles import find_cycles
+from ragflow_lg.dsl_compiler.passes.find_entry import find_entry
+from ragflow_lg.dsl_compiler.passes.find_joins import find_joins
+from ragflow_lg.dsl_compiler.passes.group_regions import group_regions
+from ragflow_lg.dsl_compiler.passes.migrate_names import migrate_names
+from ragflow_lg.dsl_compiler.passes.plan_messages import plan_messages
+from ragflow_lg.dsl_compiler.passes.rank_nodes import rank_nodes
+from ragflow_lg.dsl_compiler.passes.rewrite_shapes import rewrite_shapes
+from ragflow_lg.dsl_compiler.passes.route_edges import route_edges
 
 if TYPE_CHECKING:
-    from dsl_compiler.draft import Pass
+    from ragflow_lg.dsl_compiler.draft import Pass
 
 __all__ = ["PASSES"]
 

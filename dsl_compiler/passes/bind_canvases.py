@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dsl_compiler.deployment import FoundCanvas
-from dsl_compiler.diagnostics import Reporter, pointer_of
-from dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.canvas_call import takes_query
-from ragflow_lg.diagnostics import Diagnostic, Severity
-from ragflow_lg.errors import SettingsError
-from ragflow_lg.forms import is_file
-from ragflow_lg.plan import InnerCanvas, Plan, PlanNode
-from ragflow_lg.spec import CanvasName
+from ragflow_lg.base.diagnostics import Diagnostic, Severity
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.component.plan import InnerCanvas, Plan, PlanNode
+from ragflow_lg.component.spec import CanvasName
+from ragflow_lg.dsl.forms import is_file
+from ragflow_lg.dsl_compiler.deployment import FoundCanvas
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
+from ragflow_lg.engine.canvas_call import takes_query
 
 __all__ = ["bind_canvases"]
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
 
-from dsl_compiler.diagnostics import Reporter, pointer_of
-from dsl_compiler.draft import Draft, RawComponent
-from dsl_compiler.known_components import LEGACY, NOT_YET
-from dsl_compiler.placeholder import placeholder
-from ragflow_lg.spec import ComponentSpec
+from ragflow_lg.component.spec import AnySpec
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
+from ragflow_lg.dsl_compiler.known_components import LEGACY, NOT_YET
+from ragflow_lg.dsl_compiler.placeholder import placeholder
 
 __all__ = ["bind_components"]
 
@@ -18,7 +16,7 @@ __all__ = ["bind_components"]
 def bind_components(draft: Draft, reporter: Reporter) -> Draft:
     """Look every name up, ignoring case. What is not found gets a placeholder, so that all problems show at once."""
     known = {name.lower(): name for name in NOT_YET}
-    specs: dict[str, ComponentSpec[Any]] = {}
+    specs: dict[str, AnySpec] = {}
     components: dict[str, RawComponent] = {}
     for id_, component in draft.components.items():
         spec = draft.catalog.get(component.name)

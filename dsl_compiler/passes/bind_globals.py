@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from dsl_compiler.diagnostics import Reporter, pointer_of
-from dsl_compiler.draft import Draft
-from dsl_compiler.shapes import as_list, as_map, as_text
-from ragflow_lg.forms import FormField, form_fields
-from ragflow_lg.values import JsonValue, empty_like, empty_of_type, to_json
+from ragflow_lg.base.values import JsonValue, empty_like, empty_of_type, to_json
+from ragflow_lg.dsl.forms import FormField, form_fields
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.shapes import as_list, as_map, as_text
 
 __all__ = ["bind_globals"]
 

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from dsl_compiler.diagnostics import Reporter, pointer_of
-from dsl_compiler.draft import Draft, RawComponent
-from dsl_compiler.shapes import as_map, gives_items
-from dsl_compiler.stand_in import stand_in, value_path
-from ragflow_lg.ids import NodeId
-from ragflow_lg.plan import ExceptionPolicy, PlanNode
-from ragflow_lg.refs import Reference, ReferenceScope, Template
-from ragflow_lg.spec import ComponentParams, ComponentSpec
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import ExceptionPolicy, PlanNode
+from ragflow_lg.component.spec import AnySpec, ComponentParams
+from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, Template
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
+from ragflow_lg.dsl_compiler.invalid_params import stand_in, value_path
+from ragflow_lg.dsl_compiler.shapes import as_map, gives_items
 
 __all__ = ["bind_node", "bind_params"]
 
@@ -79,7 +79,7 @@ def _is_in_iteration(draft: Draft, component: RawComponent) -> bool:
     return False
 
 
-def bind_node(component: RawComponent, spec: ComponentSpec[Any], scope: ReferenceScope, reporter: Reporter) -> PlanNode:
+def bind_node(component: RawComponent, spec: AnySpec, scope: ReferenceScope, reporter: Reporter) -> PlanNode:
     """Make the node of a component; a placeholder where its params are wrong."""
     given = {key: value for key, value in component.params.items() if not _is_default(key, value, spec)}
     try:
@@ -111,7 +111,7 @@ def bind_node(component: RawComponent, spec: ComponentSpec[Any], scope: Referenc
     )
 
 
-def _is_default(key: str, value: Any, spec: ComponentSpec[Any]) -> bool:
+def _is_default(key: str, value: Any, spec: AnySpec) -> bool:
     """Null stands for "not set": editors write it into fields that have a default."""
     field = spec.params.model_fields.get(key)
     return value is None and field is not None and not field.is_required()
@@ -135,7 +135,7 @@ def _report(component: RawComponent, problem: ErrorDetails, reporter: Reporter) 
     )
 
 
-def _lint(component: RawComponent, spec: ComponentSpec[Any], params: ComponentParams, reporter: Reporter) -> None:
+def _lint(component: RawComponent, spec: AnySpec, params: ComponentParams, reporter: Reporter) -> None:
     for key in params.__pydantic_extra__ or {}:
         if key not in EDITOR_KEYS and not _accepts_anything(spec):
             reporter.report(
@@ -157,7 +157,7 @@ def _lint(component: RawComponent, spec: ComponentSpec[Any], params: ComponentPa
         )
 
 
-def _accepts_anything(spec: ComponentSpec[Any]) -> bool:
+def _accepts_anything(spec: AnySpec) -> bool:
     return spec.params.model_fields.keys() == ComponentParams.model_fields.keys()
 
 

@@ -6,16 +6,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dsl_compiler.diagnostics import Reporter, pointer_of
-from dsl_compiler.draft import Draft, RawComponent
-from dsl_compiler.known_components import LEGACY, NOT_YET
-from dsl_compiler.old_keys import with_new_keys
-from dsl_compiler.passes.bind_params import bind_node
-from ragflow_lg.ids import NodeId
-from ragflow_lg.plan import PlanNode
-from ragflow_lg.refs import ReferenceScope
-from ragflow_lg.spec import ToolEntry
-from ragflow_lg.tool_policies import ToolPermits
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import PlanNode
+from ragflow_lg.component.spec import ToolEntry
+from ragflow_lg.dsl.variable_references import ReferenceScope
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
+from ragflow_lg.dsl_compiler.known_components import LEGACY, NOT_YET
+from ragflow_lg.dsl_compiler.old_keys import with_new_keys
+from ragflow_lg.dsl_compiler.passes.bind_params import bind_node
+from ragflow_lg.services.tool_policies import ToolPermits
 
 __all__ = ["bind_tools"]
 

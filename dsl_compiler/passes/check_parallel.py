@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsl_compiler.diagnostics import Reporter
-from dsl_compiler.draft import Draft
-from ragflow_lg.ids import NodeId
-from ragflow_lg.plan import PlanNode
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import PlanNode
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.draft import Draft
 
 __all__ = ["check_parallel"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dsl_compiler.diagnostics import Reporter
-from dsl_compiler.draft import Draft
-from dsl_compiler.passes.rank_nodes import UNREACHED
-from dsl_compiler.scopes import children_of, flows_of
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.passes.rank_nodes import UNREACHED
+from ragflow_lg.dsl_compiler.scopes import children_of, flows_of
 
 __all__ = ["check_reachable"]
 

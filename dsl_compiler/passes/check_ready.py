@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dsl_compiler.diagnostics import Reporter, pointer_of
-from dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.draft import Draft
 
 __all__ = ["check_ready"]
 

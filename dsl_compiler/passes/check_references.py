@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from dsl_compiler.diagnostics import Reporter, pointer_of
-from dsl_compiler.draft import Draft
-from dsl_compiler.flow import Flow
-from dsl_compiler.nearest import Nearest
-from dsl_compiler.scopes import flows_of
-from ragflow_lg.ids import NodeId
-from ragflow_lg.plan import ERROR, NEXT, PlanNode
-from ragflow_lg.refs import Reference
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import ERROR, NEXT, PlanNode
+from ragflow_lg.dsl.variable_references import Reference
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.flow import Flow
+from ragflow_lg.dsl_compiler.nearest import Nearest
+from ragflow_lg.dsl_compiler.scopes import flows_of
 
 __all__ = ["check_references"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dsl_compiler.diagnostics import Reporter, pointer_of
-from dsl_compiler.draft import Draft, RawComponent
-from dsl_compiler.nearest import Nearest
-from ragflow_lg.plan import PlanNode
+from ragflow_lg.component.plan import PlanNode
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
+from ragflow_lg.dsl_compiler.nearest import Nearest
 
 __all__ = ["check_servers"]
 

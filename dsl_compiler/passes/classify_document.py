@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from dsl_compiler.diagnostics import Reporter, pointer_of
-from dsl_compiler.draft import Draft
-from dsl_compiler.known_components import LEGACY, PIPELINE
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.known_components import LEGACY, PIPELINE
 
 __all__ = ["classify_document"]
 

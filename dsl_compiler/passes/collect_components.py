@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dsl_compiler.diagnostics import Reporter, pointer_of
-from dsl_compiler.draft import Draft, RawComponent
-from dsl_compiler.passes.components_from_graph import components_from_graph
-from dsl_compiler.shapes import as_list, as_map, as_text, as_texts
-from ragflow_lg.state import OPERATIONS
+from ragflow_lg.component.state import OPERATIONS
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
+from ragflow_lg.dsl_compiler.passes.components_from_graph import components_from_graph
+from ragflow_lg.dsl_compiler.shapes import as_list, as_map, as_text, as_texts
 
 __all__ = ["collect_components"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from dsl_compiler.diagnostics import Reporter, pointer_of
-from dsl_compiler.draft import Draft
-from dsl_compiler.scopes import scopes_of
-from ragflow_lg.ids import NodeId
-from ragflow_lg.plan import PlanNode
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import PlanNode
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.scopes import scopes_of
 
 __all__ = ["find_cycles"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from dsl_compiler.diagnostics import Reporter, pointer_of
-from dsl_compiler.draft import Draft
-from ragflow_lg.ids import NodeId
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.draft import Draft
 
 __all__ = ["find_entry"]
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from dsl_compiler.diagnostics import Reporter
-from dsl_compiler.draft import Draft
-from dsl_compiler.flow import Flow
-from dsl_compiler.scopes import scopes_of
-from ragflow_lg.ids import NodeId
-from ragflow_lg.joins import JoinRegion
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.dsl.joins import JoinRegion
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.flow import Flow
+from ragflow_lg.dsl_compiler.scopes import scopes_of
 
 __all__ = ["find_joins"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from dsl_compiler.diagnostics import Reporter
-from dsl_compiler.draft import Draft
-from dsl_compiler.placeholder import is_placeholder
-from dsl_compiler.scopes import Children, children_of, region_flow
-from ragflow_lg.ids import NodeId
-from ragflow_lg.plan import PlanNode, Region
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import PlanNode, Region
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.placeholder import is_placeholder
+from ragflow_lg.dsl_compiler.scopes import Children, children_of, region_flow
 
 __all__ = ["group_regions"]
 

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from dsl_compiler.diagnostics import Reporter
-from dsl_compiler.draft import Draft, RawComponent
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 
 __all__ = ["migrate_names"]
 
@@ -23,7 +23,7 @@ RENAMED = {
     "parallelNode": "Iteration",
 }
 
-# The counts are bounded as in `ragflow_lg.refs`, so that a hostile text of braces costs linear time.
+# The counts are bounded as in `ragflow_lg.dsl.variable_references`, so that a hostile text of braces costs linear time.
 _REFERENCE = re.compile(r"((?:\{\s{0,8}){1,8})([A-Za-z0-9:_-]+)(@[A-Za-z0-9_.-]+)((?:\s{0,8}\}){1,8})")
 
 

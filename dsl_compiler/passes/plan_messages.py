@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from dsl_compiler.diagnostics import Reporter
-from dsl_compiler.draft import Draft
-from dsl_compiler.flow import Flow
-from dsl_compiler.scopes import scopes_of
-from ragflow_lg.ids import NodeId
-from ragflow_lg.plan import STREAMED_OUTPUT, MessagePlan, PlanNode
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import STREAMED_OUTPUT, MessagePlan, PlanNode
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.flow import Flow
+from ragflow_lg.dsl_compiler.scopes import scopes_of
 
 __all__ = ["plan_messages"]
 

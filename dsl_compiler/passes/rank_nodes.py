@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from dsl_compiler.diagnostics import Reporter
-from dsl_compiler.draft import Draft
-from dsl_compiler.scopes import children_of
-from ragflow_lg.ids import NodeId
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.scopes import children_of
 
 __all__ = ["UNREACHED", "rank_nodes"]
 

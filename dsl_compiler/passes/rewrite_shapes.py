@@ -8,10 +8,10 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from dsl_compiler.diagnostics import Reporter
-from dsl_compiler.draft import Draft, RawComponent
-from dsl_compiler.old_keys import with_new_keys
-from dsl_compiler.shapes import gives_items
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
+from ragflow_lg.dsl_compiler.old_keys import with_new_keys
+from ragflow_lg.dsl_compiler.shapes import gives_items
 
 __all__ = ["rewrite_shapes"]
 
@@ -79,7 +79,7 @@ def _told(gone: Sequence[str], came: Sequence[str]) -> str:
 
 
 def _name_pattern(owner: str, name: str) -> re.Pattern[str]:
-    # The counts are bounded as in `ragflow_lg.refs`, so that a hostile text of braces costs linear time.
+    # Bounded counts, as in `ragflow_lg.dsl.variable_references`: a hostile text of braces costs linear time.
     either = re.escape(f"{owner}@{name}") + "|" + re.escape(name)
     return re.compile(r"((?:\{\s{0,8}){1,8})(?:" + either + r")((?:\s{0,8}\}){1,8})")
 

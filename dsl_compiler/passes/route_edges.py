@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from dsl_compiler.diagnostics import Reporter, pointer_of
-from dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.ids import NodeId
-from ragflow_lg.plan import PlanNode
-from ragflow_lg.spec import Route
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import PlanNode
+from ragflow_lg.component.spec import Route
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 
 __all__ = ["route_edges"]
 

@@ -1,4 +1,4 @@
-"""Results of tools, remembered for a while in this process: a `ragflow_lg.tool_policies.ResultCache`."""
+"""Results of tools, remembered for a while in this process: a `ragflow_lg.services.tool_policies.ResultCache`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ragflow_lg.services import Clock
-from ragflow_lg.tool_policies import ToolPermits
-from ragflow_lg.values import JsonValue
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.services.services import Clock
+from ragflow_lg.services.tool_policies import ToolPermits
 
 __all__ = ["MemoryResultCache"]
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ragflow_lg.agent_metrics import AgentMetrics, ToolMetrics, usage_json
-from ragflow_lg.events import AgentRecord, AgentRecordKind
-from ragflow_lg.services import ChatAnswer, ChatModel, Usage
-from ragflow_lg.thinking import split_thinking
-from ragflow_lg.values import JsonValue
+from ragflow_lg.base.thinking import split_thinking
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.events import AgentRecord, AgentRecordKind
+from ragflow_lg.services.agent_metrics import AgentMetrics, ToolMetrics, usage_json
+from ragflow_lg.services.chat import ChatAnswer, ChatModel, Usage
 
 if TYPE_CHECKING:
     from ragflow_lg.agents.agent_tool import Outcome
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["CITATIONS", "QUESTION", "AgentLog", "IterationLog", "ToolLog", "log_of"]
 
@@ -32,9 +32,10 @@ _UNKNOWN = "(unknown)"
 
 def log_of(ctx: RunContext) -> AgentLog:
     """Give the log of the agent that works in this visit, begun if there is none."""
-    if ctx.agent_log is None:
-        ctx.agent_log = AgentLog(ctx)
-    return ctx.agent_log
+    if isinstance(ctx.agent_log, AgentLog):
+        return ctx.agent_log
+    log = ctx.agent_log = AgentLog(ctx)
+    return log
 
 
 class AgentLog:

@@ -16,18 +16,18 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_log import log_of
+from ragflow_lg.agents.agent_result import Gathered
 from ragflow_lg.agents.agent_tool import Outcome
-from ragflow_lg.agents.gathered import Gathered
-from ragflow_lg.agents.room import with_room
+from ragflow_lg.agents.context_window import with_room
 from ragflow_lg.agents.toolbox import Toolbox, read_arguments, shown_name
-from ragflow_lg.errors import RagflowLgError, RunCancelled
-from ragflow_lg.model_call import AnswerShow, Show, ask
-from ragflow_lg.services import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage
-from ragflow_lg.token_budget import tokens_of
-from ragflow_lg.values import JsonValue
+from ragflow_lg.base.errors import RagflowLgError, RunCancelled
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.models.model_call import AnswerShow, Show, ask
+from ragflow_lg.services.chat import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage
+from ragflow_lg.services.token_budget import tokens_of
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["AgentRun", "joined", "told"]
 

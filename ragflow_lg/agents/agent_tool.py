@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from ragflow_lg.services import Usage
-from ragflow_lg.values import JsonValue
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.services.chat import Usage
 
 __all__ = ["AgentTool", "Call", "Outcome"]
 
@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
 Call: TypeAlias = Callable[[Mapping[str, Any], str], Awaitable[Outcome]]
 """Calls a tool with arguments; the text tells this call's steps from those of the agent's other calls.
 
-It raises `pydantic.ValidationError` for arguments that do not fit, `ragflow_lg.errors.RagflowLgError` for what fails.
+Raises `pydantic.ValidationError` for arguments that do not fit, `RagflowLgError` if the call fails.
 """
 
 

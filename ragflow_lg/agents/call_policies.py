@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
-from ragflow_lg.tool_policies import Allow, Refuse, Replace, ToolGuard, ToolUse, Verdict
-from ragflow_lg.values import to_json
+from ragflow_lg.base.values import to_json
+from ragflow_lg.services.tool_policies import Allow, Refuse, Replace, ToolGuard, ToolUse, Verdict
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["call_tool", "is_cancelled"]
 

@@ -7,15 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
-from ragflow_lg.canvas_call import parameters_of
-from ragflow_lg.errors import ComponentError, ServiceError
-from ragflow_lg.plan import PlanNode
-from ragflow_lg.spec import ToolResult, ToolRules
-from ragflow_lg.tool import asked_of
-from ragflow_lg.values import JsonValue
+from ragflow_lg.base.errors import ComponentError, ServiceError
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.plan import PlanNode
+from ragflow_lg.component.spec import ToolResult, ToolRules
+from ragflow_lg.component.tool import asked_of
+from ragflow_lg.engine.canvas_call import parameters_of
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["component_tools"]
 
@@ -46,7 +46,7 @@ def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
     )
 
 
-def _parameters(rules: ToolRules[Any]) -> Mapping[str, Any]:
+def _parameters(rules: ToolRules[Any, Any]) -> Mapping[str, Any]:
     schema = rules.arguments.model_json_schema()
     if rules.needs:
         schema["properties"][rules.needs].pop("default", None)
@@ -70,7 +70,7 @@ def _configuration(ctx: RunContext, node: PlanNode) -> JsonValue:
 
 
 async def _call(
-    ctx: RunContext, node: PlanNode, rules: ToolRules[Any], given: Mapping[str, Any], position: str
+    ctx: RunContext, node: PlanNode, rules: ToolRules[Any, Any], given: Mapping[str, Any], position: str
 ) -> Outcome:
     child = ctx.child(node, position)
     arguments = asked_of(child, rules, node.params, given)

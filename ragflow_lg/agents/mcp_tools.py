@@ -12,14 +12,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
-from ragflow_lg.diagnostics import Finding
-from ragflow_lg.errors import ComponentError, ServiceError, SettingsError
-from ragflow_lg.services import ServerAnswer
-from ragflow_lg.spec import ServerTool
-from ragflow_lg.structured_answer import problems_of, schema_problem
+from ragflow_lg.base.diagnostics import Finding
+from ragflow_lg.base.errors import ComponentError, ServiceError, SettingsError
+from ragflow_lg.component.spec import ServerTool
+from ragflow_lg.models.structured_answer import problems_of, schema_problem
+from ragflow_lg.services.tool_server import ServerAnswer
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["mcp_findings", "mcp_server_tools", "mcp_tools"]
 

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_run import AgentRun, joined, told
 from ragflow_lg.agents.plan_prompts import COMPLETE_TASK, LAST, prompt_of
-from ragflow_lg.model_call import Show
-from ragflow_lg.prompts import CONTEXT_SHARE
-from ragflow_lg.services import ChatRequest, ToolCall
-from ragflow_lg.structured_answer import read_answer, with_schema
-from ragflow_lg.thinking import Part, split_thinking, without_thinking
-from ragflow_lg.tokens import estimate_tokens, shorten
-from ragflow_lg.values import JsonValue
+from ragflow_lg.base.thinking import Part, split_thinking, without_thinking
+from ragflow_lg.base.tokens import estimate_tokens, shorten
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.models.model_call import Show
+from ragflow_lg.models.prompts import CONTEXT_SHARE
+from ragflow_lg.models.structured_answer import read_answer, with_schema
+from ragflow_lg.services.chat import ChatRequest, ToolCall
 
 __all__ = ["plan_and_reflect"]
 

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from ragflow_lg.agents.agent_run import AgentRun, joined, told
 from ragflow_lg.agents.react_action import WrittenCall
 from ragflow_lg.agents.react_text import ReactReader, Said
-from ragflow_lg.errors import ServiceError
-from ragflow_lg.model_call import Show
-from ragflow_lg.services import ToolCall, ToolSchema
-from ragflow_lg.structured_answer import with_schema
-from ragflow_lg.thinking import Part, split_thinking, without_thinking
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.thinking import Part, split_thinking, without_thinking
+from ragflow_lg.models.model_call import Show
+from ragflow_lg.models.structured_answer import with_schema
+from ragflow_lg.services.chat import ToolCall, ToolSchema
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["REACT_HEAD", "called_tool", "react", "react_system"]
 

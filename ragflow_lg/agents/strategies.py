@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from ragflow_lg.services import ChatModel
+from ragflow_lg.services.chat import ChatModel
 
 if TYPE_CHECKING:
     from ragflow_lg.agents.agent_run import AgentRun

@@ -14,14 +14,14 @@ from pydantic import ValidationError
 
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.agents.call_policies import call_tool, is_cancelled
-from ragflow_lg.errors import ComponentError, RagflowLgError, RunCancelled, SettingsError
-from ragflow_lg.services import ToolCall, ToolSchema, Usage
-from ragflow_lg.tool import problem_of
-from ragflow_lg.tool_policies import ToolPermits
-from ragflow_lg.values import JsonValue, to_json
+from ragflow_lg.base.errors import ComponentError, RagflowLgError, RunCancelled, SettingsError
+from ragflow_lg.base.values import JsonValue, to_json
+from ragflow_lg.component.tool import problem_of
+from ragflow_lg.services.chat import ToolCall, ToolSchema, Usage
+from ragflow_lg.services.tool_policies import ToolPermits
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["Begun", "Toolbox", "read_arguments", "shown_name"]
 

@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from pydantic import BaseModel, BeforeValidator, Field
 
 from ragflow_lg.agents.agent_run import AgentRun
-from ragflow_lg.agents.citing import CitingShow, show_cited
+from ragflow_lg.agents.citation_pass import CitingShow, show_cited
 from ragflow_lg.agents.component_tools import component_tools
 from ragflow_lg.agents.mcp_tools import mcp_findings, mcp_server_tools, mcp_tools
-from ragflow_lg.agents.question import with_whole_question
+from ragflow_lg.agents.question_rewriting import with_whole_question
 from ragflow_lg.agents.strategies import StrategyName, strategy_for, strategy_named
 from ragflow_lg.agents.toolbox import Toolbox
-from ragflow_lg.chat_params import (
+from ragflow_lg.base.diagnostics import Finding
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.thinking import Part, without_thinking
+from ragflow_lg.base.tokens import estimate_tokens
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import ComponentOutputs, ServerTool, ToolEntry, ToolResult, ToolRules
+from ragflow_lg.models.chat_params import (
     GO_NAMES,
     PromptedParams,
     WholeNumber,
@@ -24,10 +31,7 @@ from ragflow_lg.chat_params import (
     schema_findings,
     structured_names,
 )
-from ragflow_lg.diagnostics import Finding
-from ragflow_lg.errors import ComponentError
-from ragflow_lg.evidence import with_evidence
-from ragflow_lg.model_call import (
+from ragflow_lg.models.model_call import (
     Show,
     ask,
     guidelines_of,
@@ -37,15 +41,12 @@ from ragflow_lg.model_call import (
     sections_of,
     with_known_citations,
 )
-from ragflow_lg.prompts import ChatMessage
-from ragflow_lg.services import ChatModel, ChatRequest
-from ragflow_lg.spec import ComponentOutputs, ServerTool, ToolEntry, ToolResult, ToolRules, component
-from ragflow_lg.thinking import Part, without_thinking
-from ragflow_lg.tokens import estimate_tokens
-from ragflow_lg.values import JsonValue
+from ragflow_lg.models.prompts import ChatMessage
+from ragflow_lg.models.required_citations import with_evidence
+from ragflow_lg.services.chat import ChatModel, ChatRequest
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["agent"]
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Field
 
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
-from ragflow_lg.values import JsonValue
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["begin"]
 

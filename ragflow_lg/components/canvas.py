@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragflow_lg.canvas_call import play_canvas
-from ragflow_lg.diagnostics import Finding
-from ragflow_lg.spec import (
+from ragflow_lg.base.diagnostics import Finding
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import (
     CanvasName,
     ComponentOutputs,
     ComponentParams,
     TemplateOrValue,
     ToolResult,
     ToolRules,
-    component,
 )
-from ragflow_lg.values import JsonValue
+from ragflow_lg.engine.canvas_call import play_canvas
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["canvas"]
 

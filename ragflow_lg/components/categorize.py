@@ -1,6 +1,6 @@
 """Categorize: lets a chat model choose where to go on.
 
-`ragflow_lg.classification` holds the wording of the request and how to recognise it.
+`ragflow_lg.models.classification` holds the wording of the request and how to recognise it.
 """
 
 from __future__ import annotations
@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from ragflow_lg.chat_params import ChatParams, WholeNumber
-from ragflow_lg.classification import CONVERSATION_HEAD, NamedCategory, choose, conversation_text, instructions
-from ragflow_lg.model_call import ask
-from ragflow_lg.prompts import ChatMessage, Collected, chat_template_kwargs, fit, history_view
-from ragflow_lg.refs import Reference, parse_reference
-from ragflow_lg.services import ChatRequest
-from ragflow_lg.spec import ComponentOutputs, OneOrMany, Route, component
-from ragflow_lg.thinking import without_thinking
-from ragflow_lg.tokens import estimate_tokens
-from ragflow_lg.values import to_text
+from ragflow_lg.base.thinking import without_thinking
+from ragflow_lg.base.tokens import estimate_tokens
+from ragflow_lg.base.values import to_text
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import ComponentOutputs, OneOrMany, Route
+from ragflow_lg.dsl.variable_references import Reference, parse_reference
+from ragflow_lg.models.chat_params import ChatParams, WholeNumber
+from ragflow_lg.models.classification import CONVERSATION_HEAD, NamedCategory, choose, conversation_text, instructions
+from ragflow_lg.models.model_call import ask
+from ragflow_lg.models.prompts import ChatMessage, Collected, chat_template_kwargs, fit, history_view
+from ragflow_lg.services.chat import ChatRequest
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["categorize"]
 

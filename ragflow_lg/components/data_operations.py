@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from ragflow_lg.conditions import FILTERS, filter_name, filter_text
-from ragflow_lg.errors import ComponentError
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, ReferenceEntry, TemplateOrValue, component
-from ragflow_lg.values import MAX_DEPTH, JsonValue, to_json
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.values import MAX_DEPTH, JsonValue, to_json
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany, ReferenceEntry, TemplateOrValue
+from ragflow_lg.dsl.conditions import FILTERS, filter_name, filter_text
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["data_operations"]
 

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from ragflow_lg.errors import ComponentError
-from ragflow_lg.html_text import html_to_text
-from ragflow_lg.refs import Reference, Template
-from ragflow_lg.services import HttpRequest
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, component
-from ragflow_lg.values import MAX_NAME_PARTS, JsonValue, to_text
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.html_text import html_to_text
+from ragflow_lg.base.values import MAX_NAME_PARTS, JsonValue, to_text
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany
+from ragflow_lg.dsl.variable_references import Reference, Template
+from ragflow_lg.services.http import HttpRequest
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["invoke"]
 

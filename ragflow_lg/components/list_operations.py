@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from ragflow_lg.conditions import FILTERS, filter_name, filter_text
-from ragflow_lg.errors import ComponentError
-from ragflow_lg.refs import Reference
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, TemplateOrValue, component
-from ragflow_lg.values import JsonValue
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, TemplateOrValue
+from ragflow_lg.dsl.conditions import FILTERS, filter_name, filter_text
+from ragflow_lg.dsl.variable_references import Reference
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["list_operations"]
 

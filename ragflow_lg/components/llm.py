@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ragflow_lg.chat_params import GO_NAMES, PromptedParams, renamed, schema_findings, structured_names
-from ragflow_lg.evidence import with_evidence
-from ragflow_lg.model_call import (
+from ragflow_lg.base.thinking import without_thinking
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import ComponentOutputs
+from ragflow_lg.models.chat_params import GO_NAMES, PromptedParams, renamed, schema_findings, structured_names
+from ragflow_lg.models.model_call import (
     Show,
     ask,
     guidelines_of,
@@ -16,12 +18,11 @@ from ragflow_lg.model_call import (
     request_of,
     with_known_citations,
 )
-from ragflow_lg.services import ChatRequest
-from ragflow_lg.spec import ComponentOutputs, component
-from ragflow_lg.thinking import without_thinking
+from ragflow_lg.models.required_citations import with_evidence
+from ragflow_lg.services.chat import ChatRequest
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["llm"]
 

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from ragflow_lg.conditions import parse_condition
-from ragflow_lg.diagnostics import Finding
-from ragflow_lg.errors import ComponentError
-from ragflow_lg.loop_conditions import NAMES, OPERATORS, holds
-from ragflow_lg.refs import Reference, parse_reference
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, RegionRules, component
-from ragflow_lg.values import JsonValue, empty_of_type, to_json
+from ragflow_lg.base.diagnostics import Finding
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.values import JsonValue, empty_of_type, to_json
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, RegionRules
+from ragflow_lg.dsl.conditions import parse_condition
+from ragflow_lg.dsl.loop_conditions import NAMES, OPERATORS, holds
+from ragflow_lg.dsl.variable_references import Reference, parse_reference
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["loop"]
 

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from ragflow_lg.diagnostics import Finding
-from ragflow_lg.downloads import as_downloads, distinct, shown_text
-from ragflow_lg.refs import Template
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, Shown, component
-from ragflow_lg.templates import has_jinja, render, syntax_error
-from ragflow_lg.thinking import split_thinking
-from ragflow_lg.values import JsonValue
+from ragflow_lg.base.diagnostics import Finding
+from ragflow_lg.base.thinking import split_thinking
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany, Shown
+from ragflow_lg.dsl.downloads import as_downloads, distinct, shown_text
+from ragflow_lg.dsl.variable_references import Template
+from ragflow_lg.templates.render import has_jinja, render, syntax_error
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["message"]
 

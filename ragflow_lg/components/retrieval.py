@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator, model_validator
 
-from ragflow_lg.chunks import readable_chunks, readable_documents
-from ragflow_lg.diagnostics import Finding
-from ragflow_lg.errors import ComponentError, SettingsError
-from ragflow_lg.knowledge import Dataset, DatasetSearch, Knowledge, Metadata
-from ragflow_lg.metadata_filter import FILTER_OPERATORS, Condition, matching_documents, metadata_operator
-from ragflow_lg.references import knowledge_text
-from ragflow_lg.refs import Reference, parse_reference
-from ragflow_lg.search_prompts import conditions_for, in_languages
-from ragflow_lg.spec import ComponentParams, OneOrMany, TemplateOrValue, ToolResult
-from ragflow_lg.tool import tool
-from ragflow_lg.values import JsonValue, to_text
+from ragflow_lg.base.diagnostics import Finding
+from ragflow_lg.base.errors import ComponentError, SettingsError
+from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.component.spec import ComponentParams, OneOrMany, TemplateOrValue, ToolResult
+from ragflow_lg.component.tool import tool
+from ragflow_lg.dsl.variable_references import Reference, parse_reference
+from ragflow_lg.models.metadata_filter import FILTER_OPERATORS, Condition, matching_documents, metadata_operator
+from ragflow_lg.models.search_prompts import conditions_for, in_languages
+from ragflow_lg.services.chunks import readable_chunks, readable_documents
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Knowledge, Metadata
+from ragflow_lg.services.references import knowledge_text
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["retrieval"]
 

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic import Field
 
-from ragflow_lg.diagnostics import Finding
-from ragflow_lg.errors import ComponentError
-from ragflow_lg.refs import Template
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, OneOrMany, OptionalReference, component
-from ragflow_lg.templates import has_jinja, render, syntax_error
-from ragflow_lg.values import MAX_ITEMS, JsonValue, join_texts, to_text
+from ragflow_lg.base.diagnostics import Finding
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.values import MAX_ITEMS, JsonValue, join_texts, to_text
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany, OptionalReference
+from ragflow_lg.dsl.variable_references import Template
+from ragflow_lg.templates.render import has_jinja, render, syntax_error
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["string_transform"]
 

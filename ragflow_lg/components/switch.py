@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
-from ragflow_lg.conditions import OPERATORS, operator_name, parse_condition
-from ragflow_lg.spec import (
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import (
     ComponentOutputs,
     ComponentParams,
     OneOrMany,
     OptionalReference,
     Route,
     TemplateOrValue,
-    component,
 )
+from ragflow_lg.dsl.conditions import OPERATORS, operator_name, parse_condition
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["switch"]
 

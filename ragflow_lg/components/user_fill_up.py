@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import Field
 
-from ragflow_lg.forms import Form, form_fields, is_file
-from ragflow_lg.refs import Template
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, component
-from ragflow_lg.values import JsonValue, join_texts, to_text
+from ragflow_lg.base.values import JsonValue, join_texts, to_text
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
+from ragflow_lg.dsl.forms import Form, form_fields, is_file
+from ragflow_lg.dsl.variable_references import Template
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["user_fill_up"]
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, ReferenceEntry, component
-from ragflow_lg.values import JsonValue
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, ReferenceEntry
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["variable_aggregator"]
 

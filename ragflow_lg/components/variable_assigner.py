@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
-from ragflow_lg.diagnostics import Finding
-from ragflow_lg.errors import ComponentError
-from ragflow_lg.refs import Reference, Template, parse_reference
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, OptionalReference, TemplateOrValue, component
-from ragflow_lg.values import JsonValue, empty_like, to_json
+from ragflow_lg.base.diagnostics import Finding
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.values import JsonValue, empty_like, to_json
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OptionalReference, TemplateOrValue
+from ragflow_lg.dsl.variable_references import Reference, Template, parse_reference
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["variable_assigner"]
 

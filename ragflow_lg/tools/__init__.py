@@ -1,1 +1,1 @@
-"""Tools: components that a model may call. One file each; see `ragflow_lg.tool`."""
+"""Tools: components that a model may call. One file each; see `ragflow_lg.component.tool`."""

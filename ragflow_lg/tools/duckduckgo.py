@@ -11,16 +11,16 @@ from urllib.parse import parse_qs, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from ragflow_lg.answers import Service, label_of, number_of, text_of
-from ragflow_lg.errors import ServiceError
-from ragflow_lg.html_text import MAX_HTML_CHARS
-from ragflow_lg.references import chunks_of_rows
-from ragflow_lg.services import HttpRequest, HttpResponse
-from ragflow_lg.spec import ComponentParams, ToolResult
-from ragflow_lg.tool import QueryText, cited, tool
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.html_text import MAX_HTML_CHARS
+from ragflow_lg.component.service_client import Service, label_of, number_of, text_of
+from ragflow_lg.component.spec import ComponentParams, ToolResult
+from ragflow_lg.component.tool import QueryText, cited, tool
+from ragflow_lg.services.http import HttpRequest, HttpResponse
+from ragflow_lg.services.references import chunks_of_rows
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["duckduckgo"]
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
-from ragflow_lg.answers import Service, label_of, text_of
-from ragflow_lg.references import chunks_of_rows
-from ragflow_lg.services import HttpRequest
-from ragflow_lg.spec import ComponentParams, ToolResult
-from ragflow_lg.tool import QueryText, cited, tool
+from ragflow_lg.component.service_client import Service, label_of, text_of
+from ragflow_lg.component.spec import ComponentParams, ToolResult
+from ragflow_lg.component.tool import QueryText, cited, tool
+from ragflow_lg.services.http import HttpRequest
+from ragflow_lg.services.references import chunks_of_rows
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["github"]
 

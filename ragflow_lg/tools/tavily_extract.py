@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from ragflow_lg.answers import Service
-from ragflow_lg.services import HttpRequest
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, ToolResult
-from ragflow_lg.tool import key_of, tool
+from ragflow_lg.component.service_client import Service
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, ToolResult
+from ragflow_lg.component.tool import key_of, tool
+from ragflow_lg.services.http import HttpRequest
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["tavily_extract"]
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, Field, field_validator
 
-from ragflow_lg.answers import Service, label_of, number_of, text_of
-from ragflow_lg.errors import ServiceError
-from ragflow_lg.references import chunks_of_rows
-from ragflow_lg.services import HttpRequest
-from ragflow_lg.spec import ComponentParams, ToolResult
-from ragflow_lg.tool import QueryText, cited, tool
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.component.service_client import Service, label_of, number_of, text_of
+from ragflow_lg.component.spec import ComponentParams, ToolResult
+from ragflow_lg.component.tool import QueryText, cited, tool
+from ragflow_lg.services.http import HttpRequest
+from ragflow_lg.services.references import chunks_of_rows
 
 if TYPE_CHECKING:
-    from ragflow_lg.context import RunContext
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["wikipedia"]
 

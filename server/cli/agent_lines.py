@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ragflow_lg.agent_metrics import AgentMetrics
-from ragflow_lg.values import JsonValue, to_text
-from server.cli.terminal import counted, printable
+from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.server.cli.terminal import counted, printable
+from ragflow_lg.services.agent_metrics import AgentMetrics
 
 __all__ = ["brief", "call_text", "metrics_line"]
 

@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
-from server.cli.terminal import printable
+from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
+from ragflow_lg.server.cli.terminal import printable
 
 if TYPE_CHECKING:
-    from checkpoints import Store
-    from server.settings import Settings
+    from ragflow_lg.checkpoints import Store
+    from ragflow_lg.server.settings import Settings
 
 __all__ = ["cancel"]
 
@@ -25,8 +25,8 @@ def cancel(
 
     Example: ragflow-lg cancel anna
     """
-    from server.cli.play import with_store
-    from server.settings import load_settings
+    from ragflow_lg.server.cli.play import with_store
+    from ragflow_lg.server.settings import load_settings
 
     loaded = load_settings(settings)
     done = with_store(loaded, checkpoint, lambda store: _cancel(store, session, canvas, loaded))
@@ -34,8 +34,8 @@ def cancel(
 
 
 async def _cancel(store: Store, session: str, file: Path | None, settings: Settings) -> str:
-    from server.cli.play import no_session
-    from server.runs.stored_sessions import give_up, has_session, newest_run
+    from ragflow_lg.server.cli.play import no_session
+    from ragflow_lg.server.runs.stored_sessions import give_up, has_session, newest_run
 
     if holder := await store.leases.holder(session):
         await store.cancels.request(session)
@@ -45,8 +45,8 @@ async def _cancel(store: Store, session: str, file: Path | None, settings: Setti
     newest = await newest_run(store, session)
     if newest is None or newest.status != "waiting":
         return f"Nothing runs in {session!r}."
-    from ragflow_lg.adapters.system import SystemClock
-    from server.library import load_canvas
+    from ragflow_lg.adapters.system_services import SystemClock
+    from ragflow_lg.server.assembly.library import load_canvas
 
     await give_up(store, load_canvas(file or Path(newest.canvas_id), settings), session, SystemClock())
     return f"{session!r} waits no longer; the next run of it begins a new turn."

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from server.cli.options import Checkpoint
-from server.cli.terminal import printable
+from ragflow_lg.server.cli.options import Checkpoint
+from ragflow_lg.server.cli.terminal import printable
 
 __all__ = ["chaos"]
 
@@ -28,8 +28,8 @@ def chaos(
 
     Example: ragflow-lg chaos examples/*.json
     """
-    from server.canvases import read_canvas
-    from server.chaos import disturb_all
+    from ragflow_lg.server.assembly.canvas_files import read_canvas
+    from ragflow_lg.server.devtools.chaos.chaos_runs import disturb_all
 
     total = differences = 0
     for path in files:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from server.cli.findings import Output, check_files
-from server.cli.options import SettingsFile
+from ragflow_lg.server.cli.diagnostics_output import Output, check_files
+from ragflow_lg.server.cli.options import SettingsFile
 
 __all__ = ["check"]
 

@@ -70,7 +70,7 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
     app.callback()(options)
     first = arguments[0] if arguments else ""
     for name in (first,) if first in COMMANDS else COMMANDS:
-        module = import_module(f"server.cli.{COMMANDS[name]}")
+        module = import_module(f"ragflow_lg.server.cli.{COMMANDS[name]}")
         command = getattr(module, COMMANDS[name])
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 
 import typer
 
-from dsl_compiler.known_components import LEGACY, NOT_YET
-from ragflow_lg.registry import Registry
-from ragflow_lg.spec import ComponentParams, ComponentSpec
-from server.cli.parameters import Parameter, parameters_of
-from server.library import catalog
+from ragflow_lg.component.registry import Registry
+from ragflow_lg.component.spec import AnySpec, ComponentParams
+from ragflow_lg.dsl_compiler.known_components import LEGACY, NOT_YET
+from ragflow_lg.server.assembly.library import catalog
+from ragflow_lg.server.cli.parameter_help import Parameter, parameters_of
 
 __all__ = ["components"]
 
@@ -59,7 +59,7 @@ def _all(registry: Registry, output: Output) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _described(spec: ComponentSpec[Any]) -> dict[str, Any]:
+def _described(spec: AnySpec) -> dict[str, Any]:
     common = ComponentParams.model_fields
     return {
         "name": spec.name,
@@ -73,7 +73,7 @@ def _described(spec: ComponentSpec[Any]) -> dict[str, Any]:
     }
 
 
-def _as_text(spec: ComponentSpec[Any]) -> str:
+def _as_text(spec: AnySpec) -> str:
     lines = [f"{spec.name}: {spec.description}", ""]
     lines += [] if spec.is_ready else ["This version cannot run it yet.", ""]
     every = list(parameters_of(spec.params))

@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.markup import escape
 
-from ragflow_lg.events import AgentRecord
-from ragflow_lg.forms import form_fields
-from ragflow_lg.ids import NodeId
-from ragflow_lg.pauses import Pause
-from ragflow_lg.plan import Plan
-from ragflow_lg.runner import Run
-from ragflow_lg.wire import Message, MessageEnd, NodeFinished, NodeStarted, WireEvent
-from server.cli.agent_lines import brief, call_text, metrics_line
-from server.cli.terminal import printable
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.events import AgentRecord
+from ragflow_lg.component.plan import Plan
+from ragflow_lg.dsl.forms import form_fields
+from ragflow_lg.runs.pauses import Pause
+from ragflow_lg.runs.runner import Run
+from ragflow_lg.server.cli.agent_lines import brief, call_text, metrics_line
+from ragflow_lg.server.cli.terminal import printable
+from ragflow_lg.wire.wire_events import Message, MessageEnd, NodeFinished, NodeStarted, WireEvent
 
 __all__ = ["show", "show_forms"]
 

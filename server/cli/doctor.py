@@ -6,8 +6,8 @@ import sys
 
 import typer
 
-from server.cli.options import Checkpoint, SettingsFile
-from server.cli.terminal import printable
+from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
+from ragflow_lg.server.cli.terminal import printable
 
 __all__ = ["doctor"]
 
@@ -23,10 +23,10 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     """
     import asyncio
 
-    from checkpoints.probe import Finding, probe
-    from server.library import catalog
-    from server.settings import load_settings
-    from server.tool_probe import probe_packages, probe_tools
+    from ragflow_lg.checkpoints.probe import Finding, probe
+    from ragflow_lg.server.assembly.library import catalog
+    from ragflow_lg.server.assembly.tool_probe import probe_packages, probe_tools
+    from ragflow_lg.server.settings import load_settings
 
     loaded = load_settings(settings)
     url = checkpoint or loaded.checkpoints

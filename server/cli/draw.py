@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from ragflow_lg.errors import CompileError
-from server.library import sketch_file
+from ragflow_lg.base.errors import CompileError
+from ragflow_lg.server.assembly.library import sketch_file
 
 __all__ = ["draw"]
 
@@ -37,7 +37,7 @@ def draw(
 
     Example: ragflow-lg draw my_canvas.json -o my_canvas.svg
     """
-    from server.drawing import to_mermaid, to_png, to_svg, to_text_drawing
+    from ragflow_lg.server.drawing import to_mermaid, to_png, to_svg, to_text_drawing
 
     kind = format or _kind_of(output)
     _refuse_misnamed(kind, output)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from server.cli.options import CanvasFile, Checkpoint, NewSession, Session, SettingsFile
-from server.cli.terminal import printable
+from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, NewSession, Session, SettingsFile
+from ragflow_lg.server.cli.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from checkpoints import Store
-    from ragflow_lg.sessions import RunStatus
+    from ragflow_lg.checkpoints import Store
+    from ragflow_lg.services.sessions import RunStatus
 
 __all__ = ["fork"]
 
@@ -41,9 +41,9 @@ def fork(
 
     Example: ragflow-lg fork anna --at 1f0b… --as anna-2
     """
-    from server.cli.hints import Place
-    from server.cli.play import with_store
-    from server.settings import load_settings
+    from ragflow_lg.server.cli.next_step_hints import Place
+    from ragflow_lg.server.cli.play import with_store
+    from ragflow_lg.server.settings import load_settings
 
     file = canvas.resolve() if canvas else None
 
@@ -60,10 +60,10 @@ def fork(
 
 
 async def _fork(store: Store, session: str, name: str, at: str, file: Path | None) -> tuple[str, RunStatus]:
-    from ragflow_lg.adapters.system import RandomIds, SystemClock
-    from server.cli.play import canvas_of, free_name
-    from server.library import load_canvas
-    from server.runs.stored_sessions import fork_session
+    from ragflow_lg.adapters.system_services import RandomIds, SystemClock
+    from ragflow_lg.server.assembly.library import load_canvas
+    from ragflow_lg.server.cli.play import canvas_of, free_name
+    from ragflow_lg.server.runs.stored_sessions import fork_session
 
     canvas_id = str(file or await canvas_of(store, session))
     canvas = load_canvas(Path(canvas_id), asks_servers=False)

@@ -7,13 +7,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
-from server.cli.terminal import printable, shown_time
+from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
+from ragflow_lg.server.cli.terminal import printable, shown_time
 
 if TYPE_CHECKING:
-    from checkpoints import Store
-    from ragflow_lg.ids import NodeId
-    from ragflow_lg.plan import Plan
+    from ragflow_lg.base.ids import NodeId
+    from ragflow_lg.checkpoints import Store
+    from ragflow_lg.component.plan import Plan
 
 __all__ = ["history"]
 
@@ -27,16 +27,16 @@ def history(
 
     Example: ragflow-lg history anna
     """
-    from server.cli.play import with_store
-    from server.settings import load_settings
+    from ragflow_lg.server.cli.play import with_store
+    from ragflow_lg.server.settings import load_settings
 
     with_store(load_settings(settings), checkpoint, lambda store: _history(store, session, canvas))
 
 
 async def _history(store: Store, session: str, file: Path | None) -> None:
-    from ragflow_lg.branching import moments
-    from server.cli.play import canvas_of
-    from server.library import load_canvas
+    from ragflow_lg.runs.branching import moments
+    from ragflow_lg.server.assembly.library import load_canvas
+    from ragflow_lg.server.cli.play import canvas_of
 
     canvas = load_canvas(file or Path(await canvas_of(store, session)), asks_servers=False)
     async for moment in moments(canvas.with_saver(store.saver), store.saver, session):

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragflow_lg.errors import SettingsError
-from server.cli.kb_add import add
-from server.cli.kb_database import tell, the_database, the_dataset
-from server.cli.kb_search import export, search
-from server.cli.options import SettingsFile
-from server.cli.terminal import counted
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.cli.kb_add import add
+from ragflow_lg.server.cli.kb_database import tell, the_database, the_dataset
+from ragflow_lg.server.cli.kb_search import export, search
+from ragflow_lg.server.cli.options import SettingsFile
+from ragflow_lg.server.cli.terminal import counted
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.knowledge.records import DatasetRecord
+    from ragflow_lg.adapters.knowledge.knowledge_records import DatasetRecord
 
 __all__ = ["kb"]
 
@@ -39,9 +39,9 @@ def create(
 
     Example: ragflow-lg kb create handbook --embedding bge-m3@SILICONFLOW --chunk-tokens 512
     """
-    from ragflow_lg.adapters.knowledge.records import add_dataset, find_dataset
-    from server.knowledge import SettingsKnowledge
-    from server.settings import load_settings
+    from ragflow_lg.adapters.knowledge.knowledge_records import add_dataset, find_dataset
+    from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
+    from ragflow_lg.server.settings import load_settings
 
     if not name.strip():
         raise typer.BadParameter("A dataset needs a name.")
@@ -73,7 +73,7 @@ def list_(
     Example: ragflow-lg kb list handbook
     """
     from ragflow_lg.adapters.knowledge.indexing import MAX_CHUNKS
-    from ragflow_lg.adapters.knowledge.records import datasets_in, documents_of
+    from ragflow_lg.adapters.knowledge.knowledge_records import datasets_in, documents_of
 
     database = the_database(settings)
     if dataset:
@@ -110,7 +110,7 @@ def delete(
 
     Example: ragflow-lg kb delete handbook --document old/travel.md
     """
-    from ragflow_lg.adapters.knowledge.records import delete_dataset, delete_document, documents_of
+    from ragflow_lg.adapters.knowledge.knowledge_records import delete_dataset, delete_document, documents_of
 
     database = the_database(settings)
     found = the_dataset(database, dataset)

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragflow_lg.errors import SettingsError
-from server.cli.kb_database import tell
-from server.cli.options import SettingsFile
-from server.cli.terminal import counted, printable
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.cli.kb_database import tell
+from ragflow_lg.server.cli.options import SettingsFile
+from ragflow_lg.server.cli.terminal import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
     from ragflow_lg.adapters.knowledge.indexing import AddedFiles, Progress
-    from ragflow_lg.adapters.knowledge.records import DatasetRecord
-    from ragflow_lg.knowledge import Embedder
-    from server.knowledge import SettingsKnowledge
-    from server.settings import Settings
+    from ragflow_lg.adapters.knowledge.knowledge_records import DatasetRecord
+    from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
+    from ragflow_lg.server.settings import Settings
+    from ragflow_lg.services.knowledge import Embedder
 
 __all__ = ["add"]
 
@@ -59,9 +59,9 @@ def add(
     """
     import asyncio
 
-    from ragflow_lg.errors import ServiceError
-    from server.knowledge import SettingsKnowledge
-    from server.settings import load_settings
+    from ragflow_lg.base.errors import ServiceError
+    from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
+    from ragflow_lg.server.settings import load_settings
 
     loaded = load_settings(settings)
     for path in paths:
@@ -112,8 +112,8 @@ async def _add(
 
 def _dataset(knowledge: SettingsKnowledge, name: str, embedding: str) -> tuple[DatasetRecord, Embedder]:
     """Find or make the dataset, and find its embedding model."""
-    from ragflow_lg.adapters.knowledge.records import add_dataset, find_dataset
-    from ragflow_lg.errors import SettingsError
+    from ragflow_lg.adapters.knowledge.knowledge_records import add_dataset, find_dataset
+    from ragflow_lg.base.errors import SettingsError
 
     embedders: ConfiguredEmbedders = knowledge.embedders()
     wanted = embedding or embedders.default
@@ -129,7 +129,7 @@ def _dataset(knowledge: SettingsKnowledge, name: str, embedding: str) -> tuple[D
 
 
 def _prune(knowledge: SettingsKnowledge, dataset: DatasetRecord, names: list[str]) -> None:
-    from ragflow_lg.adapters.knowledge.records import delete_document, documents_of
+    from ragflow_lg.adapters.knowledge.knowledge_records import delete_document, documents_of
 
     with knowledge.embedded().database.writing() as connection:
         for document in documents_of(connection, dataset.number):
@@ -139,7 +139,7 @@ def _prune(knowledge: SettingsKnowledge, dataset: DatasetRecord, names: list[str
 
 def _warn_of_size(knowledge: SettingsKnowledge, dataset: DatasetRecord) -> None:
     from ragflow_lg.adapters.knowledge.indexing import MAX_CHUNKS
-    from ragflow_lg.adapters.knowledge.records import find_dataset
+    from ragflow_lg.adapters.knowledge.knowledge_records import find_dataset
 
     with knowledge.embedded().database.reading() as connection:
         held = find_dataset(connection, dataset.id)

@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragflow_lg.errors import SettingsError
-from server.cli.terminal import printable
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.cli.terminal import printable
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.knowledge.database import KnowledgeDatabase
-    from ragflow_lg.adapters.knowledge.records import DatasetRecord
+    from ragflow_lg.adapters.knowledge.knowledge_database import KnowledgeDatabase
+    from ragflow_lg.adapters.knowledge.knowledge_records import DatasetRecord
 
 __all__ = ["tell", "the_database", "the_dataset"]
 
@@ -22,7 +22,7 @@ def the_dataset(database: KnowledgeDatabase, name_or_id: str) -> DatasetRecord:
     Raises:
         SettingsError: if there is none.
     """
-    from ragflow_lg.adapters.knowledge.records import find_dataset
+    from ragflow_lg.adapters.knowledge.knowledge_records import find_dataset
 
     found = None
     if database.exists:
@@ -39,8 +39,8 @@ def the_database(settings: Path | None) -> KnowledgeDatabase:
     Raises:
         SettingsError: if the settings name a server.
     """
-    from server.knowledge import SettingsKnowledge
-    from server.settings import load_settings
+    from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
+    from ragflow_lg.server.settings import load_settings
 
     return SettingsKnowledge(load_settings(settings)).embedded().database
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from ragflow_lg.errors import SettingsError
-from server.cli.kb_database import tell, the_database, the_dataset
-from server.cli.options import SettingsFile
-from server.cli.terminal import counted, printable
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.cli.kb_database import tell, the_database, the_dataset
+from ragflow_lg.server.cli.options import SettingsFile
+from ragflow_lg.server.cli.terminal import counted, printable
 
 if TYPE_CHECKING:
-    from ragflow_lg.knowledge import FoundChunks
+    from ragflow_lg.services.knowledge import FoundChunks
 
 __all__ = ["export", "search"]
 
@@ -40,9 +40,9 @@ def search(
     """
     import asyncio
 
-    from ragflow_lg.knowledge import DatasetSearch
-    from server.knowledge import SettingsKnowledge
-    from server.settings import load_settings
+    from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
+    from ragflow_lg.server.settings import load_settings
+    from ragflow_lg.services.knowledge import DatasetSearch
 
     async def look() -> FoundChunks:
         knowledge = SettingsKnowledge(load_settings(settings))
@@ -92,7 +92,7 @@ def export(
 
     Example: ragflow-lg kb export handbook -o handbook.jsonl
     """
-    from ragflow_lg.adapters.knowledge.records import all_chunks, documents_of
+    from ragflow_lg.adapters.knowledge.knowledge_records import all_chunks, documents_of
 
     database = the_database(settings)
     found = the_dataset(database, dataset)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from server.cli.options import SettingsFile
-from server.cli.terminal import printable, shown_time
+from ragflow_lg.server.cli.options import SettingsFile
+from ragflow_lg.server.cli.terminal import printable, shown_time
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from server.database.keys import KeyRepository
-    from server.database.models import KeyRow
+    from ragflow_lg.server.database.key_repository import KeyRepository
+    from ragflow_lg.server.database.tables import KeyRow
 
 __all__ = ["keys"]
 
@@ -59,8 +59,8 @@ def keys(
     """
     import asyncio
 
-    from server.settings import load_settings
-    from server.watch.audit import open_audit
+    from ragflow_lg.server.observability.audit import open_audit
+    from ragflow_lg.server.settings import load_settings
 
     if action is Action.REVOKE and not name:
         raise typer.BadParameter("Give the key, its beginning, or its name.", param_hint="NAME")
@@ -71,11 +71,11 @@ def keys(
 
 
 async def _do(url: str, action: Action, name: str, tenant: str, kind: str, compat: str) -> None:
-    from ragflow_lg.adapters.system import SystemClock
-    from ragflow_lg.errors import RequestError
-    from server.database.database import database_file, open_database
-    from server.database.keys import KeyRepository
-    from server.watch.audit import audit
+    from ragflow_lg.adapters.system_services import SystemClock
+    from ragflow_lg.base.errors import RequestError
+    from ragflow_lg.server.database.database import database_file, open_database
+    from ragflow_lg.server.database.key_repository import KeyRepository
+    from ragflow_lg.server.observability.audit import audit
 
     file = database_file(url)
     is_new = file is not None and not file.exists()

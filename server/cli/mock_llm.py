@@ -9,7 +9,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from ragflow_lg.errors import SettingsError
+from ragflow_lg.base.errors import SettingsError
 
 __all__ = ["mock_llm"]
 
@@ -36,11 +36,11 @@ def mock_llm(
     """
     import asyncio
 
-    from server.listening import listening
-    from server.mock_llm.app import mock_app
-    from server.mock_llm.log import RequestLog
-    from server.mock_llm.rules import load_rules
-    from server.mock_llm.serving import serve
+    from ragflow_lg.server.devtools.mock_llm.mock_llm_app import mock_app
+    from ragflow_lg.server.devtools.mock_llm.mock_llm_server import serve
+    from ragflow_lg.server.devtools.mock_llm.request_log import RequestLog
+    from ragflow_lg.server.devtools.mock_llm.rules import load_rules
+    from ragflow_lg.server.http.edge.listening_socket import listening
 
     loaded = load_rules(rules)
     with ExitStack() as opened:

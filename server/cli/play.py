@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 from msgspec import Struct
 
-from ragflow_lg.adapters.replaying import Replay
-from ragflow_lg.errors import AnswerError, CanvasChangedError, CheckpointError, ConflictError, RagflowLgError
-from ragflow_lg.runner import Run, Runner
-from server.cli.console import show, show_forms
-from server.cli.hints import Place, how_to_answer, how_to_wait
-from server.cli.options import Events, ReplayMode
-from server.cli.terminal import printable
-from server.library import load_canvas, open_services, read_canvas
-from server.runs.stored_sessions import has_session, newest_run
-from server.settings import Settings, load_settings
-from server.tapes import open_tape
-from server.watch.telemetry import open_callbacks
+from ragflow_lg.adapters.recording.replaying import Replay
+from ragflow_lg.base.errors import AnswerError, CanvasChangedError, CheckpointError, ConflictError, RagflowLgError
+from ragflow_lg.runs.runner import Run, Runner
+from ragflow_lg.server.assembly.library import load_canvas, open_services, read_canvas
+from ragflow_lg.server.assembly.recordings import open_tape
+from ragflow_lg.server.cli.console import show, show_forms
+from ragflow_lg.server.cli.next_step_hints import Place, how_to_answer, how_to_wait
+from ragflow_lg.server.cli.options import Events, ReplayMode
+from ragflow_lg.server.cli.terminal import printable
+from ragflow_lg.server.observability.telemetry import open_callbacks
+from ragflow_lg.server.runs.stored_sessions import has_session, newest_run
+from ragflow_lg.server.settings import Settings, load_settings
 
 if TYPE_CHECKING:
-    from checkpoints import Store
-    from ragflow_lg.compiled import CompiledCanvas
+    from ragflow_lg.checkpoints import Store
+    from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 
 __all__ = [
     "TapeOptions",
@@ -201,8 +201,8 @@ async def free_name(store: Store, name: str) -> str:
 
 
 def _open(url: str, settings: Settings) -> Any:
-    from checkpoints import open_store
-    from ragflow_lg.adapters.system import SystemClock
+    from ragflow_lg.adapters.system_services import SystemClock
+    from ragflow_lg.checkpoints import open_store
 
     return open_store(url, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.cli.options import (
+from ragflow_lg.server.cli.options import (
     CanvasFile,
     Checkpoint,
     EventsOption,
@@ -22,11 +22,11 @@ from server.cli.options import (
     SettingsFile,
     TraceOption,
 )
-from server.cli.terminal import printable
+from ragflow_lg.server.cli.terminal import printable
 
 if TYPE_CHECKING:
-    from checkpoints import Store
-    from ragflow_lg.runner import Run, Runner
+    from ragflow_lg.checkpoints import Store
+    from ragflow_lg.runs.runner import Run, Runner
 
 __all__ = ["rerun"]
 
@@ -58,8 +58,8 @@ def rerun(
 
     Example: ragflow-lg rerun anna --from Message:Answer --set env.tone=friendly --as anna-2
     """
-    from server.cli.hints import Place
-    from server.cli.play import TapeOptions, free_name, play_session
+    from ragflow_lg.server.cli.next_step_hints import Place
+    from ragflow_lg.server.cli.play import TapeOptions, free_name, play_session
 
     changes = dict(_change(entry) for entry in set_ or [])
 

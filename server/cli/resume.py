@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from server.cli.options import (
+from ragflow_lg.server.cli.options import (
     CanvasFile,
     Checkpoint,
     EventsOption,
@@ -23,8 +23,8 @@ from server.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ragflow_lg.runner import Run, Runner
-    from server.cli.hints import Place
+    from ragflow_lg.runs.runner import Run, Runner
+    from ragflow_lg.server.cli.next_step_hints import Place
 
 __all__ = ["resume"]
 
@@ -52,8 +52,8 @@ def resume(
 
     ragflow-lg resume anna --input UserFillUp:Size@size=42
     """
-    from server.cli.hints import Place
-    from server.cli.play import TapeOptions, play_session
+    from ragflow_lg.server.cli.next_step_hints import Place
+    from ragflow_lg.server.cli.play import TapeOptions, play_session
 
     place = Place(checkpoint, settings, model)
 
@@ -73,10 +73,10 @@ def resume(
 
 
 async def _answered(runner: Runner, session: str, given: list[str], place: Place) -> Run:
-    from ragflow_lg.forms import form_fields
-    from server.cli.console import show_forms
-    from server.cli.fields import ask_fields, is_asked, read_answers
-    from server.cli.hints import how_to_answer
+    from ragflow_lg.dsl.forms import form_fields
+    from ragflow_lg.server.cli.console import show_forms
+    from ragflow_lg.server.cli.form_fields import ask_fields, is_asked, read_answers
+    from ragflow_lg.server.cli.next_step_hints import how_to_answer
 
     pauses = await runner.pauses(session)
     try:

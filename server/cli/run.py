@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.cli.options import (
+from ragflow_lg.server.cli.options import (
     Attachments,
     BeginInputs,
     Checkpoint,
@@ -23,17 +23,17 @@ from server.cli.options import (
     SettingsFile,
     TraceOption,
 )
-from server.cli.terminal import printable
+from ragflow_lg.server.cli.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from checkpoints import Store
-    from ragflow_lg.forms import FormField
-    from ragflow_lg.pauses import Pause
-    from ragflow_lg.runner import Run, Runner
-    from ragflow_lg.state import TurnRequest
-    from server.cli.hints import Place
+    from ragflow_lg.checkpoints import Store
+    from ragflow_lg.component.state import TurnRequest
+    from ragflow_lg.dsl.forms import FormField
+    from ragflow_lg.runs.pauses import Pause
+    from ragflow_lg.runs.runner import Run, Runner
+    from ragflow_lg.server.cli.next_step_hints import Place
 
 __all__ = ["run"]
 
@@ -67,11 +67,11 @@ def run(
 
     ragflow-lg run chat.json "Hello" --record hello.jsonl, and from then on without a model: --replay hello.jsonl
     """
-    from server.cli.attachments import read_attachments
-    from server.cli.hints import Place
-    from server.cli.play import TapeOptions, play_canvas
-    from server.library import load_canvas
-    from server.settings import load_settings
+    from ragflow_lg.server.assembly.library import load_canvas
+    from ragflow_lg.server.cli.attachments import read_attachments
+    from ragflow_lg.server.cli.next_step_hints import Place
+    from ragflow_lg.server.cli.play import TapeOptions, play_canvas
+    from ragflow_lg.server.settings import load_settings
 
     if checkpoint and not session:
         raise typer.BadParameter("It keeps sessions; name one with --session.", param_hint="--checkpoint")
@@ -100,7 +100,7 @@ def run(
 
 def _fields(form: Sequence[FormField], given: Sequence[str], query: str) -> dict[str, Any]:
     """Read the fields of Begin's form, and on a terminal ask for the others; a query alone is the only field."""
-    from server.cli.fields import ask_fields, check_fields, is_asked, read_fields
+    from ragflow_lg.server.cli.form_fields import ask_fields, check_fields, is_asked, read_fields
 
     takes_query = bool(query) and len(form) == 1
     fields = read_fields(form, given, needs_all=not takes_query and not is_asked())
@@ -121,8 +121,8 @@ def _beginning(request: TurnRequest, place: Place, *, has_session: bool) -> Call
 
 def _refuse_other(session: str, canvas_id: str, canvas_hash: str, place: Place) -> Callable[[Store], Awaitable[None]]:
     """Refuse to begin a turn of another canvas where the session waits: its form would be lost without a word."""
-    from ragflow_lg.errors import ConflictError
-    from server.runs.stored_sessions import newest_run
+    from ragflow_lg.base.errors import ConflictError
+    from ragflow_lg.server.runs.stored_sessions import newest_run
 
     async def check(store: Store) -> None:
         newest = await newest_run(store, session)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote
 
-from ragflow_lg.diagnostics import CODES, Diagnostic
+from ragflow_lg.base.diagnostics import CODES, Diagnostic
 
 __all__ = ["to_sarif"]
 

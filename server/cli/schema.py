@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from server.library import catalog
+from ragflow_lg.server.assembly.library import catalog
 
 __all__ = ["schema"]
 
@@ -26,7 +26,7 @@ def schema(
 
     Example: ragflow-lg schema -o canvas.schema.json
     """
-    from dsl_compiler.schema import canvas_schema
+    from ragflow_lg.dsl_compiler.schema import canvas_schema
 
     text = json.dumps(canvas_schema(catalog()), ensure_ascii=False, indent=2) + "\n"
     if check is not None:

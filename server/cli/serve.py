@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from server.cli.options import Model, SettingsFile
+from ragflow_lg.server.cli.options import Model, SettingsFile
 
 if TYPE_CHECKING:
-    from server.parts import Parts
-    from server.settings import ServerSection, Settings
-    from server.watch.operations import Operations
+    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.observability.operations import Operations
+    from ragflow_lg.server.settings import ServerSection, Settings
 
 __all__ = ["DEFAULT_TENANT", "serve"]
 
@@ -46,8 +46,8 @@ def serve(
 
     ragflow-lg serve --host 0.0.0.0 --port 9380 --settings production.toml
     """
-    from server.http.serving import run
-    from server.settings import load_settings
+    from ragflow_lg.server.http.edge.uvicorn_server import run
+    from ragflow_lg.server.settings import load_settings
 
     loaded = load_settings(settings)
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
@@ -55,12 +55,12 @@ def serve(
 
 
 async def _serve(settings: Settings, model: str) -> None:
-    from server.http.app import make_app
-    from server.http.serving import serve as serve_app
-    from server.listening import listening
-    from server.parts import open_parts
-    from server.watch.audit import open_audit
-    from server.watch.logs import open_logs
+    from ragflow_lg.server.assembly.app_state import open_parts
+    from ragflow_lg.server.http.app import make_app
+    from ragflow_lg.server.http.edge.listening_socket import listening
+    from ragflow_lg.server.http.edge.uvicorn_server import serve as serve_app
+    from ragflow_lg.server.observability.audit import open_audit
+    from ragflow_lg.server.observability.logs import open_logs
 
     section = settings.server
     own = (section.metrics_key.get_secret_value(), section.database.get_secret_value())
@@ -89,9 +89,9 @@ async def _metrics(section: ServerSection, operations: Operations) -> AsyncGener
     if section.metrics != "port":
         yield
         return
-    from server.http.health import metrics_app
-    from server.http.serving import serving
-    from server.listening import listening
+    from ragflow_lg.server.http.edge.health_routes import metrics_app
+    from ragflow_lg.server.http.edge.listening_socket import listening
+    from ragflow_lg.server.http.edge.uvicorn_server import serving
 
     async def drain() -> None:
         pass
@@ -104,8 +104,8 @@ async def _metrics(section: ServerSection, operations: Operations) -> AsyncGener
 
 async def _first_key(parts: Parts) -> str:
     """Make a key if there never was one; give it, else ``""``."""
-    from server.database.keys import KeyRepository
-    from server.watch.audit import audit
+    from ragflow_lg.server.database.key_repository import KeyRepository
+    from ragflow_lg.server.observability.audit import audit
 
     keys = KeyRepository(parts.database)
     if await keys.count():

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from server.cli.options import Checkpoint, SettingsFile
-from server.cli.terminal import printable, shown_time
+from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
+from ragflow_lg.server.cli.terminal import printable, shown_time
 
 if TYPE_CHECKING:
-    from checkpoints import Store
+    from ragflow_lg.checkpoints import Store
 
 __all__ = ["sessions"]
 
@@ -38,16 +38,16 @@ def sessions(
 
     ragflow-lg sessions --delete-older-than 30
     """
-    from server.cli.play import with_store
-    from server.settings import load_settings
+    from ragflow_lg.server.cli.play import with_store
+    from ragflow_lg.server.settings import load_settings
 
     loaded = load_settings(settings)
     with_store(loaded, checkpoint, lambda store: _sessions(store, delete or [], older_than_days))
 
 
 async def _sessions(store: Store, names: list[str], older_than_days: float | None) -> None:
-    from server.cli.play import no_session
-    from server.runs.stored_sessions import has_session, is_interrupted
+    from ragflow_lg.server.cli.play import no_session
+    from ragflow_lg.server.runs.stored_sessions import has_session, is_interrupted
 
     if older_than_days is not None:
         await _delete_old(store, older_than_days)
@@ -70,7 +70,7 @@ async def _sessions(store: Store, names: list[str], older_than_days: float | Non
 
 
 async def _delete_old(store: Store, older_than_days: float) -> None:
-    from ragflow_lg.adapters.system import SystemClock
+    from ragflow_lg.adapters.system_services import SystemClock
 
     limit = SystemClock().now() * 1000 - older_than_days * _DAY_MS
     old = [record async for record in store.runs.sessions() if record.updated_ms < limit]

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragflow_lg.errors import CompileError, SettingsError
-from server.cli.options import Checkpoint, Model, SettingsFile
-from server.cli.terminal import printable
+from ragflow_lg.base.errors import CompileError, SettingsError
+from ragflow_lg.server.cli.options import Checkpoint, Model, SettingsFile
+from ragflow_lg.server.cli.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from server.studio.development_server import DevelopmentServer
-    from server.studio.found_canvases import Project
+    from ragflow_lg.server.studio.development_server import DevelopmentServer
+    from ragflow_lg.server.studio.found_canvases import Project
 
 __all__ = ["studio"]
 
@@ -53,12 +53,12 @@ def studio(
 
     ragflow-lg studio my_canvas.json --no-server
     """
-    from checkpoints.url import store_kind
-    from server.settings import load_settings
-    from server.studio.development_server import DevelopmentServer, free_port
-    from server.studio.folder_lock import folder_alone
-    from server.studio.found_canvases import find_canvases
-    from server.studio.project import write_project
+    from ragflow_lg.checkpoints.store_url import store_kind
+    from ragflow_lg.server.settings import load_settings
+    from ragflow_lg.server.studio.development_server import DevelopmentServer, free_port
+    from ragflow_lg.server.studio.folder_lock import folder_alone
+    from ragflow_lg.server.studio.found_canvases import find_canvases
+    from ragflow_lg.server.studio.studio_project import write_project
 
     loaded = load_settings(settings)
     url = checkpoint or loaded.checkpoints
@@ -87,7 +87,7 @@ def studio(
 
 def _changes(place: Path, project: Project, write: Callable[[Project], bool]) -> Callable[[], bool]:
     """Make what looks whether canvases have come or gone, writes the files anew, and tells whether they differ."""
-    from server.studio.found_canvases import Watched, find_canvases
+    from ragflow_lg.server.studio.found_canvases import Watched, find_canvases
 
     files = Watched(place, project)
 
@@ -109,8 +109,8 @@ def _changes(place: Path, project: Project, write: Callable[[Project], bool]) ->
 
 def _environment(url: str, settings: Path | None) -> dict[str, str]:
     """Give what tells the server, which has another working directory, the same store and settings."""
-    from checkpoints.url import sqlite_path, store_kind
-    from server.environment import FILE_VARIABLE, PREFIX
+    from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
+    from ragflow_lg.server.settings.environment import FILE_VARIABLE, PREFIX
 
     where = f"sqlite:///{sqlite_path(url).absolute()}" if store_kind(url) == "sqlite" else url
     here = Path(SETTINGS_NAME)
@@ -120,7 +120,7 @@ def _environment(url: str, settings: Path | None) -> dict[str, str]:
 
 
 def _serve(child: DevelopmentServer, has_changed: Callable[[], bool]) -> None:
-    from server.studio.development_server import studio_link
+    from ragflow_lg.server.studio.development_server import studio_link
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # so that the child ends too

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.cli.agent_lines import brief, call_text
-from server.cli.options import Checkpoint, Session, SettingsFile
-from server.cli.terminal import printable, shown_time
+from ragflow_lg.server.cli.agent_lines import brief, call_text
+from ragflow_lg.server.cli.options import Checkpoint, Session, SettingsFile
+from ragflow_lg.server.cli.terminal import printable, shown_time
 
 if TYPE_CHECKING:
-    from checkpoints import Store
-    from ragflow_lg.sessions import RunRecord, Trace
+    from ragflow_lg.checkpoints import Store
+    from ragflow_lg.services.sessions import RunRecord, Trace
 
 __all__ = ["trace"]
 
@@ -34,14 +34,14 @@ def trace(
 
     Example: ragflow-lg trace anna
     """
-    from server.cli.play import with_store
-    from server.settings import load_settings
+    from ragflow_lg.server.cli.play import with_store
+    from ragflow_lg.server.settings import load_settings
 
     with_store(load_settings(settings), checkpoint, lambda store: _trace(store, session, run, as_json))
 
 
 async def _trace(store: Store, session: str, run_id: str, as_json: bool) -> None:
-    from server.cli.play import no_session
+    from ragflow_lg.server.cli.play import no_session
 
     records = [record async for record in store.runs.of_session(session)]
     if not records:

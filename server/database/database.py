@@ -14,9 +14,9 @@ from sqlalchemy import URL, Connection, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
-from ragflow_lg.errors import DatabaseError
-from server.database.migrate import migrate
-from server.database.sqlite_threads import SqliteThreads
+from ragflow_lg.base.errors import DatabaseError
+from ragflow_lg.server.database.migration import migrate
+from ragflow_lg.server.database.sqlite_threads import SqliteThreads
 
 __all__ = ["Database", "database_file", "open_database"]
 

@@ -10,7 +10,7 @@ from sqlalchemy import Insert, Table, insert
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Select
 
-    from server.database.models import Row
+    from ragflow_lg.server.database.tables import Row
 
 __all__ = ["adder", "finder"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ragflow_lg.plan import Plan
-from server.drawing.layout import drawn_edges, drawn_nodes, label_of
+from ragflow_lg.component.plan import Plan
+from ragflow_lg.server.drawing.drawing_layout import drawn_edges, drawn_nodes, label_of
 
 __all__ = ["to_mermaid"]
 

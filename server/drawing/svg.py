@@ -10,11 +10,11 @@ from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
-from dsl_compiler.kind_colours import colour_of
-from ragflow_lg.errors import SettingsError
-from ragflow_lg.ids import NodeId
-from ragflow_lg.plan import Edge, Plan, PlanNode
-from server.drawing.layout import Box, Layout, drawn_edges, drawn_nodes, label_of, lay_out
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import Edge, Plan, PlanNode
+from ragflow_lg.dsl_compiler.langgraph_app.node_colours import colour_of
+from ragflow_lg.server.drawing.drawing_layout import Box, Layout, drawn_edges, drawn_nodes, label_of, lay_out
 
 __all__ = ["to_png", "to_svg"]
 

@@ -15,34 +15,32 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.errors import BusyError, RagflowLgError, RequestError, StreamError
-from server.http import (
-    agents,
-    completions,
-    embedded,
-    files,
-    health,
-    native,
-    openai,
-    sessions,
-    tags,
-    templates,
-    traces,
-    trials,
-    versions,
-)
-from server.http.answers import json_bytes, refusal, request_error
-from server.http.guards import BodyLimit, PlainPaths, SecurityHeaders
-from server.http.observing import Observing
-from server.http.webhooks import routes as webhooks
-from server.runs.turns import Turns
-from server.watch.audit import audit
-from server.watch.metrics import RunMetrics
-from server.watch.operations import Operations
-from server.watch.readiness import Readiness
+from ragflow_lg.base.errors import BusyError, RagflowLgError, RequestError, StreamError
+from ragflow_lg.server.http import native
+from ragflow_lg.server.http.edge import health_routes as health
+from ragflow_lg.server.http.edge.readiness import Readiness
+from ragflow_lg.server.http.edge.request_guards import BodyLimit, PlainPaths, SecurityHeaders
+from ragflow_lg.server.http.edge.request_observer import Observing
+from ragflow_lg.server.http.openai import openai_routes as openai
+from ragflow_lg.server.http.ragflow import agent_routes as agents
+from ragflow_lg.server.http.ragflow import completion_routes as completions
+from ragflow_lg.server.http.ragflow import debug_routes as trials
+from ragflow_lg.server.http.ragflow import embedded_routes as embedded
+from ragflow_lg.server.http.ragflow import file_routes as files
+from ragflow_lg.server.http.ragflow import session_routes as sessions
+from ragflow_lg.server.http.ragflow import tag_routes as tags
+from ragflow_lg.server.http.ragflow import template_routes as templates
+from ragflow_lg.server.http.ragflow import trace_routes as traces
+from ragflow_lg.server.http.ragflow import version_routes as versions
+from ragflow_lg.server.http.shared.responses import json_bytes, refusal, request_error
+from ragflow_lg.server.http.webhooks import webhook_routes as webhooks
+from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.observability.metrics import RunMetrics
+from ragflow_lg.server.observability.operations import Operations
+from ragflow_lg.server.runs.turns import Turns
 
 if TYPE_CHECKING:
-    from server.parts import Parts
+    from ragflow_lg.server.assembly.app_state import Parts
 
 __all__ = ["make_app"]
 
@@ -56,7 +54,7 @@ class _Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Give the document of all routes, made when it is first asked for."""
         if self.openapi_schema is None:
-            from server.http.document.making import complete
+            from ragflow_lg.server.http.document.openapi_document import complete
 
             self.openapi_schema = complete(super().openapi())
         return self.openapi_schema

@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from ragflow_lg.errors import CanvasChangedError, CheckpointError, ConflictError, RequestError
-from ragflow_lg.pauses import answers_to
-from ragflow_lg.run import BUSY_POLL_S
-from ragflow_lg.values import to_text
-from server.database.models import TITLE_CHARS, MessageRow, RunRow, SessionRow
-from server.database.runs import RunRepository
-from server.database.sessions import SessionRepository
-from server.runs.stored_sessions import fork_session, give_up, newest_run
-from server.runs.turns import NAME_CHARS, asked_text
-from server.watch.audit import audit
+from ragflow_lg.base.errors import CanvasChangedError, CheckpointError, ConflictError, RequestError
+from ragflow_lg.base.values import to_text
+from ragflow_lg.runs.pauses import answers_to
+from ragflow_lg.runs.run import BUSY_POLL_S
+from ragflow_lg.server.database.run_repository import RunRepository
+from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, RunRow, SessionRow
+from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.runs.stored_sessions import fork_session, give_up, newest_run
+from ragflow_lg.server.runs.turns import NAME_CHARS, asked_text
 
 if TYPE_CHECKING:
-    from ragflow_lg.pauses import Pause
-    from ragflow_lg.runner import Run, Runner
-    from ragflow_lg.sessions import RunRecord
-    from ragflow_lg.state import TurnRequest
-    from server.database.models import AgentRow
-    from server.parts import Parts
-    from server.runs.turns import Turn, Turns
-    from server.streaming import DisconnectPolicy
+    from ragflow_lg.component.state import TurnRequest
+    from ragflow_lg.runs.pauses import Pause
+    from ragflow_lg.runs.runner import Run, Runner
+    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.database.tables import AgentRow
+    from ragflow_lg.server.runs.turns import Turn, Turns
+    from ragflow_lg.server.streaming import DisconnectPolicy
+    from ragflow_lg.services.sessions import RunRecord
 
 __all__ = ["RunControl", "said_by", "wrapped_answers"]
 
@@ -95,7 +95,7 @@ class RunControl:
         return bool(await self._parts.store.leases.holder(session_id))
 
     async def state(self, run: RunRow) -> str:
-        """Say how a run stands; see `server.http.native.answers.RunState`."""
+        """Say how a run stands; see `ragflow_lg.server.http.native.native_responses.RunState`."""
         if run.status in ("succeeded", "failed", "cancelled", "refused"):
             return run.status
         newest = await newest_run(self._parts.store, run.session_id)

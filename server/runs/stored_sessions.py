@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from ragflow_lg.abandoning import abandon
-from ragflow_lg.branching import fork
-from ragflow_lg.errors import ConflictError
-from ragflow_lg.ids import session_of_thread, thread_of_session
-from ragflow_lg.run import status_of, thread_config
-from ragflow_lg.sessions import RunRecord
+from ragflow_lg.base.errors import ConflictError
+from ragflow_lg.base.ids import session_of_thread, thread_of_session
+from ragflow_lg.runs.abandon import abandon
+from ragflow_lg.runs.branching import fork
+from ragflow_lg.runs.run import status_of, thread_config
+from ragflow_lg.services.sessions import RunRecord
 
 if TYPE_CHECKING:
-    from checkpoints import Store
-    from ragflow_lg.compiled import CompiledCanvas
-    from ragflow_lg.services import Clock, Ids
-    from ragflow_lg.sessions import RunStatus
+    from ragflow_lg.checkpoints import Store
+    from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+    from ragflow_lg.services.services import Clock, Ids
+    from ragflow_lg.services.sessions import RunStatus
 
 __all__ = ["delete_stopped", "fork_session", "give_up", "has_session", "is_interrupted", "newest_run"]
 

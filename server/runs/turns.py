@@ -8,31 +8,31 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
-from ragflow_lg.errors import CompileError, RequestError, RunInterruptedError, RunUnknownError, StreamError
-from ragflow_lg.events import AgentRecord
-from ragflow_lg.runner import Runner
-from ragflow_lg.services import Usage
-from ragflow_lg.values import to_text
-from server.database.agents import AgentRepository
-from server.database.models import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
-from server.database.runs import RunRepository
-from server.database.sessions import SessionRepository
-from server.files.tenant_files import tenant_services
-from server.library import kept_canvas, load_canvas
-from server.runs.kept_run import Keepable, KeptRun
-from server.runs.takeover import Takeover
-from server.streaming import parse_policy
-from server.watch.logs import notes
-from server.watch.run_places import RunPlaces
+from ragflow_lg.base.errors import CompileError, RequestError, RunInterruptedError, RunUnknownError, StreamError
+from ragflow_lg.base.values import to_text
+from ragflow_lg.component.events import AgentRecord
+from ragflow_lg.runs.runner import Runner
+from ragflow_lg.server.agents.tenant_files import tenant_services
+from ragflow_lg.server.assembly.library import kept_canvas, load_canvas
+from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.run_repository import RunRepository
+from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
+from ragflow_lg.server.observability.logs import notes
+from ragflow_lg.server.observability.run_slots import RunPlaces
+from ragflow_lg.server.runs.failover import Takeover
+from ragflow_lg.server.runs.persisted_run import Keepable, KeptRun
+from ragflow_lg.server.streaming import parse_policy
+from ragflow_lg.services.chat import Usage
 
 if TYPE_CHECKING:
-    from ragflow_lg.compiled import CompiledCanvas
-    from ragflow_lg.plan import Plan
-    from ragflow_lg.run import Run
-    from ragflow_lg.state import TurnRequest
-    from ragflow_lg.wire import WireEvent
-    from server.parts import Parts
-    from server.streaming import DisconnectPolicy, Followed, RunHead
+    from ragflow_lg.component.plan import Plan
+    from ragflow_lg.component.state import TurnRequest
+    from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+    from ragflow_lg.runs.run import Run
+    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.streaming import DisconnectPolicy, Followed, RunHead
+    from ragflow_lg.wire.wire_events import WireEvent
 
 __all__ = ["Turn", "Turns"]
 

@@ -50,13 +50,13 @@ The file is the first there is of: ``--settings``, ``RAGFLOW_LG_SETTINGS``, ``./
     port = 9380
 """
 
-from server.settings.knowledge import DatasetSection, KnowledgeSection
-from server.settings.loading import load_settings
-from server.settings.models import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
-from server.settings.runs import OtelSection, RunSection
-from server.settings.serving import ServerSection
-from server.settings.settings import Settings
-from server.settings.tools import AgentsSection, HttpSection, McpSection, ToolSection
+from ragflow_lg.server.settings.knowledge_section import DatasetSection, KnowledgeSection
+from ragflow_lg.server.settings.models_section import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
+from ragflow_lg.server.settings.runs_section import OtelSection, RunSection
+from ragflow_lg.server.settings.server_section import ServerSection
+from ragflow_lg.server.settings.settings import Settings
+from ragflow_lg.server.settings.settings_file import load_settings
+from ragflow_lg.server.settings.tools_section import AgentsSection, HttpSection, McpSection, ToolSection
 
 __all__ = [
     "AgentsSection",

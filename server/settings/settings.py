@@ -10,18 +10,18 @@ from typing import Annotated
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from ragflow_lg.adapters.chat_models import ChatModelSettings, ModelSettings, ProviderSettings
-from ragflow_lg.adapters.http_client import HttpSettings
+from ragflow_lg.adapters.chat.chat_models import ChatModelSettings, ModelSettings, ProviderSettings
+from ragflow_lg.adapters.http.http_client import HttpSettings
 from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings
-from ragflow_lg.adapters.mcp_servers import McpServerSettings
-from ragflow_lg.services import ToolSettings
-from ragflow_lg.tool_policies import ToolPermits
-from server.environment import PREFIX
-from server.settings.knowledge import DatasetSection, KnowledgeSection
-from server.settings.models import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
-from server.settings.runs import OtelSection, RunSection
-from server.settings.serving import ServerSection
-from server.settings.tools import AgentsSection, HttpSection, McpSection, ToolSection
+from ragflow_lg.adapters.mcp.mcp_servers import McpServerSettings
+from ragflow_lg.server.settings.environment import PREFIX
+from ragflow_lg.server.settings.knowledge_section import DatasetSection, KnowledgeSection
+from ragflow_lg.server.settings.models_section import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
+from ragflow_lg.server.settings.runs_section import OtelSection, RunSection
+from ragflow_lg.server.settings.server_section import ServerSection
+from ragflow_lg.server.settings.tools_section import AgentsSection, HttpSection, McpSection, ToolSection
+from ragflow_lg.services.tool_policies import ToolPermits
+from ragflow_lg.services.tool_server import ToolSettings
 
 __all__ = ["Settings"]
 

@@ -1,12 +1,18 @@
 """Runs that go on by themselves, and streams of their events that can be left and taken up again."""
 
-from server.streaming.event_codec import Followed, RunEnd
-from server.streaming.factory import open_journal
-from server.streaming.hub import RunHub
-from server.streaming.journal import Journal, RunHead
-from server.streaming.memory_journal import MemoryJournal
-from server.streaming.policy import CANCEL, CONTINUE, DEFAULT_POLICY, DisconnectPolicy, parse_policy
-from server.streaming.window import Bounds
+from ragflow_lg.server.streaming.disconnect_policy import (
+    CANCEL,
+    CONTINUE,
+    DEFAULT_POLICY,
+    DisconnectPolicy,
+    parse_policy,
+)
+from ragflow_lg.server.streaming.event_codec import Followed, RunEnd
+from ragflow_lg.server.streaming.event_window import Bounds
+from ragflow_lg.server.streaming.journal import Journal, RunHead
+from ragflow_lg.server.streaming.memory_journal import MemoryJournal
+from ragflow_lg.server.streaming.open_journal import open_journal
+from ragflow_lg.server.streaming.run_manager import RunHub
 
 __all__ = [
     "CANCEL",

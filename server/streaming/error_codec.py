@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ragflow_lg.errors import RagflowLgError, RunError
-from ragflow_lg.values import JsonValue
+from ragflow_lg.base.errors import RagflowLgError, RunError
+from ragflow_lg.base.values import JsonValue
 
 __all__ = ["StoredError", "revive_error", "store_error"]
 

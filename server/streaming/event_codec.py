@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ragflow_lg.errors import RunInterruptedError, StreamError
-from ragflow_lg.events import AgentRecord
-from ragflow_lg.wire import (
+from ragflow_lg.base.errors import RunInterruptedError, StreamError
+from ragflow_lg.component.events import AgentRecord
+from ragflow_lg.server.streaming.error_codec import StoredError
+from ragflow_lg.wire.wire_events import (
     Message,
     MessageEnd,
     NodeFinished,
@@ -20,7 +21,6 @@ from ragflow_lg.wire import (
     WorkflowFinished,
     WorkflowStarted,
 )
-from server.streaming.error_codec import StoredError
 
 __all__ = ["Followed", "RunEnd", "decode_entry", "encode_entry", "to_json_bytes"]
 
@@ -29,7 +29,7 @@ Followed: TypeAlias = WireEvent | AgentRecord
 
 
 class RunEnd(Struct, frozen=True):
-    """The last entry of a run: how it ended. ``status`` is that of `ragflow_lg.run.Run`.
+    """The last entry of a run: how it ended. ``status`` is that of `ragflow_lg.runs.run.Run`.
 
     Behind one that says that the run was interrupted more may come: from the hub that goes on with it.
     """

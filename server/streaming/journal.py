@@ -7,9 +7,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from ragflow_lg.errors import RunUnknownError, StreamGapError
-from ragflow_lg.wire import Envelope
-from server.streaming.window import Bounds, Entry
+from ragflow_lg.base.errors import RunUnknownError, StreamGapError
+from ragflow_lg.server.streaming.event_window import Bounds, Entry
+from ragflow_lg.wire.wire_events import Envelope
 
 __all__ = ["KEPT_S", "MAX_RUN", "QUIET_S", "Journal", "RunHead", "gap_error", "unknown_run"]
 

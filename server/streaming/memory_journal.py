@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 
-from ragflow_lg.errors import StreamError
-from server.streaming.feed import Feed
-from server.streaming.journal import KEPT_S, MAX_RUN, QUIET_S, RunHead, gap_error, unknown_run
-from server.streaming.window import Bounds, Entry, Window
+from ragflow_lg.base.errors import StreamError
+from ragflow_lg.server.streaming.event_window import Bounds, Entry, Window
+from ragflow_lg.server.streaming.journal import KEPT_S, MAX_RUN, QUIET_S, RunHead, gap_error, unknown_run
+from ragflow_lg.server.streaming.journal_feed import Feed
 
 __all__ = ["MemoryJournal"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragflow_lg.errors import StreamPositionError
+from ragflow_lg.base.errors import StreamPositionError
 
 __all__ = ["event_id", "place_of", "position_of"]
 

@@ -19,12 +19,12 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from checkpoints.failures import plain_reason
-from ragflow_lg.errors import StreamError
-from server.streaming.feed import Feed
-from server.streaming.journal import KEPT_S, MAX_RUN, QUIET_S, RunHead, gap_error, unknown_run
-from server.streaming.redis_tail import RedisTail, entry_of
-from server.streaming.window import PAGE, Bounds, Entry, Extent, Window, paged
+from ragflow_lg.base.errors import StreamError
+from ragflow_lg.checkpoints.failures import plain_reason
+from ragflow_lg.server.streaming.event_window import PAGE, Bounds, Entry, Extent, Window, paged
+from ragflow_lg.server.streaming.journal import KEPT_S, MAX_RUN, QUIET_S, RunHead, gap_error, unknown_run
+from ragflow_lg.server.streaming.journal_feed import Feed
+from ragflow_lg.server.streaming.redis_tail import RedisTail, entry_of
 
 __all__ = ["RedisJournal"]
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from ragflow_lg.errors import StreamError
-from server.streaming.ending import end_task
-from server.streaming.feed import Feed
-from server.streaming.window import PAGE, Entry
+from ragflow_lg.base.errors import StreamError
+from ragflow_lg.server.streaming.event_window import PAGE, Entry
+from ragflow_lg.server.streaming.journal_feed import Feed
+from ragflow_lg.server.streaming.task_cancellation import end_task
 
 __all__ = ["RedisTail", "entry_of"]
 

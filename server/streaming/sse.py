@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from server.streaming.event_codec import to_json_bytes
+from ragflow_lg.server.streaming.event_codec import to_json_bytes
 
 __all__ = [
     "HEARTBEAT",

@@ -14,14 +14,14 @@ from typing import BinaryIO
 
 import httpx
 
-from ragflow_lg.errors import SettingsError
-from server.listening import listening
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.http.edge.listening_socket import listening
 
 __all__ = ["DevelopmentServer", "free_port", "studio_link"]
 
 START_S = 120.0
 STOP_S = 10.0
-_COMMAND = "server.studio.langgraph_command"
+_COMMAND = "ragflow_lg.server.studio.langgraph_command"
 _JOBS = 10
 """Runs side by side; LangGraph's own default is one."""
 

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ragflow_lg.errors import SettingsError
+from ragflow_lg.base.errors import SettingsError
 
 __all__ = ["folder_alone"]
 

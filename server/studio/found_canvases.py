@@ -12,9 +12,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ragflow_lg.errors import CompileError, SettingsError
-from server.canvases import canvas_files
-from server.library import sketch_file
+from ragflow_lg.base.errors import CompileError, SettingsError
+from ragflow_lg.server.assembly.canvas_files import canvas_files
+from ragflow_lg.server.assembly.library import sketch_file
 
 __all__ = ["Canvas", "Project", "Watched", "find_canvases"]
 

@@ -25,7 +25,8 @@ class Source:
     def module(self) -> str:
         """Give the dotted name."""
         parts = self.path.with_suffix("").parts
-        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        inside = parts if parts[0] in ("ragflow_lg", "tests") else ("ragflow_lg", *parts)
+        return ".".join(inside[:-1] if inside[-1] == "__init__" else inside)
 
     @property
     def tree(self) -> ast.Module:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg import errors
-from ragflow_lg.diagnostics import ADVICE, CODES, Diagnostic
-from ragflow_lg.errors import RagflowLgError
+from ragflow_lg.base import errors
+from ragflow_lg.base.diagnostics import ADVICE, CODES, Diagnostic
+from ragflow_lg.base.errors import RagflowLgError
 from tests.architecture.sources import PACKAGES, ROOT, literals, sources
 
 PAGE = (ROOT / "docs" / "diagnostics.md").read_text("utf-8")

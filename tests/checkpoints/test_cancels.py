@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from checkpoints import open_store
-from checkpoints.cancels import SqliteCancels
-from checkpoints.runs import hex_session
-from checkpoints.sqlite_file import open_sqlite
-from ragflow_lg.adapters.system import SystemClock
-from ragflow_lg.errors import CheckpointError
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.checkpoints.cancels import SqliteCancels
+from ragflow_lg.checkpoints.run_records import hex_session
+from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
 from tests.stores import OpenStore, fresh_prefix
 
 
@@ -68,8 +68,8 @@ async def test_one_look_serves_all_who_watch(tmp_path: Path) -> None:
 
 REQUESTER = """
 import asyncio, sys, time
-from checkpoints import open_store
-from ragflow_lg.adapters.system import SystemClock
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.adapters.system_services import SystemClock
 
 async def request():
     async with open_store(sys.argv[1], SystemClock(), prefix=sys.argv[2]) as store:

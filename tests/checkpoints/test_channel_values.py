@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from langgraph.types import Interrupt, Send
 
-from checkpoints.channel_values import as_object, as_plain
+from ragflow_lg.checkpoints.channel_values import as_object, as_plain
 
 PAUSE = Interrupt(value={"tips": "Which?"}, id="0" * 32)
 

@@ -5,7 +5,7 @@ import time
 import pytest
 from langgraph.checkpoint.base import id as langgraph_ids
 
-from checkpoints.checkpoint_ids import begin_after
+from ragflow_lg.checkpoints.checkpoint_ids import begin_after
 from tests.fakes.regions import out, played, runner_of
 from tests.stores import OpenStore
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpoints.codec import GROUP, Codec
-from ragflow_lg.errors import CheckpointError
-from ragflow_lg.sealed import SealedList
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.frozen_list import SealedList
+from ragflow_lg.checkpoints.codec import GROUP, Codec
 
 
 class Texts(dict[str, bytes]):
@@ -83,8 +83,8 @@ def test_what_is_too_deep_is_refused() -> None:
 
 
 def test_the_memory_of_parts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("checkpoints.codec.REMEMBERED_PARTS", 3)
-    monkeypatch.setattr("checkpoints.codec.REMEMBERED_BLOBS", 3)
+    monkeypatch.setattr("ragflow_lg.checkpoints.codec.REMEMBERED_PARTS", 3)
+    monkeypatch.setattr("ragflow_lg.checkpoints.codec.REMEMBERED_BLOBS", 3)
     codec = Codec()
     for number in range(10):
         fresh: dict[str, bytes] = {}
@@ -95,7 +95,7 @@ def test_the_memory_of_parts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_memory_of_parts_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("checkpoints.codec.REMEMBERED_PART_BYTES", 10_000)
+    monkeypatch.setattr("ragflow_lg.checkpoints.codec.REMEMBERED_PART_BYTES", 10_000)
     codec = Codec()
     for number in range(10):
         codec.encode({"a": f"{number}" * 3000}, "t", {})
@@ -103,7 +103,7 @@ def test_the_memory_of_parts_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_could_not_be_read_again_is_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("checkpoints.codec.MAX_EXPANDED_BYTES", 50_000)
+    monkeypatch.setattr("ragflow_lg.checkpoints.codec.MAX_EXPANDED_BYTES", 50_000)
     codec, blobs = Codec(), dict[str, bytes]()
     codec.encode({f"n{number}": "x" * 4000 for number in range(12)}, "t", blobs)
     codec.stored("t", blobs)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import redis.exceptions
 
-from checkpoints.failures import plain_reason, told_plainly
-from ragflow_lg.errors import CheckpointError
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints.failures import plain_reason, told_plainly
 
 
 def test_what_a_client_raises_becomes_our_error_and_nothing_else_does() -> None:

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 
-from checkpoints import Store, open_store
-from checkpoints.leases import MemoryTable, SqliteTable, StoredLeases
-from checkpoints.owner import Owner, this_process
-from checkpoints.sqlite_file import open_sqlite
-from ragflow_lg.adapters.system import SystemClock
-from ragflow_lg.errors import CheckpointError, ConflictError, SessionBusyError
-from ragflow_lg.ids import thread_of_session
-from ragflow_lg.sessions import leased_config
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.errors import CheckpointError, ConflictError, SessionBusyError
+from ragflow_lg.base.ids import thread_of_session
+from ragflow_lg.checkpoints import Store, open_store
+from ragflow_lg.checkpoints.lease_owner import Owner, this_process
+from ragflow_lg.checkpoints.leases import MemoryTable, SqliteTable, StoredLeases
+from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
+from ragflow_lg.services.sessions import leased_config
 from tests.stores import OpenStore, fresh_prefix
 
 ROOT = Path(__file__).parents[2]
@@ -96,8 +96,8 @@ def _hex(session: str) -> str:
 
 HOLDER = """
 import asyncio, sys
-from checkpoints import open_store
-from ragflow_lg.adapters.system import SystemClock
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.adapters.system_services import SystemClock
 
 async def hold():
     async with open_store(sys.argv[1], SystemClock(), prefix=sys.argv[2]) as store:
@@ -276,9 +276,9 @@ async def test_a_cancelled_runner_gives_its_session_back(reopen: OpenStore) -> N
 
 RACER = """
 import asyncio, sys
-from checkpoints import open_store
-from ragflow_lg.adapters.system import SystemClock
-from ragflow_lg.errors import ConflictError
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.errors import ConflictError
 
 async def race():
     async with open_store(sys.argv[1], SystemClock(), prefix=sys.argv[2]) as store:

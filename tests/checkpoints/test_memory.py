@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from checkpoints import open_store
-from checkpoints.memory import MemoryBlobs
-from ragflow_lg.adapters.system import SystemClock
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.checkpoints.memory import MemoryBlobs
 from tests.fakes.regions import form, loop, node, out, played, runner_of, text
 
 

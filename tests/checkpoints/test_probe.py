@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import open_store
-from checkpoints.probe import probe
-from ragflow_lg.adapters.system import SystemClock
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.checkpoints.probe import probe
 
 
 async def test_a_fit_redis_server_passes(redis_url: str) -> None:

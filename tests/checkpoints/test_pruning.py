@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from langgraph.types import Command
 
-from checkpoints import open_store
-from checkpoints.pruning import Place
-from ragflow_lg.adapters.system import SystemClock
-from ragflow_lg.errors import CheckpointError
-from tests.dsl_compiler.lower.test_application import NAME, SIZE, application, forms
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.checkpoints.pruning import Place
+from tests.dsl_compiler.langgraph_app.test_application import NAME, SIZE, application, forms
 from tests.stores import OpenStore
 
 THREAD = "55555555-5555-5555-5555-555555555555"

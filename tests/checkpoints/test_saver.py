@@ -15,11 +15,11 @@ from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.report import ProgressCallbacks
 from langgraph.types import Interrupt, Send
 
-from checkpoints import Store, open_store
-from ragflow_lg.adapters.system import SystemClock
-from ragflow_lg.errors import CheckpointError, ConflictError
-from ragflow_lg.sealed import SealedList
-from ragflow_lg.sessions import leased
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.errors import CheckpointError, ConflictError
+from ragflow_lg.base.frozen_list import SealedList
+from ragflow_lg.checkpoints import Store, open_store
+from ragflow_lg.services.sessions import leased
 from tests.stores import OpenStore, fresh_prefix
 
 ROOT = Path(__file__).parents[2]
@@ -246,11 +246,11 @@ async def test_a_session_that_is_deleted_again_and_again_is_told(reopen_shared: 
 WRITER = """
 import asyncio, sys
 from langgraph.checkpoint.base import empty_checkpoint
-from checkpoints import open_store
-from ragflow_lg.adapters.system import SystemClock
-from ragflow_lg.errors import ConflictError
-from ragflow_lg.ids import thread_of_session
-from ragflow_lg.sessions import leased, leased_config
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.errors import ConflictError
+from ragflow_lg.base.ids import thread_of_session
+from ragflow_lg.services.sessions import leased, leased_config
 
 async def write(store, session):
     place = {"configurable": {"thread_id": thread_of_session(session), "checkpoint_ns": ""}}

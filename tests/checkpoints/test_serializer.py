@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkpoints.serializer import plain_serializer
+from ragflow_lg.checkpoints.serializer import plain_serializer
 
 
 @dataclass

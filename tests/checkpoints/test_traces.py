@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from checkpoints.sqlite_file import open_sqlite
-from checkpoints.traces import RUNS_KEPT, SqliteTraces, read_trace
-from ragflow_lg.errors import CheckpointError
-from ragflow_lg.sessions import RunRecord, Trace
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
+from ragflow_lg.checkpoints.traces import RUNS_KEPT, SqliteTraces, read_trace
+from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.stores import OpenStore
 
 TRACE: Trace = [{"component_id": "a", "trace": [{"tool_name": "ü", "result": {"n": [1, None]}}]}]
@@ -40,7 +40,7 @@ async def test_a_text_that_is_no_text_can_be_kept(reopen: OpenStore) -> None:
 
 
 async def test_of_many_runs_the_newest_are_kept(tmp_path: Path) -> None:
-    from checkpoints.traces import MemoryTraces
+    from ragflow_lg.checkpoints.traces import MemoryTraces
 
     async with open_sqlite(tmp_path / "s.db") as file:
         for traces in (MemoryTraces(), SqliteTraces(file)):

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from dsl_compiler import check_canvas, compile_canvas, sketch_canvas
-from ragflow_lg.errors import CompileError
+from ragflow_lg.base.errors import CompileError
+from ragflow_lg.dsl_compiler import check_canvas, compile_canvas, sketch_canvas
 from tests.fakes.canvas import CATALOG, canvas, node, text
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from dsl_compiler.deployment import NoDeployment
-from ragflow_lg.errors import SettingsError
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.dsl_compiler.deployment import NoDeployment
 
 
 def test_nowhere_there_are_no_other_canvases() -> None:

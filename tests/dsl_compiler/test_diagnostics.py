@@ -1,7 +1,7 @@
 import pytest
 
-from dsl_compiler.diagnostics import Reporter, pointer_of
-from ragflow_lg.diagnostics import ADVICE
+from ragflow_lg.base.diagnostics import ADVICE
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
 
 
 def test_each_finding_is_kept_once() -> None:

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from dsl_compiler.flow import Flow
+from ragflow_lg.dsl_compiler.flow import Flow
 
 DIAMOND = Flow("a", {"a": ["b", "c"], "b": ["d"], "c": ["d"], "d": ["e"], "e": [], "x": ["a"]})
 LOOP = Flow("a", {"a": ["b"], "b": ["c"], "c": ["b", "d"], "d": []})

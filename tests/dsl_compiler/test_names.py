@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsl_compiler.names import CLOSING_NODE, graph_name, node_id
+from ragflow_lg.dsl_compiler.names import CLOSING_NODE, graph_name, node_id
 
 
 @given(st.text())

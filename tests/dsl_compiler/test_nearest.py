@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 import time
 
-from dsl_compiler.nearest import MAX_CHARS, MAX_LOOKUPS, Nearest
+from ragflow_lg.dsl_compiler.nearest import MAX_CHARS, MAX_LOOKUPS, Nearest
 
 
 def test_what_looks_alike_is_suggested() -> None:

@@ -1,6 +1,6 @@
 from typing import Any
 
-from dsl_compiler.old_keys import with_new_keys
+from ragflow_lg.dsl_compiler.old_keys import with_new_keys
 from tests.fakes.canvas import CATALOG
 
 

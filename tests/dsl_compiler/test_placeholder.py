@@ -1,8 +1,8 @@
 import pytest
 
-from dsl_compiler.placeholder import is_placeholder, placeholder
-from ragflow_lg.errors import ComponentError
-from ragflow_lg.spec import Route
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.component.spec import Route
+from ragflow_lg.dsl_compiler.placeholder import is_placeholder, placeholder
 from tests.fakes.run import run_component
 
 

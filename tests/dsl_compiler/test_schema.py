@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from dsl_compiler.schema import canvas_schema
+from ragflow_lg.dsl_compiler.schema import canvas_schema
 from tests.fakes.canvas import CATALOG, canvas, node, text
 
 SCHEMA = canvas_schema(CATALOG)

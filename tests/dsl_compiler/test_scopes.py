@@ -1,6 +1,6 @@
-from dsl_compiler.compiler import Draft, _run_passes
-from dsl_compiler.diagnostics import Reporter
-from dsl_compiler.scopes import main_flow, scopes_of
+from ragflow_lg.dsl_compiler.compiler import Draft, _run_passes
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.scopes import main_flow, scopes_of
 from tests.fakes.canvas import CATALOG, canvas, node, text
 
 

@@ -1,4 +1,4 @@
-from dsl_compiler.shapes import as_list, as_map, as_text, as_texts
+from ragflow_lg.dsl_compiler.shapes import as_list, as_map, as_text, as_texts
 
 
 def test_each_gives_an_empty_value_for_the_wrong_type() -> None:

@@ -2,8 +2,8 @@ import time
 
 import pytest
 
-from dsl_compiler.diagnostics import Reporter
-from dsl_compiler.source import MAX_BYTES, MAX_DEPTH, Position, lines_of, locate, read_source
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.source import MAX_BYTES, MAX_DEPTH, Position, lines_of, locate, read_source
 
 
 def codes(source: str | bytes | dict[str, object]) -> list[str]:

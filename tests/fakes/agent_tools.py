@@ -6,12 +6,12 @@ import asyncio
 
 from pydantic import BaseModel, Field
 
-from ragflow_lg.context import RunContext
-from ragflow_lg.errors import ServiceError
-from ragflow_lg.references import chunks_of_rows
-from ragflow_lg.registry import Registry
-from ragflow_lg.spec import ComponentParams, ToolResult
-from ragflow_lg.tool import cited, tool
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.component.context import RunContext
+from ragflow_lg.component.registry import Registry
+from ragflow_lg.component.spec import ComponentParams, ToolResult
+from ragflow_lg.component.tool import cited, tool
+from ragflow_lg.services.references import chunks_of_rows
 
 CAPITALS = {"Laos": "Vientiane", "Cuba": "Havana", "Peru": "Lima"}
 MAYORS = {"Vientiane": "Atsaphangthong Siphandone", "Havana": "Yanet Hernández"}

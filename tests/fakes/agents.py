@@ -11,9 +11,10 @@ from typing import Any
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.runner import Run, Runner
-from ragflow_lg.services import HttpResponse, ToolSettings
-from ragflow_lg.tool_policies import ToolPolicies
+from ragflow_lg.runs.runner import Run, Runner
+from ragflow_lg.services.http import HttpResponse
+from ragflow_lg.services.tool_policies import ToolPolicies
+from ragflow_lg.services.tool_server import ToolSettings
 from tests.fakes.agent_tools import with_test_tools
 from tests.fakes.canvas import node
 from tests.fakes.regions import runner_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsl_compiler import check_canvas
+from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.diagnostics import Diagnostic
-from ragflow_lg.plan import Plan
+from ragflow_lg.component.plan import Plan
+from ragflow_lg.dsl_compiler import check_canvas
 
 CATALOG = load_catalog()
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ragflow_lg.adapters.knowledge.chunking import Piece
-from ragflow_lg.adapters.knowledge.embedded import EmbeddedKnowledge
-from ragflow_lg.adapters.knowledge.records import NewChunk, add_chunks, add_dataset, open_document, set_dims
-from ragflow_lg.adapters.knowledge.stand_in import STAND_IN, HashingEmbedder
-from ragflow_lg.errors import ServiceError
+from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
+from ragflow_lg.adapters.knowledge.hash_embedder import STAND_IN, HashingEmbedder
+from ragflow_lg.adapters.knowledge.knowledge_records import NewChunk, add_chunks, add_dataset, open_document, set_dims
+from ragflow_lg.base.errors import ServiceError
 
 __all__ = ["CountingEmbedder", "OneEmbedder", "fill", "stored_knowledge"]
 
@@ -33,7 +33,7 @@ class CountingEmbedder(HashingEmbedder):
 
 
 class OneEmbedder:
-    """`ragflow_lg.knowledge.Embedders` of one."""
+    """`ragflow_lg.services.knowledge.Embedders` of one."""
 
     def __init__(self, embedder: Any = None) -> None:
         self._embedder = embedder or HashingEmbedder()

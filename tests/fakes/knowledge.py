@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
-from ragflow_lg.errors import ServiceError
-from ragflow_lg.knowledge import Dataset, DatasetSearch, DocumentCount, FoundChunks, Metadata
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, FoundChunks, Metadata
 
 Row: TypeAlias = dict[str, Any]
 

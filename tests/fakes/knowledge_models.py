@@ -6,7 +6,7 @@ import math
 import zlib
 from collections.abc import Sequence
 
-from ragflow_lg.errors import SettingsError
+from ragflow_lg.base.errors import SettingsError
 
 __all__ = ["WordEmbedder", "WordEmbedders", "WordReranker", "WordRerankers"]
 

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
-from ragflow_lg.adapters.mcp_servers import McpServers, McpServerSettings
-from ragflow_lg.errors import SettingsError
-from ragflow_lg.services import ServerAnswer
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.adapters.mcp.mcp_servers import McpServers, McpServerSettings
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.services.tool_server import ServerAnswer
 
 ROOT = Path(__file__).parents[2]
 REAL = ("-P", str(ROOT / "tests" / "fakes" / "mcp_server.py"))

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from server.listening import listening
-from server.mock_llm.app import Exchange, mock_app
-from server.mock_llm.rules import Reply, Rule, Rules
-from server.mock_llm.serving import serving
+from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange, mock_app
+from ragflow_lg.server.devtools.mock_llm.mock_llm_server import serving
+from ragflow_lg.server.devtools.mock_llm.rules import Reply, Rule, Rules
+from ragflow_lg.server.http.edge.listening_socket import listening
 
 
 def reply(*pieces: str, **more: Any) -> Reply:

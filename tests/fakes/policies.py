@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dsl_compiler.deployment import FoundCanvas
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.values import JsonValue
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.errors import SettingsError
-from ragflow_lg.function_tool import spec_of_function
-from ragflow_lg.registry import Registry
-from ragflow_lg.tool_policies import Allow, ToolPermits, ToolUse, Verdict
-from ragflow_lg.values import JsonValue
+from ragflow_lg.component.function_tool import spec_of_function
+from ragflow_lg.component.registry import Registry
+from ragflow_lg.dsl_compiler.deployment import FoundCanvas
+from ragflow_lg.services.tool_policies import Allow, ToolPermits, ToolUse, Verdict
 
 
 def catalog_with(**functions: Callable[..., Any]) -> Registry:

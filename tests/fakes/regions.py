@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dsl_compiler import compile_canvas
-from ragflow_lg.registry import Registry
-from ragflow_lg.runner import Run, Runner
-from ragflow_lg.services import Services
+from ragflow_lg.component.registry import Registry
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.runs.runner import Run, Runner
+from ragflow_lg.services.services import Services
 from tests.fakes.canvas import CATALOG, canvas, node, text
 from tests.fakes.services import fake_services
 

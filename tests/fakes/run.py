@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragflow_lg.events import EngineEvent, NodeFinished
-from ragflow_lg.ids import NodeId
-from ragflow_lg.node import NodeProgram, visit
-from ragflow_lg.plan import ExceptionPolicy, MessagePlan, Plan, PlanNode
-from ragflow_lg.refs import ReferenceScope
-from ragflow_lg.services import Services
-from ragflow_lg.spec import ComponentSpec, Route
-from ragflow_lg.turn_context import TurnContext
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.events import EngineEvent, NodeFinished
+from ragflow_lg.component.plan import ExceptionPolicy, MessagePlan, Plan, PlanNode
+from ragflow_lg.component.spec import AnySpec, Route
+from ragflow_lg.component.turn_context import TurnContext
+from ragflow_lg.dsl.variable_references import ReferenceScope
+from ragflow_lg.engine.node import NodeProgram, visit
+from ragflow_lg.services.services import Services
 from tests.fakes.services import fake_services
 
 
@@ -30,7 +30,7 @@ class Result:
     events: list[EngineEvent] = field(default_factory=list)
 
 
-def bind(spec: ComponentSpec[Any], params: Mapping[str, Any], nodes: Mapping[str, Any] | None = None) -> Any:
+def bind(spec: AnySpec, params: Mapping[str, Any], nodes: Mapping[str, Any] | None = None) -> Any:
     """Make the params model as the compiler does."""
     given = spec.rewrite(params) if spec.rewrite else params
     scope = ReferenceScope(frozenset(["node", *(nodes or {})]))
@@ -38,7 +38,7 @@ def bind(spec: ComponentSpec[Any], params: Mapping[str, Any], nodes: Mapping[str
 
 
 async def run_component(
-    spec: ComponentSpec[Any],
+    spec: AnySpec,
     params: Mapping[str, Any] | None = None,
     *,
     outputs: Mapping[str, dict[str, Any]] | None = None,

@@ -8,19 +8,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragflow_lg.errors import ServiceError
-from ragflow_lg.ids import RunId
-from ragflow_lg.services import (
-    ONE_CALL,
-    ChatAnswer,
-    ChatDelta,
-    ChatRequest,
-    HttpRequest,
-    HttpResponse,
-    Services,
-    ToolCall,
-    Usage,
-)
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.ids import RunId
+from ragflow_lg.services.chat import ONE_CALL, ChatAnswer, ChatDelta, ChatRequest, ToolCall, Usage
+from ragflow_lg.services.http import HttpRequest, HttpResponse
+from ragflow_lg.services.services import Services
 
 
 class FixedClock:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ragflow_lg.adapters.cassette import CassetteWriter
-from ragflow_lg.adapters.recording import Recorder
-from ragflow_lg.adapters.replaying import Replay
-from ragflow_lg.redaction import Redactor
-from ragflow_lg.runner import Run
-from ragflow_lg.services import Services
-from ragflow_lg.tool_policies import ToolPolicies
+from ragflow_lg.adapters.recording.cassette import CassetteWriter
+from ragflow_lg.adapters.recording.recording import Recorder
+from ragflow_lg.adapters.recording.replaying import Replay
+from ragflow_lg.dsl.redaction import Redactor
+from ragflow_lg.runs.runner import Run
+from ragflow_lg.services.services import Services
+from ragflow_lg.services.tool_policies import ToolPolicies
 from tests.fakes.regions import runner_of
 from tests.fakes.services import CountedIds, FixedClock, NamedFiles, fake_services
 

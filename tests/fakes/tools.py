@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
-from ragflow_lg.services import HttpResponse, Services, ToolSettings
-from ragflow_lg.spec import ComponentSpec
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.component.spec import AnySpec
+from ragflow_lg.services.http import HttpResponse
+from ragflow_lg.services.services import Services
+from ragflow_lg.services.tool_server import ToolSettings
 from tests.fakes.http_server import HttpServer, Received, Route
 from tests.fakes.run import Result, run_component
 from tests.fakes.services import ScriptedHttp, fake_services
@@ -37,7 +39,7 @@ def asked(received: Received) -> tuple[str, str, dict[str, str]]:
 
 
 async def searched(
-    spec: ComponentSpec[Any],
+    spec: AnySpec,
     params: Mapping[str, Any],
     answers: Mapping[str, HttpResponse | Exception],
     *,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ragflow_lg.errors import CompileError
+from ragflow_lg.base.errors import CompileError
 from tests.harness.cases import Case, read_cases
 from tests.harness.compare import differences
 from tests.harness.deviations import DEVIATIONS

@@ -16,17 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from dsl_compiler import check_canvas
-from dsl_compiler.lower import lower_plan
-from ragflow_lg.adapters.demo_chat import DemoChat
+from ragflow_lg.adapters.chat.demo_chat import DemoChat
+from ragflow_lg.base.diagnostics import Diagnostic
+from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.diagnostics import Diagnostic
-from ragflow_lg.errors import RagflowLgError
-from ragflow_lg.forms import FormField, form_fields
-from ragflow_lg.knowledge import Dataset
-from ragflow_lg.plan import Plan
-from ragflow_lg.runner import Runner
-from ragflow_lg.services import HttpRequest, HttpResponse
+from ragflow_lg.component.plan import Plan
+from ragflow_lg.dsl.forms import FormField, form_fields
+from ragflow_lg.dsl_compiler import check_canvas
+from ragflow_lg.dsl_compiler.lower import lower_plan
+from ragflow_lg.runs.runner import Runner
+from ragflow_lg.services.http import HttpRequest, HttpResponse
+from ragflow_lg.services.knowledge import Dataset
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import fake_services
 

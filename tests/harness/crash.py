@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from checkpoints.redis_server import redis_server
-from server.chaos import disturb_all
+from ragflow_lg.checkpoints.redis.redis_server import redis_server
+from ragflow_lg.server.devtools.chaos.chaos_runs import disturb_all
 
 
 def main() -> int:

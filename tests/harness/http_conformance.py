@@ -20,18 +20,18 @@ from unittest.mock import patch
 import httpx
 from pydantic import SecretStr
 
-import server.library
-import server.runs.turns
-from checkpoints import open_store
-from ragflow_lg.adapters.system import RandomIds, SystemClock
-from ragflow_lg.errors import CompileError
-from server.database.database import open_database
-from server.database.keys import KeyRepository
-from server.http.app import make_app
-from server.http.serving import serving
-from server.listening import listening
-from server.parts import Parts, open_hub
-from server.settings import ServerSection, Settings
+from ragflow_lg.adapters.system_services import RandomIds, SystemClock
+from ragflow_lg.base.errors import CompileError
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.server.assembly import library
+from ragflow_lg.server.assembly.app_state import Parts, open_hub
+from ragflow_lg.server.database.database import open_database
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.http.app import make_app
+from ragflow_lg.server.http.edge.listening_socket import listening
+from ragflow_lg.server.http.edge.uvicorn_server import serving
+from ragflow_lg.server.runs import turns
+from ragflow_lg.server.settings import ServerSection, Settings
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import OneModel, fake_services
 from tests.harness.cases import Case, read_cases
@@ -66,10 +66,10 @@ async def played_over_http(case: Case, folder: Path) -> list[list[Any]]:
     found: list[list[Any]] = []
     files, models = BeginFiles(), OneModel(_model({}))
     with (
-        patch.object(server.library, "catalog", lambda: catalog),
-        patch.object(server.library, "_kept", OrderedDict()),
+        patch.object(library, "catalog", lambda: catalog),
+        patch.object(library, "_kept", OrderedDict()),
         # The files of a case were never uploaded: they are read where the case has them.
-        patch.object(server.runs.turns, "tenant_services", lambda parts, _: parts.services),
+        patch.object(turns, "tenant_services", lambda parts, _: parts.services),
     ):
         async with (
             _stub(case) as (_, http),

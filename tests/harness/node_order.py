@@ -10,7 +10,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ragflow_lg.plan import Plan
+from ragflow_lg.component.plan import Plan
 
 Event = tuple[str, int]
 """``+id``, ``-id`` or ``!id``, and how often it came before."""

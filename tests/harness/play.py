@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from dsl_compiler import compile_canvas
-from ragflow_lg.adapters.address_guard import system_addresses
-from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.adapters.http.address_guard import system_addresses
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.errors import RagflowLgError
-from ragflow_lg.knowledge import DatasetSearch
-from ragflow_lg.plan import Plan
-from ragflow_lg.registry import Registry
-from ragflow_lg.runner import Runner
+from ragflow_lg.component.plan import Plan
+from ragflow_lg.component.registry import Registry
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.runs.runner import Runner
+from ragflow_lg.services.knowledge import DatasetSearch
 from tests.fakes.http_server import HttpServer, Received, Route
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import NamedFiles, OneModel, Reply, ScriptedModel, fake_services

@@ -20,7 +20,7 @@ from ragflow_lg.adapters.elasticsearch.search_requests import FIELDS
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.text_query import keywords_of_vocabulary, text_query
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, Tokenizer
-from ragflow_lg.errors import SettingsError
+from ragflow_lg.base.errors import SettingsError
 from tests.fakes import query_strings
 
 CHUNKS = 200

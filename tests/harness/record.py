@@ -22,12 +22,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from ragflow_lg.agents.question import QUESTION_HEAD
-from ragflow_lg.citations import CITATION_GUIDELINES, CITING_HEAD
-from ragflow_lg.classification import CONVERSATION_HEAD, INSTRUCTIONS_HEAD
-from ragflow_lg.knowledge import DatasetSearch
-from ragflow_lg.search_prompts import CONDITIONS_HEAD, TRANSLATION_HEAD
-from ragflow_lg.structured_answer import SCHEMA_HEAD
+from ragflow_lg.agents.question_rewriting import QUESTION_HEAD
+from ragflow_lg.models.citations import CITATION_GUIDELINES, CITING_HEAD
+from ragflow_lg.models.classification import CONVERSATION_HEAD, INSTRUCTIONS_HEAD
+from ragflow_lg.models.search_prompts import CONDITIONS_HEAD, TRANSLATION_HEAD
+from ragflow_lg.models.structured_answer import SCHEMA_HEAD
+from ragflow_lg.services.knowledge import DatasetSearch
 from tests.harness.play import TurnResult
 
 Record = dict[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, Tokenizer
-from ragflow_lg.knowledge import Dataset
+from ragflow_lg.services.knowledge import Dataset
 from tests.fakes.knowledge_models import WordEmbedder
 
 __all__ = ["GUIDE", "LETTERS", "OTHER", "chunk", "chunks_of_tenant", "metadata_of_tenant"]

@@ -10,12 +10,12 @@ from typing import Any
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, create_model
 
-from ragflow_lg.context import RunContext
-from ragflow_lg.errors import ServiceError
-from ragflow_lg.references import chunks_of_rows
-from ragflow_lg.services import ServerAnswer
-from ragflow_lg.spec import ComponentOutputs, ComponentParams, ComponentSpec, ToolResult
-from ragflow_lg.tool import cited, tool
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.component.context import RunContext
+from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams, ToolResult
+from ragflow_lg.component.tool import cited, tool
+from ragflow_lg.services.references import chunks_of_rows
+from ragflow_lg.services.tool_server import ServerAnswer
 
 
 class Arguments(BaseModel):
@@ -75,7 +75,7 @@ def _result(entry: Mapping[str, Any]) -> ToolResult:
     return ToolResult(outputs.get("content") or outputs or None, outputs)
 
 
-def scripted_tool(real: ComponentSpec[Any], scripts: ToolScripts) -> ComponentSpec[Any]:
+def scripted_tool(real: AnySpec, scripts: ToolScripts) -> AnySpec:
     """Make a tool that plays the script of a real one; parameters and outputs are the real one's."""
     assert real.tool is not None
     function, needs = real.tool.function, real.tool.needs

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from server.settings import load_settings
+from ragflow_lg.server.settings import load_settings
 from tests.architecture.sources import PACKAGES, ROOT
 
 HADOLINT = Path(sys.executable).parent / "hadolint"

@@ -34,7 +34,7 @@ def ragflow_lg(*arguments: str, path: Path | None = None) -> subprocess.Complete
     """Run the command, with a further folder of installed packages."""
     folders = [str(ROOT), *([str(path)] if path else [])]
     return subprocess.run(
-        [sys.executable, "-c", "from server.cli.app import main; main()", *arguments],
+        [sys.executable, "-c", "from ragflow_lg.server.cli.entry import main; main()", *arguments],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(folders)},
         capture_output=True,
         text=True,
@@ -88,8 +88,8 @@ def test_a_model_calls_functions_and_the_guard_looks_on(installed: Path) -> None
     program = (
         "import asyncio, json\n"
         "from ragflow_lg.catalog import load_catalog\n"
-        "from server.policies import tool_policies\n"
-        "from server.settings import AgentsSection, Settings\n"
+        "from ragflow_lg.server.assembly.call_policies import tool_policies\n"
+        "from ragflow_lg.server.settings import AgentsSection, Settings\n"
         "from tests.fakes.agents import calling, play_agent\n"
         "from tests.fakes.services import FixedClock, Reply\n"
         "policies = tool_policies(Settings(agents=AgentsSection(guards=['no_swearing'])), FixedClock())\n"

@@ -2,8 +2,8 @@ from importlib import metadata
 
 import pytest
 
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.catalog import ENTRY_POINT_GROUP, FUNCTION_GROUP, load_catalog
-from ragflow_lg.errors import SettingsError
 
 
 def test_all_components_are_found() -> None:

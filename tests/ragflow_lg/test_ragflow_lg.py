@@ -1,7 +1,7 @@
 import pytest
 
 import ragflow_lg
-from ragflow_lg.runner import Runner
+from ragflow_lg.runs.runner import Runner
 
 
 def test_the_face_of_the_package() -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from msgspec import Struct
 
 from ragflow_lg.adapters.elasticsearch.search_requests import Body
-from ragflow_lg.errors import ServiceError
-from ragflow_lg.services import HttpClient, HttpRequest
-from ragflow_lg.values import JsonValue
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.services.http import HttpClient, HttpRequest
 
 if TYPE_CHECKING:
     from elastic_transport import ApiResponseMeta, BaseAsyncNode, HttpHeaders

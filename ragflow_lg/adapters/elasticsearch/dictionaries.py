@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from ragflow_lg.errors import SettingsError
+from ragflow_lg.base.errors import SettingsError
 
 __all__ = ["NO_DICTIONARIES", "Dictionaries", "read_dictionaries"]
 

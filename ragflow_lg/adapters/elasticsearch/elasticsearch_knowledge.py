@@ -11,8 +11,8 @@ from typing import cast
 
 from msgspec.structs import replace
 
+from ragflow_lg.adapters.elasticsearch.chunk_results import chunks_of, parent_ids, with_parents
 from ragflow_lg.adapters.elasticsearch.connection import Connection
-from ragflow_lg.adapters.elasticsearch.found_chunks import chunks_of, parent_ids, with_parents
 from ragflow_lg.adapters.elasticsearch.ranking import (
     Candidate,
     Scored,
@@ -34,10 +34,10 @@ from ragflow_lg.adapters.elasticsearch.search_requests import (
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, keywords_of_vocabulary, text_query
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, Tokenizer
-from ragflow_lg.adapters.rerank_scores import normalised_scores, window_size
-from ragflow_lg.errors import ServiceError, SettingsError
-from ragflow_lg.knowledge import Dataset, DatasetSearch, Embedders, FoundChunks, Knowledge, Metadata, Rerankers
-from ragflow_lg.values import JsonValue, to_text
+from ragflow_lg.adapters.knowledge.rerank_scores import normalised_scores, window_size
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Embedders, FoundChunks, Knowledge, Metadata, Rerankers
 
 __all__ = ["ElasticsearchKnowledge"]
 
@@ -48,7 +48,7 @@ _EMPTY_QUESTION = "None"
 
 
 class ElasticsearchKnowledge:
-    """`ragflow_lg.knowledge.Knowledge` over RAGFlow's index.
+    """`ragflow_lg.services.knowledge.Knowledge` over RAGFlow's index.
 
     ``records`` are the datasets, which Elasticsearch does not know by name; others are looked up in ``directory``.
     ``tokenizer`` decides how exact the terms

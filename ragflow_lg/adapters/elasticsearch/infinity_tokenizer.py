@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from ragflow_lg.adapters.elasticsearch.tokenizers import to_half_width
-from ragflow_lg.errors import SettingsError
+from ragflow_lg.base.errors import SettingsError
 
 __all__ = ["InfinityTokenizer", "load_infinity_tokenizer"]
 

@@ -12,7 +12,7 @@ from typing import cast
 from msgspec import Struct
 
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
-from ragflow_lg.values import JsonValue
+from ragflow_lg.base.values import JsonValue
 
 __all__ = [
     "Candidate",

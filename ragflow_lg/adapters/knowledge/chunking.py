@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ragflow_lg.errors import ServiceError
-from ragflow_lg.tokens import estimate_tokens, shorten
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.tokens import estimate_tokens, shorten
 
 __all__ = ["MAX_NAME_CHARS", "Block", "Piece", "bounded", "pieces_of", "row_text"]
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ragflow_lg.errors import ServiceError
-from ragflow_lg.values import JsonValue, to_json
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.values import JsonValue, to_json
 
 __all__ = ["SIDECAR", "read_sidecar", "split_front_matter"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings, EndpointEmbedder
-from ragflow_lg.adapters.knowledge.stand_in import STAND_IN, HashingEmbedder
-from ragflow_lg.errors import SettingsError
-from ragflow_lg.knowledge import Embedder
-from ragflow_lg.services import HttpClient
+from ragflow_lg.adapters.knowledge.hash_embedder import STAND_IN, HashingEmbedder
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.services.http import HttpClient
+from ragflow_lg.services.knowledge import Embedder
 
 __all__ = ["ConfiguredEmbedders"]
 
 
 class ConfiguredEmbedders:
-    """`ragflow_lg.knowledge.Embedders` by settings. ``default`` is the id for new datasets, ``""`` for the stand-in."""
+    """The `Embedders` of the settings. ``default`` is the id for new datasets, ``""`` for the stand-in."""
 
     def __init__(self, settings: Mapping[str, EmbeddingSettings], http: HttpClient, *, default: str = "") -> None:
         self._settings = settings

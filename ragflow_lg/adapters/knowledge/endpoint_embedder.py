@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from ragflow_lg.errors import ServiceError, SettingsError
-from ragflow_lg.services import HttpClient, HttpRequest, HttpResponse
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
 
 __all__ = ["EmbeddingSettings", "EndpointEmbedder"]
 
@@ -46,7 +46,7 @@ class EmbeddingSettings(Struct, frozen=True):
 
 
 class EndpointEmbedder:
-    """A `ragflow_lg.knowledge.Embedder` of ``[embeddings."ID"]``."""
+    """A `ragflow_lg.services.knowledge.Embedder` of ``[embeddings."ID"]``."""
 
     is_stand_in = False
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, cast
 
 from ragflow_lg.adapters.knowledge.chunking import MAX_NAME_CHARS, Block, bounded, row_text
 from ragflow_lg.adapters.knowledge.document_metadata import split_front_matter
-from ragflow_lg.errors import ServiceError
-from ragflow_lg.html_text import html_to_text
-from ragflow_lg.values import JsonValue
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.html_text import html_to_text
+from ragflow_lg.base.values import JsonValue
 
 __all__ = ["MAX_FILE_BYTES", "SUFFIXES", "FileText", "read_blocks"]
 

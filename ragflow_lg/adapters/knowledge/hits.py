@@ -9,9 +9,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ragflow_lg.adapters.knowledge.matrices import Matrix, nearest
-from ragflow_lg.adapters.knowledge.records import DatasetRecord
+from ragflow_lg.adapters.knowledge.knowledge_records import DatasetRecord
 from ragflow_lg.adapters.knowledge.scoring import Numbers, cosine_scores, reciprocal_ranks, weighted_sum
+from ragflow_lg.adapters.knowledge.vector_matrices import Matrix, nearest
 from ragflow_lg.adapters.knowledge.word_search import WordSearch
 
 __all__ = ["NO_HITS", "Hits", "Wanted", "find_hits", "joined"]

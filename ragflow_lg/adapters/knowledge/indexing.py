@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ragflow_lg.adapters.knowledge.chunking import Piece, pieces_of
-from ragflow_lg.adapters.knowledge.database import KnowledgeDatabase
 from ragflow_lg.adapters.knowledge.document_metadata import read_sidecar
 from ragflow_lg.adapters.knowledge.file_text import read_blocks
-from ragflow_lg.adapters.knowledge.records import (
+from ragflow_lg.adapters.knowledge.knowledge_database import KnowledgeDatabase
+from ragflow_lg.adapters.knowledge.knowledge_records import (
     DatasetRecord,
     DocumentRecord,
     NewChunk,
@@ -27,8 +27,8 @@ from ragflow_lg.adapters.knowledge.records import (
     set_dims,
 )
 from ragflow_lg.adapters.knowledge.source_files import FileContent, SourceFile, is_gone, read_source, source_name
-from ragflow_lg.errors import ServiceError
-from ragflow_lg.knowledge import Embedder
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.services.knowledge import Embedder
 
 __all__ = ["MAX_CHUNKS", "AddedFiles", "Indexer", "Progress"]
 

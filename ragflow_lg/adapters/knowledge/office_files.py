@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ragflow_lg.adapters.knowledge.chunking import Block, bounded, row_text
-from ragflow_lg.errors import ServiceError
+from ragflow_lg.base.errors import ServiceError
 
 __all__ = ["read_docx", "read_pdf", "read_xlsx"]
 

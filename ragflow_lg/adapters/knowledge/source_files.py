@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ragflow_lg.adapters.knowledge.document_metadata import SIDECAR
 from ragflow_lg.adapters.knowledge.file_text import MAX_FILE_BYTES, SUFFIXES
-from ragflow_lg.errors import ServiceError
+from ragflow_lg.base.errors import ServiceError
 
 __all__ = ["FileContent", "SourceFile", "is_gone", "other_files", "read_source", "source_files", "source_name"]
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ragflow_lg.adapters.knowledge.records import words_table
+from ragflow_lg.adapters.knowledge.knowledge_records import words_table
 from ragflow_lg.adapters.knowledge.scoring import Numbers, word_scores
 
 __all__ = ["WordHits", "WordSearch"]

@@ -2,8 +2,11 @@
 
 from fastapi import APIRouter
 
-from server.http.native import canvases, runs, sessions, versions
-from server.http.native.problems import invalid, is_native, problem_of, refuse
+from ragflow_lg.server.http.native import native_canvas_routes as canvases
+from ragflow_lg.server.http.native import native_run_routes as runs
+from ragflow_lg.server.http.native import native_session_routes as sessions
+from ragflow_lg.server.http.native import native_version_routes as versions
+from ragflow_lg.server.http.native.problem_details import invalid, is_native, problem_of, refuse
 
 __all__ = ["invalid", "is_native", "problem_of", "refuse", "router"]
 

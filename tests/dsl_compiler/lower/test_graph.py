@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from dsl_compiler import compile_canvas
-from dsl_compiler.names import node_id
-from ragflow_lg.runner import Runner
-from ragflow_lg.turn_context import TurnContext
+from ragflow_lg.component.turn_context import TurnContext
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.dsl_compiler.names import node_id
+from ragflow_lg.runs.runner import Runner
 from tests.fakes.canvas import CATALOG, canvas, node, switch, text
 from tests.fakes.services import fake_services
 

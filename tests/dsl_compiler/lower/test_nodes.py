@@ -1,8 +1,8 @@
 import pytest
 
-from dsl_compiler import compile_canvas
-from ragflow_lg.errors import RunError
-from ragflow_lg.turn_context import TurnContext
+from ragflow_lg.base.errors import RunError
+from ragflow_lg.component.turn_context import TurnContext
+from ragflow_lg.dsl_compiler import compile_canvas
 from tests.fakes.canvas import CATALOG, canvas, node, switch, text
 from tests.fakes.regions import answer_of, out
 from tests.fakes.services import fake_services
@@ -31,7 +31,7 @@ async def test_as_a_library_events_go_through_the_stream_writer() -> None:
 
 
 async def test_files_that_cannot_be_read_stop_the_turn_before_it_begins() -> None:
-    from ragflow_lg.adapters.files import InlineFiles
+    from ragflow_lg.adapters.local_files import InlineFiles
 
     context = TurnContext(fake_services(files=InlineFiles()))
     state = await CANVAS.graph.ainvoke({"query": "q", "files": [{"name": "a.pdf"}]}, context=context)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from dsl_compiler import check_canvas, compile_canvas
-from dsl_compiler.passes.bind_canvases import MAX_CANVASES
-from ragflow_lg.tool_policies import ToolPermits
+from ragflow_lg.dsl_compiler import check_canvas, compile_canvas
+from ragflow_lg.dsl_compiler.passes.bind_canvases import MAX_CANVASES
+from ragflow_lg.services.tool_policies import ToolPermits
 from tests.fakes.agents import WIKI
 from tests.fakes.canvas import CATALOG, canvas, node
 from tests.fakes.policies import Canvases, entry

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from dsl_compiler import check_canvas
+from ragflow_lg.dsl_compiler import check_canvas
 from tests.fakes.canvas import CATALOG, canvas, found, node, plan_of, switch, text
 
 

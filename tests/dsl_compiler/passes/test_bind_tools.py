@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dsl_compiler import check_canvas
-from ragflow_lg.tool_policies import ToolPermits
+from ragflow_lg.dsl_compiler import check_canvas
+from ragflow_lg.services.tool_policies import ToolPermits
 from tests.fakes.agents import TAVILY, WIKI
 from tests.fakes.canvas import CATALOG, canvas, found, node
 from tests.fakes.policies import Canvases

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsl_compiler import check_canvas
+from ragflow_lg.dsl_compiler import check_canvas
 from tests.fakes.canvas import CATALOG, canvas, node
 from tests.fakes.policies import Canvases
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from dsl_compiler.passes.collect_components import MAX_COMPONENTS
+from ragflow_lg.dsl_compiler.passes.collect_components import MAX_COMPONENTS
 from tests.fakes.canvas import CATALOG, canvas, found, node, plan_of, text
 from tests.fakes.regions import answer_of, out
 

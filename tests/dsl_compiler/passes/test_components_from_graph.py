@@ -1,10 +1,10 @@
 import time
 from typing import Any
 
-from dsl_compiler import check_canvas
-from dsl_compiler.compiler import Draft
-from dsl_compiler.diagnostics import Reporter
-from dsl_compiler.passes.components_from_graph import components_from_graph
+from ragflow_lg.dsl_compiler import check_canvas
+from ragflow_lg.dsl_compiler.compiler import Draft
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.passes.components_from_graph import components_from_graph
 from tests.fakes.canvas import CATALOG, found, plan_of
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dsl_compiler.passes import find_joins
+from ragflow_lg.dsl_compiler.passes import find_joins
 from tests.fakes.canvas import canvas, found, plan_of, switch, text
 
 

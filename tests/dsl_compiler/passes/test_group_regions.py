@@ -1,8 +1,8 @@
 from typing import Any
 
-from dsl_compiler.compiler import Draft, _run_passes
-from dsl_compiler.diagnostics import Reporter
-from ragflow_lg.plan import Region
+from ragflow_lg.component.plan import Region
+from ragflow_lg.dsl_compiler.compiler import Draft, _run_passes
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from tests.fakes.canvas import CATALOG, canvas, found, node, plan_of, switch, text
 from tests.fakes.regions import out, played, runner_of
 

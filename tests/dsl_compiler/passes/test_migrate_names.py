@@ -1,6 +1,6 @@
 import time
 
-from dsl_compiler import check_canvas
+from ragflow_lg.dsl_compiler import check_canvas
 from tests.fakes.canvas import CATALOG, canvas, found, node, text
 
 

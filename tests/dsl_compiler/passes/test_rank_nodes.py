@@ -1,4 +1,4 @@
-from dsl_compiler.passes.rank_nodes import UNREACHED
+from ragflow_lg.dsl_compiler.passes.rank_nodes import UNREACHED
 from tests.fakes.canvas import canvas, plan_of, switch, text
 
 

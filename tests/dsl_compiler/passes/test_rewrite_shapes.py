@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from dsl_compiler import check_canvas
-from dsl_compiler.compiler import Draft, _run_passes
-from dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler import check_canvas
+from ragflow_lg.dsl_compiler.compiler import Draft, _run_passes
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from tests.fakes.canvas import CATALOG, canvas, found, node, plan_of, text
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.agent_metrics import ToolMetrics
-from ragflow_lg.errors import ServiceError
-from ragflow_lg.events import AgentRecord
-from ragflow_lg.run import Run
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.component.events import AgentRecord
+from ragflow_lg.runs.run import Run
+from ragflow_lg.services.agent_metrics import ToolMetrics
 from tests.fakes.agents import TAVILY, WIKI, calling, play_agent
 from tests.fakes.services import Reply
 from tests.stores import OpenStore

@@ -4,12 +4,12 @@ import pytest
 
 from ragflow_lg.agents.agent_run import AgentRun, joined, told
 from ragflow_lg.agents.toolbox import Toolbox
-from ragflow_lg.context import RunContext, TurnContext
-from ragflow_lg.held_steps import HeldSteps
-from ragflow_lg.ids import NodeId
-from ragflow_lg.services import ChatRequest
-from ragflow_lg.token_budget import TokenBudget
-from ragflow_lg.values import JsonValue
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.context import RunContext, TurnContext
+from ragflow_lg.component.memory_steps import HeldSteps
+from ragflow_lg.services.chat import ChatRequest
+from ragflow_lg.services.token_budget import TokenBudget
 from tests.fakes.agents import calling, play_agent
 from tests.fakes.canvas import canvas, plan_of, text
 from tests.fakes.regions import played

@@ -7,9 +7,9 @@ import pytest
 
 import ragflow_lg.agents.call_policies as module
 from ragflow_lg.adapters.result_cache import MemoryResultCache
-from ragflow_lg.errors import ComponentError
-from ragflow_lg.function_tool import function_tool
-from ragflow_lg.tool_policies import Allow, Refuse, Replace, ToolPermits, ToolPolicies, ToolUse, Verdict
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.component.function_tool import function_tool
+from ragflow_lg.services.tool_policies import Allow, Refuse, Replace, ToolPermits, ToolPolicies, ToolUse, Verdict
 from tests.fakes.agents import TAVILY, TOOLS, WIKI, calling, page, play_agent
 from tests.fakes.policies import Guard, catalog_with, entry
 from tests.fakes.services import FixedClock, Reply

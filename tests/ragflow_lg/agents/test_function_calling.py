@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragflow_lg.errors import ServiceError
+from ragflow_lg.base.errors import ServiceError
 from tests.fakes.agents import TAVILY, WIKI, calling, play_agent
 from tests.fakes.services import Reply
 

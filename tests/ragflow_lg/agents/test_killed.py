@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from checkpoints import Store, open_store
-from ragflow_lg.function_tool import function_tool
+from ragflow_lg.checkpoints import Store, open_store
+from ragflow_lg.component.function_tool import function_tool
 from tests.fakes.agents import calling, play_agent
 from tests.fakes.canvas import canvas, node
 from tests.fakes.policies import Canvases, catalog_with, entry

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ragflow_lg.agents.mcp_tools import mcp_findings
-from ragflow_lg.errors import ServiceError, SettingsError
-from ragflow_lg.runner import Run
-from ragflow_lg.services import ServerAnswer
-from ragflow_lg.tool_policies import ToolPermits, ToolPolicies
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.runs.runner import Run
+from ragflow_lg.services.tool_policies import ToolPermits, ToolPolicies
+from ragflow_lg.services.tool_server import ServerAnswer
 from tests.fakes.agents import Played, calling, play_agent
 from tests.fakes.canvas import node
 from tests.fakes.mcp_servers import FakeServer, servers_of, text_of, tiny

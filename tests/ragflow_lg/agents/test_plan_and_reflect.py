@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.agents.plan_prompts import LAST, PROMPTS
-from ragflow_lg.citations import CITATION_GUIDELINES
+from ragflow_lg.models.citations import CITATION_GUIDELINES
 from tests.fakes.agents import TOOLS, WIKI, page, play_agent
 from tests.fakes.regions import played as play
 from tests.fakes.services import Reply, ScriptedModel

@@ -9,8 +9,8 @@ import pytest
 
 from ragflow_lg.agents.react import REACT_HEAD, called_tool
 from ragflow_lg.agents.react_action import WrittenCall
-from ragflow_lg.errors import ServiceError
-from ragflow_lg.services import ChatAnswer, ChatRequest, ToolSchema
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.services.chat import ChatAnswer, ChatRequest, ToolSchema
 from tests.fakes.agents import TOOLS, WIKI, play_agent
 from tests.fakes.regions import played as play
 from tests.fakes.services import Reply, ScriptedModel

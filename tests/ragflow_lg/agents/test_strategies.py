@@ -8,9 +8,9 @@ from typing import Any, get_args
 
 import pytest
 
-from dsl_compiler import check_canvas
 from ragflow_lg.agents.strategies import StrategyName, strategy_for, strategy_named
-from ragflow_lg.values import to_text
+from ragflow_lg.base.values import to_text
+from ragflow_lg.dsl_compiler import check_canvas
 from tests.conftest import FIXTURES
 from tests.fakes.agents import TOOLS, play_agent
 from tests.fakes.canvas import CATALOG, canvas, node

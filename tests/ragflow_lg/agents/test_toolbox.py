@@ -10,12 +10,12 @@ from msgspec.structs import force_setattr
 from pydantic import BaseModel
 
 from ragflow_lg.agents.agent_run import MAX_CALLS
+from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.errors import ServiceError
-from ragflow_lg.services import HttpResponse
-from ragflow_lg.spec import ComponentParams, ToolResult
-from ragflow_lg.tool import tool
-from ragflow_lg.tool_policies import ToolPermits, ToolPolicies
+from ragflow_lg.component.spec import ComponentParams, ToolResult
+from ragflow_lg.component.tool import tool
+from ragflow_lg.services.http import HttpResponse
+from ragflow_lg.services.tool_policies import ToolPermits, ToolPolicies
 from tests.fakes.agents import TAVILY, WIKI, calling, play_agent
 from tests.fakes.services import Reply
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from checkpoints import open_store
-from ragflow_lg.citations import CITATION_GUIDELINES
-from ragflow_lg.references import chunks_of_rows, number_of
-from ragflow_lg.services import ChatRequest, Usage
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.models.citations import CITATION_GUIDELINES
+from ragflow_lg.services.chat import ChatRequest, Usage
+from ragflow_lg.services.references import chunks_of_rows, number_of
 from tests.fakes.agents import TAVILY, TOOLS, WIKI, calling, play_agent
 from tests.fakes.services import FixedClock, Reply, ScriptedModel
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ragflow_lg.classification import CONVERSATION_HEAD, NamedCategory, categories_in
 from ragflow_lg.components.categorize import categorize
+from ragflow_lg.models.classification import CONVERSATION_HEAD, NamedCategory, categories_in
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 

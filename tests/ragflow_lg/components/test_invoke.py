@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.components.invoke import OWN_TIME_S, invoke
-from ragflow_lg.errors import ServiceError
-from ragflow_lg.services import HttpRequest, HttpResponse
+from ragflow_lg.services.http import HttpRequest, HttpResponse
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import ScriptedHttp, fake_services
 

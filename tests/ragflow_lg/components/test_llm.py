@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ragflow_lg.citations import CITATION_GUIDELINES
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.values import MAX_TEXT_CHARS
+from ragflow_lg.component.events import Delta
 from ragflow_lg.components.llm import llm
-from ragflow_lg.errors import SettingsError
-from ragflow_lg.events import Delta
-from ragflow_lg.services import ChatDelta, ChatModel, ChatRequest
-from ragflow_lg.structured_answer import SCHEMA_HEAD, with_schema
-from ragflow_lg.values import MAX_TEXT_CHARS
+from ragflow_lg.models.citations import CITATION_GUIDELINES
+from ragflow_lg.models.structured_answer import SCHEMA_HEAD, with_schema
+from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatRequest
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 

@@ -1,7 +1,7 @@
 import pytest
 
+from ragflow_lg.component.events import Piece
 from ragflow_lg.components.message import message
-from ragflow_lg.events import Piece
 from tests.fakes.canvas import canvas, node, plan_of
 from tests.fakes.run import Result, run_component
 

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from ragflow_lg.catalog import load_catalog
+from ragflow_lg.component.spec import AnySpec
 from ragflow_lg.components.retrieval import MAX_QUESTION_CHARS, retrieval
-from ragflow_lg.knowledge import Dataset, DatasetSearch, FoundChunks
-from ragflow_lg.metadata_filter import matching_documents
-from ragflow_lg.spec import ComponentSpec
+from ragflow_lg.models.metadata_filter import matching_documents
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, FoundChunks
 from tests.fakes.agents import calling, play_agent
 from tests.fakes.knowledge import FakeKnowledge, chunk
 from tests.fakes.run import Result, bind, run_component
@@ -28,7 +28,7 @@ async def search(
     knowledge: FakeKnowledge | None = None,
     *replies: Reply,
     query: Any = "rice",
-    spec: ComponentSpec[Any] = retrieval,
+    spec: AnySpec = retrieval,
     **more: Any,
 ) -> tuple[Result, FakeKnowledge, ScriptedModel]:
     knowledge, model = knowledge or FakeKnowledge(), ScriptedModel(list(replies))

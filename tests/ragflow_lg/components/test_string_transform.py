@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from ragflow_lg.base.values import MAX_ITEMS
 from ragflow_lg.components.string_transform import string_transform
-from ragflow_lg.values import MAX_ITEMS
 from tests.fakes.run import bind, run_component
 
 

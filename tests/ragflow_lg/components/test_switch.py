@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from ragflow_lg.component.spec import Route
 from ragflow_lg.components.switch import switch
-from ragflow_lg.spec import Route
 from tests.fakes.run import bind, run_component
 
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.errors import AnswerError, ConflictError
+from ragflow_lg.base.errors import AnswerError, ConflictError
 from tests.fakes.canvas import switch
 from tests.fakes.regions import form, node, out, played, runner_of, text
 

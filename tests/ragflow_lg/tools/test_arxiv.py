@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ragflow_lg.services import HttpResponse
+from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.tools.arxiv import MAX_FEED_CHARS, arxiv
 from tests.fakes.http_server import Route
 from tests.fakes.run import Result, bind, run_component

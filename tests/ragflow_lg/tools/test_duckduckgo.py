@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ragflow_lg.html_text import MAX_HTML_CHARS
-from ragflow_lg.services import HttpResponse
+from ragflow_lg.base.html_text import MAX_HTML_CHARS
+from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.tools.duckduckgo import duckduckgo
 from tests.fakes.agents import calling, play_agent
 from tests.fakes.http_server import Route

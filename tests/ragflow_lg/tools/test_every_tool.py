@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.errors import ServiceError
-from ragflow_lg.services import HttpRequest, HttpResponse, ToolSettings
-from ragflow_lg.spec import ComponentSpec
+from ragflow_lg.component.spec import AnySpec
+from ragflow_lg.services.http import HttpRequest, HttpResponse
+from ragflow_lg.services.tool_server import ToolSettings
 from tests.architecture.sources import ROOT
 from tests.fakes.agents import calling, play_agent
 from tests.fakes.http_server import Route
@@ -42,7 +43,7 @@ class Tool:
     other: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
-    def spec(self) -> ComponentSpec[Any]:
+    def spec(self) -> AnySpec:
         spec = load_catalog().get(self.name)
         assert spec is not None
         return spec
@@ -168,7 +169,7 @@ def no_crash(result: Result, caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.fixture(autouse=True)
 def _log(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "ragflow_lg.node")
+    caplog.set_level(logging.INFO, "ragflow_lg.engine.node")
 
 
 def test_every_tool_is_among_them() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ragflow_lg.services import HttpResponse
+from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.tools.google import google
 from tests.fakes.agents import calling, play_agent
 from tests.fakes.http_server import Route

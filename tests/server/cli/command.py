@@ -9,7 +9,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from server.cli.command_line import command_line
+from ragflow_lg.server.cli.command_line import command_line
 
 ROOT = Path(__file__).parents[3]
 SUPPORT = ROOT / "tests" / "fixtures" / "drawings" / "support.json"

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from ragflow_lg.agent_metrics import AgentMetrics, ToolMetrics
-from ragflow_lg.services import Usage
-from server.cli.agent_lines import brief, call_text, metrics_line
+from ragflow_lg.server.cli.agent_lines import brief, call_text, metrics_line
+from ragflow_lg.services.agent_metrics import AgentMetrics, ToolMetrics
+from ragflow_lg.services.chat import Usage
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from server.cli import attachments
-from server.cli.attachments import read_attachments
+from ragflow_lg.server.cli import attachments
+from ragflow_lg.server.cli.attachments import read_attachments
 
 
 def test_texts_are_read_and_pictures_encoded(tmp_path: Path) -> None:

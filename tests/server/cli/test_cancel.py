@@ -1,9 +1,9 @@
 import pytest
 
-from ragflow_lg.errors import CheckpointError
-from ragflow_lg.sessions import RunRecord, leased
-from server.cli.cancel import _cancel  # pyright: ignore[reportPrivateUsage]
-from server.settings import Settings
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.server.cli.cancel import _cancel  # pyright: ignore[reportPrivateUsage]
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.services.sessions import RunRecord, leased
 from tests.server.cli.command import invoke
 from tests.stores import OpenStore
 

@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from ragflow_lg.errors import CompileError
+from ragflow_lg.base.errors import CompileError
 from tests.fakes.canvas import canvas
 from tests.fakes.regions import out
 from tests.server.cli.command import invoke

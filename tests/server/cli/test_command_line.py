@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from server.cli.command_line import COMMANDS
+from ragflow_lg.server.cli.command_line import COMMANDS
 from tests.server.cli.command import ROOT, SUPPORT, invoke
 
 
@@ -19,7 +19,7 @@ def test_each_command_explains_itself(name: str) -> None:
 def test_check_and_help_stay_light() -> None:
     heavy = ("asyncio", "langgraph", "langchain_core", "httpx", "openai", "pydantic_settings", "rich")
     code = (
-        "import sys\nfrom server.cli.command_line import command_line\n"
+        "import sys\nfrom ragflow_lg.server.cli.command_line import command_line\n"
         f"command_line(['check'])(['check', {str(SUPPORT)!r}], standalone_mode=False)\n"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )

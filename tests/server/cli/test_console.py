@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from dsl_compiler import compile_canvas
-from ragflow_lg.pauses import Pause
-from ragflow_lg.runner import Run, Runner
-from server.cli.console import show, show_forms
-from server.library import load_canvas
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.runs.pauses import Pause
+from ragflow_lg.runs.runner import Run, Runner
+from ragflow_lg.server.assembly.library import load_canvas
+from ragflow_lg.server.cli.console import show, show_forms
 from tests.fakes.agents import WIKI, calling, play_agent
 from tests.fakes.canvas import CATALOG, canvas, node, text
 from tests.fakes.regions import loop, out, runner_of

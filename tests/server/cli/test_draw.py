@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.errors import CompileError
-from server.canvases import canvas_files
+from ragflow_lg.base.errors import CompileError
+from ragflow_lg.server.assembly.canvas_files import canvas_files
 from tests.server.cli.command import ROOT, SUPPORT, invoke
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.errors import SettingsError
+from ragflow_lg.base.errors import SettingsError
 from tests.server.cli.command import invoke
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.errors import ServiceError, SettingsError
+from ragflow_lg.base.errors import ServiceError, SettingsError
 from tests.server.cli.command import ROOT, invoke
 
 HANDBOOK = ROOT / "examples" / "handbook"

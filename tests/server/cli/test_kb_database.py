@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.errors import SettingsError
-from server.cli.kb_database import tell, the_database, the_dataset
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.cli.kb_database import tell, the_database, the_dataset
 from tests.fakes.embedded import fill, stored_knowledge
 
 

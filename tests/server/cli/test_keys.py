@@ -4,7 +4,7 @@ import json
 import sqlite3
 from pathlib import Path
 
-from ragflow_lg.errors import RequestError
+from ragflow_lg.base.errors import RequestError
 from tests.server.cli.command import invoke
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ragflow_lg.errors import SettingsError
+from ragflow_lg.base.errors import SettingsError
 from tests.server.cli.command import ROOT, invoke
 
 RULES = ROOT / "examples" / "mock_rules.toml"

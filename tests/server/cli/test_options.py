@@ -1,4 +1,4 @@
-from server.cli.options import Events
+from ragflow_lg.server.cli.options import Events
 
 
 def test_events_are_named_as_they_are_typed() -> None:

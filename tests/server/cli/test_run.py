@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.errors import CheckpointError, CompileError, SettingsError
+from ragflow_lg.base.errors import CheckpointError, CompileError, SettingsError
 from tests.server.cli.command import SUPPORT, frames, invoke, write_canvas
 
 FORM = {

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.diagnostics import CODES, Diagnostic
-from server.cli.sarif import to_sarif
+from ragflow_lg.base.diagnostics import CODES, Diagnostic
+from ragflow_lg.server.cli.sarif import to_sarif
 
 
 def result_of(path: Path, diagnostic: Diagnostic) -> dict[str, Any]:

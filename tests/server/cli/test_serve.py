@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from ragflow_lg.errors import DatabaseError, SettingsError
+from ragflow_lg.base.errors import DatabaseError, SettingsError
 from tests.server.cli.command import ROOT, invoke
 from tests.server.http.running import ECHO
 

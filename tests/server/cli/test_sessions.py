@@ -1,7 +1,7 @@
 import pytest
 
-from ragflow_lg.sessions import RunRecord, leased
-from server.cli.sessions import _sessions  # pyright: ignore[reportPrivateUsage]
+from ragflow_lg.server.cli.sessions import _sessions  # pyright: ignore[reportPrivateUsage]
+from ragflow_lg.services.sessions import RunRecord, leased
 from tests.server.cli.command import invoke
 from tests.stores import OpenStore
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
-from server.cli.terminal import counted, printable, shown_command, shown_time
+from ragflow_lg.server.cli.terminal import counted, printable, shown_command, shown_time
 
 
 def test_times_are_told_in_one_way() -> None:

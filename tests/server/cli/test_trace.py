@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import open_store
-from ragflow_lg.adapters.system import SystemClock
-from ragflow_lg.errors import CheckpointError
-from ragflow_lg.sessions import RunRecord
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.services.sessions import RunRecord
 from tests.server.cli.command import invoke
 
 CALL = {"path": "Guide-->Fact_Finder", "tool_name": "look_0", "arguments": {"q": "x"}, "elapsed_time": 0.5}

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from server.database.database import Database, open_database
-from server.database.models import AgentRow, MessageRow, SessionRow, VersionRow
+from ragflow_lg.server.database.database import Database, open_database
+from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow, VersionRow
 
 URLS: dict[Path, str] = {}
 """The databases that the fixture ``database_url`` has made, by the folder of the test."""

@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import Connection, select, text, update
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from ragflow_lg.errors import DatabaseError
-from server.database.database import Database, database_file, open_database
-from server.database.models import VersionRow
-from server.database.plain_rows import adder
+from ragflow_lg.base.errors import DatabaseError
+from ragflow_lg.server.database.database import Database, database_file, open_database
+from ragflow_lg.server.database.plain_rows import adder
+from ragflow_lg.server.database.tables import VersionRow
 from tests.server.database.rows import opened, version
 
 

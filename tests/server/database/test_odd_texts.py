@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ragflow_lg.services import Usage
-from server.database.agents import AgentQuery, AgentRepository
-from server.database.files import FileRepository
-from server.database.kept_turns import EndedTurn, keep_turn
-from server.database.keys import KeyRepository
-from server.database.models import FileRow, RunRow
-from server.database.runs import RunRepository
-from server.database.sessions import SessionQuery, SessionRepository
-from server.database.webhooks import WebhookRepository, WebhookTests, find_agent
+from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
+from ragflow_lg.server.database.file_repository import FileRepository
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.database.run_repository import RunRepository
+from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
+from ragflow_lg.server.database.tables import FileRow, RunRow
+from ragflow_lg.server.database.turn_writer import EndedTurn, keep_turn
+from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent
+from ragflow_lg.services.chat import Usage
 from tests.server.database.rows import agent, message, opened, session, version
 
 ODD = "a\x00b\ud83d"

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import bindparam, select
 
-from ragflow_lg.errors import DatabaseError
-from server.database.models import RunRow, VersionRow
-from server.database.plain_rows import adder, finder
+from ragflow_lg.base.errors import DatabaseError
+from ragflow_lg.server.database.plain_rows import adder, finder
+from ragflow_lg.server.database.tables import RunRow, VersionRow
 from tests.server.database.rows import opened, version
 
 FIND = select(VersionRow.__table__).where(VersionRow.tenant == bindparam("tenant"), VersionRow.id == bindparam("id"))

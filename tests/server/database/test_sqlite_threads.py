@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import OperationalError
 
-from server.database.sqlite_threads import SqliteThreads
+from ragflow_lg.server.database.sqlite_threads import SqliteThreads
 
 
 def threads_of(folder: Path) -> SqliteThreads:

@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dsl_compiler import check_canvas
+from ragflow_lg.base.ids import NodeId
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.ids import NodeId
-from ragflow_lg.plan import Plan, Region
+from ragflow_lg.component.plan import Plan, Region
+from ragflow_lg.dsl_compiler import check_canvas
 
-DRAWINGS = Path(__file__).parents[2] / "fixtures" / "drawings"
+DRAWINGS = Path(__file__).parents[3] / "fixtures" / "drawings"
 CATALOG = load_catalog()
 
 

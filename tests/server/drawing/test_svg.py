@@ -4,8 +4,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from ragflow_lg.errors import SettingsError
-from server.drawing import to_png, to_svg
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.drawing import to_png, to_svg
 from tests.fakes.canvas import canvas, text
 from tests.fakes.canvas import plan_of as canvas_plan
 from tests.server.drawing.plans import plan_of, plan_with_region, support_plan

@@ -12,16 +12,16 @@ import httpx
 from msgspec import Struct
 from pydantic import SecretStr
 
-from checkpoints import open_store
-from ragflow_lg.adapters.system import RandomIds, SystemClock
-from ragflow_lg.callbacks import RunCallbacks
-from server.database.database import open_database
-from server.database.keys import KeyRepository
-from server.http.app import make_app
-from server.http.serving import serving
-from server.listening import listening
-from server.parts import Parts, open_hub
-from server.settings import ServerSection, Settings
+from ragflow_lg.adapters.system_services import RandomIds, SystemClock
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.runs.callbacks import RunCallbacks
+from ragflow_lg.server.assembly.app_state import Parts, open_hub
+from ragflow_lg.server.database.database import open_database
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.http.app import make_app
+from ragflow_lg.server.http.edge.listening_socket import listening
+from ragflow_lg.server.http.edge.uvicorn_server import serving
+from ragflow_lg.server.settings import ServerSection, Settings
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from server.http.app import make_app
+from ragflow_lg.server.http.app import make_app
 from tests.server.http.running import running
 
 
@@ -35,7 +35,7 @@ async def test_a_failure_of_the_server_shows_nothing_of_it(tmp_path: Path, monke
     async def fail(*_: object) -> None:
         raise ZeroDivisionError("a secret")
 
-    monkeypatch.setattr("server.http.agents.agent_of", fail)
+    monkeypatch.setattr("ragflow_lg.server.http.ragflow.agent_routes.agent_of", fail)
     async with running(tmp_path) as server:
         transport = httpx.ASGITransport(make_app(server.parts), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from server.http.asked import MAX_DEPTH, refuse_depth
-from server.http.webhooks.schema import _cast  # pyright: ignore[reportPrivateUsage]
+from ragflow_lg.server.http.shared.request_parsing import MAX_DEPTH, refuse_depth
+from ragflow_lg.server.http.webhooks.payload_schema import _cast  # pyright: ignore[reportPrivateUsage]
 from tests.fakes.services import Reply
 from tests.server.http.running import ECHO, MODEL, running
 
@@ -60,7 +60,7 @@ async def test_a_fault_of_ours_is_told_in_the_log(
     def fail(*_: object) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("server.http.agents._given", fail)
+    monkeypatch.setattr("ragflow_lg.server.http.ragflow.agent_routes._given", fail)
     async with running(tmp_path) as server:
         with caplog.at_level(logging.ERROR):
             told = await server.client.post("/agents", json={"title": "x"})

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from server.database.keys import KeyRepository
+from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.fakes.services import Reply
 from tests.server.http.running import ECHO, FORM, MODEL, Running, running
 

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from ragflow_lg.pauses import Pause
-from server.database.models import MessageRow
-from server.runs.run_control import said_by, wrapped_answers
+from ragflow_lg.runs.pauses import Pause
+from ragflow_lg.server.database.tables import MessageRow
+from ragflow_lg.server.runs.run_control import said_by, wrapped_answers
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.server.cli.command import ROOT
 from tests.server.http.native.calling import frames

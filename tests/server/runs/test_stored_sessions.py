@@ -5,12 +5,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from checkpoints import open_store
-from ragflow_lg.adapters.system import RandomIds, SystemClock
-from ragflow_lg.errors import CheckpointError, ConflictError
-from ragflow_lg.runner import Runner
-from server.library import load_canvas
-from server.runs.stored_sessions import delete_stopped, fork_session, give_up, has_session, is_interrupted, newest_run
+from ragflow_lg.adapters.system_services import RandomIds, SystemClock
+from ragflow_lg.base.errors import CheckpointError, ConflictError
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.runs.runner import Runner
+from ragflow_lg.server.assembly.library import load_canvas
+from ragflow_lg.server.runs.stored_sessions import (
+    delete_stopped,
+    fork_session,
+    give_up,
+    has_session,
+    is_interrupted,
+    newest_run,
+)
 from tests.fakes.services import fake_services
 from tests.server.http.running import FORM
 

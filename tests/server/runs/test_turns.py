@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.errors import DatabaseError
-from ragflow_lg.state import TurnRequest
-from server.database.agents import AgentRepository
-from server.database.runs import RunRepository
-from server.database.sessions import SessionRepository
-from server.runs.turns import asked_text
+from ragflow_lg.base.errors import DatabaseError
+from ragflow_lg.component.state import TurnRequest
+from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.run_repository import RunRepository
+from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.runs.turns import asked_text
 from tests.fakes.services import Reply
 from tests.server.http.running import ECHO, MODEL, running
 
@@ -40,7 +40,7 @@ async def test_a_database_that_fails_breaks_no_run_off(tmp_path: Path, monkeypat
     async def fail(*_: Any, **__: Any) -> None:
         raise DatabaseError("It is full.")
 
-    monkeypatch.setattr("server.runs.kept_run.keep_turn", fail)
+    monkeypatch.setattr("ragflow_lg.server.runs.persisted_run.keep_turn", fail)
     async with running(tmp_path) as server:
         assert (await server.ask(await server.agent(ECHO)))["data"]["data"]["content"] == "You said hello"
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from server.settings import Settings
-from server.settings.models import ProviderSection
-from server.settings.section import web_address
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.models_section import ProviderSection
+from ragflow_lg.server.settings.section import web_address
 
 
 def test_keys_that_are_missing():

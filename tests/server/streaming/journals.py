@@ -10,12 +10,12 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from ragflow_lg.wire import Envelope
-from server.streaming.hub import RunHub
-from server.streaming.journal import MAX_RUN, Journal, RunHead
-from server.streaming.memory_journal import MemoryJournal
-from server.streaming.redis_journal import RedisJournal
-from server.streaming.window import Bounds
+from ragflow_lg.server.streaming.event_window import Bounds
+from ragflow_lg.server.streaming.journal import MAX_RUN, Journal, RunHead
+from ragflow_lg.server.streaming.memory_journal import MemoryJournal
+from ragflow_lg.server.streaming.redis_journal import RedisJournal
+from ragflow_lg.server.streaming.run_manager import RunHub
+from ragflow_lg.wire.wire_events import Envelope
 
 OpenJournal = Callable[..., Any]
 """Opens the same journal again and again, as replicas would; in memory there is one only."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ragflow_lg.errors import (
+from ragflow_lg.base.errors import (
     AnswerError,
     CanvasChangedError,
     CheckpointError,
@@ -16,7 +16,7 @@ from ragflow_lg.errors import (
     StreamGapError,
     UndeclaredTargetError,
 )
-from server.streaming.error_codec import StoredError, revive_error, store_error
+from ragflow_lg.server.streaming.error_codec import StoredError, revive_error, store_error
 
 ERRORS = [
     AnswerError({"size": "It is required."}, node="UserFillUp:0", advice="Answer again."),

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.agent_metrics import AgentMetrics, ToolMetrics
-from ragflow_lg.errors import StreamError
-from ragflow_lg.events import AgentRecord
-from ragflow_lg.ids import NodeId
-from ragflow_lg.services import Usage
-from ragflow_lg.wire import (
+from ragflow_lg.base.errors import StreamError
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.events import AgentRecord
+from ragflow_lg.server.streaming.error_codec import StoredError
+from ragflow_lg.server.streaming.event_codec import RunEnd, decode_entry, encode_entry, to_json_bytes
+from ragflow_lg.services.agent_metrics import AgentMetrics, ToolMetrics
+from ragflow_lg.services.chat import Usage
+from ragflow_lg.wire.wire_events import (
     Message,
     MessageEnd,
     NodeFinished,
@@ -19,8 +21,6 @@ from ragflow_lg.wire import (
     WorkflowFinished,
     WorkflowStarted,
 )
-from server.streaming.error_codec import StoredError
-from server.streaming.event_codec import RunEnd, decode_entry, encode_entry, to_json_bytes
 
 METRICS = AgentMetrics(1, 2.5, 1, 0.5, 3, 0, {"echo": ToolMetrics(2, 1, 0.1)}, Usage(1, 2, 3, 0.4), 0, Usage())
 EVENTS: list[Any] = [

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from server.streaming.journal import gap_error, unknown_run
+from ragflow_lg.server.streaming.journal import gap_error, unknown_run
 
 
 def test_what_is_told_says_what_is_gone_and_what_to_do() -> None:

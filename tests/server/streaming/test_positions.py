@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragflow_lg.errors import StreamPositionError
-from server.streaming.positions import place_of, position_of
+from ragflow_lg.base.errors import StreamPositionError
+from ragflow_lg.server.streaming.positions import place_of, position_of
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from ragflow_lg.errors import RunUnknownError, StreamError
-from server.streaming.redis_journal import RedisJournal
-from server.streaming.window import Bounds
+from ragflow_lg.base.errors import RunUnknownError, StreamError
+from ragflow_lg.server.streaming.event_window import Bounds
+from ragflow_lg.server.streaming.redis_journal import RedisJournal
 from tests.fakes.cut_proxy import cut_proxy
 from tests.server.streaming.journals import OpenJournal, head, read, redis_journal
 from tests.stores import fresh_prefix

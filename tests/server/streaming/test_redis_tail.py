@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from ragflow_lg.errors import StreamError
-from server.streaming.redis_tail import entry_of
-from server.streaming.window import Entry
+from ragflow_lg.base.errors import StreamError
+from ragflow_lg.server.streaming.event_window import Entry
+from ragflow_lg.server.streaming.redis_tail import entry_of
 from tests.server.streaming.journals import OpenJournal, head, read
 
 

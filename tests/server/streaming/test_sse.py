@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from server.streaming.sse import (
+from ragflow_lg.server.streaming.sse import (
     HEARTBEAT,
     OPENAI_DONE,
     RAGFLOW_DONE,

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from langgraph_sdk import get_client
 
-from checkpoints import open_store
-from ragflow_lg.adapters.system import SystemClock
-from ragflow_lg.ids import session_of_thread, thread_of_session
-from ragflow_lg.runner import Runner
-from server.library import load_canvas
-from server.studio.development_server import studio_link
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.ids import session_of_thread, thread_of_session
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.runs.runner import Runner
+from ragflow_lg.server.assembly.library import load_canvas
+from ragflow_lg.server.studio.development_server import studio_link
 from tests.conftest import FIXTURES
 from tests.fakes.services import fake_services
 from tests.harness.studio import ROOT, Opened, studio_server

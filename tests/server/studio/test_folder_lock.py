@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.errors import SettingsError
-from server.studio.folder_lock import folder_alone
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.studio.folder_lock import folder_alone
 
 
 def test_a_folder_is_held_by_one_and_then_free_again(tmp_path: Path) -> None:

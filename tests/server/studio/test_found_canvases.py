@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.errors import CompileError, SettingsError
-from server.studio.found_canvases import Watched, find_canvases
+from ragflow_lg.base.errors import CompileError, SettingsError
+from ragflow_lg.server.studio.found_canvases import Watched, find_canvases
 from tests.harness.studio import ROOT
 
 LOOP = ROOT / "examples" / "loop.json"

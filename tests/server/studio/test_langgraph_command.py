@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 
-from server.studio.langgraph_command import when_closed
+from ragflow_lg.server.studio.langgraph_command import when_closed
 from tests.harness.studio import ROOT
 
 
@@ -21,6 +21,6 @@ def test_the_end_of_the_owner_is_noticed() -> None:
 
 
 def test_it_is_the_command_of_langgraph() -> None:
-    command = [sys.executable, "-m", "server.studio.langgraph_command", "dev", "--help"]
+    command = [sys.executable, "-m", "ragflow_lg.server.studio.langgraph_command", "dev", "--help"]
     said = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
     assert "--n-jobs-per-worker" in said.stdout

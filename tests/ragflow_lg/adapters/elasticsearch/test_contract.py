@@ -12,7 +12,7 @@ from ragflow_lg.adapters.elasticsearch.search_requests import Scope, candidates_
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, text_query
 from ragflow_lg.adapters.elasticsearch.tokenizers import VocabularyTokenizer
-from ragflow_lg.adapters.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from tests.fakes.elasticsearch import FakeElasticsearch
 from tests.fakes.knowledge_models import WordEmbedder
 from tests.harness.elasticsearch_node import VARIABLE

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.adapters.elasticsearch.dictionaries import Dictionaries, read_dictionaries
-from ragflow_lg.errors import SettingsError
+from ragflow_lg.base.errors import SettingsError
 
 
 def test_names_and_synonyms_are_read(tmp_path: Path) -> None:

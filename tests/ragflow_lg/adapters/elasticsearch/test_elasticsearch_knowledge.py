@@ -10,8 +10,8 @@ from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import Elasticsea
 from ragflow_lg.adapters.elasticsearch.ranking import chunk_terms, term_similarities
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer
-from ragflow_lg.errors import ServiceError, SettingsError
-from ragflow_lg.knowledge import DatasetSearch, FoundChunks
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.services.knowledge import DatasetSearch, FoundChunks
 from tests.fakes.knowledge_models import WordEmbedder, WordEmbedders
 from tests.harness.sample_chunks import chunks_of_tenant
 

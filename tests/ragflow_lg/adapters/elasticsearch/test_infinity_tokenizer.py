@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.adapters.elasticsearch.infinity_tokenizer import load_infinity_tokenizer
-from ragflow_lg.errors import SettingsError
+from ragflow_lg.base.errors import SettingsError
 
 MODULE = """
 class HanziConv:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from ragflow_lg.adapters.knowledge.chunking import Block, pieces_of, row_text
-from ragflow_lg.tokens import estimate_tokens
+from ragflow_lg.base.tokens import estimate_tokens
 
 
 def test_a_heading_begins_a_chunk_and_stands_above_it() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.knowledge.document_metadata import read_sidecar, split_front_matter
-from ragflow_lg.errors import ServiceError
+from ragflow_lg.base.errors import ServiceError
 
 
 @pytest.mark.parametrize(

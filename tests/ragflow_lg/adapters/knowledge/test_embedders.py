@@ -4,8 +4,8 @@ import pytest
 
 from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
 from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings
-from ragflow_lg.adapters.knowledge.stand_in import STAND_IN
-from ragflow_lg.errors import SettingsError
+from ragflow_lg.adapters.knowledge.hash_embedder import STAND_IN
+from ragflow_lg.base.errors import SettingsError
 from tests.fakes.services import ScriptedHttp
 
 SETTINGS = {name: EmbeddingSettings("https://models.example/v1", name) for name in ("bge", "m3@Silicon")}

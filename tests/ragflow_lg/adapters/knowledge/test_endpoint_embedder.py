@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings, EndpointEmbedder
-from ragflow_lg.errors import ServiceError, SettingsError
-from ragflow_lg.services import HttpRequest, HttpResponse
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.services.http import HttpRequest, HttpResponse
 
 SETTINGS = EmbeddingSettings("https://models.example/v1/", "bge", api_key="s3cret", dims=2, batch=2, max_retries=1)
 

@@ -6,7 +6,7 @@ import pytest
 
 from ragflow_lg.adapters.knowledge import chunking
 from ragflow_lg.adapters.knowledge.file_text import read_blocks
-from ragflow_lg.errors import ServiceError
+from ragflow_lg.base.errors import ServiceError
 
 
 def texts(name: str, content: str | bytes) -> list[str]:

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ragflow_lg.adapters.knowledge.hash_embedder import HashingEmbedder
 from ragflow_lg.adapters.knowledge.hits import NO_HITS, Hits, Wanted, find_hits, joined
-from ragflow_lg.adapters.knowledge.matrices import Matrices
-from ragflow_lg.adapters.knowledge.records import datasets_in, vectors_table
-from ragflow_lg.adapters.knowledge.stand_in import HashingEmbedder
+from ragflow_lg.adapters.knowledge.knowledge_records import datasets_in, vectors_table
+from ragflow_lg.adapters.knowledge.vector_matrices import Matrices
 from tests.fakes.embedded import fill, stored_knowledge
 
 

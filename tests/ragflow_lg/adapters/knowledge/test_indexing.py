@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.knowledge.database import KnowledgeDatabase
 from ragflow_lg.adapters.knowledge.indexing import AddedFiles, Indexer, Progress
-from ragflow_lg.adapters.knowledge.records import (
+from ragflow_lg.adapters.knowledge.knowledge_database import KnowledgeDatabase
+from ragflow_lg.adapters.knowledge.knowledge_records import (
     add_dataset,
     all_chunks,
     delete_dataset,
@@ -20,7 +20,7 @@ from ragflow_lg.adapters.knowledge.records import (
     find_dataset,
 )
 from ragflow_lg.adapters.knowledge.source_files import source_files
-from ragflow_lg.errors import ServiceError
+from ragflow_lg.base.errors import ServiceError
 from tests.architecture.sources import ROOT
 from tests.fakes.embedded import CountingEmbedder
 

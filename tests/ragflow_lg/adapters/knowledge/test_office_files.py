@@ -10,7 +10,7 @@ import pytest
 
 from ragflow_lg.adapters.knowledge import office_files
 from ragflow_lg.adapters.knowledge.file_text import read_blocks
-from ragflow_lg.errors import ServiceError
+from ragflow_lg.base.errors import ServiceError
 
 PARTS = (
     b"<</Type/Catalog/Pages 2 0 R>>",

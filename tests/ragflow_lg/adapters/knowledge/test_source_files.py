@@ -16,7 +16,7 @@ from ragflow_lg.adapters.knowledge.source_files import (
     source_files,
     source_name,
 )
-from ragflow_lg.errors import ServiceError
+from ragflow_lg.base.errors import ServiceError
 
 
 def test_which_files_of_a_folder(tmp_path: Path) -> None:

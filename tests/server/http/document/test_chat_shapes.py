@@ -4,9 +4,9 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from ragflow_lg.errors import RequestError
-from server.http.document.chat_shapes import ChatError
-from server.http.openai import openai_refusal
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.http.document.chat_shapes import ChatError
+from ragflow_lg.server.http.openai.openai_routes import openai_refusal
 
 
 def test_refusals_have_their_shape() -> None:

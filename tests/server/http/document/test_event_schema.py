@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from server.http.document.event_schema import event_schema
+from ragflow_lg.server.http.document.event_schema import event_schema
 
 
 def test_the_data_of_an_event_is_json_or_the_end() -> None:

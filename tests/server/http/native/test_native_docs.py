@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from server.http.native.problems import ABOUT
+from ragflow_lg.server.http.native.problem_details import ABOUT
 from tests.server.cli.command import ROOT
 from tests.server.http.running import running
 

@@ -4,7 +4,7 @@ from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from sqlalchemy import create_engine, inspect, text
 
-from server.database.migrations.versions import first_tables, lease_of_runs
+from ragflow_lg.server.database.migrations.versions import first_tables, lease_of_runs
 
 
 def test_it_goes_both_ways_and_keeps_the_runs_there_are() -> None:

@@ -4,7 +4,7 @@ from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from sqlalchemy import create_engine, inspect, text
 
-from server.database.migrations.versions import first_tables, runs_of_agents
+from ragflow_lg.server.database.migrations.versions import first_tables, runs_of_agents
 
 NAME = "ix_runs_tenant_agent_id_start_ms"
 LISTED = "SELECT * FROM runs WHERE tenant = 't' AND agent_id = 'a' ORDER BY start_ms DESC LIMIT 30"

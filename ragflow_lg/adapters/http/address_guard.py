@@ -1,0 +1,188 @@
+"""Decides which addresses an outgoing connection may have.
+
+Canvases, models and web pages choose URLs, so nothing inside the own network may be reached unless the settings
+allow it. A host is resolved once; the answer that was checked is the one that is connected to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from ragflow_lg.base.errors import ServiceError, SettingsError
+
+__all__ = ["Address", "AddressGuard", "Resolver", "system_addresses"]
+
+Address: TypeAlias = tuple[str, int]
+"""An IP address as text and a port."""
+
+Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
+"""Gives the addresses of a host name and port; raises OSError if there is no such host."""
+
+_Ip: TypeAlias = IPv4Address | IPv6Address
+_Network: TypeAlias = IPv4Network | IPv6Network
+
+# The IANA registries of special addresses, written out: what `ipaddress` knows differs between Python versions.
+_INTERNAL = tuple(
+    ip_network(text)
+    for text in (
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",  # carrier-grade NAT
+        "127.0.0.0/8",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.88.99.0/24",  # 6to4 relays
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+        "2001::/23",  # Teredo and other protocol assignments
+        "2001:db8::/32",
+        "2002::/16",  # 6to4: an IPv4 address in disguise
+        "3fff::/20",
+    )
+)
+_METADATA = tuple(
+    ip_network(text)
+    for text in (
+        "169.254.0.0/16",
+        "100.100.100.200/32",
+        "168.63.129.16/32",
+        "192.0.0.192/32",
+        "fe80::/10",
+        "fd00:ec2::/32",
+        "fd20:ce::/32",
+    )
+)
+_GLOBAL_IPV6 = IPv6Network("2000::/3")
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+_ENTRY = re.compile(r"(?:\[(?P<bracketed>[^\]]+)\]|(?P<plain>[^\[\]:]+))(?P<length>/\d{1,3})?(?::(?P<port>\d{1,5}))?")
+_NAME = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*")
+
+
+class _Rule(Struct, frozen=True):
+    """One entry of the allow-list: a network, or a name (``.suffix`` for all names below it), on one port or all."""
+
+    network: _Network | None
+    name: str
+    port: int | None
+
+    def names(self, host: str, port: int) -> bool:
+        if self.network is not None or self.port not in (None, port):
+            return False
+        return host.endswith(self.name) if self.name.startswith(".") else host == self.name
+
+    def holds(self, ip: _Ip, port: int) -> bool:
+        return self.network is not None and self.port in (None, port) and ip in self.network
+
+
+async def system_addresses(host: str, port: int) -> Sequence[Address]:
+    """Ask the operating system for the addresses of a host."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys((str(sockaddr[0]), int(sockaddr[1])) for *_, sockaddr in found))
+
+
+class AddressGuard:
+    """Resolves hosts and refuses those inside the own network.
+
+    ``allow`` names what may be reached all the same: ``host``, ``*.suffix``, an address or a CIDR network, each
+    with an optional ``:port`` (IPv6 in brackets then). A name opens private and loopback addresses, but never
+    link-local and cloud metadata ones: these open by address only, lest whoever answers for the name choose them.
+
+    Raises:
+        SettingsError: for an entry that is none of these.
+    """
+
+    def __init__(self, allow: Iterable[str] = (), *, resolve: Resolver = system_addresses) -> None:
+        self._rules = tuple(_rule(entry) for entry in allow)
+        self._resolve = resolve
+
+    async def addresses(self, host: str, port: int) -> Sequence[Address]:
+        """Give the addresses to connect to, all of them checked.
+
+        Raises:
+            ServiceError: if the host does not resolve, or if any of its addresses is refused.
+        """
+        name = host.lower().rstrip(".")
+        try:
+            found = await self._resolve(host, port)
+        except OSError as error:
+            raise ServiceError(f"The host {host!r} cannot be resolved: {_reason(error)}.", is_retryable=True) from error
+        except UnicodeError as error:
+            raise ServiceError(f"The host {host!r} cannot be resolved: it is no valid name.") from error
+        if not found:
+            raise ServiceError(f"The host {host!r} has no address.", is_retryable=True)
+        for address, _ in found:
+            self._check(host, name, port, address)
+        return found
+
+    def _check(self, host: str, name: str, port: int, address: str) -> None:
+        ip = _judged(ip_address(address.partition("%")[0]))
+        kind = _kind(ip)
+        if kind == "global" or any(rule.holds(ip, port) for rule in self._rules):
+            return
+        if kind == "internal" and any(rule.names(name, port) for rule in self._rules):
+            return
+        what = "not on the public internet" if kind == "internal" else "link-local or a cloud metadata service"
+        raise ServiceError(
+            f"The request to {host!r} is refused: its address is {what}. "
+            "If it is meant to be reached, allow its network in the setting [http] allow."
+        )
+
+
+def _rule(entry: str) -> _Rule:
+    text = entry.strip().lower()
+    network = _network(text)
+    if network is not None:
+        return _Rule(network, "", None)
+    match = _ENTRY.fullmatch(text)
+    if match is not None:
+        port = int(match["port"]) if match["port"] else None
+        network = _network((match["bracketed"] or match["plain"]) + (match["length"] or ""))
+        is_name = match["plain"] and not match["length"] and _NAME.fullmatch(match["plain"]) is not None
+        if (network is not None or is_name) and port != 0 and (port or 0) < 65536:
+            return _Rule(network, "" if network else match["plain"].removeprefix("*"), port)
+    raise SettingsError(
+        f"The entry {entry!r} of the setting [http] allow is not understood; "
+        "write a host name, *.suffix, an address or a CIDR network, and :port after it if need be."
+    )
+
+
+def _network(text: str) -> _Network | None:
+    try:
+        return ip_network(text)
+    except ValueError:
+        return None
+
+
+def _judged(ip: _Ip) -> _Ip:
+    """Give the address that counts: the IPv4 address inside an IPv4-mapped or NAT64 one."""
+    if isinstance(ip, IPv6Address):
+        if ip.ipv4_mapped is not None:
+            return ip.ipv4_mapped
+        if ip in _NAT64:
+            return IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip
+
+
+def _kind(ip: _Ip) -> Literal["global", "internal", "metadata"]:
+    if any(ip in network for network in _METADATA):
+        return "metadata"
+    if any(ip in network for network in _INTERNAL) or (isinstance(ip, IPv6Address) and ip not in _GLOBAL_IPV6):
+        return "internal"
+    return "global"
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).rstrip(".")

@@ -1,0 +1,337 @@
+"""The one client for everything outward.
+
+httpx builds requests and httpcore, the layer below it, sends them: only there can a connection be pinned to the
+address that `ragflow_lg.adapters.http.address_guard` checked, while the Host header and the certificate check keep
+the name. Redirects are never followed; cookies, ``.netrc`` and proxy variables of the environment are not used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import codecs
+import json
+import re
+import ssl
+import zlib
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from urllib.parse import urlencode
+
+import httpcore
+import httpx
+from msgspec import Struct
+
+from ragflow_lg.adapters.http.address_guard import AddressGuard, Resolver, system_addresses
+from ragflow_lg.adapters.http.pinned_network import PinnedNetwork, TunnelNetwork
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.trace_context import traceparent
+from ragflow_lg.services.http import HttpRequest, HttpResponse
+
+__all__ = ["GuardedHttpClient", "HttpSettings", "checked_headers", "parse_url"]
+
+USER_AGENT = "ragflow-lg"
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
+# These decode any bytes into text too, but in a time that grows with the square of the length.
+_SLOW_CHARSETS = {"idna", "punycode"}
+_FAILURES = (
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.ProxyError,
+    httpcore.TimeoutException,
+    OSError,
+    zlib.error,
+)
+# What frames the message is made here, never taken from a canvas.
+_FRAMING_HEADERS = {
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+}
+
+
+class HttpSettings(Struct, frozen=True):
+    """Limits of the client. ``timeout_s`` bounds every request, whatever a canvas asks for."""
+
+    allow: tuple[str, ...] = ()
+    timeout_s: float = 600.0
+    max_response_bytes: int = 16 * 1024 * 1024
+    concurrency: int = 32
+
+
+class _Lane(Struct, frozen=True):
+    """What belongs to one event loop: its connections, and the permits to use them."""
+
+    loop: asyncio.AbstractEventLoop
+    pool: httpcore.AsyncConnectionPool
+    permits: asyncio.Semaphore
+
+
+class GuardedHttpClient:
+    """The `ragflow_lg.services.services.HttpClient` that refuses addresses inside the own network.
+
+    With a proxy, proxy and target are both checked, and the proxy is handed the target's checked address.
+    ``resolve`` and ``tls`` replace the system's name resolution and trusted certificates.
+    """
+
+    def __init__(
+        self,
+        settings: HttpSettings = HttpSettings(),
+        *,
+        resolve: Resolver = system_addresses,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._settings = settings
+        self._guard = AddressGuard(settings.allow, resolve=resolve)
+        self._tls = tls
+        self._lane: _Lane | None = None
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        """Send a request; every status is an answer.
+
+        ``timeout_s`` covers everything, from the wait for a free connection to the last byte. A wrong
+        certificate, too, is a failed connection.
+
+        Raises:
+            ServiceError: for a refused address, a bad URL or header, a failed connection, a timeout, or an
+                answer that is too large or not decodable.
+        """
+        url = parse_url(request.url, "URL")
+        built = _build(request, url)
+        limit_s = min(request.timeout_s, self._settings.timeout_s)
+        try:
+            async with asyncio.timeout(limit_s), self._open().permits, self._exchange(built, request.proxy) as answer:
+                status, headers = answer.status, httpx.Headers(answer.headers)
+                body = await self._body(answer, headers)
+        except TimeoutError:
+            raise ServiceError(f"{url.host!r} did not answer within {limit_s:g} s.", is_retryable=True) from None
+        except _FAILURES as error:
+            raise _failure(url, error) from error
+        return HttpResponse(status, dict(headers), _decode(body, headers), str(built.url))
+
+    def open_pool(self, max_connections: int) -> httpcore.AsyncConnectionPool:
+        """Give connections for a conversation that goes on; every one is made to an address that was checked."""
+        return httpcore.AsyncConnectionPool(
+            ssl_context=self._tls_context(),
+            max_connections=max_connections,
+            keepalive_expiry=5.0,
+            network_backend=PinnedNetwork(self._guard),
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections that are kept open; a later request opens new ones."""
+        lane, self._lane = self._lane, None
+        if lane is not None and lane.loop is asyncio.get_running_loop():
+            await lane.pool.aclose()
+
+    def _open(self) -> _Lane:
+        """Give the lane of the running loop: connections of a loop that ended cannot be used any more."""
+        loop = asyncio.get_running_loop()
+        if self._lane is None or self._lane.loop is not loop:
+            limit = self._settings.concurrency
+            self._lane = _Lane(loop, self.open_pool(limit), asyncio.Semaphore(limit))
+        return self._lane
+
+    def _tls_context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = httpx.create_ssl_context()
+        return self._tls
+
+    @asynccontextmanager
+    async def _exchange(self, request: httpx.Request, proxy: str) -> AsyncGenerator[httpcore.Response]:
+        url = request.url
+        if proxy:
+            async with self._proxied(url, proxy) as (pool, host, port), _stream(pool, request, host, port) as answer:
+                yield answer
+        else:
+            async with _stream(self._open().pool, request, url.raw_host, url.port) as answer:
+                yield answer
+
+    @asynccontextmanager
+    async def _proxied(
+        self, url: httpx.URL, proxy: str
+    ) -> AsyncGenerator[tuple[httpcore.AsyncConnectionPool, bytes, int]]:
+        """Give a one-time way through a proxy, and the target's address to ask it for."""
+        via = parse_url(proxy, "proxy URL")
+        found = await self._guard.addresses(url.raw_host.decode("ascii"), _port(url))
+        # Not every proxy reads IPv6 addresses.
+        address, port = next(((a, p) for a, p in found if ":" not in a), found[0])
+        host = f"[{address}]" if ":" in address else address
+        async with httpcore.AsyncHTTPProxy(
+            proxy_url=httpcore.URL(scheme=via.raw_scheme, host=via.raw_host, port=_port(via), target=b"/"),
+            proxy_auth=(via.username.encode(), via.password.encode()) if via.userinfo else None,
+            ssl_context=self._tls_context(),
+            proxy_ssl_context=self._tls_context() if via.scheme == "https" else None,
+            network_backend=TunnelNetwork(self._guard, address=host, name=url.raw_host.decode("ascii")),
+        ) as pool:
+            yield pool, host.encode("ascii"), port
+
+    async def _body(self, answer: httpcore.Response, headers: Mapping[str, str]) -> bytes:
+        """Read the answer, never holding more than the limit, compressed or not."""
+        limit = self._settings.max_response_bytes
+        too_large = ServiceError(f"The answer is larger than the limit of {limit:,} bytes ([http] max_response_bytes).")
+        length = headers.get("content-length", "")
+        if length.isascii() and length.isdecimal() and len(length) < 20 and int(length) > limit:
+            raise too_large
+        unzip = _Gunzip() if _is_gzip(headers.get("content-encoding", "")) else None
+        body, received = bytearray(), 0
+        async for chunk in answer.aiter_stream():
+            received += len(chunk)
+            body += unzip.feed(chunk, limit - len(body)) if unzip else chunk
+            if received > limit or len(body) > limit:
+                raise too_large
+        if unzip and received:
+            unzip.check_end()
+        return bytes(body)
+
+
+class _Gunzip:
+    """Unpacks gzip, never much more than asked for at once."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+    def feed(self, data: bytes, room: int) -> bytes:
+        """Give what ``data`` unpacks to, cut off one byte after ``room``."""
+        unpacked = self._stream.decompress(data, room + 1)
+        if self._stream.unused_data:
+            raise ServiceError("The answer goes on after the end of its gzip data.")
+        return unpacked
+
+    def check_end(self) -> None:
+        if not self._stream.eof:
+            raise ServiceError("The answer ends in the middle of its gzip data.", is_retryable=True)
+
+
+def _is_gzip(encoding: str) -> bool:
+    """Read a Content-Encoding. Others than gzip, and several on top of each other, were not asked for."""
+    name = encoding.strip().lower()
+    if name not in ("", "identity", "gzip", "x-gzip"):
+        raise ServiceError(f"The answer is encoded as {encoding[:40]!r}, which was not asked for.")
+    return name.endswith("gzip")
+
+
+@asynccontextmanager
+async def _stream(
+    pool: httpcore.AsyncConnectionPool, request: httpx.Request, host: bytes, port: int | None
+) -> AsyncGenerator[httpcore.Response]:
+    target = httpcore.URL(scheme=request.url.raw_scheme, host=host, port=port, target=request.url.raw_path)
+    content = request.read() or None
+    async with pool.stream(request.method, target, headers=request.headers.raw, content=content) as answer:
+        yield answer
+
+
+def parse_url(text: str, what: str) -> httpx.URL:
+    """Read a URL; international names become their ASCII form. No error repeats it: it may hold a password.
+
+    Raises:
+        ServiceError: if it is none of http or https.
+    """
+    try:
+        url = httpx.URL(text)
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise ServiceError(
+            f"The {what} cannot be read. Check its host name and port, and that it has no line breaks."
+        ) from error
+    if url.scheme not in _DEFAULT_PORTS:
+        raise ServiceError(f"The {what} is not valid: only http and https are possible.")
+    if not url.host:
+        raise ServiceError(f"The {what} is not valid: it names no host.")
+    if not 0 < _port(url) < 65536:
+        raise ServiceError(f"The {what} is not valid: ports go from 1 to 65535.")
+    return url
+
+
+def _port(url: httpx.URL) -> int:
+    return _DEFAULT_PORTS[url.scheme] if url.port is None else url.port
+
+
+def _build(request: HttpRequest, url: httpx.URL) -> httpx.Request:
+    headers = dict(checked_headers(request.headers))
+    names = {name.lower() for name in headers}
+    if url.userinfo and "authorization" not in names:
+        credentials = f"{url.username}:{url.password}".encode()
+        headers["Authorization"] = b"Basic " + base64.b64encode(credentials)
+    content, content_type = _content(request)
+    if content_type and "content-type" not in names:
+        headers["Content-Type"] = content_type
+    for name, value in (("User-Agent", USER_AGENT.encode()), ("Accept", b"*/*")):
+        if name.lower() not in names:
+            headers[name] = value
+    if (trace := traceparent()) and "traceparent" not in names:
+        headers["traceparent"] = trace.encode("ascii")
+    headers["Accept-Encoding"] = b"gzip"
+    url = url.copy_with(userinfo=b"", fragment=None)
+    if request.query:
+        added = urlencode(request.query, errors="replace").encode("ascii")
+        url = url.copy_with(query=b"&".join(part for part in (url.query, added) if part))
+    pairs = [(name.encode("ascii"), value) for name, value in headers.items()]
+    return httpx.Request(request.method, url, headers=pairs, content=content)
+
+
+def checked_headers(given: Mapping[str, str]) -> Iterable[tuple[str, bytes]]:
+    """Give the headers without those that frame a message.
+
+    Raises:
+        ServiceError: for a name or a value that no header can have.
+    """
+    for name, value in given.items():
+        text = value.strip()
+        if not _TOKEN.fullmatch(name):
+            raise ServiceError(f"The header name {name[:80]!r} is not valid.")
+        if _CONTROL.search(text):
+            raise ServiceError(f"The value of the header {name!r} has a line break or another control character.")
+        if name.lower() not in _FRAMING_HEADERS:
+            yield name, text.encode("utf-8", "replace")
+
+
+def _content(request: HttpRequest) -> tuple[bytes | None, bytes]:
+    """Give body and content type."""
+    if request.form is not None:
+        form = urlencode(request.form, errors="replace").encode("ascii")
+        return form, b"application/x-www-form-urlencoded"
+    if request.json is None:
+        return None, b""
+    try:
+        return json.dumps(request.json, allow_nan=False).encode("ascii"), b"application/json"
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ServiceError("The body of the request cannot be written as JSON.") from error
+
+
+def _decode(body: bytes, headers: Mapping[str, str]) -> str:
+    match = _CHARSET.search(headers.get("content-type", ""))
+    if match is not None:
+        try:
+            if codecs.lookup(match[1]).name not in _SLOW_CHARSETS:
+                return body.decode(match[1], "replace")
+        except (LookupError, ValueError):
+            pass  # An unknown charset is read as UTF-8.
+    return body.decode("utf-8", "replace")
+
+
+def _failure(url: httpx.URL, error: Exception) -> ServiceError:
+    """Say in our words what went wrong; httpcore's own may hold header values."""
+    host = url.host
+    match error:
+        case httpcore.ProxyError():
+            return ServiceError(f"The proxy does not open a way to {host!r}: {error}.", is_retryable=True)
+        case httpcore.ProtocolError():
+            return ServiceError(f"{host!r} did not answer in valid HTTP, or broke off.", is_retryable=True)
+        case httpcore.ReadError() | httpcore.WriteError():
+            return ServiceError(f"The connection to {host!r} broke off.", is_retryable=True)
+        case zlib.error():
+            return ServiceError(f"The answer of {host!r} is not the gzip data it says it is.")
+        case _:
+            return ServiceError(f"No connection to {host!r}: {error}.", is_retryable=True)

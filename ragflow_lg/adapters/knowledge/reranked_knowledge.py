@@ -1,0 +1,71 @@
+"""Rerank models for a knowledge base that has none of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from ragflow_lg.adapters.knowledge.rerank_scores import normalised_scores, window_size
+from ragflow_lg.base.values import to_text
+from ragflow_lg.services.knowledge import (
+    Dataset,
+    DatasetSearch,
+    DocumentCount,
+    FoundChunks,
+    Knowledge,
+    Metadata,
+    Rerankers,
+)
+
+__all__ = ["RerankedKnowledge"]
+
+
+class RerankedKnowledge:
+    """A `ragflow_lg.services.knowledge.Knowledge` that lets a model score what another one finds.
+
+    As in RAGFlow its score takes the place of the vector's, and only the candidates of the window are looked at.
+    """
+
+    def __init__(self, inner: Knowledge, rerankers: Rerankers) -> None:
+        self._inner = inner
+        self._rerankers = rerankers
+
+    async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
+        """Find datasets."""
+        return await self._inner.datasets(names_or_ids)
+
+    async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
+        """Give the metadata of all documents."""
+        return await self._inner.metadata(datasets)
+
+    async def search(self, search: DatasetSearch) -> FoundChunks:
+        """Search datasets; with a ``rerank_id`` in the order of that model.
+
+        Raises:
+            SettingsError: if the settings do not have the model, or for what the inner one cannot do.
+            ServiceError: if either fails.
+        """
+        if not search.rerank_id:
+            return await self._inner.search(search)
+        reranker = self._rerankers.reranker(search.rerank_id)
+        size = window_size(search.top_n, search.top_k, is_reranked=True)
+        found = await self._inner.search(replace(search, rerank_id="", top_n=size, similarity_threshold=0.0))
+        if not found.chunks:
+            return found
+        texts = [to_text(chunk.get("content_with_weight")) for chunk in found.chunks]
+        scores = normalised_scores(await reranker.scores(search.question, texts))
+        weight = search.keywords_similarity_weight
+        threshold = search.similarity_threshold if weight < 1.0 else 0.0
+        chunks: list[dict[str, Any]] = []
+        for chunk, score in zip(found.chunks, scores, strict=True):
+            words: Any = chunk.get("term_similarity")
+            similarity = weight * float(words or 0.0) + (1.0 - weight) * score
+            if similarity >= threshold:
+                chunks.append({**chunk, "similarity": similarity, "vector_similarity": score})
+        chunks.sort(key=lambda chunk: -chunk["similarity"])
+        counted = Counter((chunk["docnm_kwd"], chunk["doc_id"]) for chunk in chunks)
+        documents = tuple(DocumentCount(name, id_, count) for (name, id_), count in counted.most_common())
+        return FoundChunks(tuple(chunks[: search.top_n]), documents, len(chunks))

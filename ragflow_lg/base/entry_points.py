@@ -1,0 +1,35 @@
+"""What installed packages bring."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ragflow_lg.base.errors import SettingsError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["load_entry_point", "named"]
+
+MAX_ERROR_CHARS = 500
+
+
+def load_entry_point(entry_point: EntryPoint, what: str) -> Any:
+    """Load what an installed package brings; ``what`` it is, for people.
+
+    Raises:
+        SettingsError: if it cannot be loaded.
+    """
+    try:
+        return entry_point.load()
+    except (Exception, SystemExit) as error:  # whatever foreign code does when it is imported
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR_CHARS]
+        raise SettingsError(
+            f"The {what} {named(entry_point)} cannot be loaded: {said}. Repair or uninstall the package."
+        ) from error
+
+
+def named(entry_point: EntryPoint) -> str:
+    """Name what an installed package brings, with the package."""
+    package = entry_point.dist.name if entry_point.dist else "?"
+    return f"{entry_point.name!r} of the installed package {package!r} ({entry_point.value}, group {entry_point.group})"

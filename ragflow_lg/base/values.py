@@ -1,0 +1,208 @@
+"""JSON values: reading and writing by path, turning them into text, making anything plain JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+from ragflow_lg.base.errors import ComponentError
+
+__all__ = ["JsonValue", "empty_like", "empty_of_type", "join_texts", "read_path", "to_json", "to_text", "write_path"]
+
+JsonValue: TypeAlias = Any
+"""None, bool, int, float, str, or a list or a dict with text keys of these."""
+
+MAX_DEPTH = 64
+"""Deepest nesting that a stored value may have."""
+
+MAX_NAME_PARTS = 64
+"""Most dotted parts of the name of a global; further ones are a path into its value."""
+
+MAX_TEXT_CHARS = 8 * 1024 * 1024
+"""Longest text that a stored value may hold, in characters."""
+
+MAX_ITEMS = 200_000
+"""Most list entries and map keys that one node's outputs may hold together."""
+
+
+def to_text(value: JsonValue) -> str:
+    """Write a value into text: null as ``""``, text as it is, everything else as JSON.
+
+    >>> to_text(None), to_text("a"), to_text(True), to_text({"ü": [1.0]})
+    ('', 'a', 'true', '{"ü": [1.0]}')
+    """
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def join_texts(pieces: Iterable[str]) -> str:
+    """Join pieces of text.
+
+    Raises:
+        ComponentError: before the whole becomes longer than a stored text may be.
+    """
+    joined: list[str] = []
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > MAX_TEXT_CHARS:
+            raise ComponentError(f"A text of more than {MAX_TEXT_CHARS:,} characters is not made.")
+        joined.append(piece)
+    return "".join(joined)
+
+
+def read_path(value: JsonValue, path: Sequence[str]) -> JsonValue:
+    """Follow a dotted path; give None where it leads nowhere.
+
+    Text met on the way is read as JSON first; lists take whole numbers, negative ones too.
+    Source: RAGFlow's ``Graph.get_variable_param_value``.
+    """
+    for segment in path:
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError):
+                return None
+        if isinstance(value, Mapping):
+            value = cast("Mapping[str, Any]", value).get(segment)
+        elif isinstance(value, list):
+            value = _item(cast("list[Any]", value), segment)
+        else:
+            return None
+    return value
+
+
+def _item(values: list[Any], segment: str) -> JsonValue:
+    try:
+        return values[int(segment)]
+    except (ValueError, IndexError):
+        return None
+
+
+def write_path(root: JsonValue, path: Sequence[str], value: JsonValue) -> JsonValue:
+    """Give a copy of ``root`` with ``value`` at ``path``; missing maps on the way are made.
+
+    Raises:
+        ComponentError: if something on the way is neither missing nor a map.
+    """
+    if not path:
+        return value
+    if root is None or root == "":
+        root = {}
+    if not isinstance(root, Mapping):
+        raise ComponentError(f"Cannot write into {path[0]!r}: the value there is not a map.")
+    held = cast("Mapping[str, Any]", root)
+    return {**held, path[0]: write_path(held.get(path[0]), path[1:], value)}
+
+
+_EMPTY: dict[type, Any] = {kind: kind for kind in (str, bool, int, float, list, dict)}
+
+
+def empty_like(value: JsonValue) -> JsonValue:
+    """Give the empty value of the same type: ``""``, ``0``, ``0.0``, ``False``, ``[]``, ``{}``, or None."""
+    make: Any = _EMPTY.get(type(value))  # pyright: ignore[reportUnknownArgumentType]
+    return make() if make else None
+
+
+def empty_of_type(type_name: str) -> JsonValue:
+    """Give the empty value of a DSL type name (``number``, ``boolean``, ``object``, ``array…``, else text)."""
+    name = type_name.lower()
+    if name.startswith("array"):
+        return []
+    empty: dict[str, JsonValue] = {"number": 0, "boolean": False, "object": {}}
+    return empty.get(name, "")
+
+
+def to_json(value: Any) -> JsonValue:
+    """Make a value plain JSON that survives every checkpointer unchanged.
+
+    Tuples and sets become lists, keys text, NaN and infinity null, bytes and foreign objects text,
+    whole numbers beyond 64 bits text, lone surrogates U+FFFD.
+
+    Raises:
+        ComponentError: if it is deeper or larger than a stored value may be.
+    """
+    kind = cast("Any", type(value))
+    if kind is str:
+        return _text(value)
+    if value is None or kind is bool:
+        return value
+    if kind is dict and not value:
+        return {}
+    return _Normaliser().walk(value, 0)
+
+
+def _text(value: str) -> str:
+    if len(value) > MAX_TEXT_CHARS:
+        raise ComponentError(f"A text of {len(value):,} characters is over the limit of {MAX_TEXT_CHARS:,}.")
+    if value.isascii():
+        return value
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in value)
+    return value
+
+
+def _big(value: int) -> str:
+    try:
+        return str(value)
+    except ValueError:  # more digits than the interpreter converts
+        return hex(value)
+
+
+_MAPS = (dict, Mapping)
+"""A dict comes first: to ask an abstract class takes longer."""
+
+
+class _Normaliser:
+    """One walk over one value, with a budget of items."""
+
+    __slots__ = ("items",)
+
+    def __init__(self) -> None:
+        self.items = 0
+
+    def walk(self, value: Any, depth: int) -> JsonValue:
+        kind = cast("Any", type(value))
+        if value is None or kind is bool:
+            return value
+        if kind is str:
+            return _text(value)
+        if kind is dict:  # what most values are, before what they could be
+            self._count(len(value), depth)
+            return {_text(k) if type(k) is str else self._key(k): self.walk(v, depth + 1) for k, v in value.items()}
+        if kind is float:
+            return value if math.isfinite(value) else None
+        if isinstance(value, str):
+            return _text(str(value))
+        if isinstance(value, int):
+            return int(value) if -(2**63) <= value < 2**63 else _text(_big(value))
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else None
+        if isinstance(value, _MAPS):
+            pairs = cast("Mapping[Any, Any]", value)
+            self._count(len(pairs), depth)
+            return {self._key(k): self.walk(v, depth + 1) for k, v in pairs.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            entries = cast("list[Any]", value)
+            self._count(len(entries), depth)
+            return [self.walk(v, depth + 1) for v in entries]
+        if isinstance(value, bytes | bytearray):
+            return bytes(value).decode("utf-8", "replace")
+        return _text(str(value))
+
+    def _count(self, n: int, depth: int) -> None:
+        self.items += n
+        if depth > MAX_DEPTH:
+            raise ComponentError(f"A value is nested deeper than {MAX_DEPTH} levels.")
+        if self.items > MAX_ITEMS:
+            raise ComponentError(f"A value has more than {MAX_ITEMS:,} entries.")
+
+    def _key(self, key: Any) -> str:
+        return _text(key) if isinstance(key, str) else to_text(self.walk(key, 0))

@@ -1,0 +1,108 @@
+"""The decorator that turns a function into a component.
+
+A component is one file with a params model, an outputs model and one function::
+
+    class Params(ComponentParams):
+        name: Template
+
+    class Outputs(ComponentOutputs):
+        greeting: str = ""
+
+    @component("Greeter", params=Params, outputs=Outputs, description="Greet somebody.")
+    async def greeter(ctx: RunContext, params: Params) -> Outputs:
+        return Outputs(greeting=f"Hello {ctx.text(params.name)}")
+
+The decorator takes the models and all options as typed arguments, so that a type checker compares them with the
+function and reports a misspelt option where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from typing_extensions import TypedDict, Unpack
+
+from ragflow_lg.base.diagnostics import Finding
+from ragflow_lg.component.context import RunContext
+from ragflow_lg.component.spec import (
+    CanvasName,
+    ComponentOutputs,
+    ComponentParams,
+    ComponentSpec,
+    Kind,
+    RegionRules,
+    Route,
+    ServerTool,
+    Shown,
+    ToolEntry,
+    ToolRules,
+)
+from ragflow_lg.dsl.forms import Form
+from ragflow_lg.dsl.variable_references import Reference
+
+__all__ = ["ComponentOptions", "SharedOptions", "component"]
+
+P = TypeVar("P", bound=ComponentParams)
+O = TypeVar("O", bound=ComponentOutputs, covariant=True)  # noqa: E741 - the usual letter for outputs
+
+
+class SharedOptions(TypedDict, Generic[P], total=False):
+    """Optional fields of `ragflow_lg.component.spec.ComponentSpec` that components and tools share."""
+
+    aliases: tuple[str, ...]
+    timeout_s: float | Callable[[P], float | None] | None
+    shows_default: bool
+    retries: bool
+    routes: Callable[[P], Iterable[Route]]
+    lint: Callable[[P], Iterable[Finding]]
+    output_names: Callable[[P], Iterable[str] | None]
+    writes: Callable[[P], Iterable[Reference]]
+    rewrite: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None
+    streams: Callable[[P], bool]
+    shows: Callable[[P], Iterable[Shown]]
+    runs_once: bool
+    region: RegionRules[RunContext, P] | None
+    tools: Callable[[P], Sequence[ToolEntry]]
+    allowed_tools: Callable[[P], Sequence[str] | None]
+    server_tools: Callable[[P], Iterable[ServerTool]]
+    plays: Callable[[P], CanvasName] | None
+    asks: Callable[[RunContext, P], Form | None]
+    is_ready: bool
+
+
+class ComponentOptions(SharedOptions[P], Generic[P], total=False):
+    """The options of `component`."""
+
+    tool: ToolRules[RunContext, P] | None
+
+
+def component(
+    name: str,
+    *,
+    params: type[P],
+    outputs: type[O],
+    kind: Kind = "plain",
+    description: str,
+    source: str = "",
+    **options: Unpack[ComponentOptions[P]],
+) -> Callable[[Callable[[RunContext, P], Awaitable[O]]], ComponentSpec[RunContext, P]]:
+    """Return a decorator that makes a `ComponentSpec` of a ``run`` function.
+
+    The catalog finds the spec under any name at module level. ``source`` is the RAGFlow file whose behaviour the
+    component follows.
+    """
+
+    def decorate(run: Callable[[RunContext, P], Awaitable[O]]) -> ComponentSpec[RunContext, P]:
+        return ComponentSpec(
+            name=name,
+            kind=kind,
+            params=params,
+            outputs=outputs,
+            run=run,
+            description=description,
+            source=source,
+            **options,
+        )
+
+    return decorate

@@ -1,0 +1,108 @@
+"""The registry: components by name."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from threading import RLock
+
+from msgspec import Struct
+
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.component.spec import AnySpec
+
+__all__ = ["BrokenSpec", "Registry"]
+
+logger = logging.getLogger(__name__)
+
+
+class BrokenSpec(Struct, frozen=True, eq=False):
+    """What an installed package should bring and cannot: whoever asks for it by its name gets the error."""
+
+    name: str
+    error: SettingsError
+
+
+Source = Callable[[], Iterable[AnySpec | BrokenSpec]]
+
+
+class Registry:
+    """Component specs by name and alias, ignoring case.
+
+    It is an argument wherever it is needed, never a global, so that tests and embedders can have their own.
+    """
+
+    def __init__(self, sources: Mapping[str, Source] | None = None) -> None:
+        """``sources`` load specs when one is first asked for: each by the lower-case name of its main component.
+
+        A name that is none of these loads them all.
+        """
+        self._sources = dict(sources or {})
+        self._by_name: dict[str, AnySpec] = {}
+        self._broken: dict[str, BrokenSpec] = {}
+        self._loading = RLock()
+
+    def add(self, spec: AnySpec, *, replace: bool = False) -> None:
+        """Register a spec under its name and aliases.
+
+        Raises:
+            ValueError: if a name is taken and ``replace`` is false.
+        """
+        self._load(*self._sources)
+        self._put(spec, replace=replace)
+
+    def get(self, name: str) -> AnySpec | None:
+        """Give the spec of a name or alias in any case, or None.
+
+        Raises:
+            SettingsError: if an installed package should bring it and cannot.
+        """
+        key = name.lower()
+        if key not in self._by_name:
+            self._load(key) if key in self._sources else self._load(*self._sources)
+        if key not in self._by_name and key in self._broken:
+            raise self._broken[key].error
+        return self._by_name.get(key)
+
+    @property
+    def broken(self) -> list[BrokenSpec]:
+        """What installed packages should bring and cannot."""
+        self._load(*self._sources)
+        return list(self._broken.values())
+
+    def near(self, name: str, *, is_tool: bool = False) -> list[str]:
+        """Give up to three registered names that look like ``name``; with ``is_tool`` of what a model can call."""
+        self._load(*self._sources)
+        spelled = {key: spec.name for key, spec in self._by_name.items() if spec.tool is not None or not is_tool}
+        return list(dict.fromkeys(spelled[m] for m in get_close_matches(name.lower(), spelled, n=3)))
+
+    def __iter__(self) -> Iterator[AnySpec]:
+        """Go through all specs, each once, by name."""
+        self._load(*self._sources)
+        return iter(sorted({id(s): s for s in self._by_name.values()}.values(), key=lambda s: s.name.lower()))
+
+    def _load(self, *keys: str) -> None:
+        # Canvases are compiled in threads: whoever asks for a name waits until all that bring it are there.
+        with self._loading:
+            for key in keys:
+                if (source := self._sources.pop(key, None)) is not None:
+                    self._take(source)
+
+    def _take(self, source: Source) -> None:
+        for spec in source():
+            if isinstance(spec, BrokenSpec):
+                logger.warning("%s", spec.error)
+                self._broken[spec.name.lower()] = spec
+                continue
+            try:
+                self._put(spec)
+            except ValueError as error:
+                raise SettingsError(f"{error} Two installed packages bring it, or one takes a built-in name.") from None
+
+    def _put(self, spec: AnySpec, *, replace: bool = False) -> None:
+        for name in (spec.name, *spec.aliases):
+            taken = self._by_name.get(name.lower())
+            if taken is not None and taken is not spec and not replace:
+                raise ValueError(f"The component name {name!r} is taken by {taken.name!r}; choose another name.")
+            self._by_name[name.lower()] = spec

@@ -1,0 +1,196 @@
+"""The decorator for tools: a component that a canvas uses as a node, and a model as a function.
+
+A tool is one file with a params model (what the canvas sets), an arguments model (what the model gives, or the canvas
+by parameters of the same names), and one function::
+
+    class Arguments(BaseModel):
+        query: QueryText = Field("", description="What to look for.")
+
+    @tool("Wikipedia", function="wikipedia_search", params=Params, arguments=Arguments, description="Search Wikipedia.")
+    async def wikipedia(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+        ...
+
+The function is not called without a query. What its service answers is read by `ragflow_lg.component.service_client`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast
+
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_model
+from typing_extensions import Unpack
+
+from ragflow_lg.base.errors import ComponentError, SettingsError
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.decorator import SharedOptions
+from ragflow_lg.component.spec import (
+    ArgumentOrValue,
+    ComponentOutputs,
+    ComponentParams,
+    ComponentSpec,
+    ToolResult,
+    ToolRules,
+)
+from ragflow_lg.dsl.variable_references import parse_template
+from ragflow_lg.services.references import Chunk, knowledge_text
+
+if TYPE_CHECKING:
+    from ragflow_lg.component.context import RunContext
+
+__all__ = ["NOTHING_FOUND", "QueryText", "SearchOutputs", "asked_of", "cited", "key_of", "problem_of", "tool"]
+
+P = TypeVar("P", bound=ComponentParams)
+A = TypeVar("A", bound=BaseModel)
+
+NOTHING_FOUND = ToolResult("", {"formalized_content": ""})
+"""What a search gives that was not asked for anything."""
+
+
+def _number_as_text(value: Any) -> Any:
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+QueryText: TypeAlias = Annotated[str, BeforeValidator(_number_as_text)]
+"""What is looked for; a number is written as text, null is ``""``."""
+
+
+class SearchOutputs(ComponentOutputs):
+    """What a search gives: its results as a model reads them; as ``json`` also as they came."""
+
+    formalized_content: str = ""
+
+
+def _json_too(params: Any) -> tuple[str, ...]:
+    return ("json",)
+
+
+def cited(chunks: Sequence[Chunk], rows: JsonValue = None) -> ToolResult:
+    """Give the result of a search: the text of its chunks, and its rows as the output ``json``."""
+    text = knowledge_text(chunks)
+    return ToolResult(text, {"formalized_content": text, **({} if rows is None else {"json": rows})}, chunks)
+
+
+def key_of(ctx: RunContext, given: str | None, service: str) -> str:
+    """Give the key of a service: what the canvas gives, else that of the settings.
+
+    Raises:
+        SettingsError: if there is none.
+    """
+    key = (given or "").strip() or ctx.services.tools.key(service)
+    if not key:
+        raise SettingsError(
+            f"{ctx.node.spec.name} has no key: set [tools.{service}] api_key_env in the settings to the name of the "
+            "variable that holds it, or api_key in the canvas."
+        )
+    return key
+
+
+def tool(
+    name: str,
+    *,
+    function: str,
+    params: type[P],
+    arguments: type[A],
+    description: str,
+    outputs: type[ComponentOutputs] = SearchOutputs,
+    defaults: Mapping[str, JsonValue] | None = None,
+    needs: str = "query",
+    blank: ToolResult | Callable[[P], ToolResult] = NOTHING_FOUND,
+    named: Callable[[P], str] = lambda params: "",
+    label: str = "",
+    source: str = "",
+    **options: Unpack[SharedOptions[P]],
+) -> Callable[[Callable[[RunContext, P, A], Awaitable[ToolResult]]], ComponentSpec[RunContext, P]]:
+    """Make a tool. As a node its arguments are parameters; ``defaults`` are theirs where the canvas sets none.
+
+    Without the argument ``needs``, or with a blank one, the function is not called and ``blank`` is the result.
+    ``named`` gives the name of the function where the canvas sets one. ``label`` goes before errors that a model is
+    told. ``options`` are further fields of
+    `ragflow_lg.component.spec.ComponentSpec`; with ``runs_once`` no call is ever begun twice.
+    """
+    options.setdefault("shows_default", True)
+    options.setdefault("retries", not options.get("runs_once"))
+    if outputs is SearchOutputs:
+        options.setdefault("output_names", _json_too)
+    needed = needs if needs in arguments.model_fields else ""
+    configured = tuple(field for field in arguments.model_fields if field != needed)
+    node_params = _with_arguments(name, params, arguments, {"query": "{sys.query}"} if defaults is None else defaults)
+
+    def decorate(call: Callable[[RunContext, P, A], Awaitable[ToolResult]]) -> ComponentSpec[RunContext, P]:
+        async def called(ctx: RunContext, given: P, asked: A) -> ToolResult:
+            if needed and _is_blank(getattr(asked, needed)):
+                return blank(given) if callable(blank) else blank
+            return await call(ctx, given, asked)
+
+        rules: ToolRules[RunContext, P] = ToolRules(function, arguments, called, needed, configured, label, named)
+
+        async def run(ctx: RunContext, given: P) -> ComponentOutputs:
+            try:
+                wanted = {needed: ctx.resolve(getattr(given, needed))} if needed else {}
+                asked = asked_of(ctx, rules, given, wanted)
+            except ValidationError as error:
+                raise ComponentError(problem_of(error), node=ctx.node.id) from None
+            result = await called(ctx, given, cast("A", asked))
+            ctx.cite(result.chunks, result.documents)
+            return outputs.model_validate(dict(result.outputs))
+
+        run.__doc__ = call.__doc__
+        return ComponentSpec(
+            name=name,
+            kind="plain",
+            params=node_params,
+            outputs=outputs,
+            run=run,
+            description=description,
+            source=source,
+            tool=rules,
+            **options,
+        )
+
+    return decorate
+
+
+def asked_of(ctx: RunContext, rules: ToolRules[RunContext, P], params: P, given: Mapping[str, JsonValue]) -> BaseModel:
+    """Make the arguments of a call: what is given, and what the canvas sets where nothing is.
+
+    Raises:
+        ValidationError: if they do not fit.
+    """
+    told = {name: value for name, value in given.items() if value is not None}
+    values = {name: ctx.resolve(getattr(params, name, None)) for name in rules.configured if name not in told}
+    known = {name: value for name, value in values.items() if value is not None}
+    return rules.arguments.model_validate({**known, **told})
+
+
+def _with_arguments(
+    name: str, params: type[P], arguments: type[BaseModel], defaults: Mapping[str, JsonValue]
+) -> type[P]:
+    """Give the params of a node: the tool's own, and its arguments, which may be references."""
+
+    def default_of(field: str) -> Any:
+        value = defaults.get(field)
+        return parse_template(value) if isinstance(value, str) else value
+
+    fields: dict[str, Any] = {
+        field: (ArgumentOrValue, Field(default_factory=partial(default_of, field)))
+        for field in arguments.model_fields
+        if field not in params.model_fields
+    }
+    made: Any = create_model(f"{name}Params", __base__=params, __doc__=params.__doc__, **fields)
+    return made
+
+
+def _is_blank(value: JsonValue) -> bool:
+    if isinstance(value, list | tuple):
+        return all(_is_blank(item) for item in cast("Sequence[Any]", value))
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def problem_of(error: ValidationError) -> str:
+    """Say what is wrong with arguments."""
+    problems = error.errors(include_url=False, include_context=False, include_input=False)[:5]
+    return " ".join(f"{'.'.join(map(str, p['loc'])) or 'arguments'}: {p['msg']}." for p in problems)

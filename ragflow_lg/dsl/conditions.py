@@ -1,0 +1,180 @@
+"""Conditions on values: the operators of Switch and of filters, total on every pair of JSON values.
+
+Source: RAGFlow's ``agent/component/switch.py``. Differences (``docs/fidelity.md``): a literal is read as a
+number only where numbers are compared, booleans compare with ``true`` and ``false``, and what cannot be
+compared is false.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from ragflow_lg.base.values import JsonValue, to_text
+
+__all__ = ["FILTERS", "OPERATORS", "filter_name", "filter_text", "operator_name", "parse_condition"]
+
+
+def _folded(value: JsonValue) -> str:
+    return to_text(value).lower()
+
+
+def _number(value: JsonValue) -> int | float | None:
+    """Give a number, or the number that a text writes. Whole numbers stay exact."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    if not isinstance(value, str):
+        return value
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return None
+
+
+def _is_equal(left: JsonValue, right: JsonValue) -> bool:
+    if right is None:
+        return left is None or left == ""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return _folded(left) == _folded(right)
+    if isinstance(left, int | float):
+        return left == _number(right)
+    return left == right
+
+
+def _contains(whole: JsonValue, part: JsonValue) -> bool:
+    """Whether the text of ``whole`` has that of ``part`` in it; a list also has what one of its items is."""
+    items = cast("list[Any]", whole) if isinstance(whole, list) else []
+    return any(_folded(item) == _folded(part) for item in items) or _folded(part) in _folded(whole)
+
+
+def _ordered(test: Callable[[Any, Any], bool]) -> Callable[[JsonValue, JsonValue], bool]:
+    def holds(left: JsonValue, right: JsonValue) -> bool:
+        a, b = _number(left), _number(right)
+        if a is not None and b is not None:
+            return test(a, b)
+        return isinstance(left, str) and isinstance(right, str) and test(left, right)
+
+    return holds
+
+
+OPERATORS: Mapping[str, Callable[[JsonValue, JsonValue], bool]] = {
+    "contains": _contains,
+    "not contains": lambda a, b: not _contains(a, b),
+    "start with": lambda a, b: _folded(a).startswith(_folded(b)),
+    "end with": lambda a, b: _folded(a).endswith(_folded(b)),
+    "empty": lambda a, b: not a,
+    "not empty": lambda a, b: bool(a),
+    "=": _is_equal,
+    "≠": lambda a, b: not _is_equal(a, b),
+    ">": _ordered(operator.gt),
+    "<": _ordered(operator.lt),
+    "≥": _ordered(operator.ge),
+    "≤": _ordered(operator.le),
+}
+"""Switch's operators by RAGFlow's name, each a test of a value and a literal. None of them raises."""
+
+FILTERS: Mapping[str, Callable[[str, str], bool]] = {
+    "=": operator.eq,
+    "≠": operator.ne,
+    "contains": operator.contains,
+    "not contains": lambda text, wanted: wanted not in text,
+    "start with": str.startswith,
+    "end with": str.endswith,
+    "empty": lambda text, wanted: not text,
+    "not empty": lambda text, wanted: bool(text),
+}
+"""Operators of filters on lists and maps, by RAGFlow's name: they compare texts, case counts."""
+
+_SYNONYMS = {
+    "==": "=",
+    "is": "=",
+    "!=": "≠",
+    "<>": "≠",
+    "is not": "≠",
+    ">=": "≥",
+    "<=": "≤",
+    "starts with": "start with",
+    "ends with": "end with",
+}
+
+
+def operator_name(name: str) -> str:
+    """Give RAGFlow's name of an operator of Switch or of a synonym.
+
+    Raises:
+        ValueError: if there is no such operator.
+
+    >>> operator_name("==")
+    '='
+    """
+    return _name(name, OPERATORS)
+
+
+def filter_name(name: str | None) -> str:
+    """Give RAGFlow's name of a filter's operator; none stands for ``=``.
+
+    Raises:
+        ValueError: if there is no such operator.
+    """
+    return _name(name or "=", FILTERS)
+
+
+def _name(name: object, table: Mapping[str, object]) -> str:
+    folded = name.strip().lower() if isinstance(name, str) else ""
+    known = _SYNONYMS.get(folded, folded)
+    if known not in table:
+        raise ValueError(f"there is no operator {name!r}; use one of {', '.join(table)}")
+    return known
+
+
+def filter_text(value: JsonValue) -> str:
+    """Give the text that filters compare; booleans as Python writes them, which stored canvases compare with."""
+    return str(value) if isinstance(value, bool) else to_text(value)
+
+
+_ITEM = re.compile(
+    r"""\s*(?P<reference>\{[^{}]+\}|[\w:.@-]+)
+    \s*(?P<operator>==|!=|>=|<=|>|<|\bcontains\b)
+    \s*(?P<literal>"[^"]*"|'[^']*'|[^\s"'<>=!&|]+)
+    (?:\s+(?P<joiner>and|or|&&|\|\|)\s|\s*\Z)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_JOINERS = {"and": "and", "&&": "and", "or": "or", "||": "or"}
+
+
+def parse_condition(text: str) -> tuple[str, list[tuple[str, str, JsonValue]]] | None:
+    """Read ``{a@x} > 5 and {b@y} == "no"`` as a logical operator and ``(reference, operator, literal)`` items.
+
+    ``and`` and ``or`` do not mix, there are no parentheses, and nothing is evaluated as code. None if the text is
+    something else.
+
+    >>> parse_condition("{a@x} >= 5")
+    ('and', [('{a@x}', '≥', '5')])
+    """
+    items: list[tuple[str, str, JsonValue]] = []
+    joiners: set[str] = set()
+    position = 0
+    while position < len(text):
+        match = _ITEM.match(text, position)
+        if match is None:
+            return None
+        items.append((match["reference"], operator_name(match["operator"]), _literal(match["literal"])))
+        position = match.end()
+        if match["joiner"]:
+            joiners.add(_JOINERS[match["joiner"].lower()])
+            if position == len(text):
+                return None
+    if not items or len(joiners) > 1:
+        return None
+    return joiners.pop() if joiners else "and", items
+
+
+def _literal(text: str) -> JsonValue:
+    """Take quotes off. Numbers and booleans stay text, as the operators read them from text."""
+    if text[0] in "\"'":
+        return text[1:-1]
+    return None if text.lower() in ("null", "none") else text

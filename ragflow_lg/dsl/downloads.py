@@ -1,0 +1,55 @@
+"""How a value is shown in a Message: as text, or as a file to download.
+
+*Download info* is a map with ``doc_id``, ``filename`` and ``mime_type``, a list of such, or JSON text of
+either. It goes to the Message's ``downloads`` and prints as nothing, unless it asks to be printed too.
+Source: RAGFlow's ``agent/component/message.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from ragflow_lg.base.values import JsonValue, to_text
+
+__all__ = ["as_downloads", "distinct", "shown_text"]
+
+_KEYS = frozenset({"doc_id", "filename", "mime_type"})
+_PRINT_FLAG = "include_download_info_in_content"
+
+
+def as_downloads(value: JsonValue) -> list[dict[str, JsonValue]]:
+    """Give the download infos that a value holds, without the flag; none if it is something else."""
+    return [{key: part for key, part in info.items() if key != _PRINT_FLAG} for info in _infos(value)]
+
+
+def distinct(downloads: list[dict[str, JsonValue]]) -> list[dict[str, JsonValue]]:
+    """Leave out what is listed a second time."""
+    found: dict[str, dict[str, JsonValue]] = {}
+    for info in downloads:
+        found.setdefault(to_text(info), info)
+    return list(found.values())
+
+
+def shown_text(value: JsonValue) -> str:
+    """Give the text of a value in a Message."""
+    infos = _infos(value)
+    if not infos:
+        return to_text(value)
+    if not any(info.get(_PRINT_FLAG) for info in infos):
+        return ""
+    downloads = as_downloads(value)
+    is_list = isinstance(json.loads(value) if isinstance(value, str) else value, list)
+    return to_text(downloads if is_list else downloads[0])
+
+
+def _infos(value: JsonValue) -> list[dict[str, JsonValue]]:
+    if isinstance(value, str):
+        if "doc_id" not in value or not value.lstrip().startswith(("{", "[")):
+            return []
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return []
+    infos = cast("list[Any]", value if isinstance(value, list) else [value])
+    return infos if infos and all(isinstance(i, dict) and i.keys() >= _KEYS for i in infos) else []

@@ -1,0 +1,168 @@
+"""Forms: the fields that Begin and UserFillUp declare, what a client submits for them, and whether it fits.
+
+Source: RAGFlow's ``agent/component/begin.py`` and ``fillup.py``. RAGFlow takes any answer; here an answer is
+checked before it resumes a run (``docs/fidelity.md``).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, cast
+
+from ragflow_lg.base.values import JsonValue, to_text
+
+__all__ = [
+    "Form",
+    "FormField",
+    "answered_fields",
+    "form_fields",
+    "form_problems",
+    "is_file",
+    "option_texts",
+    "read_value",
+    "submitted_value",
+]
+
+_BOOLEANS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
+
+
+class FormField(NamedTuple):
+    """One field, as the canvas declares it."""
+
+    name: str
+    label: str
+    type: str
+    is_optional: bool = False
+    options: tuple[JsonValue, ...] = ()
+    value: JsonValue = None
+
+    @property
+    def shown(self) -> str:
+        """The field as people see it, and the name under which it is answered."""
+        return f"{self.label!r} ({self.name})" if self.label != self.name else repr(self.name)
+
+
+class Form(NamedTuple):
+    """What a node asks the user. ``fields`` maps each name to its declaration, as clients are sent it."""
+
+    tips: str
+    fields: Mapping[str, Mapping[str, JsonValue]]
+
+
+def form_fields(declared: Any) -> Iterator[FormField]:
+    """Give the fields of an ``inputs`` parameter; what is no map is a field without a declaration."""
+    if not isinstance(declared, Mapping):
+        return
+    for name, value in cast("Mapping[str, Any]", declared).items():
+        field = _as_map(value)
+        options = field.get("options")
+        yield FormField(
+            name,
+            to_text(field.get("name")) or name,
+            to_text(field.get("type")) or "line",
+            bool(field.get("optional")),
+            tuple(cast("list[Any]", options)) if isinstance(options, list) else (),
+            field.get("value"),
+        )
+
+
+def is_file(type_name: str) -> bool:
+    """Whether a field of this type takes files."""
+    return "file" in type_name.lower()
+
+
+def submitted_value(submitted: Any, declared: Mapping[str, Any]) -> tuple[Any, str]:
+    """Give what was submitted for a field, taken out of RAGFlow's ``{"value", "type"}``, and the type that holds.
+
+    That is the canvas's; a client names the type only of a field that the canvas does not declare.
+    """
+    wrapper = _as_map(submitted)
+    is_wrapper = "value" in wrapper or "type" in wrapper
+    value: Any = wrapper.get("value") if is_wrapper else submitted
+    return value, str(declared.get("type") or (wrapper.get("type") if is_wrapper else None) or "")
+
+
+def read_value(value: Any, type_name: str) -> JsonValue:
+    """Give the value that a submitted one stands for. Text of an ``object`` field is read as JSON where it is some."""
+    if type_name == "object" and isinstance(value, str) and value.strip():
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def form_problems(declared: Any, answer: Mapping[str, Any]) -> dict[str, str]:
+    """Say what is wrong with an answer, by field name; nothing if it fits.
+
+    A field that is not optional has to be there, and null is no value for it; ``""`` is one.
+    """
+    problems: dict[str, str] = {}
+    for field in form_fields(declared):
+        value, _ = submitted_value(answer.get(field.name), {})
+        if value is None or (is_file(field.type) and value in ("", [])):
+            if not field.is_optional:
+                problems[field.name] = f"{field.shown} is required."
+        elif problem := _type_problem(field, value):
+            problems[field.name] = problem
+    return problems
+
+
+def _type_problem(field: FormField, value: Any) -> str:
+    kind = field.type.lower()
+    if kind in ("integer", "number") and not _is_number(value, whole=kind == "integer"):
+        return f"{field.shown} should be {'a whole number' if kind == 'integer' else 'a number'}, not {_shown(value)}."
+    if kind == "boolean" and not isinstance(value, bool) and _word(value).lower() not in _BOOLEANS:
+        return f"{field.shown} should be true or false, not {_shown(value)}."
+    if kind == "object" and not isinstance(read_value(value, "object"), dict | list) and value != "":
+        return f"{field.shown} should be a JSON object, not {_shown(value)}."
+    if kind == "options" and field.options and _word(value) not in set(option_texts(field.options)):
+        return f"{field.shown} should be one of {', '.join(option_texts(field.options))}, not {_shown(value)}."
+    return ""
+
+
+def _word(value: Any) -> str:
+    return "" if isinstance(value, Mapping | list) else to_text(value)
+
+
+def _shown(value: Any) -> str:
+    """Show a value; of a map or list, however deep it is, only what it is."""
+    if isinstance(value, Mapping):
+        return "a map"
+    return "a list" if isinstance(value, list) else f"{value!r:.80}"
+
+
+def option_texts(options: Iterable[JsonValue]) -> list[str]:
+    """Give the texts by which options are chosen."""
+    return [to_text(_as_map(o).get("value", _as_map(o).get("label")) if isinstance(o, Mapping) else o) for o in options]
+
+
+def _is_number(value: Any, *, whole: bool) -> bool:
+    if isinstance(value, bool):
+        return False
+    if isinstance(value, str):
+        if not value.strip():
+            return True  # a cleared number field is an answer
+        try:
+            value = float(value)
+        except ValueError:
+            return False
+    if not isinstance(value, int | float) or (isinstance(value, float) and not math.isfinite(value)):
+        return False
+    return not whole or isinstance(value, int) or value.is_integer()
+
+
+def _as_map(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def answered_fields(declared: Any, answer: Any) -> dict[str, Any]:
+    """Give the answer by field name: ``{"inputs": {…}}``, the fields themselves, or the value of the only field."""
+    if isinstance(answer, Mapping):
+        given = cast("Mapping[str, Any]", answer)
+        inner = given.get("inputs")
+        return dict(cast("Mapping[str, Any]", inner)) if isinstance(inner, Mapping) else dict(given)
+    names = [field.name for field in form_fields(declared)]
+    return {names[0]: answer} if len(names) == 1 else {}

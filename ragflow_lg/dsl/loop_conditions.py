@@ -1,0 +1,101 @@
+"""Conditions that end a Loop: their operators go by the type of the value, and case counts.
+
+Source: RAGFlow's ``agent/component/loopitem.py``. Differences (``docs/fidelity.md``): the literal is read as the type
+of the value, every operator works on every type where it has a meaning, and nothing raises.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable
+from typing import Any, cast
+
+from ragflow_lg.base.values import JsonValue, to_text
+
+__all__ = ["NAMES", "OPERATORS", "holds"]
+
+_ORDER: dict[str, Callable[[Any, Any], bool]] = {
+    ">": operator.gt,
+    "<": operator.lt,
+    "≥": operator.ge,
+    "≤": operator.le,
+}
+_SYNONYMS = {
+    "is": "=",
+    "==": "=",
+    "is not": "≠",
+    "!=": "≠",
+    "<>": "≠",
+    ">=": "≥",
+    "<=": "≤",
+    "starts with": "start with",
+    "ends with": "end with",
+}
+NAMES = ("contains", "not contains", "start with", "end with", "empty", "not empty", "=", "≠", *_ORDER)
+"""Names of the operators."""
+
+OPERATORS = frozenset({*NAMES, *_SYNONYMS})
+"""Names that a condition may use, synonyms too."""
+
+
+def holds(left: JsonValue, name: str, right: JsonValue) -> bool:
+    """Tell whether ``left name right`` holds. Of null only ``empty`` holds.
+
+    >>> holds(3, "≥", "2"), holds("aB", "contains", "b"), holds(True, "is", "true")
+    (True, False, True)
+    """
+    name = _SYNONYMS.get(name, name)
+    if left is None:
+        return name == "empty"
+    if name in ("empty", "not empty"):
+        is_empty = left in ("", [], {}) if not isinstance(left, bool | int | float) else False
+        return is_empty == (name == "empty")
+    if name in ("not contains", "≠"):
+        return not holds(left, "contains" if name == "not contains" else "=", right)
+    if name in _ORDER:
+        return _ordered(_ORDER[name], left, right)
+    if name == "=":
+        return left == _like(left, right) if not isinstance(left, str) else left == to_text(right)
+    if name == "contains" and isinstance(left, list | dict):
+        entries = cast("list[Any]", left)
+        return any(right == entry for entry in entries) or any(to_text(right) == to_text(entry) for entry in entries)
+    text, part = to_text(left), to_text(right)
+    if name == "start with":
+        return text.startswith(part)
+    return text.endswith(part) if name == "end with" else part in text
+
+
+def _ordered(test: Callable[[Any, Any], bool], left: JsonValue, right: JsonValue) -> bool:
+    if isinstance(left, str) and isinstance(right, str):
+        a, b = _number(left), _number(right)
+        return test(a, b) if a is not None and b is not None else test(left, right)
+    a, b = _number(left), _number(right)
+    return a is not None and b is not None and test(a, b)
+
+
+def _like(left: JsonValue, right: JsonValue) -> JsonValue:
+    """Read a literal as the type of the value it is compared with."""
+    if not isinstance(right, str):
+        return right if isinstance(right, bool) == isinstance(left, bool) else None
+    if isinstance(left, bool):
+        return {"true": True, "false": False}.get(right.strip().lower())
+    if isinstance(left, int | float):
+        return _number(right)
+    try:
+        return json.loads(right)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _number(value: JsonValue) -> int | float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return value
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except (TypeError, ValueError):
+            continue
+    return None

@@ -1,0 +1,320 @@
+"""What is secret, and taking it out of what is written down or shown. Recordings, logs and records all ask here.
+
+What counts as secret: values that are known to be (keys of settings, secrets of a canvas), values of fields, headers
+and query parameters whose names say so, passwords in URLs, and texts that have the form of a key. A text may be the
+beginning of a longer one: a secret that its end cuts off counts too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, TypeAlias, cast
+from urllib.parse import quote, quote_plus, unquote_plus
+
+from pydantic import BaseModel
+
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.dsl.variable_references import Template
+
+__all__ = ["REDACTED", "Redactor", "hides_all", "is_secret_name"]
+
+REDACTED = "***"
+
+MAX_NAME_CHARS = 80
+MIN_SECRET_CHARS = 6
+"""Shorter values are taken out of fields that are named for them only: elsewhere that would maim texts."""
+
+MIN_WORD_CHARS = 8
+"""The same, for a field's value of nothing but letters: ``{"token": "string"}`` is often a type."""
+
+MAX_DEPTH = 100
+"""How deep secrets are looked for."""
+
+MAX_FORMS = 4000
+"""Ways to write known secrets; an answer full of tokens teaches no more of them."""
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_ALWAYS = frozenset(
+    (
+        "accesskey",
+        "accesstoken",
+        "apikey",
+        "apitoken",
+        "authorization",
+        "authtoken",
+        "bearer",
+        "cookie",
+        "cookies",
+        "credential",
+        "credentials",
+        "passphrase",
+        "passwd",
+        "password",
+        "passwords",
+        "privatekey",
+        "pwd",
+        "secret",
+        "secretkey",
+        "secrets",
+    )
+)
+"""Words that make a name secret wherever they stand in it."""
+_AT_END = frozenset(["auth", "key", "pass", "sessionid", "sig", "signature", "token"])
+"""Words that do at its end: ``api_key``, but not ``key_count``; ``access_token``, but not ``max_tokens``."""
+_HARMLESS_ENDS = frozenset(
+    ["count", "env", "expires", "expiry", "field", "header", "hint", "length", "name", "required", "type"]
+)
+
+_JSON_PAIR = re.compile(
+    r'"(?P<name>[^"\\]{1,80})"\s{0,20}:\s{0,20}(?:"(?P<text>(?:[^"\\]|\\.)*+)(?:"|\\?\Z)|(?P<number>-?\d[\d.eE+-]*))',
+    re.DOTALL,
+)
+_NESTED_PAIR = re.compile(r'\\"(?P<name>[^"\\]{1,80})\\"\s{0,20}:\s{0,20}\\"(?P<text>[^"\\]*)(?:\\"|\\?\Z)')
+_NAME = re.compile(r"[\w.%-]{1,80}")
+_VALUE_AFTER = re.compile(r"[^&#;\s\"'<>\\]+")
+_URL_PASSWORD = re.compile(r"://[^/\s:@\"'<>]{0,200}:(?P<text>[^/\s@\"'<>]{1,500})@")
+_AFTER_SCHEME = r"\s{1,5}(?P<text>(?=[A-Za-z.-]*(?:[0-9_~+/=]|\.\w|[a-z][A-Z]))[A-Za-z0-9._~+/=-]{8,})"
+"""What follows the name of a scheme, unless it is a word: ``Basic knowledge``."""
+_KEY_FORMS = tuple(
+    (mark, re.compile(pattern))
+    for mark, pattern in (
+        ("earer", r"\b[Bb]earer\s(?P<text>[A-Za-z0-9._~+/=-]{16,})"),
+        ("earer", r"\b[Bb]earer" + _AFTER_SCHEME),
+        ("EARER", r"\bBEARER" + _AFTER_SCHEME),
+        ("asic", r"\b[Bb]asic" + _AFTER_SCHEME),
+        ("BASIC", r"\bBASIC" + _AFTER_SCHEME),
+        ("k-", r"\b[sprt]k-[A-Za-z0-9_-]{16,}"),
+        ("k_", r"\b[sprt]k_(?=[A-Za-z_-]*\d)[\w-]{16,}"),
+        ("gh", r"\bgh[pousr]_[A-Za-z0-9]{20,}"),
+        ("github_pat_", r"\bgithub_pat_\w{20,}"),
+        ("glpat-", r"\bglpat-[\w-]{16,}"),
+        ("xox", r"\bxox[a-z]-[A-Za-z0-9-]{10,}"),
+        ("AKIA", r"\bAKIA[0-9A-Z]{16}\b"),
+        ("AIza", r"\bAIza[\w-]{30,}"),
+        ("tvly", r"\btvly[-_][\w-]{10,}"),
+        ("hf_", r"\bhf_[A-Za-z0-9]{20,}"),
+        ("eyJ", r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
+        ("PRIVATE KEY-----", r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]{1,20000}(?:-----END|-{0,4}\Z)"),
+    )
+)
+"""Forms of keys, each with a text without which there is none."""
+
+Span: TypeAlias = tuple[int, int, str]
+"""From where to where, and what stands there instead."""
+
+
+@lru_cache(maxsize=4096)
+def _is_always_secret(name: str) -> bool:
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if not words or words[-1] in _HARMLESS_ENDS:
+        return False
+    joined = {first + second for first, second in pairwise(words)}
+    return not _ALWAYS.isdisjoint(words) or not _ALWAYS.isdisjoint(joined)
+
+
+@lru_cache(maxsize=4096)
+def is_secret_name(name: str) -> bool:
+    """Tell whether a field, header or parameter of this name holds a secret.
+
+    >>> [is_secret_name(n) for n in ("api_key", "apiKey", "X-Auth-Token", "password", "key", "Set-Cookie")]
+    [True, True, True, True, True, True]
+    >>> [is_secret_name(n) for n in ("max_tokens", "keyword", "key_count", "monkey", "secret_name")]
+    [False, False, False, False, False]
+    """
+    words = [word.lower() for word in _WORDS.findall(name)]
+    return bool(words) and (words[-1] in _AT_END or _is_always_secret(name))
+
+
+def hides_all(name: str) -> bool:
+    """Tell whether all that stands in an object of this name is secret: ``credentials``, but not ``key``."""
+    return _is_always_secret(name)
+
+
+def _may_be_learned(name: str) -> bool:
+    """Whether a value of this name is secret wherever it occurs; a bare ``key`` is often the key of a table."""
+    return _is_always_secret(name) or (is_secret_name(name) and name.lower() not in ("key", "auth", "pass", "sig"))
+
+
+class Redactor:
+    """Takes secrets out, and remembers those that it is told of or meets in fields of a request."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._forms: dict[str, None] = {}
+        self._longest = 0
+        for secret in secrets:
+            self.learn(secret)
+
+    @property
+    def longest(self) -> int:
+        """Characters of the longest secret that is known, in any way to write it."""
+        return self._longest
+
+    def learn(self, secret: str) -> None:
+        """Take a value out of every text from now on, also as it is written in JSON and in URLs.
+
+        What is too short for that, or a template of a canvas, is left alone.
+        """
+        secret = secret.strip()
+        scheme, _, rest = secret.partition(" ")
+        rest = rest.strip()
+        if rest and (scheme.lower() in ("bearer", "basic", "token") or (scheme.isalpha() and " " not in rest)):
+            self.learn(rest)
+        if (
+            len(self._forms) >= MAX_FORMS
+            or len(secret) < MIN_SECRET_CHARS
+            or ("{" in secret and "}" in secret)
+            or REDACTED in secret
+        ):
+            return
+        forms = (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
+        with suppress(UnicodeEncodeError):  # half of a surrogate pair
+            forms += (quote(secret, safe=""), quote(secret), quote_plus(secret))
+        self._forms.update(dict.fromkeys(forms))
+        self._longest = max(self._longest, *map(len, forms))
+
+    def learn_from(self, value: object, depth: int = 0) -> None:
+        """Learn the values of all fields and query parameters that are named like secrets, and passwords in URLs.
+
+        ``value`` is JSON, or params of components.
+        """
+        if depth > MAX_DEPTH:
+            return
+        if isinstance(value, BaseModel):
+            value = {**value.__dict__, **(value.__pydantic_extra__ or {})}
+        if isinstance(value, Mapping):
+            for name, entry in cast("Mapping[Any, Any]", value).items():
+                text = _written(entry)
+                if text and _may_be_learned(str(name)):
+                    self._learn_value(text)
+                self.learn_from(entry, depth + 1)
+        elif isinstance(value, list | tuple):
+            for entry in cast("Sequence[Any]", value):
+                self.learn_from(entry, depth + 1)
+        else:
+            self._learn_from_text(_written(value))
+
+    def _learn_value(self, text: str) -> None:
+        if len(text) >= MIN_WORD_CHARS or not text.isalpha():
+            self.learn(text)
+
+    def _learn_from_text(self, text: str) -> None:
+        if "://" in text:
+            for match in _URL_PASSWORD.finditer(text):
+                self._learn_value(match["text"])
+        for start, end, _ in _assigned(text):
+            self._learn_value(unquote_plus(text[start:end]))
+        if '"' in text:
+            for match in _JSON_PAIR.finditer(text):
+                if match["text"] and _may_be_learned(match["name"]):
+                    self._learn_value(match["text"])
+
+    def text(self, text: str) -> str:
+        """Take the secrets out of a text."""
+        spans = self._spans(text)
+        return text if not spans else "".join(_without(text, 0, spans))
+
+    def pieces(self, pieces: Sequence[str]) -> list[str]:
+        """Take the secrets out of a text in pieces, also those that lie across their borders."""
+        whole = "".join(pieces)
+        spans = self._spans(whole)
+        if not spans:
+            return list(pieces)
+        kept: list[str] = []
+        start = 0
+        for piece in pieces:
+            kept.append("".join(_without(piece, start, spans)))
+            start += len(piece)
+        return kept
+
+    def value(self, value: JsonValue, name: str = "", *, is_inside: bool = False) -> JsonValue:
+        """Take the secrets out of a JSON value that stands in a field of this name."""
+        if isinstance(value, Mapping):
+            inside = is_inside or hides_all(name)
+            held = cast("Mapping[str, Any]", value)
+            return {self.text(str(key)): self.value(v, str(key), is_inside=inside) for key, v in held.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(entry, name, is_inside=is_inside) for entry in cast("Sequence[Any]", value)]
+        if value in (None, "") or isinstance(value, bool):
+            return value
+        if is_inside or is_secret_name(name):
+            return REDACTED
+        return self.text(value) if isinstance(value, str) else value
+
+    def _spans(self, text: str) -> list[Span]:
+        """Give where secrets stand, in order, none touching another."""
+        found = [(at, at + len(form), REDACTED) for form in self._forms for at in _places(text, form)]
+        if '"' in text:
+            found += _named(text, _JSON_PAIR)
+            found += _named(text, _NESTED_PAIR) if '\\"' in text else ()
+        found += _assigned(text)
+        if "://" in text:
+            found += [(*match.span("text"), REDACTED) for match in _URL_PASSWORD.finditer(text)]
+        for mark, pattern in _KEY_FORMS:
+            if mark in text:
+                group = "text" if "text" in pattern.groupindex else 0
+                found += [(*match.span(group), REDACTED) for match in pattern.finditer(text)]
+        found.sort()
+        joined: list[Span] = []
+        for start, end, mark in found:
+            if joined and start <= joined[-1][1]:
+                joined[-1] = (joined[-1][0], max(end, joined[-1][1]), joined[-1][2])
+            elif end > start:
+                joined.append((start, end, mark))
+        return joined
+
+
+def _written(value: object) -> str:
+    """Give the text that an author wrote, of a template without its references; ``""`` for what is no text."""
+    if isinstance(value, Template):
+        return "".join(part for part in value.segments if isinstance(part, str))
+    return value if isinstance(value, str) else ""
+
+
+def _places(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + len(part))
+
+
+def _named(text: str, pair: re.Pattern[str]) -> Iterator[Span]:
+    """Find the values of JSON fields that are named like secrets."""
+    for match in pair.finditer(text):
+        if is_secret_name(match["name"]):
+            is_text = match["text"] is not None
+            yield (*match.span("text" if is_text else "number"), REDACTED if is_text else f'"{REDACTED}"')
+
+
+def _assigned(text: str) -> Iterator[Span]:
+    """Find what stands behind ``name=``: in a query any secret name counts, elsewhere those that cannot be others."""
+    at = text.find("=")
+    while at >= 0:
+        before = text[max(0, at - MAX_NAME_CHARS - 1) : at][::-1]
+        end = at + 1
+        if (name := _NAME.match(before)) is not None:
+            mark = before[name.end() : name.end() + 1]
+            is_secret = is_secret_name if mark and mark in "?&;" else _is_always_secret
+            value = _VALUE_AFTER.match(text, end) if is_secret(name[0][::-1]) else None
+            if value is not None:
+                yield (*value.span(), REDACTED)
+                end = value.end()
+        at = text.find("=", end)
+
+
+def _without(piece: str, start: int, spans: Sequence[Span]) -> Iterator[str]:
+    """Give a piece that begins at ``start`` of the whole, without the spans; a mark stands where one begins."""
+    at = 0
+    for first, last, mark in spans:
+        begin, end = first - start, last - start
+        if end <= 0 or begin >= len(piece):
+            continue
+        yield piece[at : max(begin, 0)]
+        if begin >= 0:
+            yield mark
+        at = min(end, len(piece))
+    yield piece[at:]

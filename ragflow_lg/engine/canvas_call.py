@@ -1,0 +1,118 @@
+"""A canvas played within a node of another: what it is asked, what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.component.plan import Plan
+from ragflow_lg.component.spec import ToolResult
+from ragflow_lg.dsl.form_schema import field_type
+from ragflow_lg.dsl.forms import FormField, form_problems, is_file
+
+if TYPE_CHECKING:
+    from ragflow_lg.component.context import RunContext
+    from ragflow_lg.component.state import TurnRequest
+
+__all__ = ["parameters_of", "play_canvas", "takes_query"]
+
+QUERY = "query"
+
+
+def takes_query(plan: Plan) -> bool:
+    """Tell whether a canvas is asked a question, beside its form."""
+    return getattr(plan.nodes[plan.entry].params, "mode", "conversational") == "conversational"
+
+
+def parameters_of(plan: Plan) -> dict[str, Any]:
+    """Give the JSON schema of what a canvas is asked: its form, and ``query`` for one that is talked with.
+
+    Fields for files are left out: a model has none.
+    """
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    if takes_query(plan):
+        properties[QUERY] = {"type": "string", "description": "What to ask, as a text that stands by itself."}
+        required.append(QUERY)
+    for field in plan.form:
+        if is_file(field.type):
+            continue
+        properties[field.name] = _property(field)
+        if not field.is_optional and field.name not in required:
+            required.append(field.name)
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _property(field: FormField) -> dict[str, Any]:
+    described = field_type(field)
+    return {"type": described.pop("type"), "description": field.label, **described}
+
+
+async def play_canvas(ctx: RunContext, given: Mapping[str, Any]) -> ToolResult:
+    """Play the canvas of this node, once, with a state of its own; give its answer, outputs and sources.
+
+    ``outputs`` are ``content``, the text that it showed, and ``result``, the outputs of its last node.
+
+    Raises:
+        ComponentError: if the arguments do not fit its form, or it fails.
+        RunError: if it goes round a cycle too often.
+    """
+    canvas = ctx.node.canvas
+    if canvas is None or canvas.compiled is None:
+        raise ComponentError("The canvas was not compiled.", node=ctx.node.id)
+    request = _request(ctx, canvas.plan, given)
+    turn = ctx.inner_turn()
+    assert turn.inner is not None
+    try:
+        state = await canvas.compiled.play_inside(request, turn)
+    finally:
+        ctx.count(turn.inner.usage)
+    record = state.get("turn", {})
+    if "error" in record:
+        _, _, node, text = record["error"]
+        title = canvas.plan.nodes[node].title or node
+        raise ComponentError(f"The canvas {canvas.name!r} failed at {title!r}: {text}", node=ctx.node.id)
+    last = record["last"][2] if "last" in record else ""
+    outputs: Mapping[str, JsonValue] = state.get("outputs", {}).get(last, {})
+    result = {name: value for name, value in outputs.items() if value is not None and not name.startswith("_")}
+    said = "\n\n".join(turn.inner.said)
+    references = record.get("references", {})
+    chunks, documents = (list(references.get(name, {}).values()) for name in ("chunks", "doc_aggs"))
+    ended_with_message = bool(last) and canvas.plan.nodes[last].spec.kind == "message"
+    given_back = {"content": said or to_text(result.get("content")), "result": result}
+    return ToolResult(_value(said, {} if ended_with_message else result), given_back, chunks, documents=documents)
+
+
+def _value(said: str, result: Mapping[str, JsonValue]) -> JsonValue:
+    """Give what a model is told: the text alone where there is nothing else."""
+    if not said:
+        return result["content"] if set(result) == {"content"} else dict(result)
+    return {"answer": said, "result": dict(result)} if result else said
+
+
+def _request(ctx: RunContext, plan: Plan, given: Mapping[str, Any]) -> TurnRequest:
+    """Make the request of a turn.
+
+    Raises:
+        ComponentError: if something is missing or of a wrong type.
+    """
+    fields = [field for field in plan.form if not is_file(field.type)]
+    inputs = {field.name: given[field.name] for field in fields if given.get(field.name) is not None}
+    problems = form_problems({field.name: _declared(field) for field in fields}, inputs)
+    query = given.get(QUERY)
+    if takes_query(plan) and not (isinstance(query, str) and query.strip()):
+        problems.setdefault(QUERY, f"{QUERY!r} is required: a text.")
+    if problems:
+        raise ComponentError("The arguments do not fit: " + " ".join(problems.values()), node=ctx.node.id)
+    request: TurnRequest = {
+        "query": query if takes_query(plan) else "",
+        "inputs": {name: {"value": value} for name, value in inputs.items()},
+    }
+    user = ctx.global_value("sys.user_id")
+    return {**request, "user_id": user} if isinstance(user, str) and user else request
+
+
+def _declared(field: FormField) -> dict[str, JsonValue]:
+    return {"name": field.label, "type": field.type, "optional": field.is_optional, "options": list(field.options)}

@@ -1,0 +1,109 @@
+"""Trying one component of a canvas alone: what it reads, and a visit of it with values for that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ragflow_lg.base.errors import ComponentError, RequestError
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.values import JsonValue, to_json, write_path
+from ragflow_lg.component.events import EngineEvent, NodeFinished
+from ragflow_lg.component.plan import Plan, PlanNode
+from ragflow_lg.component.state import TurnRequest, look_up
+from ragflow_lg.component.turn_context import TurnContext
+from ragflow_lg.dsl.variable_references import Reference, parse_reference
+from ragflow_lg.engine.node import NodeProgram, visit
+
+if TYPE_CHECKING:
+    from ragflow_lg.services.services import Services
+
+__all__ = ["input_form", "visit_alone"]
+
+_FORMS = ("entry", "interrupt")
+_REGIONS = ("region", "region_item", "region_exit")
+
+
+def input_form(plan: Plan, node_id: str) -> dict[str, JsonValue]:
+    """Give what a component is tried with: ``{name: {"name", "type", "value", "optional", …}}``.
+
+    Of Begin and of forms these are the fields; of all others the references that the parameters hold.
+
+    Raises:
+        RequestError: if the canvas does not have the component.
+    """
+    node = _node(plan, node_id)
+    if node.spec.kind in _FORMS:
+        declared: Any = node.params.inputs
+        return to_json(declared) if isinstance(declared, dict) else {}
+    return {reference.text: _field(plan, reference) for reference in _read_by(node).values()}
+
+
+async def visit_alone(
+    plan: Plan, node_id: str, given: Mapping[str, JsonValue], services: Services
+) -> dict[str, JsonValue]:
+    """Run one component with values for what it reads, by the names of `input_form`; give all its outputs.
+
+    What is not given reads as in a new session. Should the component fail, ``_ERROR`` says why.
+
+    Raises:
+        RequestError: if there is no such component, it cannot be run alone, or a name is none that it reads.
+    """
+    node = _node(plan, node_id)
+    if node.spec.kind in _REGIONS:
+        raise RequestError(f"{node_id!r} repeats or ends a body and cannot be run alone; run what is inside it.", 101)
+    request: TurnRequest = {}
+    state: dict[str, Any] = {"globals": {**plan.globals, "sys.date": services.clock.local_time()}}
+    state |= {"outputs": {}, "history": [], "turn": {"seed": services.ids.seed()}, "aliases": {}}
+    if node.spec.kind in _FORMS:
+        request["inputs"] = {name: {"value": value} for name, value in given.items()}
+    else:
+        _place(state, _read_by(node), given)
+    events: list[EngineEvent] = []
+    turn = TurnContext(services)
+    program = NodeProgram(plan, node, {}, (), dict.fromkeys(node.outputs))
+    try:
+        await visit(program, state, turn, 1, request=request, write=events.append)
+    finally:
+        turn.limits.close()
+    done = next(event for event in events if isinstance(event, NodeFinished))
+    return {**done.outputs, "_created_time": done.created_at, "_elapsed_time": done.elapsed_s}
+
+
+def _node(plan: Plan, node_id: str) -> PlanNode:
+    node = plan.nodes.get(NodeId(node_id))
+    if node is None:
+        raise RequestError(f"The canvas has no component {node_id!r}; it has {', '.join(list(plan.nodes)[:12])}.")
+    return node
+
+
+def _read_by(node: PlanNode) -> dict[str, Reference]:
+    parts = [reference for part in node.with_tools() for reference, _ in part.references]
+    return {reference.text: reference for reference in parts}
+
+
+def _field(plan: Plan, reference: Reference) -> dict[str, JsonValue]:
+    name = reference.text
+    if reference.kind == "output":
+        node = plan.nodes.get(NodeId(reference.node))
+        title = node.title if node is not None else ""
+        name = f"{title or reference.node}@{'.'.join((reference.key, *reference.path))}"
+    value = look_up(reference, plan.globals, {}) if reference.kind == "global" else ""
+    return {"name": name, "type": "line", "value": value, "optional": False}
+
+
+def _place(state: dict[str, Any], known: Mapping[str, Reference], given: Mapping[str, JsonValue]) -> None:
+    """Put values where the references read them."""
+    for name, value in given.items():
+        reference = known.get(name) or parse_reference(name)
+        if reference is None or reference.text not in known:
+            names = ", ".join(known) or "nothing"
+            raise RequestError(f"The component does not read {name!r}; it reads {names}.", 101)
+        if reference.kind == "output":
+            outputs = state["outputs"].setdefault(reference.node, {})
+            try:
+                outputs[reference.key] = write_path(outputs.get(reference.key), reference.path, value)
+            except ComponentError as error:
+                raise RequestError(f"{name!r} does not go together with the other values: {error}", 101) from None
+        else:
+            state["globals" if reference.kind == "global" else "aliases"][reference.key] = value

@@ -1,0 +1,209 @@
+"""Answers that follow a JSON schema: asked for in the prompt, read leniently, checked strictly.
+
+The wording is our own. `SCHEMA_HEAD` begins what `with_schema` appends to a system prompt, so that a demo model or
+a test finds it again: everything from there to the end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from typing import Any, cast
+
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.thinking import without_thinking
+from ragflow_lg.base.values import JsonValue
+
+__all__ = [
+    "SCHEMA_HEAD",
+    "correction",
+    "problems_of",
+    "read_answer",
+    "schema_in",
+    "schema_of",
+    "schema_problem",
+    "with_schema",
+]
+
+SCHEMA_HEAD = (
+    "Answer with one JSON object and nothing else, no explanation and no code fence. It must match this JSON schema:"
+)
+"""First words of the instructions that `with_schema` appends."""
+
+_SHOWN_PROBLEMS = 5
+_MAX_SCHEMA_DEPTH = 40
+_MAX_APPLIED = 100_000
+_MAX_APPLIED_DEPTH = 60
+_MAX_MENDED_CHARS = 50_000
+_UNCHECKED = ("pattern", "patternProperties", "unevaluatedItems", "unevaluatedProperties")
+"""Keywords that run the schema's regular expressions, or follow its references by a way of their own."""
+_MAX_SHOWN_CHARS = 300
+
+
+def schema_of(outputs: Any) -> dict[str, Any] | None:
+    """Give the JSON schema that a component's ``outputs`` declare, or None.
+
+    It stands under ``structured``, there alone or below ``schema``, ``structured`` or ``value``. A schema without
+    properties is none. Source: RAGFlow's ``agent/component/llm.py`` and ``agent_with_tools.py``.
+    """
+    declared = _as_map(_as_map(outputs).get("structured"))
+    candidates = (declared, *(_as_map(declared.get(name)) for name in ("schema", "structured", "value")))
+    return next((schema for schema in candidates if _as_map(schema.get("properties"))), None)
+
+
+def _as_map(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def with_schema(system: str, schema: Mapping[str, Any]) -> str:
+    """Append the request for an answer of this schema to a system prompt."""
+    return f"{system}\n{SCHEMA_HEAD}\n{json.dumps(schema, ensure_ascii=False)}"
+
+
+def schema_in(system: str) -> dict[str, Any] | None:
+    """Find the schema that `with_schema` appended, or None."""
+    _, found, text = system.rpartition(SCHEMA_HEAD + "\n")
+    if not found:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def correction(problems: list[str]) -> str:
+    """Give the user message that asks for another answer."""
+    listed = "\n".join(f"- {problem}" for problem in problems)
+    return f"This answer cannot be used:\n{listed}\nAnswer again with one JSON object that matches the schema."
+
+
+def read_answer(answer: str) -> JsonValue:
+    """Read an answer as JSON, mending it where it can be: thinking, code fences, missing quotes and brackets.
+
+    Mending may take seconds: call this from a thread. A very long answer is not mended.
+    """
+    from json_repair import loads
+
+    text = without_thinking(answer)
+    _, fenced, inner = text.partition("```json")
+    text = (inner if fenced else text).strip().removesuffix("```")
+    with suppress(ValueError, RecursionError):
+        return json.loads(text)
+    with suppress(ValueError, RecursionError):
+        return cast("JsonValue", loads(text)) if len(text) <= _MAX_MENDED_CHARS else None
+    return None
+
+
+def schema_problem(schema: Mapping[str, Any]) -> str:
+    """Say what is wrong with a schema itself, or ``""``."""
+    from jsonschema import Draft202012Validator, SchemaError
+
+    if _is_deeper(schema, _MAX_SCHEMA_DEPTH):
+        return f"it is nested deeper than {_MAX_SCHEMA_DEPTH} levels"
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        return _described(error)
+    return ""
+
+
+def _is_deeper(value: JsonValue, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        level = [child for holder in level for child in _children(holder)]
+    return bool(level)
+
+
+def _children(value: JsonValue) -> Iterable[JsonValue]:
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
+
+
+def problems_of(
+    value: JsonValue, schema: Mapping[str, Any], where: str = "The schema in outputs.structured"
+) -> list[str]:
+    """Say in what a value differs from a schema; an empty list means that it matches. ``where`` begins errors.
+
+    Against a schema that is not valid itself, only whether the value is an object is checked. Patterns are not
+    checked: a regular expression may take for ever.
+
+    Raises:
+        ComponentError: if the schema refers to something outside, or to itself without end.
+    """
+    from referencing.exceptions import Unresolvable
+
+    if not isinstance(value, dict):
+        return ["It is not a JSON object."]
+    if schema_problem(schema):
+        return []
+    try:
+        return [_described(error) for error in islice(_checker(schema, where).iter_errors(value), _SHOWN_PROBLEMS)]
+    except Unresolvable as error:
+        raise ComponentError(f"{where} refers to what it does not hold: {error}") from None
+    except (AttributeError, TypeError):
+        raise ComponentError(f"{where} refers to a part of itself that is no schema.") from None
+
+
+def _checker(schema: Mapping[str, Any], where: str) -> Any:
+    """Make a validator whose work is bounded, whatever the schema says."""
+    from jsonschema import Draft202012Validator, validators
+    from referencing import Registry
+
+    budget = _Budget(where)
+    rules: dict[str, Any] = dict(Draft202012Validator.VALIDATORS)
+    rules["additionalProperties"] = _without_patterns(rules["additionalProperties"])
+    rules.update(dict.fromkeys(_UNCHECKED, _pass))
+    extend = cast("Any", validators).extend
+    checker = extend(Draft202012Validator, {name: budget.bound(rule) for name, rule in rules.items()})
+    # An empty registry: a reference to another document is an error, never a request.
+    return checker(schema, registry=cast("Any", Registry)())
+
+
+class _Budget:
+    """Counts the applications of a schema's keywords, in all and inside each other."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.applied = 0
+        self.depth = 0
+
+    def bound(self, rule: Any) -> Any:
+        def checked(validator: Any, target: Any, instance: Any, schema: Any) -> Iterator[Any]:
+            self.applied += 1
+            self.depth += 1
+            # Well before Python's own limit of recursion, which the native parts of jsonschema do not survive.
+            if self.applied > _MAX_APPLIED or self.depth > _MAX_APPLIED_DEPTH:
+                raise ComponentError(f"{self.where} is too deep, or refers to itself without end.")
+            try:
+                yield from rule(validator, target, instance, schema) or ()
+            finally:
+                self.depth -= 1
+
+        return checked
+
+
+def _without_patterns(rule: Any) -> Any:
+    """Skip ``additionalProperties`` beside ``patternProperties``, whose patterns it would run."""
+
+    def checked(validator: Any, target: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        if "patternProperties" not in schema:
+            yield from rule(validator, target, instance, schema) or ()
+
+    return checked
+
+
+def _pass(validator: Any, target: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    yield from ()
+
+
+def _described(error: Any) -> str:
+    place = ".".join(str(segment) for segment in error.absolute_path)
+    text = _shortened(str(error.message))
+    return f"{place}: {text}" if place else text
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN_CHARS else text[: _MAX_SHOWN_CHARS - 1] + "…"

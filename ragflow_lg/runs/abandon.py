@@ -1,0 +1,57 @@
+"""Giving up a turn that waits, so that the next one begins anew."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from ragflow_lg.base.errors import ConflictError
+from ragflow_lg.base.ids import SessionId, session_of_thread, thread_of_session
+from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+from ragflow_lg.runs.pauses import pauses_of
+from ragflow_lg.runs.run import thread_config
+from ragflow_lg.services.sessions import RunRecord, SessionStore, leased, leased_config
+
+if TYPE_CHECKING:
+    from ragflow_lg.services.services import Clock
+
+__all__ = ["abandon"]
+
+_END = "__end__"
+"""LangGraph: an update without values in the name of this node clears what is left to do."""
+
+
+async def abandon(canvas: CompiledCanvas, session: SessionId | str, store: SessionStore | None, clock: Clock) -> None:
+    """Let a session wait no longer: its forms are closed, its turn is cancelled. History and globals stay.
+
+    A canvas that has lost the waiting nodes will do: what is written down of the run counts too.
+
+    Raises:
+        ConflictError: if the session does not wait, or somebody runs it.
+    """
+    graph: Any = canvas.graph
+    config: Any = thread_config(canvas, session)
+    id_ = session_of_thread(thread_of_session(session))
+    async with AsyncExitStack() as held:
+        if store is not None:
+            config = leased_config(config, await held.enter_async_context(leased(store.leases, id_)))
+        snapshot: Any = await graph.aget_state(config)
+        newest = await _newest(store, id_) if store is not None else None
+        if not pauses_of(snapshot) and (newest is None or newest.status != "waiting"):
+            raise ConflictError("The session does not wait for an answer.")
+        while snapshot.tasks:  # what is left, then the closing node, which comes when nothing is left
+            await graph.aupdate_state(config, None, as_node=_END)
+            snapshot = await graph.aget_state(config)
+        if store is not None and newest is not None:
+            now = int(clock.now() * 1000)
+            await store.runs.put(
+                replace(newest, status="cancelled", is_cancel_requested=True, updated_ms=now, ended_ms=now)
+            )
+
+
+async def _newest(store: SessionStore, session: str) -> RunRecord | None:
+    async for record in store.runs.of_session(session):
+        return record
+    return None

@@ -1,0 +1,171 @@
+"""Running a compiled canvas: turns of sessions, each a stream of RAGFlow's wire events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.ids import SessionId
+from ragflow_lg.component.state import TurnRequest
+from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+from ragflow_lg.runs.abandon import abandon
+from ragflow_lg.runs.branching import Moment, fork, moments, rerun
+from ragflow_lg.runs.callbacks import DEFAULT_LIMITS, CallbackLimits, RunCallbacks
+from ragflow_lg.runs.pauses import Pause, pauses_of
+from ragflow_lg.runs.run import Intent, Run, thread_config
+from ragflow_lg.runs.run_observer import Audience
+from ragflow_lg.services.sessions import SessionStore, Trace
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+    from ragflow_lg.services.services import Services
+    from ragflow_lg.wire.wire_events import Envelope
+
+__all__ = ["Run", "Runner"]
+
+
+class Runner:
+    """Runs turns of a canvas. With a saver, the turns of one session build on each other.
+
+    A ``store`` has a saver and keeps others off a session while it is being run. Without either, the sessions of a
+    canvas that asks its user something are kept in memory.
+    """
+
+    def __init__(
+        self,
+        canvas: CompiledCanvas,
+        services: Services,
+        *,
+        saver: BaseCheckpointSaver[Any] | None = None,
+        store: SessionStore | None = None,
+        canvas_id: str = "",
+        event_limit: int = 256,
+        callbacks: Sequence[RunCallbacks] = (),
+        callback_limits: CallbackLimits = DEFAULT_LIMITS,
+        busy_s: float = 0.0,
+    ) -> None:
+        """``event_limit`` is how many events may wait for a slow reader before the nodes have to.
+
+        ``busy_s`` is how long a run waits for a session that is being run.
+
+        ``callbacks`` are told of every run; ``callback_limits`` is the patience with them.
+        """
+        if store is not None:
+            saver = store.saver
+        elif saver is None and any(node.spec.kind == "interrupt" for node in canvas.plan.nodes.values()):
+            from langgraph.checkpoint.memory import InMemorySaver
+
+            saver = InMemorySaver()
+        self._canvas = canvas.with_saver(saver)
+        self._services = services
+        self._store = store
+        self._leases = store.leases if store is not None else None
+        self._canvas_id = canvas_id
+        self._checkpointer = saver
+        self._event_limit = event_limit
+        self._busy_s = busy_s
+        self._running: set[Run] = set()
+        self._audience = Audience(tuple(callbacks), callback_limits)
+
+    def start(self, session: SessionId | str, request: TurnRequest, envelope: Envelope | None = None) -> Run:
+        """Begin a new turn of a session, or answer what it waits for, as RAGFlow's clients do with the same request.
+
+        Nothing runs before the result is iterated over.
+        """
+        return self._run(session, "start", request, envelope)
+
+    def resume(self, session: SessionId | str, answers: Mapping[str, Any], request: TurnRequest | None = None) -> Run:
+        """Answer a waiting session: by field name, or by pause id with a map of fields each.
+
+        The run raises ConflictError where nothing waits for this, and AnswerError where an answer does not fit;
+        the session then still waits.
+        """
+        return self._run(session, "resume", {**(request or {}), "inputs": dict(answers)})
+
+    def go_on(self, session: SessionId | str, envelope: Envelope | None = None) -> Run:
+        """Go on with a turn that was interrupted by a crash, a stop or a cancel: only what is unfinished runs.
+
+        With the ``envelope`` of the run that was interrupted, it goes on under that one's name.
+        The run raises ConflictError where nothing is unfinished.
+        """
+        return self._run(session, "continue", {}, envelope)
+
+    async def abandon(self, session: SessionId | str) -> None:
+        """Give up a turn that waits for an answer, so that the next `start` begins a new one.
+
+        Raises:
+            ConflictError: if the session does not wait, or somebody runs it.
+        """
+        self._saver()
+        await abandon(self._canvas, session, self._store, self._services.clock)
+
+    async def state(self, session: SessionId | str) -> dict[str, Any]:
+        """Give the stored state of a session, empty if it has none. Needs a saver."""
+        if self._checkpointer is None:
+            return {}
+        snapshot = await self._canvas.graph.aget_state(thread_config(self._canvas, session))
+        return snapshot.values
+
+    async def pauses(self, session: SessionId | str) -> list[Pause]:
+        """Give what a session waits for."""
+        if self._checkpointer is None:
+            return []
+        return pauses_of(await self._canvas.graph.aget_state(thread_config(self._canvas, session)))
+
+    async def fork(self, session: SessionId | str, target: SessionId | str, checkpoint: str = "") -> None:
+        """Make a new session of another one, as it is or was at a checkpoint. See `ragflow_lg.runs.branching.fork`."""
+        await fork(self._canvas, self._saver(), session, target, checkpoint, leases=self._leases)
+
+    async def rerun(
+        self,
+        session: SessionId | str,
+        target: SessionId | str,
+        node: str,
+        *,
+        round: int | None = None,
+        changes: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """Run the last turn of a session again from a node, as a new session. See `ragflow_lg.runs.branching.rerun`."""
+        await rerun(
+            self._canvas, self._saver(), session, target, node, round=round, changes=changes, leases=self._leases
+        )
+        return self._run(target, "continue", {})
+
+    def history(self, session: SessionId | str) -> AsyncIterator[Moment]:
+        """Go through the stored steps of a session, newest first."""
+        return moments(self._canvas, self._saver(), session)
+
+    async def trace(self, run_id: str) -> Trace | None:
+        """Give what the agents of a run called, in RAGFlow's form; None where nothing of it is kept."""
+        return await self._store.traces.get(run_id) if self._store is not None else None
+
+    def _saver(self) -> BaseCheckpointSaver[Any]:
+        if self._checkpointer is None:
+            raise CheckpointError("Without a session store there is nothing to go back to.")
+        return self._checkpointer
+
+    def drain(self) -> None:
+        """Let every run stop at the end of its superstep; `go_on` takes it up again, here or elsewhere."""
+        for run in self._running:
+            run.drain()
+
+    def _run(
+        self, session: SessionId | str, intent: Intent, request: TurnRequest, envelope: Envelope | None = None
+    ) -> Run:
+        return Run(
+            self._canvas,
+            self._services,
+            session,
+            intent,
+            request,
+            has_saver=self._checkpointer is not None,
+            store=self._store,
+            canvas_id=self._canvas_id,
+            event_limit=self._event_limit,
+            running=self._running,
+            audience=self._audience,
+            busy_s=self._busy_s,
+            envelope=envelope,
+        )

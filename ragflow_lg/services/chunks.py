@@ -1,0 +1,100 @@
+"""Chunks as a store gives them, made fit to be shown, stored and cited. A store may answer anything."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from ragflow_lg.base.errors import ComponentError, ServiceError
+from ragflow_lg.base.values import JsonValue, to_json, to_text
+from ragflow_lg.services.references import Chunk, id_of_text
+
+__all__ = ["readable_chunks", "readable_documents"]
+
+logger = logging.getLogger(__name__)
+
+MAX_CHUNK_CHARS = 100_000
+MAX_FIELD_CHARS = 10_000
+MAX_ALL_CHARS = 4_000_000
+
+_CONTENTS = ("content", "content_with_weight")
+_TEXTS = ("chunk_id", "id", "doc_id", "document_id", "docnm_kwd", "document_name", "kb_id", "dataset_id", "image_id",
+          "img_id", "url", "mom_id", "doc_type_kwd", "doc_type")  # fmt: skip
+_NUMBERS = ("similarity", "vector_similarity", "term_similarity")
+_DROPPED = ("vector", "content_ltks")
+"""What a search needs for itself."""
+
+
+def readable_chunks(rows: Sequence[Any]) -> list[dict[str, JsonValue]]:
+    """Give the chunks that can be read, in order: fields of the right type, texts cut, each with an id.
+
+    Raises:
+        ServiceError: if there are some and none can be read.
+    """
+    chunks: list[dict[str, JsonValue]] = []
+    size = 0
+    for row in rows:
+        if not isinstance(row, Mapping):
+            continue
+        chunk = _readable(cast("Chunk", row))
+        size += sum(len(value) for value in chunk.values() if isinstance(value, str))
+        if size > MAX_ALL_CHARS and chunks:
+            logger.warning("Of %d chunks only %d are used: they are too long.", len(rows), len(chunks))
+            return chunks
+        chunks.append(chunk)
+    if len(chunks) < len(rows):
+        logger.warning("%d of %d chunks cannot be read.", len(rows) - len(chunks), len(rows))
+    if rows and not chunks:
+        raise ServiceError("The knowledge gave chunks that cannot be read: none of them is a map.")
+    return chunks
+
+
+def readable_documents(documents: Iterable[tuple[Any, Any, Any]]) -> list[dict[str, JsonValue]]:
+    """Give documents as references hold them: ``{doc_name, doc_id, count}`` each."""
+    return [
+        {
+            "doc_name": _text(name, MAX_FIELD_CHARS),
+            "doc_id": _text(id_, MAX_FIELD_CHARS),
+            "count": count if isinstance(count, int) and not isinstance(count, bool) and 0 < count < 2**53 else 1,
+        }
+        for name, id_, count in documents
+    ]
+
+
+def _readable(row: Chunk) -> dict[str, JsonValue]:
+    chunk: dict[str, JsonValue] = {}
+    for key, value in row.items():
+        if key in _DROPPED or key.endswith("_vec"):
+            continue
+        if key in _CONTENTS:
+            chunk[key] = _text(value, MAX_CHUNK_CHARS)
+        elif key in _TEXTS:
+            chunk[key] = None if value is None else _text(value, MAX_FIELD_CHARS)
+        elif key in _NUMBERS:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            chunk[key] = to_json(float(value)) if is_number and abs(value) < 1e300 else None
+        else:
+            chunk[key] = _other(key, value)
+    if not chunk.get("chunk_id") and not chunk.get("id"):
+        chunk["chunk_id"] = id_of_text(_first(chunk, _CONTENTS))
+    return chunk
+
+
+def _text(value: JsonValue, limit: int) -> str:
+    return to_json((value if isinstance(value, str) else to_text(value))[:limit])
+
+
+def _other(key: str, value: JsonValue) -> JsonValue:
+    """Give a field of no known type as it is, if it is small; metadata only if it is a map."""
+    if key == "document_metadata" and not isinstance(value, Mapping):
+        return None
+    try:
+        plain = to_json(value)
+        return plain if len(to_text(plain)) <= MAX_FIELD_CHARS else None
+    except ComponentError:
+        return None
+
+
+def _first(chunk: Mapping[str, JsonValue], names: Iterable[str]) -> str:
+    return next((text for name in names if (text := chunk.get(name))), "")

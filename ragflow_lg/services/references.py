@@ -1,0 +1,186 @@
+"""What an answer may cite: chunks of search results and documents, by number.
+
+Source: RAGFlow's ``agent/tools/base.py`` and ``rag/prompts/generator.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+from ragflow_lg.base.tokens import estimate_tokens
+from ragflow_lg.base.values import JsonValue, to_text
+
+__all__ = [
+    "Chunk",
+    "References",
+    "add_chunks",
+    "chunks_of_rows",
+    "id_of_text",
+    "knowledge_text",
+    "merge_references",
+    "number_of",
+]
+
+logger = logging.getLogger(__name__)
+
+Chunk: TypeAlias = Mapping[str, JsonValue]
+"""A piece of a document as a search gives it; `add_chunks` knows the names that its fields go by."""
+
+References: TypeAlias = dict[str, dict[str, Any]]
+"""``{"chunks": {number: chunk}, "doc_aggs": {document name: …}}``, as ``message_end`` carries them."""
+
+MAX_CONTENT_CHARS = 10_000
+MAX_CITED_CHARS = 32_768
+"""How much of the content of a chunk the state of a run keeps."""
+
+MAX_DOCUMENTS = 1000
+KNOWLEDGE_TOKENS = 200_000
+BUDGET_SHARE = 0.97
+_SHOWN_PAIRS = 3
+_SHOWN_CHARS = 200
+_BUCKETS = 500
+_ID_BUCKETS = 10**8
+_INLINE_IMAGE = re.compile(r"!?\[[a-z]+\]\(data:image/png;base64,[ 0-9A-Za-z/_=+-]+\)")
+_LINE_BREAKS = re.compile(r"[\r\n]+")
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "id": ("chunk_id", "id"),
+    "content": ("content", "content_with_weight"),
+    "document_id": ("doc_id", "document_id"),
+    "document_name": ("docnm_kwd", "document_name"),
+    "dataset_id": ("kb_id", "dataset_id"),
+    "image_id": ("image_id", "img_id"),
+    "positions": ("positions", "position_int"),
+    "url": ("url",),
+    "similarity": ("similarity",),
+    "vector_similarity": ("vector_similarity",),
+    "term_similarity": ("term_similarity",),
+    "row_id": ("row_id",),
+    "doc_type": ("doc_type_kwd", "doc_type"),
+    "document_metadata": ("document_metadata",),
+}
+
+
+def _hash(text: str, buckets: int) -> int:
+    return int.from_bytes(hashlib.sha1(text.encode("utf-8", "replace"), usedforsecurity=False).digest()) % buckets
+
+
+def number_of(chunk_id: str) -> int:
+    """Give the number by which a chunk is cited. Two chunks may share one.
+
+    >>> number_of("45743181"), number_of("chunk-1")
+    (386, 336)
+    """
+    return _hash(chunk_id, _BUCKETS)
+
+
+def id_of_text(text: str) -> str:
+    """Give the id of a chunk that has none of its own.
+
+    >>> id_of_text("hello")
+    '45743181'
+    """
+    return str(_hash(text, _ID_BUCKETS))
+
+
+def chunks_of_rows(rows: Iterable[tuple[str, str, str, float]]) -> list[dict[str, JsonValue]]:
+    """Make chunks of search results: title, URL, content and score of each; without inline images, cut to a length."""
+    chunks: list[dict[str, JsonValue]] = []
+    for title, url, content, score in rows:
+        text = _INLINE_IMAGE.sub("", content)[:MAX_CONTENT_CHARS]
+        if text:
+            id_ = id_of_text(text)
+            row = {"chunk_id": id_, "content": text, "doc_id": id_, "docnm_kwd": title, "similarity": score, "url": url}
+            chunks.append(row)
+    return chunks
+
+
+def knowledge_text(chunks: Sequence[Chunk], max_tokens: int = KNOWLEDGE_TOKENS) -> str:
+    """Render chunks for a model, each under its number. The one that goes over the budget is the last."""
+    blocks: list[str] = []
+    used = 0
+    for chunk in chunks:
+        content = to_text(_first(chunk, _NAMES["content"]) or "")
+        blocks.append("\n".join(["", *_head_lines(chunk), "└── Content:", content]))
+        used += estimate_tokens(content)
+        if used > BUDGET_SHARE * max_tokens:
+            logger.warning("Of %d chunks %d fit into %d tokens.", len(chunks), len(blocks), max_tokens)
+            break
+    return "\n".join(blocks)
+
+
+def _head_lines(chunk: Chunk) -> Iterable[str]:
+    metadata = chunk.get("document_metadata")
+    yield f"ID: {number_of(to_text(chunk.get('id') or chunk.get('chunk_id')))}"
+    fields: list[tuple[str, JsonValue]] = [
+        ("Title", _first(chunk, _NAMES["document_name"])),
+        ("URL", chunk.get("url")),
+        *(cast("Mapping[str, Any]", metadata).items() if isinstance(metadata, Mapping) else ()),
+    ]
+    for name, value in fields:
+        text = _LINE_BREAKS.sub(" ", to_text(value)) if value is not None else ""
+        if text:
+            yield f"├── {name}: {text}"
+
+
+def add_chunks(
+    references: References, chunks: Sequence[Chunk], documents: Sequence[Mapping[str, JsonValue]] | None = None
+) -> References:
+    """Give references with more chunks and their documents. Of two chunks of one number the first stays.
+
+    ``documents`` are ``{doc_name, doc_id, count}`` each; by default those of the chunks, one chunk each.
+    """
+    more: References = {"chunks": {}, "doc_aggs": {}}
+    shared: list[str] = []
+    for row in chunks:
+        chunk = _cited(row)
+        number = str(number_of(to_text(chunk["id"])))
+        held = more["chunks"].get(number) or references.get("chunks", {}).get(number)
+        if held is not None and held["id"] != chunk["id"]:
+            shared.append(f"{held['id']} and {chunk['id']}")
+        more["chunks"].setdefault(number, chunk)
+        if documents is None:
+            name = to_text(chunk["document_name"])
+            document = {"doc_name": name, "doc_id": chunk["document_id"], "count": 1, "url": chunk["url"]}
+            more["doc_aggs"].setdefault(name, document)
+    if shared:  # one line, however many they are
+        told = "; ".join(pair[:_SHOWN_CHARS] for pair in shared[:_SHOWN_PAIRS])
+        logger.warning("%d pairs of chunks share a number, the first is cited: %s.", len(shared), told)
+    for document in documents or ():
+        more["doc_aggs"].setdefault(to_text(document["doc_name"]), dict(document))
+    return merge_references(references, more)
+
+
+def merge_references(first: References, second: References) -> References:
+    """Join references; what is there stays, and a document counts with the larger of its two numbers of chunks.
+
+    So it makes no difference whether a node that runs again adds the same once more.
+    """
+    documents = dict(first.get("doc_aggs", {}))
+    for name, document in second.get("doc_aggs", {}).items():
+        held = documents.setdefault(name, document)
+        if document.get("count", 0) > held.get("count", 0):
+            documents[name] = {**held, "count": document["count"]}
+    if len(documents) > MAX_DOCUMENTS:
+        logger.warning("Of %d documents %d are named.", len(documents), MAX_DOCUMENTS)
+        documents = dict(list(documents.items())[:MAX_DOCUMENTS])
+    # New ones stand at the end: what a checkpoint shares with the one before begins at the beginning.
+    chunks = dict(first.get("chunks", {}))
+    for number, chunk in second.get("chunks", {}).items():
+        chunks.setdefault(number, chunk)
+    return {"chunks": chunks, "doc_aggs": documents}
+
+
+def _cited(chunk: Chunk) -> dict[str, JsonValue]:
+    """Give a chunk as the state keeps it: the fields that are shown with a citation, its content cut."""
+    cited = {field: _first(chunk, names) for field, names in _NAMES.items()}
+    if isinstance(content := cited["content"], str) and len(content) > MAX_CITED_CHARS:
+        cited["content"] = content[:MAX_CITED_CHARS] + " …"
+    return cited
+
+
+def _first(chunk: Chunk, names: Iterable[str]) -> JsonValue:
+    return next((chunk[name] for name in names if chunk.get(name) is not None), None)

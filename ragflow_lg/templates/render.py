@@ -1,0 +1,182 @@
+"""Jinja templates of Message and StringTransform, in a sandbox with limits.
+
+A reference ``{n@result}`` inside a Jinja template is a variable of the template: RAGFlow turns it into the
+token ``n_result`` and searches the rendered text for tokens left over. Here each reference becomes a
+variable with the value as it is, so loops and filters work on lists and maps, and the output is never
+searched. Source: RAGFlow's ``agent/component/message.py``.
+
+A rendering runs beside the event loop and stops itself: see `ragflow_lg.templates.sandbox`.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Mapping
+
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.values import JsonValue, join_texts, to_text
+from ragflow_lg.dsl.variable_references import Reference, Template
+
+__all__ = ["has_jinja", "render", "syntax_error"]
+
+MAX_SOURCE_CHARS = 100_000
+
+_NOT_NAME = re.compile(r"\W")
+_PLACE = re.compile(r" at \d+$")
+_PREFIX = re.compile(r"ref\d+_")
+_NAME = re.compile(r"ref\d+_\d+_")
+
+
+def has_jinja(template: Template) -> bool:
+    """Tell whether a text is a Jinja template once its references are taken out."""
+    text = "".join(s if isinstance(s, str) else "x" for s in template.segments)
+    tag = text.find("{%")
+    return "{{" in text or "}}" in text or (tag >= 0 and "%}" in text[tag + 2 :])
+
+
+def syntax_error(template: Template) -> str:
+    """Give what is wrong with a Jinja template, or ``""``."""
+    from jinja2 import TemplateError
+
+    from ragflow_lg.templates import sandbox as template_sandbox
+
+    if len(template.source) > MAX_SOURCE_CHARS:
+        return f"it is longer than {MAX_SOURCE_CHARS:,} characters"
+    try:
+        template_sandbox.check(_source(template))
+    except (TemplateError, MemoryError, RecursionError, SyntaxError, ValueError) as error:
+        names = {name: text for text, name in _names(template).items()}
+        problem = str(error.message if isinstance(error, TemplateError) else error.args[0] if error.args else "")
+        problem = _PLACE.sub("", problem)  # counted in what Jinja reads, not in what the author wrote
+        return _NAME.sub(lambda m: names.get(m[0], m[0]), problem).rstrip(".") or "it is nested too deeply"
+    return ""
+
+
+async def render(template: Template, values: Mapping[str, JsonValue]) -> str:
+    """Render a template; ``values`` holds the value of each reference by its text.
+
+    A template that cannot be read or fails while it runs is shown as it is, references filled in.
+
+    Raises:
+        ComponentError: if it goes over a limit of size or time.
+    """
+    if not has_jinja(template):
+        return _filled(template, values)
+    if len(template.source) > MAX_SOURCE_CHARS:
+        raise ComponentError(f"The template is longer than {MAX_SOURCE_CHARS:,} characters.")
+    import asyncio  # takes longer to import than checking a canvas does
+
+    return await asyncio.to_thread(_rendered, template, values)
+
+
+def _rendered(template: Template, values: Mapping[str, JsonValue]) -> str:
+    from jinja2 import TemplateError
+
+    from ragflow_lg.templates import render_budget as template_budget
+    from ragflow_lg.templates import sandbox as template_sandbox
+
+    context = {name: values.get(text) for text, name in _names(template).items()}
+    context |= {_token(text): values.get(text) for text in values}
+    template_budget.start()
+    pieces: list[str] = []
+    size = 0
+    try:
+        for piece in template_sandbox.compiled(_source(template)).generate(context):
+            size += len(piece)
+            if size > template_budget.MAX_OUTPUT_CHARS:
+                limit = template_budget.MAX_OUTPUT_CHARS
+                raise ComponentError(f"The template makes a text of more than {limit:,} characters.")
+            pieces.append(piece)
+    except (
+        TemplateError,
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        NameError,
+        RuntimeError,
+        SyntaxError,
+        TypeError,
+        ValueError,
+    ):
+        return _filled(template, values)
+    return "".join(pieces)
+
+
+def _filled(template: Template, values: Mapping[str, JsonValue]) -> str:
+    return join_texts(s if isinstance(s, str) else to_text(values.get(s.text)) for s in template.segments)
+
+
+# The template's source
+
+
+def _token(text: str) -> str:
+    """Give RAGFlow's name of the variable for a reference, which authors may use by itself."""
+    return _NOT_NAME.sub("_", text)
+
+
+def _names(template: Template) -> dict[str, str]:
+    """Give the variable that stands for each reference. The text of the template has no name like it."""
+    taken = set(_PREFIX.findall(template.source))
+    prefix = next(prefix for number in itertools.count() if (prefix := f"ref{number}_") not in taken)
+    texts = dict.fromkeys(reference.text for reference in template.references)
+    return {text: f"{prefix}{index}_" for index, text in enumerate(texts)}
+
+
+@functools.lru_cache(maxsize=64)
+def _source(template: Template) -> str:
+    """Write the template with a variable for each reference.
+
+    Raises:
+        TemplateError: if it cannot be split into tokens.
+    """
+    from ragflow_lg.templates import sandbox as template_sandbox
+
+    names = _names(template)
+    if not names:
+        return template.source
+    source = "".join(names[s.text] if isinstance(s, Reference) else s for s in template.segments)
+    known = frozenset(names.values())
+    pieces: list[str] = []
+    is_raw = False
+    for kind, text in template_sandbox.tokens(source):
+        is_raw = kind == "raw_begin" or (is_raw and kind != "raw_end")
+        pieces.append(_in_raw(text, known) if is_raw and kind == "data" else _with_variables(kind, text, known))
+    return "".join(pieces)
+
+
+def _with_variables(kind: str, text: str, known: frozenset[str]) -> str:
+    """Write the variables of a token so that Jinja reads their values, in texts of expressions too."""
+    if "ref" not in text or known.isdisjoint(_NAME.findall(text)):
+        return text
+    if kind == "data":
+        # A brace before the variable would belong to it.
+        literal = re.sub(r"\{(?=ref\d+_\d+_)", '{{ "{" }}', text)
+        return _NAME.sub(lambda m: "{{ " + m[0] + " }}" if m[0] in known else m[0], literal)
+    if kind == "string":
+        return _joined_text(text[0], text[1:-1], known)
+    return _NAME.sub(lambda m: f" {m[0]} ", text) if kind == "name" else text
+
+
+def _in_raw(text: str, known: frozenset[str]) -> str:
+    return _NAME.sub(lambda m: "{% endraw %}{{ " + m[0] + " }}{% raw %}" if m[0] in known else m[0], text)
+
+
+def _joined_text(quote: str, text: str, known: frozenset[str]) -> str:
+    """Write a text of an expression as texts and variables put together."""
+    parts: list[str] = []
+    place = 0
+    for match in _NAME.finditer(text):
+        if match[0] in known:
+            parts += [_quoted(quote, text[place : match.start()]), match[0]]
+            place = match.end()
+    return "(" + " ~ ".join([*parts, _quoted(quote, text[place:])]) + ")"
+
+
+def _quoted(quote: str, text: str) -> str:
+    """Quote a piece; a backslash that stood before a variable must not take the quote's meaning."""
+    is_open = (len(text) - len(text.rstrip("\\"))) % 2
+    return quote + text + "\\" * is_open + quote

@@ -1,0 +1,378 @@
+"""From engine events to RAGFlow's wire events: the one place that makes RAGFlow's order.
+
+Three things differ from the order in which things happen. A model's answer is shown through the Message
+behind it, live: the Message opens with the first delta, before its own node runs. Only one Message is open at
+a time, because ``message`` frames do not say whose they are. And the ``node_finished`` of a model that
+streams waits until its Message has ended.
+
+The class is pure: no clock, no I/O. It mirrors outputs and globals by reference, so that it can show the
+pieces between two models' answers before the Message itself runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct, field
+
+from ragflow_lg.base.errors import CANCELLED_TEXT
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.thinking import Part, split_thinking
+from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.component.events import (
+    AgentRecord,
+    Delta,
+    EngineEvent,
+    NodeFinished,
+    NodeStarted,
+    Piece,
+    TurnFinished,
+    TurnStarted,
+    Waiting,
+)
+from ragflow_lg.component.plan import STREAMED_OUTPUT, Plan
+from ragflow_lg.component.state import look_up
+from ragflow_lg.dsl.downloads import shown_text
+from ragflow_lg.dsl.variable_references import Reference
+from ragflow_lg.services.chat import Usage
+from ragflow_lg.wire import wire_events as wire
+
+__all__ = ["Projection"]
+
+
+class _Answer(Struct):
+    """What one visit of a streaming model has said so far."""
+
+    deltas: list[Delta] = field(default_factory=list[Delta])
+    is_done: bool = False
+    shown_by: _Show | None = None
+
+
+class _Show(Struct, eq=False):
+    """One Message on its way to the user. ``segments`` are None for a text that comes as one piece."""
+
+    node: NodeId
+    segments: tuple[str | Reference, ...] | None
+    is_running: bool = False
+    """Whether the Message's own node has started; before that its pieces come from the mirror."""
+    at: int = 0
+    """The segment to show next."""
+    shown: int = 0
+    """Deltas of that segment already shown."""
+    known: dict[int, str] = field(default_factory=dict[int, str])
+    finished: NodeFinished | None = None
+
+
+class Projection:
+    """Turns the engine events of one turn into wire events."""
+
+    def __init__(self, plan: Plan, *, created_at: float) -> None:
+        self._plan = plan
+        self._created_at = created_at
+        self._inputs: dict[str, JsonValue] = {}
+        self._seed = 0
+        self._usage = Usage()
+        self._globals: dict[str, JsonValue] = {}
+        self._outputs: dict[str, dict[str, JsonValue]] = {}
+        self._tokens: dict[str, list[str] | None] = {}
+        self._visits: dict[str, int] = {}
+        self._answers: dict[NodeId, _Answer] = {}
+        self._held: dict[NodeId, NodeFinished] = {}
+        self._shows: dict[NodeId, _Show] = {}
+        self._open: _Show | None = None
+        self._ended: set[NodeId] = set()
+        """Messages whose show was cut off; what their node still says is not shown."""
+        self._waiting: dict[NodeId, tuple[str, Mapping[str, Mapping[str, JsonValue]]]] = {}
+        self._is_recalled = False
+        """Whether nodes may have run that the mirror does not know: those of a region that was entered before."""
+        self._bodies = {region.item: region.body for region in plan.regions.values() if region.item}
+
+    def feed(self, event: EngineEvent) -> Iterable[wire.WireEvent]:
+        """Take one engine event; give the wire events that are due now. They must all be taken."""
+        match event:
+            case NodeStarted():
+                return self._on_started(event)
+            case NodeFinished():
+                return self._on_finished(event)
+            case Delta():
+                answer = self._answers.setdefault(event.node, _Answer())
+                answer.deltas.append(event)
+                return self._advance()
+            case Piece():
+                if show := self._shows.get(event.node):
+                    show.known[event.segment] = show.known.get(event.segment, "") + event.text
+                    return self._advance()
+                return ()
+            case TurnStarted():
+                self._globals, self._inputs, self._seed = event.globals, event.inputs, event.seed
+                return (wire.WorkflowStarted(event.inputs),)
+            case Waiting():
+                self.wait(event.node, event.tips, event.fields)
+                return ()
+            case TurnFinished():
+                return self._on_turn_finished(event)
+            case AgentRecord():
+                return ()  # nothing that RAGFlow's clients know
+
+    def recall(self, state: Mapping[str, Any]) -> None:
+        """Take up a turn that began in an earlier run, with the state that it left."""
+        self._globals, self._outputs = dict(state.get("globals", {})), dict(state.get("outputs", {}))
+        self._seed = state.get("turn", {}).get("seed", 0)
+        self._inputs = state.get("turn", {}).get("inputs", {})
+        self._visits = dict(state.get("turn", {}).get("visits", {}))
+        self._is_recalled = True
+
+    def wait(self, node: str, tips: str, fields: Mapping[str, Mapping[str, JsonValue]]) -> None:
+        """Note that a node waits for the user."""
+        self._waiting[NodeId(node)] = (tips, fields)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether some node waits for the user."""
+        return bool(self._waiting)
+
+    def user_inputs(self) -> wire.UserInputs:
+        """Give the event that asks for everything that is waited for: all fields, and the tips of the last node."""
+        inputs: dict[str, Any] = {}
+        tips = ""
+        for node in sorted(self._waiting, key=lambda n: self._plan.nodes[n].rank):
+            tips, fields = self._waiting[node]
+            inputs.update({name: dict(declared) for name, declared in fields.items()})
+        return wire.UserInputs(inputs, tips)
+
+    # Events
+
+    def _on_started(self, event: NodeStarted) -> Iterator[wire.WireEvent]:
+        node = event.node
+        self._waiting.pop(node, None)
+        for inner in self._bodies.get(node, ()):  # another round begins
+            self._tokens.pop(inner, None)
+            self._ended.discard(inner)
+        if self._plan.nodes[node].streams_to:
+            self._answers[node] = _Answer()
+        show = self._shows.get(node)
+        if show is not None and not show.is_running:
+            show.is_running = True  # it was announced when it opened
+            return
+        if node in self._plan.messages and node not in self._ended:
+            self._shows[node] = self._new_show(node, is_running=True)
+        yield self._started(node, event.created_at)
+
+    def _on_finished(self, event: NodeFinished) -> Iterator[wire.WireEvent]:
+        node = event.node
+        self._mirror(event)
+        answer = self._answers.get(node)
+        if answer is not None:
+            answer.is_done = True
+            yield from self._on_model_finished(event, answer)
+        elif (show := self._shows.get(node)) is not None:
+            show.finished = event
+        else:
+            self._ended.discard(node)
+            if event.fallback:
+                self._announce(event)
+            else:
+                yield self._finished(event)
+        yield from self._advance()
+
+    def _on_model_finished(self, event: NodeFinished, answer: _Answer) -> Iterator[wire.WireEvent]:
+        if event.error is None:
+            # A default value that took the place of the answer is shown behind what was said before.
+            said = to_text(event.outputs.get(STREAMED_OUTPUT))
+            if answer.deltas and said != "".join(_tagged(delta) for delta in answer.deltas):
+                answer.deltas.append(Delta(event.node, said))
+            self._held[event.node] = event
+            return
+        if (show := answer.shown_by) is not None and show is self._open:
+            yield from self._cut(show)
+        if event.fallback:
+            self._announce(event)
+        else:
+            yield self._finished(event)
+
+    def _on_turn_finished(self, event: TurnFinished) -> Iterator[wire.WireEvent]:
+        yield from self._advance()
+        if self._open is not None:
+            yield from self._cut(self._open)
+        for node in sorted(self._held, key=lambda n: self._plan.nodes[n].rank):
+            yield self._finished(self._held[node])
+        self._held.clear()
+        elapsed = 0.0
+        if event.status == "succeeded":
+            yield wire.WorkflowFinished(self._inputs, event.outputs, elapsed, self._created_at, self._usage)
+        elif event.status == "cancelled":
+            yield wire.WorkflowFinished(self._inputs, CANCELLED_TEXT, elapsed, self._created_at, self._usage)
+
+    # Showing Messages
+
+    def _advance(self) -> Iterator[wire.WireEvent]:
+        """Show whatever can be shown."""
+        if not self._shows and not self._answers:
+            return
+        while True:
+            if self._open is None:
+                self._open = self._next_show()
+                if self._open is None:
+                    return
+                if not self._open.is_running and self._open.node not in self._shows:
+                    self._shows[self._open.node] = self._open
+                    yield self._started(self._open.node, self._created_at)
+            show = self._open
+            yield from self._show(show)
+            if show.finished is None:
+                return
+            yield from self._close(show, show.finished)
+
+    def _next_show(self) -> _Show | None:
+        """The first Message by rank that has something to show."""
+        waiting = [show for show in self._shows.values() if show.known or show.finished]
+        waiting += self._openable()
+        return min(waiting, key=lambda show: self._plan.nodes[show.node].rank, default=None)
+
+    def _openable(self) -> Iterator[_Show]:
+        """Messages that may open before their own node runs."""
+        for model, answer in self._answers.items():
+            if not answer.deltas or answer.shown_by or answer.is_done:
+                continue
+            for message in self._plan.nodes[model].streams_to:
+                if message not in self._shows and message not in self._ended and self._would_be_ready(message):
+                    show = self._new_show(message, is_running=False)
+                    if show.segments is not None:
+                        yield show
+
+    def _would_be_ready(self, message: NodeId) -> bool:
+        """Whether the Message would run next if its streaming models had finished."""
+        join = self._plan.joins.get(message)
+        if join is None:
+            return True
+        running = {m: None for m in self._plan.messages[message].models if self._is_streaming(m)}
+        return join.is_ready({**self._tokens, **running})
+
+    def _is_streaming(self, node: NodeId) -> bool:
+        answer = self._answers.get(node)
+        return answer is not None and not answer.is_done
+
+    def _new_show(self, node: NodeId, *, is_running: bool) -> _Show:
+        message = self._plan.messages[node]
+        ran = {*self._outputs, *(m for m in message.models if m in self._answers)}
+        index = message.choose(ran, self._seed, self._visits.get(node, 0))
+        shown = message.alternatives[index]
+        return _Show(node, shown.template.segments if shown.is_live else None, is_running)
+
+    def _show(self, show: _Show) -> Iterator[wire.WireEvent]:
+        if show.segments is None:
+            yield from _frames("".join(show.known.values()))
+            show.known.clear()
+            return
+        while show.at < len(show.segments):
+            segment = show.segments[show.at]
+            answer = self._answer_for(show, segment)
+            if answer is not None:
+                while show.shown < len(answer.deltas):
+                    yield _frame(answer.deltas[show.shown])
+                    show.shown += 1
+                if not answer.is_done:
+                    return
+            else:
+                text = self._text(show, segment)
+                if text is None:
+                    return
+                yield from _frames(text)
+            show.at, show.shown = show.at + 1, 0
+
+    def _answer_for(self, show: _Show, segment: str | Reference) -> _Answer | None:
+        """The live answer that the segment shows; the first to show it shows its pieces, later ones the text."""
+        if isinstance(segment, str) or segment.kind != "output" or segment.key != STREAMED_OUTPUT or segment.path:
+            return None
+        answer = self._answers.get(NodeId(segment.node))
+        if answer is None or show.node not in self._plan.nodes[NodeId(segment.node)].streams_to:
+            return None
+        if answer.shown_by is None:
+            answer.shown_by = show
+        is_repeated = segment in (show.segments or ())[: show.at]
+        return answer if answer.shown_by is show and not is_repeated else None
+
+    def _text(self, show: _Show, segment: str | Reference) -> str | None:
+        """The text of a segment, or None while it is not known."""
+        if show.at in show.known:
+            return show.known[show.at]
+        if show.finished is not None:
+            return ""
+        if show.is_running:
+            return None
+        if isinstance(segment, str):
+            return segment
+        if segment.kind == "alias" or self._is_streaming(NodeId(segment.node)):
+            return None
+        if self._is_recalled and segment.kind == "output" and segment.node not in self._outputs:
+            return None
+        return shown_text(look_up(segment, self._globals, self._outputs))
+
+    def _close(self, show: _Show, finished: NodeFinished) -> Iterator[wire.WireEvent]:
+        self._open = None
+        self._shows.pop(show.node, None)
+        is_message = show.node in self._plan.messages
+        if is_message:
+            self._visits[show.node] = self._visits.get(show.node, 0) + 1
+        yield wire.MessageEnd(finished.end or {})
+        for model in sorted(self._held, key=lambda n: self._plan.nodes[n].rank):
+            if show.node in self._plan.nodes[model].streams_to:
+                yield self._finished(self._held.pop(model))
+        yield self._finished(finished)
+
+    def _cut(self, show: _Show) -> Iterator[wire.WireEvent]:
+        """End a show whose rest will not come. What was shown stands."""
+        self._open = None
+        self._shows.pop(show.node, None)
+        if not show.is_running:
+            self._ended.add(show.node)
+        yield wire.MessageEnd({})
+
+    def _announce(self, event: NodeFinished) -> None:
+        """Queue the text that stands in for a failed node as a message of its own, then its ``node_finished``."""
+        self._shows[event.node] = _Show(event.node, None, is_running=True, known={0: event.fallback}, finished=event)
+
+    # Bookkeeping
+
+    def _mirror(self, event: NodeFinished) -> None:
+        self._outputs[event.node] = event.outputs
+        if event.usage is not None:
+            self._usage = self._usage.plus(event.usage)
+        if event.globals:
+            self._globals = {**self._globals, **event.globals}
+        for node, patch in (event.patches or {}).items():
+            self._outputs[node] = {**self._outputs.get(node, {}), **patch}
+        if not event.is_halting:
+            self._tokens[event.node] = list(event.targets) if self._plan.nodes[event.node].chooses else None
+
+    def _started(self, id_: NodeId, created_at: float) -> wire.NodeStarted:
+        node = self._plan.nodes[id_]
+        return wire.NodeStarted(id_, node.title, node.spec.name, int(created_at))
+
+    def _finished(self, event: NodeFinished) -> wire.NodeFinished:
+        node = self._plan.nodes[event.node]
+        return wire.NodeFinished(
+            event.inputs,
+            event.outputs,
+            event.node,
+            node.title,
+            node.spec.name,
+            event.error,
+            event.elapsed_s,
+            event.created_at,
+        )
+
+
+def _frames(text: str) -> Iterator[wire.Message]:
+    """Give the frames of a text; thinking sections in it are marked."""
+    for piece, mark in split_thinking(text):
+        yield wire.Message(piece, start_to_think=mark == "start", end_to_think=mark == "end")
+
+
+def _frame(delta: Delta) -> wire.Message:
+    return wire.Message(delta.text, start_to_think=delta.mark == "start", end_to_think=delta.mark == "end")
+
+
+def _tagged(delta: Delta) -> str:
+    return Part(delta.text, delta.mark).source

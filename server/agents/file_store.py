@@ -1,0 +1,134 @@
+"""Files that clients have uploaded: bytes in a folder, what is known of them in the database."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ragflow_lg.base.errors import RequestError, ServiceError
+from ragflow_lg.server.database.file_repository import FileRepository
+from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, FileRow
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.database.database import Database
+
+__all__ = ["FileStore", "plain_name", "plain_type"]
+
+_ID = re.compile(rf"[0-9a-f]{{{ID_CHARS}}}")
+_UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069/\\]")
+"""What a name does not have: it goes into headers and onto screens, and is no path."""
+
+_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}", re.ASCII)
+_UNKNOWN_TYPE = "application/octet-stream"
+
+
+class FileStore(Struct, frozen=True):
+    """The files of one tenant. Where the bytes of a file are follows from its id alone, never from its name."""
+
+    folder: Path
+    database: Database
+    tenant: str
+    max_files: int
+    max_bytes: int
+
+    async def save(self, file_id: str, name: str, mime_type: str, content: bytes, now_ms: int, agent: str) -> FileRow:
+        """Store a file of an agent; give what is known of it.
+
+        Raises:
+            RequestError: if the tenant has too many, or too much.
+            ServiceError: if the folder does not take it.
+        """
+        row = FileRow(
+            id=file_id,
+            agent_id=agent,
+            name=plain_name(name),
+            mime_type=plain_type(mime_type),
+            size_bytes=len(content),
+            create_ms=now_ms,
+        )
+        path = self._path(file_id)
+        try:
+            await asyncio.to_thread(_write, path, content)
+        except OSError as error:
+            raise ServiceError(f"The file {row.name!r} cannot be stored: {error.strerror}.") from error
+        try:
+            await self._files.add_within(row, max_files=self.max_files, max_bytes=self.max_bytes)
+        except BaseException:
+            await asyncio.to_thread(_remove, path)
+            raise
+        return row
+
+    async def find(self, file_id: str) -> FileRow | None:
+        """Give what is known of a file; None if there is none."""
+        return await self._files.get(file_id) if _ID.fullmatch(file_id) else None
+
+    async def content(self, file: FileRow) -> bytes:
+        """Give the bytes of a file.
+
+        Raises:
+            RequestError: if they are gone.
+            ServiceError: if they cannot be read.
+        """
+        try:
+            return await asyncio.to_thread(self._path(file.id).read_bytes)
+        except FileNotFoundError:
+            raise RequestError("document not found", status=404) from None
+        except OSError as error:
+            raise ServiceError(f"The file {file.name!r} cannot be read: {error.strerror}.") from error
+
+    async def delete_of_agent(self, agent_id: str) -> None:
+        """Delete all files of an agent."""
+        for file_id in await self._files.delete_of_agent(agent_id):
+            await asyncio.to_thread(_remove, self._path(file_id))
+
+    @property
+    def _files(self) -> FileRepository:
+        return FileRepository(self.database, self.tenant)
+
+    def _path(self, file_id: str) -> Path:
+        owner = hashlib.sha256(self.tenant.encode("utf-8", "surrogatepass")).hexdigest()[:ID_CHARS]
+        return self.folder.expanduser() / owner / file_id[:2] / file_id
+
+
+def plain_name(name: str) -> str:
+    r"""Give the last part of a name, without what could lead elsewhere or break a header.
+
+    >>> plain_name("../../etc/pass\r\nwd"), plain_name(".."), plain_name("C:\\notes.txt")
+    ('passwd', 'file', 'notes.txt')
+    """
+    last = name.replace("\\", "/").rpartition("/")[2]
+    kept = _UNFIT.sub("", last).encode("utf-8", "ignore").decode().strip()
+    if len(kept) > TITLE_CHARS:
+        stem, dot, ending = kept.rpartition(".")
+        tail = dot + ending if stem and len(ending) < 16 else ""
+        kept = kept[: TITLE_CHARS - len(tail)] + tail
+    return kept if kept.strip(".") else "file"
+
+
+def plain_type(mime_type: str) -> str:
+    r"""Give a content type without parameters; one that is none counts as unknown bytes.
+
+    >>> plain_type("Text/Plain; charset=utf-8"), plain_type("text/html\r\nX: y")
+    ('text/plain', 'application/octet-stream')
+    """
+    kind = mime_type.partition(";")[0].strip().lower()
+    return kind if _TYPE.fullmatch(kind) else _UNKNOWN_TYPE
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()

@@ -1,0 +1,96 @@
+"""Uploaded files as runs read them: each tenant's own, by the objects that an upload was answered with."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ragflow_lg.adapters.knowledge.file_text import SUFFIXES, read_blocks
+from ragflow_lg.adapters.local_files import InlineFiles
+from ragflow_lg.base.errors import RequestError, ServiceError
+from ragflow_lg.server.agents.file_store import FileStore
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.services.services import Services
+
+__all__ = ["TenantFiles", "file_store", "file_text", "tenant_services"]
+
+MAX_READ_BYTES = 10 * 1024 * 1024
+"""Largest file that is read into a run: it goes into the session, and to the model."""
+
+_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_HELD = ("content", "text")
+"""Keys of an object that has its content with it."""
+
+
+def file_store(parts: Parts, tenant: str) -> FileStore:
+    """Give the files of a tenant."""
+    section = parts.settings.server
+    return FileStore(section.files, parts.database, tenant, section.max_files, section.max_files_bytes)
+
+
+def tenant_services(parts: Parts, tenant: str) -> Services:
+    """Give the services for the runs of a tenant: they read its uploads."""
+    return replace(parts.services, files=TenantFiles(file_store(parts, tenant)))
+
+
+class TenantFiles(Struct, frozen=True):
+    """The `ragflow_lg.services.services.Files` of a server."""
+
+    store: FileStore
+
+    async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
+        """Give each file's text, or a picture as ``data:`` URI. What has its content with it is not looked up.
+
+        Raises:
+            ServiceError: if a file is not there, too large, or has no text.
+        """
+        return [await self._read(file, layout_recognize) for file in files]
+
+    async def _read(self, file: Any, layout_recognize: str) -> str:
+        held: Mapping[str, Any] = cast("Mapping[str, Any]", file) if isinstance(file, Mapping) else {}
+        file_id = held.get("id")
+        if not isinstance(file_id, str) or any(isinstance(held.get(key), str) for key in _HELD):
+            return (await InlineFiles().read([file], layout_recognize))[0]
+        row = await self.store.find(file_id)
+        if row is None:
+            raise ServiceError(f"There is no file {file_id!r:.80}; upload it first.")
+        if row.size_bytes > MAX_READ_BYTES:
+            raise ServiceError(f"A run reads {MAX_READ_BYTES // 1024**2} MiB of a file; {row.name!r} has more.")
+        try:
+            content = await self.store.content(row)
+        except RequestError:
+            raise ServiceError(f"The file {row.name!r} is gone; upload it again.") from None
+        return await asyncio.to_thread(file_text, row.name, row.mime_type, content)
+
+
+def file_text(name: str, mime_type: str, content: bytes) -> str:
+    """Give the text of a file, or a picture as ``data:`` URI. CPU-bound; call it in a thread.
+
+    Plain text, tables and JSON are given as they are; only what is no text by itself is taken apart.
+
+    Raises:
+        ServiceError: if it has no text that can be read.
+    """
+    if mime_type in _PICTURES:
+        return f"data:{mime_type};base64,{base64.b64encode(content).decode()}"
+    suffix = f".{name.rpartition('.')[2].lower()}" if "." in name else ""
+    if suffix in SUFFIXES and suffix in (".docx", ".pdf", ".xlsx", ".html", ".htm"):
+        try:
+            return "\n".join(block.text for block in read_blocks(name, content).blocks)
+        except ServiceError as error:
+            raise ServiceError(f"The file {name!r} cannot be read: {error}.") from None
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        kinds = ", ".join(sorted(SUFFIXES))
+        raise ServiceError(f"The file {name!r} is neither UTF-8 text, a picture, nor of a kind that is read: {kinds}.")
+    return text

@@ -1,0 +1,83 @@
+"""Everything that the server is made of, opened together and closed together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.server.assembly.library import open_services
+from ragflow_lg.server.database.database import Database, open_database
+from ragflow_lg.server.observability.telemetry import open_callbacks
+from ragflow_lg.server.streaming import RunHub, open_journal
+
+if TYPE_CHECKING:
+    from ragflow_lg.checkpoints import Store
+    from ragflow_lg.runs.callbacks import RunCallbacks
+    from ragflow_lg.server.settings import Settings
+    from ragflow_lg.services.services import Services
+
+__all__ = ["Parts", "open_hub", "open_parts"]
+
+
+class Parts(Struct, frozen=True):
+    """What the routes of the server work with."""
+
+    settings: Settings
+    database: Database
+    store: Store
+    services: Services
+    hub: RunHub
+    callbacks: Sequence[RunCallbacks] = ()
+
+    def now_ms(self) -> int:
+        """Give epoch milliseconds."""
+        return int(self.services.clock.now() * 1000)
+
+    def new_id(self) -> str:
+        """Give 32 hexadecimal digits that nobody can guess."""
+        return self.services.ids.run_id()
+
+
+@asynccontextmanager
+async def open_parts(settings: Settings, *, model: str = "") -> AsyncGenerator[Parts]:
+    """Open what the settings describe. ``model`` answers for every model of all canvases.
+
+    Raises:
+        DatabaseError: if the database cannot be opened.
+        CheckpointError: if the store of checkpoints cannot be opened.
+        StreamError: if the journal of events cannot be opened.
+        SettingsError: if a setting is wrong.
+    """
+    url = settings.server.database.get_secret_value()
+    clock, prefix = SystemClock(), settings.checkpoint_prefix
+    async with (
+        open_database(url) as database,
+        open_store(settings.checkpoints, clock, prefix=prefix, ttl_s=settings.checkpoint_ttl_s) as store,
+        open_hub(settings, store) as hub,
+        open_callbacks(settings) as callbacks,
+        open_services(settings, model=model) as services,
+    ):
+        yield Parts(settings, database, store, services, hub, callbacks)
+
+
+@asynccontextmanager
+async def open_hub(settings: Settings, store: Store) -> AsyncGenerator[RunHub]:
+    """Open what plays runs, with the journal of their events: in Redis if checkpoints are, or where it is told to be.
+
+    Raises:
+        StreamError: if the journal cannot be opened.
+    """
+    section = settings.server
+    url = section.journal.get_secret_value() or settings.checkpoints
+    prefix, silence_s = settings.checkpoint_prefix, section.replica_silence_s
+    async with open_journal(url, prefix=prefix, kept_s=section.events_kept_s, alive_s=silence_s) as journal:
+        hub = RunHub(journal, store.cancels, beat_s=silence_s / 3)
+        try:
+            yield hub
+        finally:
+            await hub.aclose()

@@ -1,0 +1,177 @@
+"""The knowledge of a RAGFlow, by URL: its Elasticsearch, or its own API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.services.knowledge import Dataset, Embedders, Knowledge, Rerankers
+
+if TYPE_CHECKING:
+    from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer
+    from ragflow_lg.adapters.knowledge.rerankers import RerankerSettings
+    from ragflow_lg.server.settings import Settings
+    from ragflow_lg.services.http import HttpClient
+
+__all__ = [
+    "KINDS",
+    "KnowledgeServer",
+    "ServerUrl",
+    "TokenizerName",
+    "open_knowledge_server",
+    "read_server_url",
+    "reranker_settings",
+    "server_settings",
+]
+
+KINDS = "elasticsearch+https://HOST:9200 or ragflow+https://HOST"
+"""What a URL may be, for people."""
+
+TokenizerName: TypeAlias = Literal["es-portable", "ragflow-ranking"]
+
+
+class ServerUrl(NamedTuple):
+    """A URL in parts. ``host`` is as the allow-list of the HTTP client has it."""
+
+    kind: Literal["elasticsearch", "ragflow"]
+    address: str
+    host: str
+
+
+class KnowledgeServer(Struct, frozen=True):
+    """What is set about a server. ``datasets`` are those that Elasticsearch does not know by name.
+
+    ``ragflow_url`` names a RAGFlow whose API is asked for datasets that are not among them.
+    """
+
+    url: str
+    api_key: str = ""
+    timeout_s: float = 30.0
+    tokenizer: TokenizerName = "es-portable"
+    dictionaries: Path | None = None
+    datasets: Sequence[Dataset] = ()
+    ragflow_url: str = ""
+    ragflow_api_key: str = ""
+
+    def __repr__(self) -> str:
+        """Leave out what is secret."""
+        return f"KnowledgeServer({self.url.rpartition('@')[2]!r})"
+
+
+def read_server_url(url: str, setting: str = "[knowledge] url") -> ServerUrl | None:
+    """Take a URL apart; None if it is not one of a server.
+
+    Raises:
+        SettingsError: if it begins like one, but names no host.
+    """
+    kind, plus, address = url.strip().partition("+")
+    if not plus or kind not in ("elasticsearch", "ragflow"):
+        return None
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        host, port, parts = "", None, urlsplit("")
+    if not host or parts.scheme not in ("http", "https"):
+        raise SettingsError(f"{setting} begins with {kind}+ but goes on with no web address: write {KINDS}.")
+    usual = {"http": 80, "https": 443}[parts.scheme]
+    if kind == "elasticsearch" and port is None:
+        address = f"{address.rstrip('/')}:{usual}" if not parts.path.strip("/") else address
+    name = f"[{host}]" if ":" in host else host
+    return ServerUrl("elasticsearch" if kind == "elasticsearch" else "ragflow", address, f"{name}:{port or usual}")
+
+
+def server_settings(settings: Settings) -> KnowledgeServer:
+    """Give what ``[knowledge]`` and ``[datasets]`` say about a server."""
+    section = settings.knowledge
+    key = section.key()
+    datasets = [
+        Dataset(id_, dataset.name or id_, dataset.embedding_model, dataset.tenant)
+        for id_, dataset in settings.datasets.items()
+    ]
+    return KnowledgeServer(
+        url=section.url,
+        api_key=key.get_secret_value() if key is not None else "",
+        timeout_s=section.timeout_s,
+        tokenizer=section.tokenizer,
+        dictionaries=section.dictionaries,
+        datasets=datasets,
+        ragflow_url=section.ragflow_url,
+        ragflow_api_key=section.ragflow_key(),
+    )
+
+
+def reranker_settings(settings: Settings) -> dict[str, RerankerSettings]:
+    """Give the settings of the rerank models by id."""
+    from ragflow_lg.adapters.knowledge.rerankers import RerankerSettings
+
+    found: dict[str, RerankerSettings] = {}
+    for id_, section in settings.rerankers.items():
+        key = section.key()
+        found[id_] = RerankerSettings(
+            base_url=section.base_url,
+            model=section.model or (id_.rpartition("@")[0] or id_),
+            api_key=key.get_secret_value() if key is not None else "",
+            key_variable=section.api_key_env if section.api_key is None else "",
+            style=section.style,
+            batch=section.batch,
+            max_chars=section.max_chars,
+            max_retries=section.max_retries,
+            timeout_s=section.timeout_s,
+        )
+    return found
+
+
+def open_knowledge_server(
+    settings: KnowledgeServer, http: HttpClient, embedders: Embedders, rerankers: Rerankers
+) -> Knowledge:
+    """Give the knowledge of a server. Nothing is asked before the first search.
+
+    Raises:
+        SettingsError: if the URL, the tokenizer or the dictionaries are not usable.
+    """
+    found = read_server_url(settings.url)
+    if found is None:
+        raise SettingsError(f"[knowledge] url names no server: write {KINDS}.")
+    if found.kind == "ragflow":
+        return _ragflow(found.address, settings.api_key, settings.timeout_s, http)
+    from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings
+    from ragflow_lg.adapters.elasticsearch.dictionaries import NO_DICTIONARIES, read_dictionaries
+    from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
+
+    words = read_dictionaries(settings.dictionaries) if settings.dictionaries is not None else NO_DICTIONARIES
+    api = read_server_url(settings.ragflow_url, "[knowledge] ragflow_url")
+    if settings.ragflow_url and (api is None or api.kind != "ragflow"):
+        raise SettingsError("[knowledge] ragflow_url names no RAGFlow: write ragflow+https://HOST.")
+    directory = _ragflow(api.address, settings.ragflow_api_key, settings.timeout_s, http) if api is not None else None
+    return ElasticsearchKnowledge(
+        Connection(ElasticsearchSettings(found.address, settings.api_key, settings.timeout_s), http),
+        settings.datasets,
+        embedders,
+        rerankers=rerankers,
+        directory=directory,
+        tokenizer=_tokenizer(settings.tokenizer),
+        names=words.names,
+        synonyms=words.synonyms,
+    )
+
+
+def _ragflow(address: str, api_key: str, timeout_s: float, http: HttpClient) -> Knowledge:
+    from ragflow_lg.adapters.knowledge.ragflow_knowledge import RagflowApiKnowledge, RagflowApiSettings
+
+    return RagflowApiKnowledge(RagflowApiSettings(address, api_key, timeout_s), http)
+
+
+def _tokenizer(name: TokenizerName) -> Tokenizer:
+    if name == "ragflow-ranking":
+        from ragflow_lg.adapters.elasticsearch.infinity_tokenizer import load_infinity_tokenizer
+
+        return load_infinity_tokenizer()
+    from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer
+
+    return PortableTokenizer()

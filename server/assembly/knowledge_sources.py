@@ -1,0 +1,157 @@
+"""The knowledge base that the settings name, opened when it is first asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.assembly.knowledge_servers import KINDS as SERVER_KINDS
+from ragflow_lg.server.assembly.knowledge_servers import (
+    open_knowledge_server,
+    read_server_url,
+    reranker_settings,
+    server_settings,
+)
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, FoundChunks, Knowledge, Metadata, Rerankers
+from ragflow_lg.services.services import SupportsClose
+
+if TYPE_CHECKING:
+    from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+    from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
+    from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
+    from ragflow_lg.server.settings import Settings
+
+__all__ = ["KINDS", "SettingsKnowledge", "embedded_path"]
+
+KINDS = f"sqlite:///PATH, {SERVER_KINDS}"
+"""What ``[knowledge] url`` may be, for people."""
+
+
+class SettingsKnowledge:
+    """`ragflow_lg.services.knowledge.Knowledge` by ``[knowledge] url``. A run without a Retrieval opens nothing."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._http: GuardedHttpClient | None = None
+        self._opened: Knowledge | None = None
+        self._embedded: EmbeddedKnowledge | None = None
+
+    async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
+        """Find datasets by name or id."""
+        return await self._knowledge().datasets(names_or_ids)
+
+    async def search(self, search: DatasetSearch) -> FoundChunks:
+        """Search datasets."""
+        return await self._knowledge().search(search)
+
+    async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
+        """Give the metadata of all documents."""
+        return await self._knowledge().metadata(datasets)
+
+    async def aclose(self) -> None:
+        """Close what was opened."""
+        if self._embedded is not None:
+            self._embedded.close()
+        if isinstance(self._opened, SupportsClose):
+            await self._opened.aclose()
+        if self._http is not None:
+            await self._http.aclose()
+        self._opened = self._embedded = self._http = None
+
+    def embedded(self) -> EmbeddedKnowledge:
+        """Give the embedded knowledge base, which alone is written here.
+
+        Raises:
+            SettingsError: if the settings name a server.
+        """
+        self._knowledge()
+        if self._embedded is None:
+            raise SettingsError("The datasets are kept by a server ([knowledge] url); change them there.")
+        return self._embedded
+
+    def embedders(self) -> ConfiguredEmbedders:
+        """Give the embedding models of the settings.
+
+        Their endpoints may be in the own network, since the settings name them; nothing else is opened by that.
+        """
+        from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
+
+        models = self._settings.embedding_settings()
+        return ConfiguredEmbedders(models, self._client(), default=self._settings.default_embedding)
+
+    def _rerankers(self) -> Rerankers:
+        from ragflow_lg.adapters.knowledge.rerankers import ConfiguredRerankers
+
+        return ConfiguredRerankers(reranker_settings(self._settings), self._client())
+
+    def _client(self) -> GuardedHttpClient:
+        """Give the client for what the settings name: models and servers."""
+        from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
+
+        if self._http is None:
+            settings = self._settings
+            models = (*settings.embeddings.values(), *settings.rerankers.values())
+            urls = (read_server_url(settings.knowledge.url), read_server_url(settings.knowledge.ragflow_url))
+            http = settings.http_settings
+            named = (*(_host(model.base_url) for model in models), *(url.host for url in urls if url is not None))
+            self._http = GuardedHttpClient(
+                HttpSettings(
+                    (*http.allow, *named), http.timeout_s, max(http.max_response_bytes, 256 * 1024**2), http.concurrency
+                )
+            )
+        return self._http
+
+    def _knowledge(self) -> Knowledge:
+        if self._opened is None:
+            self._opened = self._open(self._settings.knowledge.url)
+        return self._opened
+
+    def _open(self, url: str) -> Knowledge:
+        if read_server_url(url) is not None:
+            server = server_settings(self._settings)
+            return open_knowledge_server(server, self._client(), self.embedders(), self._rerankers())
+        from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
+        from ragflow_lg.adapters.knowledge.reranked_knowledge import RerankedKnowledge
+
+        path = embedded_path(url)
+        self._embedded = EmbeddedKnowledge(path, self.embedders(), fusion=self._settings.knowledge.fusion)
+        return RerankedKnowledge(self._embedded, self._rerankers())
+
+
+def embedded_path(url: str) -> Path:
+    """Give the file that a URL names.
+
+    Raises:
+        SettingsError: if it names none; the text says how to write one.
+    """
+    scheme, separator, rest = url.strip().partition("://")
+    if scheme != "sqlite" or not separator:
+        raise SettingsError(f"[knowledge] url is {_shown(url)!r}, which is no knowledge base: give {KINDS}.")
+    if not rest.startswith("/") or not rest.strip("/"):
+        example = rest.strip("/") or "PATH"
+        raise SettingsError(
+            f"[knowledge] url is {url!r}: write three slashes, sqlite:///{example}, or four before a path from the "
+            "root."
+        )
+    return Path(rest[1:]).expanduser()
+
+
+def _shown(url: str) -> str:
+    """Leave out what may be a password."""
+    return url.rpartition("@")[2][:200]
+
+
+def _host(base_url: str) -> str:
+    """Give an endpoint as the allow-list of the guarded client has it."""
+    try:
+        parts = urlsplit(base_url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise SettingsError("The base_url of a model ([embeddings], [rerankers]) is no web address.") from None
+    if not host:
+        raise SettingsError("The base_url of a model ([embeddings], [rerankers]) names no host.")
+    name = f"[{host}]" if ":" in host else host
+    return f"{name}:{port or (443 if parts.scheme.lower() == 'https' else 80)}"

@@ -1,0 +1,66 @@
+"""Opening recordings: what is secret is collected before the first request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ragflow_lg.adapters.recording.recording import Recorder
+    from ragflow_lg.adapters.recording.replaying import Replay
+    from ragflow_lg.component.plan import Plan
+
+__all__ = ["open_tape"]
+
+
+@contextmanager
+def open_tape(
+    record: Path | str = "",
+    replay: Path | str = "",
+    *,
+    plan: Plan | None = None,
+    is_loose: bool = False,
+    secrets: Iterable[str] = (),
+    sources: Iterable[str | bytes | Mapping[str, Any]] = (),
+) -> Generator[Recorder | Replay | None]:
+    """Open what records or replays a run, None where neither is asked for.
+
+    ``secrets`` are values, ``sources`` documents and inputs whose fields may hold some, as may those of canvases within
+    ``plan``; they stay out of the file.
+
+    Raises:
+        CassetteError: if the file cannot be read or written.
+    """
+    if not record and not replay:
+        yield None
+        return
+    from ragflow_lg.adapters.recording.cassette import CassetteWriter
+    from ragflow_lg.adapters.recording.recording import Recorder
+    from ragflow_lg.adapters.recording.replaying import Replay
+    from ragflow_lg.dsl.redaction import Redactor
+
+    redactor = Redactor(secrets)
+    for source in sources:
+        redactor.learn_from(_value(source))
+    for inner in plan.with_canvases() if plan is not None else ():
+        redactor.learn_from(dict(inner.globals))
+        redactor.learn_from([part.params for node in inner.nodes.values() for part in node.with_tools()])
+    if replay:
+        yield Replay(Path(replay), redactor, is_loose=is_loose)
+        return
+    with CassetteWriter(Path(record)) as writer:
+        yield Recorder(writer, redactor)
+
+
+def _value(source: str | bytes | Mapping[str, Any]) -> Any:
+    """Give a document as JSON value, as text where it is none."""
+    if isinstance(source, Mapping):
+        return source
+    text = source.decode("utf-8-sig", "replace") if isinstance(source, bytes) else source.lstrip("\ufeff")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -1,0 +1,50 @@
+"""Probing what tools come from: the MCP servers of the settings, and installed packages."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ragflow_lg.base.errors import RagflowLgError
+from ragflow_lg.checkpoints.probe import Finding
+
+if TYPE_CHECKING:
+    from ragflow_lg.adapters.mcp.mcp_servers import McpServer
+    from ragflow_lg.component.registry import Registry
+    from ragflow_lg.server.settings import Settings
+
+__all__ = ["probe_packages", "probe_tools"]
+
+SHOWN_TOOLS = 20
+
+
+def probe_packages(registry: Registry) -> list[Finding]:
+    """Tell of components and tools that installed packages should bring and cannot."""
+    return [Finding(False, f"{broken.name} is not there", str(broken.error)) for broken in registry.broken]
+
+
+async def probe_tools(settings: Settings) -> list[Finding]:
+    """Ask every server for its tools; what fails says what to look at."""
+    if not settings.mcp:
+        return []
+    from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+    from ragflow_lg.adapters.mcp.mcp_servers import McpServers
+
+    http = GuardedHttpClient(settings.http_settings)
+    servers = McpServers(settings.mcp_settings(), http)
+    try:
+        return list(await asyncio.gather(*(_probe(id_, server) for id_, server in servers.items())))
+    finally:
+        await servers.aclose()
+        await http.aclose()
+
+
+async def _probe(id_: str, server: McpServer) -> Finding:
+    try:
+        names = await server.tools()
+    except TimeoutError:
+        return Finding(False, f"MCP server {id_} did not list its tools in time", f'See timeout_s of [mcp."{id_}"].')
+    except RagflowLgError as error:
+        return Finding(False, f"MCP server {id_} cannot be used", str(error))
+    more = f" and {len(names) - SHOWN_TOOLS} more" if len(names) > SHOWN_TOOLS else ""
+    return Finding(True, f"MCP server {id_} offers {', '.join(names[:SHOWN_TOOLS]) or 'no tools'}{more}")

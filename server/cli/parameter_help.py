@@ -1,0 +1,145 @@
+"""The parameters of a component as a user writes them: types, choices, defaults, shapes inside, what they are for."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import sys
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin
+
+from pydantic import BaseModel
+
+from ragflow_lg.dsl.variable_references import Reference, Template
+
+__all__ = ["Parameter", "parameters_of"]
+
+MAX_LEVELS = 3
+"""How deep the shapes inside of shapes are told."""
+
+_WORDS: Mapping[Any, str] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    Any: "anything",
+    Template: "text with references",
+    Reference: "reference",
+}
+
+
+class Parameter(NamedTuple):
+    """One parameter, or one key of a shape inside of one."""
+
+    name: str
+    type: str
+    required: bool
+    default: Any
+    """As it is written in a canvas; nothing for a required one."""
+    choices: tuple[str, ...]
+    about: str
+    inside: tuple[Parameter, ...] = ()
+    """The keys of a map, or of the maps in a list."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give it as JSON."""
+        held = self._asdict()
+        return {**held, "choices": list(self.choices), "inside": [one.as_dict() for one in self.inside]}
+
+
+def parameters_of(model: type[BaseModel], level: int = 1) -> Iterator[Parameter]:
+    """Go through the fields of a model of params, in the order of the model."""
+    defaults = model.model_construct().model_dump(mode="json", by_alias=True, warnings=False)
+    properties: dict[str, Any] = model.model_json_schema(by_alias=True).get("properties", {})
+    for name, field in model.model_fields.items():
+        key = field.alias or name
+        shape = next(_models(field.annotation), None)
+        inside = tuple(parameters_of(shape, level + 1)) if shape is not None and level < MAX_LEVELS else ()
+        about = _about(model, name) or field.description or (_plain(shape.__doc__) if shape is not None else "")
+        yield Parameter(
+            key,
+            _word(field.annotation) + _range(properties.get(key, {})),
+            field.is_required(),
+            defaults.get(key),
+            _choices(properties.get(key, {})),
+            about,
+            inside,
+        )
+
+
+def _word(annotation: Any) -> str:
+    """Say what a value has to be. Null is left out: it stands for "not set" everywhere."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _word(args[0])
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(_word(option) for option in args if option is not types.NoneType))
+    if origin is Literal:
+        return "text"
+    if origin is list:
+        return f"list of {_plural(_word(args[0]))}" if args and args[0] is not Any else "list"
+    if origin is dict:
+        return f"map of {_plural(_word(args[1]))}" if len(args) > 1 and args[1] is not Any else "map"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "map"
+    return _WORDS.get(annotation, "anything")
+
+
+def _plural(word: str) -> str:
+    first, space, rest = word.partition(" ")
+    return f"{first}s{space}{rest}" if first in ("text", "map", "reference", "number") else word
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Find the models in a type."""
+    if isinstance(annotation, type) and not get_args(annotation) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
+
+
+def _options(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield schema
+    yield from cast("Sequence[Any]", schema.get("anyOf", ()))
+
+
+def _choices(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    found = (entry for option in _options(schema) for entry in option.get("enum", option.get("examples", ())))
+    return tuple(dict.fromkeys(str(entry) for entry in found))
+
+
+def _range(schema: Mapping[str, Any]) -> str:
+    for option in _options(schema):
+        low, above, high = option.get("minimum"), option.get("exclusiveMinimum"), option.get("maximum")
+        start = f" from {low:g}" if low is not None else f" above {above:g}" if above is not None else ""
+        if start or high is not None:
+            return start + (f" to {high:g}" if high is not None else "")
+    return ""
+
+
+def _about(model: type[BaseModel], name: str) -> str:
+    return next((found for cls in model.__mro__ if (found := _docstrings(cls).get(name))), "")
+
+
+@lru_cache(maxsize=256)
+def _docstrings(cls: type) -> Mapping[str, str]:
+    """Read the texts behind the attributes of a class from its source, if there is one."""
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[cls.__module__]))
+    except (KeyError, OSError, TypeError, SyntaxError):
+        return {}
+    classes = {node.name: node.body for node in tree.body if isinstance(node, ast.ClassDef)}
+    found: dict[str, str] = {}
+    for line, behind in itertools.pairwise(classes.get(cls.__name__, ())):
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and isinstance(behind, ast.Expr):
+            text = behind.value.value if isinstance(behind.value, ast.Constant) else None
+            if isinstance(text, str):
+                found[line.target.id] = _plain(text)
+    return found
+
+
+def _plain(text: str | None) -> str:
+    return " ".join((text or "").replace("``", "").split())

@@ -1,0 +1,37 @@
+"""Tags of a tenant's agents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select, update
+
+from ragflow_lg.server.database.tables import AgentRow
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.database.database import Database
+
+__all__ = ["AgentTags"]
+
+
+class AgentTags:
+    """The tags of one tenant's agents, joined by commas in the column ``tags``."""
+
+    def __init__(self, database: Database, tenant: str) -> None:
+        self._database = database
+        self._tenant = tenant
+
+    async def counts(self, category: str = "") -> Counter[str]:
+        """Count the agents by tag; those of a category only, if one is named."""
+        wanted = select(AgentRow.tags).where(AgentRow.tenant == self._tenant, AgentRow.tags != "")
+        if category:
+            wanted = wanted.where(AgentRow.canvas_category == category)
+        async with self._database.reading() as reading:
+            return Counter(tag for tags in await reading.scalars(wanted) for tag in tags.split(","))
+
+    async def set(self, agent_id: str, tags: str) -> None:
+        """Give an agent other tags."""
+        chosen = update(AgentRow).where(AgentRow.tenant == self._tenant, AgentRow.id == agent_id)
+        async with self._database.writing() as writing:
+            await writing.execute(chosen.values(tags=tags))

@@ -1,0 +1,146 @@
+"""The end of a turn, stored at once: its run, what was said, and what it adds to its session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
+from sqlalchemy import Table, bindparam, func, insert, select, update
+
+from ragflow_lg.server.database.tables import MessageRow, RunRow, SessionRow
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from ragflow_lg.server.database.database import Database
+    from ragflow_lg.services.chat import Usage
+
+__all__ = ["EndedTurn", "keep_turn"]
+
+# Without the mapper: a turn is written so often that its work counts.
+_MESSAGES, _RUNS, _SESSIONS = (cast("Table", row.__table__) for row in (MessageRow, RunRow, SessionRow))
+
+_RUN_ENDS = ("status", "error", "end_ms", "lease_token")
+_ENDS: dict[str, Any] = {name: bindparam(name) for name in _RUN_ENDS}
+_END_RUN = (
+    update(_RUNS)
+    .where(
+        _RUNS.c.tenant == bindparam("at_tenant"),
+        _RUNS.c.id == bindparam("at_id"),
+        _RUNS.c.lease_token <= bindparam("lease_token"),
+    )
+    .values(
+        {
+            **_ENDS,
+            "prompt_tokens": _RUNS.c.prompt_tokens + bindparam("added_prompt_tokens"),
+            "completion_tokens": _RUNS.c.completion_tokens + bindparam("added_completion_tokens"),
+            "asked": "",
+        }
+    )
+)
+"""Finds nothing where the run has been ended under a later lease."""
+_ADD_TURN = (
+    update(_SESSIONS)
+    .where(_SESSIONS.c.tenant == bindparam("at_tenant"), _SESSIONS.c.id == bindparam("at_id"))
+    .values(
+        tokens=_SESSIONS.c.tokens + bindparam("added_tokens"),
+        rounds=_SESSIONS.c.rounds + bindparam("added_rounds"),
+        duration_s=_SESSIONS.c.duration_s + bindparam("added_s"),
+        errors=bindparam("errors"),
+        update_ms=bindparam("update_ms"),
+    )
+)
+_LAST = select(func.max(_MESSAGES.c.number)).where(
+    _MESSAGES.c.tenant == bindparam("at_tenant"), _MESSAGES.c.session_id == bindparam("at_id")
+)
+_ADD_MESSAGES = insert(_MESSAGES)
+_OF_RUN = (
+    _MESSAGES.c.tenant == bindparam("at_tenant"),
+    _MESSAGES.c.session_id == bindparam("at_id"),
+    _MESSAGES.c.run_id == bindparam("of_run"),
+    _MESSAGES.c.role == "assistant",
+)
+_ANSWERED = select(_MESSAGES.c.create_ms).where(*_OF_RUN)
+_ANSWER: dict[str, Any] = {name: bindparam(name) for name in ("content", "reference", "create_ms")}
+_REPLACE_ANSWER = update(_MESSAGES).where(*_OF_RUN).values(_ANSWER)
+
+
+class EndedTurn(Struct, frozen=True):
+    """What is stored of a turn. Times are epoch milliseconds."""
+
+    run_id: str
+    session_id: str
+    status: str
+    error: str
+    usage: Usage
+    start_ms: int
+    end_ms: int
+    asked: str | None
+    """What the user said, None if nothing."""
+    answered: str
+    reference: str = ""
+    """What the answer cites: a JSON list of chunks, or ``""``."""
+    has_begun: bool = True
+    """Whether anything was said: of a run that was refused only its end is stored."""
+    lease_token: int = 0
+    """Of the lease under which it was played; 0 if it has got none."""
+    is_taken_over: bool = False
+    """Whether another process has begun the run, and may have stored how far it came."""
+
+
+async def keep_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
+    """Store a turn, or nothing of it; of a session that is gone only the run.
+
+    Nothing is stored of a run that somebody else has ended since, under a later lease. What was stored of one that is
+    taken over gives way to the whole.
+
+    Raises:
+        DatabaseError: if the database does not take it.
+    """
+    usage = turn.usage
+    run: dict[str, Any] = {"at_tenant": tenant, "at_id": turn.run_id, "status": turn.status, "error": turn.error}
+    run |= {"end_ms": turn.end_ms, "lease_token": turn.lease_token}
+    run |= {"added_prompt_tokens": usage.prompt_tokens, "added_completion_tokens": usage.completion_tokens}
+    session: dict[str, Any] = {
+        "at_tenant": tenant,
+        "at_id": turn.session_id,
+        "errors": turn.error,
+        "update_ms": turn.end_ms,
+    }
+    session |= {"added_tokens": usage.prompt_tokens + usage.completion_tokens, "added_rounds": 1}
+    session["added_s"] = (turn.end_ms - turn.start_ms) / 1000
+
+    def keep(connection: Connection) -> None:
+        if not connection.execute(_END_RUN, run).rowcount or not turn.has_begun:
+            return
+        if turn.is_taken_over and _replaced(connection, tenant, turn, session):
+            return
+        # Changed first: so no other writer counts messages until this one has written its own.
+        if not connection.execute(_ADD_TURN, session).rowcount:
+            return
+        last = connection.execute(_LAST, {"at_tenant": tenant, "at_id": turn.session_id}).scalar()
+        connection.execute(_ADD_MESSAGES, _said(tenant, turn, 0 if last is None else last + 1))
+
+    await database.write(keep)
+
+
+def _replaced(connection: Connection, tenant: str, turn: EndedTurn, session: dict[str, Any]) -> bool:
+    """Put the answer in place of what was stored of it; tell whether there was any."""
+    place = {"at_tenant": tenant, "at_id": turn.session_id, "of_run": turn.run_id}
+    stored_ms = connection.execute(_ANSWERED, place).scalar()
+    if stored_ms is None:
+        return False
+    answer = {"content": turn.answered, "reference": turn.reference, "create_ms": turn.end_ms}
+    connection.execute(_REPLACE_ANSWER, place | answer)
+    more = {"added_rounds": 0, "added_s": (turn.end_ms - stored_ms) / 1000}
+    connection.execute(_ADD_TURN, session | more)
+    return True
+
+
+def _said(tenant: str, turn: EndedTurn, number: int) -> list[dict[str, Any]]:
+    """Give the rows of what was said, the first of which has ``number``."""
+    said = [{"role": "assistant", "content": turn.answered, "reference": turn.reference, "create_ms": turn.end_ms}]
+    if turn.asked is not None:
+        said.insert(0, {"role": "user", "content": turn.asked, "reference": "", "create_ms": turn.start_ms})
+    shared = {"tenant": tenant, "session_id": turn.session_id, "run_id": turn.run_id}
+    return [shared | row | {"number": number + place} for place, row in enumerate(said)]

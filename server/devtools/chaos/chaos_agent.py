@@ -1,0 +1,143 @@
+"""Agents in the crash kit: a model that uses the tools it is offered, in any strategy, and tools without a service.
+
+Each call of a tool is named by its place within the visit, and its result begins with that name: so what has been
+stored can be told apart from what only ran.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import replace
+
+from ragflow_lg.adapters.chat.demo_chat import DemoChat
+from ragflow_lg.agents.plan_prompts import COMPLETE_TASK, LAST, PROMPTS
+from ragflow_lg.agents.react import REACT_HEAD
+from ragflow_lg.base.values import to_text
+from ragflow_lg.component.spec import AnySpec, ToolResult
+from ragflow_lg.models.structured_answer import with_schema
+from ragflow_lg.services.chat import ONE_CALL, ChatAnswer, ChatDelta, ChatRequest, ToolCall, ToolSchema
+
+if TYPE_CHECKING:
+    from ragflow_lg.component.context import RunContext
+    from ragflow_lg.services.sessions import Steps
+
+__all__ = ["MODEL", "ToolUser", "WatchedSteps", "tool_watched"]
+
+Reach = Callable[[str, str], None]
+"""Tells that a place was reached: its kind, and who did."""
+
+MODEL = "model"
+"""Name of every call of a model within an agent."""
+
+ANSWER = "That is all that the tools say."
+ROUNDS = 2
+"""How often all tools are called."""
+
+_REACT_TOOL = re.compile(r"^- (\S+): .*\n  Arguments, as a JSON schema: (.*)$", re.MULTILINE)
+_PLAN_TOOLS = re.compile(r"^The tools:\n(.*)$", re.MULTILINE)
+
+
+class ToolUser(DemoChat):
+    """A demo model that calls all of its tools twice before it answers."""
+
+    def __init__(self, reach: Reach) -> None:
+        super().__init__()
+        self._reach = reach
+
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
+        """Give the answer; tell of it if an agent asks."""
+        answer = await self._as_agent(request)
+        if answer is None:
+            return await super().complete(request)
+        self._reach("call", MODEL)
+        return answer
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
+        """Give the answer in two pieces."""
+        answer = await self._as_agent(request)
+        if answer is None:
+            async for delta in super().stream(request):
+                yield delta
+            return
+        self._reach("call", MODEL)
+        half = len(answer.text) // 2
+        yield ChatDelta(answer.text[:half])
+        yield ChatDelta(answer.text[half:])
+        yield ChatDelta("", calls=answer.calls, usage=ONE_CALL)
+
+    async def _as_agent(self, request: ChatRequest) -> ChatAnswer | None:
+        done = sum(message["role"] == "assistant" for message in request.messages)
+        if REACT_HEAD in request.system:
+            found = [_schema(name, json.loads(text)) for name, text in _REACT_TOOL.findall(request.system)]
+            calls = await self._calls(found, done)
+            written = "".join(f"\nAction: {call.name}\nAction Input: {call.arguments}" for call in calls)
+            return ChatAnswer(f"Thought: so.{written}" if calls else f"Thought: so.\nFinal Answer: {ANSWER}")
+        if request.system.startswith(PROMPTS["PLAN_GENERATION"]):
+            tools = json.loads(_PLAN_TOOLS.findall(request.system)[-1])
+            calls = await self._calls([_schema(tool["name"], tool["parameters"]) for tool in tools], done)
+            plan = [{"name": call.name, "arguments": json.loads(call.arguments)} for call in calls]
+            return ChatAnswer(json.dumps(plan or [{"name": COMPLETE_TASK, "arguments": {}}]))
+        if request.system.startswith(tuple(PROMPTS.values())) or request.messages[-1]["content"].endswith(LAST):
+            return ChatAnswer(ANSWER)
+        if request.tools or any(message["role"] == "tool" for message in request.messages):
+            calls = await self._calls(request.tools, done)
+            return ChatAnswer("" if calls else ANSWER, tuple(calls))
+        return None
+
+    async def _calls(self, tools: Sequence[ToolSchema], done: int) -> list[ToolCall]:
+        """Call each tool with a sample of its arguments, unless that has been done often enough."""
+        calls: list[ToolCall] = []
+        for index, tool in enumerate(tools if done < ROUNDS else ()):
+            asked = ChatRequest(with_schema("", tool.parameters), ({"role": "user", "content": tool.name},))
+            sample = (await super().complete(asked)).text
+            calls.append(ToolCall(f"{done}.{index}", tool.name, sample))
+        return calls
+
+
+def _schema(name: str, parameters: Mapping[str, Any]) -> ToolSchema:
+    return ToolSchema(name, "", parameters)
+
+
+def tool_watched(spec: AnySpec, reach: Reach) -> AnySpec:
+    """Let a tool tell of its calls; those that are no agents give a sample in place of asking a service."""
+    if spec.tool is None:
+        return spec
+    real = spec.tool.call
+
+    async def call(ctx: RunContext, params: Any, arguments: Any) -> ToolResult:
+        who = ctx.task.partition("/")[2] + ctx.node.id
+        reach("call", who)
+        result = await real(ctx, params, arguments) if spec.kind == "model" else ToolResult("a sample")
+        reach("called", who)
+        return replace(result, value=f"{who}: {to_text(result.value)}")
+
+    return replace(spec, tool=replace(spec.tool, call=call))
+
+
+class WatchedSteps:
+    """Tells when a step has been stored, and whose."""
+
+    def __init__(self, inner: Steps, reach: Reach) -> None:
+        self._inner = inner
+        self._reach = reach
+
+    async def put(self, key: str, value: Any) -> None:
+        """Store a result."""
+        await self._inner.put(key, value)
+        self._reach("kept", _who(value))
+
+    async def find(self, key: str) -> tuple[bool, Any]:
+        """Find a result."""
+        return await self._inner.find(key)
+
+
+def _who(value: Any) -> str:
+    held = cast("Mapping[str, Any]", value if isinstance(value, Mapping) else {})
+    if "calls" in held:
+        return MODEL
+    told = held.get("value")
+    return told.partition(": ")[0] if isinstance(told, str) else ""

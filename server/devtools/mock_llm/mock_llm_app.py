@@ -1,0 +1,180 @@
+"""The web application of the mock server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from msgspec import Struct
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.server.devtools.mock_llm.mock_llm_wire import Answer, answer_of, error_answer
+from ragflow_lg.server.devtools.mock_llm.scripts import Asked, Chosen, Script, read_asked
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from ragflow_lg.server.devtools.mock_llm.rules import Rules
+
+__all__ = ["Exchange", "Listener", "mock_app"]
+
+MAX_BODY_BYTES = 64 * 1024 * 1024
+
+
+class Exchange(Struct):
+    """A request and what became of it. ``rule`` and ``reply`` count from 1; 0 where no rule has answered."""
+
+    number: int
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: Any = None
+    """The JSON value, None where there is none."""
+    asked: Asked | None = None
+    rule: int = 0
+    reply: int = 0
+    status: int = 0
+    pieces: int = 0
+    """How many went out."""
+    problem: str = ""
+    end: Literal["", "done", "cut", "left"] = ""
+    """``cut`` by the rules, or ``left`` by the client; ``""`` while it runs."""
+
+
+Listener: TypeAlias = Callable[[Exchange], None]
+"""Is told of each exchange twice: when the request is read, and at its end."""
+
+
+@dataclass(slots=True)
+class _Mock:
+    rules: Rules
+    listen: Listener
+    script: Script = field(init=False)
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        self.script = Script(self.rules)
+
+    def begin(self, request: Request) -> Exchange:
+        self.count += 1
+        return Exchange(self.count, request.method, request.url.path, request.headers)
+
+    async def complete(self, request: Request) -> Response:
+        exchange = self.begin(request)
+        try:
+            exchange.body = await _json(request)
+            exchange.asked = read_asked(exchange.body)
+            chosen = self.script.choose(exchange.asked)
+        except ServiceError as error:
+            return self.refuse(exchange, 400, str(error))
+        return self.answer(exchange, self._made(exchange, exchange.asked, chosen))
+
+    def _made(self, exchange: Exchange, asked: Asked, chosen: Chosen) -> Answer:
+        exchange.rule, exchange.reply = chosen.rule, chosen.number
+        return answer_of(chosen.reply, asked, exchange.number)
+
+    async def list_models(self, request: Request) -> Response:
+        rows = [{"id": n, "object": "model", "created": 0, "owned_by": "mock"} for n in self.rules.model_names]
+        body = json.dumps({"object": "list", "data": rows}).encode()
+        return self.answer(self.begin(request), Answer(200, "application/json", (body,), length=len(body)))
+
+    async def refuse_path(self, request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        what = f"{request.method} {request.url.path}"
+        told = f"There is no {what} here; there are POST /v1/chat/completions and GET /v1/models."
+        return self.refuse(self.begin(request), status, told)
+
+    def refuse(self, exchange: Exchange, status: int, message: str) -> Response:
+        exchange.problem = message
+        return self.answer(exchange, error_answer(status, message))
+
+    def answer(self, exchange: Exchange, answer: Answer) -> Response:
+        exchange.status = answer.status
+        self.listen(exchange)
+        return _Played(answer, exchange, self.listen)
+
+
+async def _json(request: Request) -> Any:
+    body = bytearray()
+    try:
+        async for piece in request.stream():
+            body += piece
+            if len(body) > MAX_BODY_BYTES:
+                raise ServiceError(f"The body is larger than {MAX_BODY_BYTES:,} bytes.")
+        return json.loads(body)
+    except ClientDisconnect:
+        raise ServiceError("The client has left before its request was complete.") from None
+    except (ValueError, RecursionError) as error:
+        raise ServiceError(f"The body is not JSON: {error}.") from None
+
+
+class _Played(Response):
+    """Sends an answer at its pace, until it is complete, cut, or nobody listens any more."""
+
+    def __init__(self, answer: Answer, exchange: Exchange, listen: Listener) -> None:
+        super().__init__(status_code=answer.status)
+        self._answer = answer
+        self._exchange = exchange
+        self._listen = listen
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        sending = asyncio.create_task(self._send(send))
+        leaving = asyncio.create_task(_left(receive))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            is_sent = sending.done() and sending.exception() is None
+        finally:
+            sending.cancel()
+            leaving.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+        self._exchange.end = "left" if not is_sent else "cut" if self._answer.is_cut else "done"
+        self._listen(self._exchange)
+
+    async def _send(self, send: Send) -> None:
+        answer = self._answer
+        await asyncio.sleep(answer.delay_s)
+        headers = {"content-type": answer.content_type, **{n.lower(): v for n, v in answer.headers.items()}}
+        if answer.length is not None:
+            headers["content-length"] = str(answer.length)
+        pairs = [
+            (name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in headers.items()
+        ]
+        await send({"type": "http.response.start", "status": answer.status, "headers": pairs})
+        for index, piece in enumerate(answer.pieces):
+            if index and answer.piece_delay_s:
+                await asyncio.sleep(answer.piece_delay_s)
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            self._exchange.pieces += 1
+        if answer.is_cut:
+            # The server closes a connection whose answer the application does not complete. What is written goes first.
+            return
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _ignore(_: Exchange) -> None:
+    pass
+
+
+def mock_app(rules: Rules, listen: Listener = _ignore) -> Starlette:
+    """Make the application: an ASGI server can run it, a test call it."""
+    mock = _Mock(rules, listen)
+    return Starlette(
+        routes=[
+            Route("/v1/chat/completions", mock.complete, methods=["POST"]),
+            Route("/v1/models", mock.list_models, methods=["GET"]),
+        ],
+        exception_handlers={HTTPException: mock.refuse_path},
+    )

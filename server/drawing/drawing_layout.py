@@ -1,0 +1,222 @@
+"""Placing the nodes of a plan in columns, from left to right, after Sugiyama.
+
+Columns by longest path, order within them by the mean place of the neighbours, then rows as straight as the
+order allows. An edge over several columns goes through a place of its own in each, so that it meets no node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import Edge, Plan, PlanNode
+
+__all__ = ["Box", "Layout", "drawn_edges", "drawn_nodes", "label_of", "lay_out"]
+
+SWEEPS = 8
+"""How often order and rows are improved."""
+
+MAX_BENDS = 5_000
+"""Most places for long edges; where a drawing needs more, its long edges go straight."""
+
+NODE_ROWS, BEND_ROWS = 1.0, 0.4
+"""Rows that a node and a passing edge take up."""
+
+
+class Box(Struct, frozen=True):
+    """Where something stands: its column from the left and its row from the top."""
+
+    column: int
+    row: float
+
+
+class Layout(Struct, frozen=True):
+    """A drawing in abstract units."""
+
+    boxes: Mapping[NodeId, Box]
+    bends: Mapping[tuple[NodeId, NodeId], tuple[Box, ...]]
+    """Where an edge passes the columns between its ends."""
+    columns: int
+    rows: float
+    back: tuple[tuple[NodeId, NodeId], ...]
+    """Edges that lead back, against the flow."""
+
+
+def drawn_nodes(plan: Plan) -> list[PlanNode]:
+    """Give the nodes that can run, in the order a run first meets them."""
+    return sorted((node for node in plan.nodes.values() if node.rank >= 0), key=lambda node: node.rank)
+
+
+def drawn_edges(plan: Plan) -> list[Edge]:
+    """Give all edges, a region's entry into its body included; several ways to one target are one edge."""
+    merged: dict[tuple[NodeId, NodeId], Edge] = {}
+    for node in drawn_nodes(plan):
+        region = plan.regions.get(node.id)
+        inner = [Edge(node.id, first) for first in ((region.item,) if region.item else region.start)] if region else []
+        for edge in (*inner, *node.edges):
+            held = merged.get((edge.source, edge.target))
+            label = f"{held.label}, {edge.label}" if held and held.label and edge.label else edge.label
+            always = held is not None and not held.is_conditional
+            merged[edge.source, edge.target] = Edge(edge.source, edge.target, label, edge.is_conditional and not always)
+    return list(merged.values())
+
+
+def label_of(node: PlanNode) -> str:
+    """Give the name a person knows a node by."""
+    return node.title or node.id
+
+
+def lay_out(plan: Plan) -> Layout:
+    """Place all nodes."""
+    nodes = [node.id for node in drawn_nodes(plan)]
+    edges = [(e.source, e.target) for e in drawn_edges(plan)]
+    back = _back_edges(nodes, edges)
+    forward = [edge for edge in edges if edge not in back]
+    column = _columns(nodes, forward)
+    grid = _Grid(nodes, forward, column)
+    grid.order()
+    rows = grid.rows()
+    top = min(rows, default=0.0)
+    boxes = {node: Box(column[node], rows[index] - top) for index, node in enumerate(nodes)}
+    bends = {
+        edge: tuple(Box(grid.columns[place], rows[place] - top) for place in places)
+        for edge, places in grid.bends.items()
+    }
+    return Layout(
+        boxes,
+        bends,
+        max(column.values(), default=0) + 1,
+        max(rows, default=0.0) - top + 1,
+        tuple(e for e in edges if e in back),
+    )
+
+
+def _back_edges(nodes: Sequence[NodeId], edges: Sequence[tuple[NodeId, NodeId]]) -> set[tuple[NodeId, NodeId]]:
+    """Find edges to a node that is still being visited, depth first."""
+    successors: dict[NodeId, list[NodeId]] = {node: [] for node in nodes}
+    for source, target in edges:
+        successors[source].append(target)
+    is_open: dict[NodeId, bool] = {}
+    back: set[tuple[NodeId, NodeId]] = set()
+    for root in nodes:
+        if root in is_open:
+            continue
+        is_open[root] = True
+        stack = [(root, iter(successors[root]))]
+        while stack:
+            node, following = stack[-1]
+            target = next(following, None)
+            if target is None:
+                is_open[node] = False
+                stack.pop()
+            elif target not in is_open:
+                is_open[target] = True
+                stack.append((target, iter(successors[target])))
+            elif is_open[target]:
+                back.add((node, target))
+    return back
+
+
+def _columns(nodes: Sequence[NodeId], edges: Sequence[tuple[NodeId, NodeId]]) -> dict[NodeId, int]:
+    """Put each node one column behind the last of its predecessors."""
+    waiting = dict.fromkeys(nodes, 0)
+    following: dict[NodeId, list[NodeId]] = {node: [] for node in nodes}
+    for source, target in edges:
+        waiting[target] += 1
+        following[source].append(target)
+    column = dict.fromkeys(nodes, 0)
+    ready = [node for node in nodes if not waiting[node]]
+    for node in ready:  # grows as it goes
+        for target in following[node]:
+            column[target] = max(column[target], column[node] + 1)
+            waiting[target] -= 1
+            if not waiting[target]:
+                ready.append(target)
+    return column
+
+
+class _Grid:
+    """Places in columns: first the nodes, then the bends of long edges, by number."""
+
+    def __init__(
+        self, nodes: Sequence[NodeId], edges: Iterable[tuple[NodeId, NodeId]], column: Mapping[NodeId, int]
+    ) -> None:
+        number = {node: index for index, node in enumerate(nodes)}
+        spans = {edge: range(column[edge[0]] + 1, column[edge[1]]) for edge in edges}
+        has_bends = sum(map(len, spans.values())) <= MAX_BENDS
+        self.node_count = len(nodes)
+        self.columns = [column[node] for node in nodes]
+        self.bends: dict[tuple[NodeId, NodeId], list[int]] = {}
+        self.before: list[list[int]] = [[] for _ in nodes]
+        self.after: list[list[int]] = [[] for _ in nodes]
+        for edge, span in spans.items():
+            places = [self._add(passed) for passed in span] if has_bends else []
+            if places:
+                self.bends[edge] = places
+            path = [number[edge[0]], *places, number[edge[1]]]
+            for left, right in pairwise(path):
+                self.after[left].append(right)
+                self.before[right].append(left)
+        self.members: list[list[int]] = [[] for _ in range(max(self.columns, default=0) + 1)]
+        for place, at in enumerate(self.columns):
+            self.members[at].append(place)
+
+    def _add(self, column: int) -> int:
+        self.columns.append(column)
+        self.before.append([])
+        self.after.append([])
+        return len(self.columns) - 1
+
+    def order(self) -> None:
+        """Order each column by the mean position of the neighbours, to and fro."""
+        position = [0.0] * len(self.columns)
+        for sweep in range(SWEEPS):
+            is_forward = sweep % 2 == 0
+            neighbours = self.before if is_forward else self.after
+            for members in self.members if is_forward else reversed(self.members):
+                mean = {p: _mean([position[n] for n in neighbours[p]], position[p]) for p in members}
+                if sweep:
+                    members.sort(key=mean.__getitem__)
+                else:  # as written, below the first predecessor
+                    members.sort(key=lambda p: (mean[p], p))
+                for index, place in enumerate(members):
+                    position[place] = index - (len(members) - 1) / 2
+
+    def rows(self) -> list[float]:
+        """Give a row to every place: as near to its neighbours as the order and the space allow."""
+        rows = [0.0] * len(self.columns)
+        for sweep in range(SWEEPS):
+            is_forward = sweep % 2 == 0
+            for members in self.members if is_forward else reversed(self.members):
+                near = self.before if is_forward else self.after
+                wanted = [_mean([rows[n] for n in near[p]], rows[p]) for p in members]
+                rows_of = _spread(wanted, [self._height(p) for p in members])
+                for place, row in zip(members, rows_of, strict=True):
+                    rows[place] = row
+        return rows
+
+    def _height(self, place: int) -> float:
+        return NODE_ROWS if place < self.node_count else BEND_ROWS
+
+
+def _mean(values: Sequence[float], default: float) -> float:
+    return sum(values) / len(values) if values else default
+
+
+def _spread(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
+    """Give rows nearest to the wanted ones (least squares) that keep the order and do not overlap."""
+    offsets = [0.0]
+    for above, below in pairwise(heights):
+        offsets.append(offsets[-1] + (above + below) / 2)
+    blocks: list[list[float]] = []  # [sum, count]: neighbours that touch move as one
+    for row, offset in zip(wanted, offsets, strict=True):
+        blocks.append([row - offset, 1])
+        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] > blocks[-1][0] / blocks[-1][1]:
+            total, count = blocks.pop()
+            blocks[-1][0] += total
+            blocks[-1][1] += count
+    bases = [total / count for total, count in blocks for _ in range(int(count))]
+    return [base + offset for base, offset in zip(bases, offsets, strict=True)]

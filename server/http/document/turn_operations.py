@@ -1,0 +1,132 @@
+"""What the document says of routes that play turns: RAGFlow's, OpenAI's, webhooks; and of those of the server."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from ragflow_lg.server.http.document.agent_operations import COMPAT
+from ragflow_lg.server.http.document.chat_shapes import ChatAnswer, ChatChunk, ChatModel, ChatModels
+from ragflow_lg.server.http.document.descriptions import Described, header, query
+from ragflow_lg.server.http.document.request_bodies import (
+    AgentCompletionBody,
+    CancelBody,
+    ChatBody,
+    CompletionBody,
+    EmbeddedBody,
+    PlayBody,
+)
+from ragflow_lg.server.http.document.response_shapes import (
+    EmbeddedAgent,
+    Greeting,
+    Health,
+    Readiness,
+    Refusal,
+    TurnAnswer,
+    TurnFrame,
+    WebhookAnswer,
+    WebhookEvents,
+)
+
+__all__ = ["TURN_ROUTES"]
+
+_STREAM = (
+    'data:{"event":"message","message_id":"9b1f…","created_at":1795293660,"task_id":"5f0c…",'
+    '"data":{"content":"It is"},"session_id":"5f0c…"}\n\ndata:[DONE]\n\n'
+)
+_CHAT_STREAM = (
+    'data: {"id":"5f0c…","object":"chat.completion.chunk","choices":[{"delta":{"content":"It is"},'
+    '"finish_reason":null,"index":0}]}\n\ndata: [DONE]\n\n'
+)
+
+_LEAVING = header(
+    "X-RAGFlow-On-Disconnect",
+    "What becomes of the run if its client leaves: `cancel`, `continue` or `grace:SECONDS`. Left out: what the "
+    "settings say.",
+    pattern="^(cancel|continue|grace:[0-9]+)$",
+    examples=["cancel", "grace:30"],
+)
+_IDS = header("X-RAGFlow-Event-Ids", "Whether every frame of a stream has an id.", enum=["true", "false"])
+_BACK = (
+    header("Last-Event-ID", "The last event that a client has, `RUN:NUMBER`: the stream goes on behind it."),
+    query("run_id", "The run to come back to, with `from`."),
+    query("from", "Number of the first event that is wanted, from 1.", pattern="^[0-9]{1,15}$"),
+)
+
+_FRAME = TurnFrame | Refusal
+
+_COMPLETION = Described(
+    "plain",
+    TurnAnswer | str,
+    CompletionBody,
+    parameters=(_IDS, _LEAVING, *_BACK, COMPAT),
+    stream=_STREAM,
+    frame=_FRAME | ChatChunk,
+    more={200: ChatAnswer},
+)
+_PLAYED = Described(
+    "plain", TurnAnswer | str, PlayBody, is_body_required=False, parameters=(_IDS, COMPAT), stream=_STREAM, frame=_FRAME
+)
+_CHAT = Described("openai", ChatAnswer, ChatBody, parameters=(_LEAVING,), stream=_CHAT_STREAM, frame=ChatChunk)
+
+_WEBHOOK = Described(
+    "webhook",
+    WebhookAnswer,
+    key="",
+    raw={"text/plain": "Where the canvas answers at once: its own text.", "application/json": ""},
+)
+_TEST = replace(_WEBHOOK, key="ApiKey")
+_EVENTS = Described(
+    answer=WebhookEvents,
+    parameters=(
+        query("since_ts", "`next_since_ts` of the last answer; left out: the present time, to begin with.", "number"),
+        query("webhook_id", "The test, as an answer has named it."),
+    ),
+)
+
+TURN_ROUTES: dict[str, Described] = {
+    "POST /api/v1/agents/chat/completions": _COMPLETION,
+    "POST /api/v1/agents/chat/completion": _COMPLETION,
+    "POST /api/v1/agents/{agent_id}/completions": replace(_COMPLETION, body=AgentCompletionBody),
+    "POST /api/v1/tasks/{task_id}/cancel": Described(answer=Literal[True]),
+    "POST /api/v1/agents/{agent_id}/run": _PLAYED,
+    "POST /api/v1/agents/{agent_id}/stream": _PLAYED,
+    "POST /api/v1/agents/{agent_id}/cancel": Described(answer=Literal[True], body=CancelBody),
+    "POST /api/v1/agentbots/{agent_id}/completions": Described(
+        "plain",
+        TurnAnswer,
+        EmbeddedBody,
+        parameters=(_IDS, _LEAVING, *_BACK),
+        key="BetaKey",
+        stream=_STREAM,
+        frame=_FRAME,
+    ),
+    "GET /api/v1/agentbots/{agent_id}/inputs": Described(answer=EmbeddedAgent, key="BetaKey"),
+    # OpenAI's
+    "POST /v1/chat/completions": _CHAT,
+    "POST /api/v1/agents_openai/{agent_id}/chat/completions": _CHAT,
+    "GET /v1/models": Described("openai", ChatModels),
+    "GET /v1/models/{agent_id}": Described("openai", ChatModel),
+    "GET /api/v1/agents_openai/{agent_id}/models": Described("openai", ChatModels),
+    # webhooks
+    **{
+        f"{method} /api/v1/{path}": replace(described, body=dict[str, Any], is_body_required=False)
+        if method in ("POST", "PUT", "PATCH")
+        else described
+        for method in ("POST", "GET", "PUT", "PATCH", "DELETE", "HEAD")
+        for path, described in (
+            ("agents/{agent_id}/webhook", _WEBHOOK),
+            ("webhook/{agent_id}", _WEBHOOK),
+            ("agents/{agent_id}/webhook/test", _TEST),
+            ("webhook_test/{agent_id}", _TEST),
+        )
+    },
+    "GET /api/v1/agents/{agent_id}/webhook/logs": _EVENTS,
+    "GET /api/v1/webhook_trace/{agent_id}": _EVENTS,
+    # the server
+    "GET /": Described("none", Greeting, key=""),
+    "GET /health": Described("none", Health, key=""),
+    "GET /ready": Described("none", Readiness, key="", more={503: Readiness}),
+    "GET /metrics": Described("none", key="MetricsKey", raw={"text/plain": "Metrics as Prometheus reads them."}),
+}

@@ -1,0 +1,144 @@
+"""What is noted of every request: its id, its span, how it went, how long it took; and who asks too often."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from ragflow_lg.base.errors import BusyError, RequestError
+from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.observability.logs import RequestNotes, noting
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from ragflow_lg.server.observability.operations import Operations
+
+__all__ = ["REQUEST_ID", "Observing"]
+
+REQUEST_ID = "x-request-id"
+LEFT = 499
+"""What stands in log and metrics for the status of a request whose client has left in the middle of its body."""
+UNLIMITED = frozenset({"/health", "/ready", "/metrics"})
+"""Paths that whoever runs the server asks for."""
+
+_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+logger = logging.getLogger("server.access")
+
+
+class Observing:
+    """Notes every request, and refuses those that come too often, or are too large."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        operations: Operations,
+        refuse: Callable[[Request, RequestError], Response],
+        max_header_bytes: int = 32 * 1024,
+    ) -> None:
+        """``refuse`` makes the answer to a refused request, in the shape of its path."""
+        self._app = app
+        self._max_header_bytes = max_header_bytes
+        self._operations = operations
+        self._refuse = refuse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        client = scope.get("client")
+        taken = RequestNotes(_request_id(scope["headers"]), client[0] if client else "")
+        watch = _Watch(self._operations, send, taken.request_id)
+        with noting(taken), self._operations.spans.span(scope["method"], scope["headers"]) as span:
+            try:
+                await self._admitted(scope)(scope, receive, watch.send)
+            except ClientDisconnect:
+                watch.status = LEFT
+            except Exception:
+                # The text of the error may hold anything: whoever runs the server finds it in the log.
+                logger.exception("%s %s failed", scope["method"], scope["path"])
+                if watch.has_begun:
+                    raise
+                error = RequestError("The server failed; its log says why.", 100, status=500, has_data=True)
+                await self._refuse(Request(scope), error)(scope, receive, watch.send)
+            finally:
+                route = _route(scope)
+                watch.end(scope["method"], route)
+                span.end(scope["method"], route, watch.status)
+                logger.info("%s %s %s %.3f s", scope["method"], scope["path"], watch.status, watch.seconds)
+
+    def _admitted(self, scope: Scope) -> ASGIApp:
+        """Give what answers: the application, or a refusal."""
+        size = sum(len(name) + len(value) for name, value in scope["headers"]) + len(scope.get("raw_path", b""))
+        if size + len(scope["query_string"]) > self._max_header_bytes:
+            self._operations.metrics.refuse("size")
+            audit("request.too_large")
+            error = RequestError(
+                f"The head of the request is larger than {self._max_header_bytes:,} bytes.", 431, status=431
+            )
+            return self._refuse(Request(scope), error)
+        if scope["path"] in UNLIMITED:
+            return self._app
+        address = scope["client"][0] if scope.get("client") else ""
+        waits = [("address", self._operations.addresses.wait_s(address))]
+        if key := next((value for name, value in scope["headers"] if name == b"authorization"), b""):
+            waits.append(("key", self._operations.keys.wait_s(hashlib.sha256(key).hexdigest())))
+        for whose, wait_s in waits:
+            if wait_s:
+                self._operations.metrics.refuse("rate")
+                audit("request.too_often", whose=whose)
+                error = BusyError(f"Too many requests of this {whose}. Ask again in a while.", wait_s)
+                return self._refuse(Request(scope), error)
+        return self._app
+
+
+class _Watch:
+    def __init__(self, operations: Operations, send: Send, request_id: str) -> None:
+        self._operations = operations
+        self._send = send
+        self._request_id = request_id
+        self._began = time.monotonic()
+        self._is_stream = False
+        self._has_events = False
+        self.has_begun = False
+        """Whether an answer is on its way."""
+        self.status = 500
+        self.seconds = 0.0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status, self.has_begun = message["status"], True
+            headers: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
+            self._is_stream = any(n == b"content-type" and v.startswith(b"text/event-stream") for n, v in headers)
+            message = {**message, "headers": [*headers, (REQUEST_ID.encode(), self._request_id.encode())]}
+        elif self._is_stream and not self._has_events and message.get("body"):
+            self._has_events = True
+            self._operations.metrics.first_event(time.monotonic() - self._began)
+        await self._send(message)
+
+    def end(self, method: str, route: str) -> None:
+        self.seconds = time.monotonic() - self._began
+        self._operations.metrics.request(method, route, self.status, self.seconds)
+        if self._has_events:
+            self._operations.metrics.stream_over()
+
+
+def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Give the id that a proxy has given the request, or a new one."""
+    given = next((value for name, value in headers if name == REQUEST_ID.encode()), b"")
+    return given.decode("ascii") if _ID.fullmatch(given) else secrets.token_hex(16)
+
+
+def _route(scope: Scope) -> str:
+    route: Any = scope.get("route")
+    return getattr(route, "path", "") or "other"

@@ -1,0 +1,149 @@
+"""Sessions: make, list, show, delete; their history, what they wait for, and the version that they keep to."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Annotated, cast
+
+from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.runs.branching import moments
+from ragflow_lg.server.agents.agent_versions import version_of
+from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
+from ragflow_lg.server.http.native.native_requests import OpenSession, PinRequest
+from ragflow_lg.server.http.native.native_responses import (
+    HistoryAnswer,
+    MomentAnswer,
+    PauseAnswer,
+    SessionAnswer,
+    SessionListAnswer,
+    SessionWhole,
+    respond,
+)
+from ragflow_lg.server.http.native.native_routing import Agent, Control, agent_router
+from ragflow_lg.server.http.native.native_views import moment_view, pause_view, session_view, whole_session
+from ragflow_lg.server.http.native.problem_details import problem_responses
+from ragflow_lg.server.http.shared.auth import parts_of, turns_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from ragflow_lg.runs.branching import Moment
+
+__all__ = ["router"]
+
+router = agent_router("sessions")
+
+_FOUND = problem_responses(404)
+
+
+@router.post(
+    "/sessions",
+    response_model=SessionWhole,
+    status_code=201,
+    responses=problem_responses(400, 404, 422),
+    summary="Make a session",
+)
+async def open_session(body: OpenSession, request: Request, agent: Agent, control: Control) -> Response:
+    """Make a session. It keeps to one version of the canvas, until another one is pinned."""
+    version = await version_of(parts_of(request).database, agent, body.version)
+    session, said = await turns_of(request).open_session(
+        agent, version, user_id=body.user_id or agent.tenant, name=body.name, source="workflow"
+    )
+    return respond(whole_session(session, said, [], is_busy=False), 201)
+
+
+@router.get(
+    "/sessions", response_model=SessionListAnswer, responses=problem_responses(404, 422), summary="List sessions"
+)
+async def list_sessions(
+    request: Request,
+    agent: Agent,
+    user_id: Annotated[str, Query(max_length=255, description="Only those of this user.")] = "",
+    page: Annotated[int, Query(ge=1, le=1_000_000, description="From 1.")] = 1,
+    page_size: Annotated[int, Query(ge=1, le=100, description="Rows of a page.")] = 30,
+) -> Response:
+    """List sessions, the one that was used last first."""
+    wanted = SessionQuery(user_id=user_id, page=page, page_size=page_size)
+    rows, total = await SessionRepository(parts_of(request).database, agent.tenant).find(agent.id, wanted)
+    return respond(SessionListAnswer(sessions=[session_view(row) for row in rows], total=total))
+
+
+@router.get("/sessions/{session_id}", response_model=SessionWhole, responses=_FOUND, summary="Show a session")
+async def get_session(session_id: str, request: Request, agent: Agent, control: Control) -> Response:
+    """Show a session with all that was said, and what it waits for."""
+    session = await control.session(session_id)
+    said = await SessionRepository(parts_of(request).database, agent.tenant).messages([session.id])
+    is_busy = await control.is_busy(session.id)
+    pauses = [] if is_busy else await control.pauses(session)
+    return respond(whole_session(session, said[session.id], pauses, is_busy=is_busy))
+
+
+@router.delete(
+    "/sessions/{session_id}",
+    response_class=Response,
+    status_code=204,
+    responses=problem_responses(404, 409),
+    summary="Delete a session",
+)
+async def delete_session(session_id: str, control: Control) -> Response:
+    """Delete a session with everything that is stored of it."""
+    await control.delete_session(await control.session(session_id))
+    return Response(status_code=204)
+
+
+@router.get(
+    "/sessions/{session_id}/pauses", response_model=list[PauseAnswer], responses=_FOUND, summary="List open forms"
+)
+async def list_pauses(session_id: str, control: Control) -> list[PauseAnswer]:
+    """Give what a session waits for, each form with the JSON Schema of its answer."""
+    return [pause_view(pause) for pause in await control.pauses(await control.session(session_id))]
+
+
+@router.get(
+    "/sessions/{session_id}/history",
+    response_model=HistoryAnswer,
+    responses=problem_responses(404, 422),
+    summary="List steps",
+)
+async def get_history(
+    session_id: str,
+    request: Request,
+    agent: Agent,
+    control: Control,
+    offset: Annotated[int, Query(ge=0, le=1_000_000, description="Steps to pass over.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Most steps.")] = 100,
+) -> Response:
+    """List the stored steps of a session, the newest first: when, how large, and which nodes came next."""
+    session, turns = await control.session(session_id), turns_of(request)
+    canvas = await turns.canvas(await turns.version(agent, session.version_id))
+    saver, found = parts_of(request).store.saver, list[MomentAnswer]()
+    seen = 0
+    listed = cast("AsyncGenerator[Moment]", moments(canvas.with_saver(saver), saver, session.id))
+    async with aclosing(listed):
+        async for moment in listed:
+            seen += 1
+            if seen > offset + limit:
+                break
+            if seen > offset:
+                found.append(moment_view(moment, canvas.plan))
+    return respond(HistoryAnswer(moments=found, has_more=seen > offset + limit))
+
+
+@router.put(
+    "/sessions/{session_id}/version",
+    response_model=SessionAnswer,
+    responses=problem_responses(400, 404, 409, 422),
+    summary="Pin a version",
+)
+async def pin_version(session_id: str, body: PinRequest, request: Request, agent: Agent, control: Control) -> Response:
+    """Let a session keep to another version of the canvas from its next run on.
+
+    A turn that waits or was interrupted goes on only if that version still has the nodes that come next.
+    """
+    session = await control.session(session_id)
+    version = await version_of(parts_of(request).database, agent, body.version)
+    await control.pin(session, version.id)
+    return respond(session_view(await control.session(session_id)))

@@ -1,0 +1,176 @@
+"""Answering a request that begins a run: with the run once it is over, at once, or with its events."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from fastapi import Depends, Query
+from msgspec import Struct
+from pydantic import AfterValidator
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.base.errors import RagflowLgError, SettingsError
+from ragflow_lg.server.database.tables import AgentRow
+from ragflow_lg.server.http.native.native_events import EVENT_STREAM, event_frames
+from ragflow_lg.server.http.native.native_responses import RunAnswer, respond
+from ragflow_lg.server.http.native.native_routing import Agent
+from ragflow_lg.server.http.native.native_views import run_view
+from ragflow_lg.server.http.native.problem_details import PREFIX, problem_responses
+from ragflow_lg.server.http.shared.auth import parts_of, turns_of
+from ragflow_lg.server.http.shared.event_following import while_there
+from ragflow_lg.server.http.shared.event_stream import EventStream
+from ragflow_lg.server.runs.run_control import RunControl
+from ragflow_lg.server.streaming import CONTINUE, parse_policy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from ragflow_lg.server.database.tables import RunRow
+    from ragflow_lg.server.runs.turns import Turn
+    from ragflow_lg.server.streaming import Followed
+
+__all__ = [
+    "PLAYED",
+    "PLAYS",
+    "Player",
+    "Playing",
+    "Records",
+    "Streaming",
+    "player",
+    "shown_run",
+    "stream_run",
+    "streamer",
+]
+
+OPENING_S = 0.5
+"""How long a run in the background may take to be refused, once its session is free: later its followers are told."""
+
+Mode: TypeAlias = Annotated[
+    Literal["wait", "background", "stream"],
+    Query(
+        description="`wait`: answer when the run is over. `background`: answer at once (202); its events can be "
+        "followed. `stream`: answer with its events."
+    ),
+]
+
+
+def _policy(text: str) -> str:
+    try:
+        return str(parse_policy(text)) if text else ""
+    except SettingsError:
+        raise ValueError("should be `cancel`, `continue` or `grace:SECONDS`") from None
+
+
+OnDisconnect: TypeAlias = Annotated[
+    str,
+    AfterValidator(_policy),
+    Query(
+        description="What becomes of the run when nobody follows it any more: `cancel`, `continue` or "
+        "`grace:SECONDS`. Left out: what the server's settings say; a run in the background continues.",
+        examples=["continue", "grace:30"],
+        json_schema_extra={"pattern": r"^(|cancel|continue|grace:[0-9]{1,6}(\.[0-9]{1,3})?)$"},
+    ),
+]
+Records: TypeAlias = Annotated[bool, Query(description="Whether records of what agents do are sent, too.")]
+
+PLAYED: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": RunAnswer,
+        "description": "The run, over or waiting; or its events. A failed component makes a failed run, no problem.",
+        "content": {"text/event-stream": EVENT_STREAM},
+    },
+    202: {"model": RunAnswer, "description": "The run, on its way."},
+}
+"""What a request that begins a run is answered with."""
+PLAYS = {**PLAYED, **problem_responses(400, 404, 409, 422)}
+
+
+class Player(Struct, frozen=True):
+    """Begins a run and answers as the request asks: with its end, at once, or with its events."""
+
+    request: Request
+    agent: AgentRow
+    mode: Literal["wait", "background", "stream"]
+    on_disconnect: str
+    has_records: bool
+
+    async def play(self, begin: Callable[[RunControl], Awaitable[Turn]]) -> Response:
+        """Begin a run and answer.
+
+        Raises:
+            RagflowLgError: if it is refused.
+        """
+        request = self.request
+        policy = parse_policy(self.on_disconnect) if self.on_disconnect else None
+        if self.mode == "background" and policy is None:
+            policy = CONTINUE
+        control = RunControl(parts_of(request), turns_of(request), self.agent, policy)
+        turn = await begin(control)
+        run_id = turn.run.envelope.message_id
+        if self.mode == "background":
+            parts = parts_of(request)
+            await parts.hub.opened(run_id, parts.settings.server.busy_s + OPENING_S)
+            run = await control.run(run_id)
+            headers = {"Location": f"{PREFIX}/agents/{self.agent.id}/runs/{run_id}"}
+            return respond(await run_view(control, run), 202, headers)
+        if self.mode == "stream":
+            return await stream_run(request, control, await control.run(run_id), 0, has_records=self.has_records)
+        await while_there(request, _finish(turns_of(request).follow(run_id)))
+        return respond(await shown_run(control, run_id))
+
+
+def player(
+    request: Request, agent: Agent, mode: Mode = "wait", on_disconnect: OnDisconnect = "", records: Records = False
+) -> Player:
+    """Read how a run is to be played."""
+    return Player(request, agent, mode, on_disconnect, records)
+
+
+def streamer(request: Request, agent: Agent, on_disconnect: OnDisconnect = "", records: Records = False) -> Player:
+    """Read how a run is to be streamed."""
+    return Player(request, agent, "stream", on_disconnect, records)
+
+
+Playing: TypeAlias = Annotated[Player, Depends(player)]
+Streaming: TypeAlias = Annotated[Player, Depends(streamer)]
+
+
+async def _finish(events: AsyncGenerator[tuple[int, Followed]]) -> None:
+    """Wait for the end of a run. One that fails is shown as it is; one that never began is refused."""
+    has_begun = False
+    async with aclosing(events):
+        try:
+            async for _ in events:
+                has_begun = True
+        except RagflowLgError:
+            if not has_begun:
+                raise
+
+
+async def shown_run(control: RunControl, run_id: str) -> RunAnswer:
+    """Show a run with its answer and what it waits for."""
+    run = await control.run(run_id)
+    said, pauses = await control.outcome(run)
+    return await run_view(control, run, said, pauses)
+
+
+async def stream_run(
+    request: Request, control: RunControl, run: RunRow, after: int, *, has_records: bool
+) -> EventStream:
+    """Answer with the events of a run behind number ``after``.
+
+    Raises:
+        RagflowLgError: if there is nothing to follow, or the run was refused before its first event.
+    """
+    events = turns_of(request).follow(run.id, after)
+    try:
+        first: tuple[int, Followed] | None = await anext(events, None)
+    except BaseException:
+        await events.aclose()
+        raise
+    frames = event_frames(
+        run.id, run.session_id, events, lambda: shown_run(control, run.id), first=first, has_records=has_records
+    )
+    return EventStream(frames, parts_of(request).settings.server.heartbeat_s)

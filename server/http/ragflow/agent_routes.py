@@ -1,0 +1,215 @@
+"""RAGFlow's routes of agents: list, make, show, change, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, cast
+
+import orjson
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.agents.agent_versions import canvas_text, new_version
+from ragflow_lg.server.agents.tenant_files import file_store
+from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
+from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
+from ragflow_lg.server.database.webhook_repository import WebhookTests
+from ragflow_lg.server.http.shared.agent_lookup import agent_of
+from ragflow_lg.server.http.shared.auth import Caller, authenticated, parts_of
+from ragflow_lg.server.http.shared.request_parsing import body_of, flag, page_of, text_of
+from ragflow_lg.server.http.shared.responses import answer, dated
+from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.runs.stored_sessions import delete_stopped
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"])
+
+_CATEGORY = "agent_canvas"
+MAX_TAGS = 32
+"""Most tags that a list is narrowed down to."""
+
+_SHORT = {"canvas_type": 64, "canvas_category": 32, "permission": 16}
+"""Columns that are short, and how many characters they take."""
+
+Authenticated = Annotated[Caller, Depends(authenticated)]
+
+
+@router.get("/agents")
+async def list_agents(request: Request, caller: Authenticated) -> Response:
+    """List agents."""
+    query = request.query_params
+    page, size = page_of(request)
+    order = {"update_time": "update", "title": "title"}.get(query.get("orderby", ""), "create")
+    wanted = AgentQuery(
+        id=query.get("id", ""),
+        title=query.get("title", ""),
+        keywords=query.get("keywords", ""),
+        categories=[part for part in query.get("canvas_category", "").split(",") if part],
+        canvas_type=query.get("canvas_type", ""),
+        tags=[tag.strip() for tag in text_of(query.get("tags")).split(",") if tag.strip()][:MAX_TAGS],
+        page=page,
+        page_size=size,
+        order=cast("Any", order),
+        is_descending=query.get("desc", "true") not in ("false", "False"),
+    )
+    if any(owner not in ("", caller.tenant) for owner in query.get("owner_ids", "").split(",")):
+        raise RequestError("Only agents of your own can be listed.", 103, data=False, has_data=True)
+    agents = AgentRepository(parts_of(request).database, caller.tenant)
+    if query.get("type") == "filter":
+        return answer(_filter(caller, await agents.categories()))
+    rows, total = await agents.find(wanted)
+    versions = await agents.versions([row.version_id for row in rows]) if caller.is_old else {}
+    times = await agents.release_times([row.id for row in rows])
+    if caller.is_old:
+        return answer([{**_item(row, times), **_whole(row, versions.get(row.version_id))} for row in rows])
+    return answer({"canvas": [_item(row, times) for row in rows], "total": total})
+
+
+@router.post("/agents")
+async def create_agent(request: Request, caller: Authenticated) -> Response:
+    """Make an agent of a canvas."""
+    parts, given = parts_of(request), _given(await body_of(request))
+    if not given.get("dsl"):
+        raise RequestError("No DSL data in request.", 101)
+    dsl = await canvas_text(parts.settings, given["dsl"])
+    if not text_of(given.get("title")).strip():
+        raise RequestError("No title in request.", 101)
+    now = parts.now_ms()
+    agent = AgentRow(id=parts.new_id(), create_ms=now, update_ms=now, canvas_category=_CATEGORY)
+    for name, value in _columns(given).items():
+        setattr(agent, name, value)
+    version = new_version(parts.new_id(), agent.id, agent.title, dsl, now, is_released=flag(given.get("release")))
+    agent.version_id = version.id
+    await AgentRepository(parts.database, caller.tenant).add(agent, version)
+    audit("agent.created", agent=agent.id)
+    return answer(True if caller.is_old else await _shown(request, caller, agent, version))
+
+
+@router.get("/agents/{agent_id}")
+async def get_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
+    """Show an agent with its draft."""
+    agents = AgentRepository(parts_of(request).database, caller.tenant)
+    agent = await agents.get(agent_id)
+    version = await agents.version(agent_id, agent.version_id) if agent is not None else None
+    if agent is None or version is None:
+        audit("agent.refused", agent=agent_id)
+        raise RequestError("canvas not found.", status=404)
+    return answer(await _shown(request, caller, agent, version))
+
+
+@router.put("/agents/{agent_id}")
+@router.patch("/agents/{agent_id}")
+async def update_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
+    """Change what is given of an agent. Another canvas becomes its draft, as a new version."""
+    parts, given = parts_of(request), _given(await body_of(request))
+    agent = await agent_of(request, caller, agent_id)
+    agents = AgentRepository(parts.database, caller.tenant)
+    now, version = parts.now_ms(), None
+    values: dict[str, Any] = {**_columns(given), "update_ms": now}
+    if given.get("dsl"):
+        dsl = await canvas_text(parts.settings, given["dsl"])
+        draft = await agents.version(agent_id, agent.version_id)
+        if draft is None or draft.dsl != dsl:
+            title = values.get("title", agent.title)
+            version = new_version(parts.new_id(), agent_id, title, dsl, now, is_released=flag(given.get("release")))
+    await agents.change(agent_id, values, version)
+    if version is None and flag(given.get("release")):
+        await agents.release(agent_id, agent.version_id, now)
+    audit("agent.changed", agent=agent_id, what=", ".join(sorted(given)))
+    return answer(True if caller.is_old else {"update_time": now})
+
+
+@router.delete("/agents/{agent_id}")
+async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
+    """Delete an agent with its versions and sessions."""
+    parts = parts_of(request)
+    await agent_of(request, caller, agent_id, is_owned=True)
+    agents = AgentRepository(parts.database, caller.tenant)
+    # The agent goes last: what fails before that can be repeated, and nothing is left behind.
+    for session_id in await agents.sessions(agent_id):
+        await delete_stopped(parts.store, session_id)
+    await file_store(parts, caller.tenant).delete_of_agent(agent_id)
+    await WebhookTests(parts.database, caller.tenant, agent_id).delete_all()
+    await agents.delete(agent_id)
+    audit("agent.deleted", agent=agent_id)
+    return answer(True)
+
+
+def _given(body: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _columns(given: dict[str, Any]) -> dict[str, Any]:
+    """Give the columns that a body sets.
+
+    Raises:
+        RequestError: if a text is too long or no text.
+    """
+    columns: dict[str, Any] = {}
+    for name in ("description", "avatar", *_SHORT):
+        if name in given:
+            columns[name] = text_of(given[name])
+            if len(columns[name]) > _SHORT.get(name, len(columns[name])):
+                raise RequestError(f"{name} has at most {_SHORT[name]} characters.", 101)
+    columns["canvas_category"] = columns.get("canvas_category") or _CATEGORY
+    if "canvas_category" not in given:
+        del columns["canvas_category"]
+    if "title" in given:
+        title = text_of(given["title"]).strip()
+        if not 0 < len(title) <= TITLE_CHARS:
+            raise RequestError(f"A title has 1 to {TITLE_CHARS} characters.", 101)
+        columns |= {"title": title, "title_key": title.casefold()[:TITLE_CHARS]}
+    return columns
+
+
+async def _shown(request: Request, caller: Caller, agent: AgentRow, version: VersionRow) -> dict[str, Any]:
+    released = await AgentRepository(parts_of(request).database, caller.tenant).released(agent.id)
+    return {**_whole(agent, version), "last_publish_time": released.update_ms if released else None}
+
+
+def _filter(caller: Caller, categories: dict[str, int]) -> dict[str, Any]:
+    """Give what a list can be narrowed down to."""
+    total = sum(categories.values())
+    owners = [{"id": caller.tenant, "label": caller.tenant, "count": total}] if total else []
+    counted = [{"id": category, "count": count} for category, count in categories.items()]
+    return {"filter": {"owner": owners, "canvas_category": counted}, "total": total}
+
+
+def _item(agent: AgentRow, release_times: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "id": agent.id,
+        "avatar": agent.avatar,
+        "title": agent.title,
+        "description": agent.description,
+        "permission": agent.permission,
+        "tenant_id": agent.tenant,
+        "nickname": agent.tenant,
+        "tenant_avatar": None,
+        "create_time": agent.create_ms,
+        "update_time": agent.update_ms,
+        "canvas_type": agent.canvas_type,
+        "canvas_category": agent.canvas_category,
+        "tags": agent.tags,
+        "release_time": release_times.get(agent.id),
+        "type": "agent",
+    }
+
+
+def _whole(agent: AgentRow, version: VersionRow | None) -> dict[str, Any]:
+    return {
+        "id": agent.id,
+        "avatar": agent.avatar,
+        "title": agent.title,
+        "dsl": orjson.loads(version.dsl) if version else {},
+        "description": agent.description,
+        "permission": agent.permission,
+        "user_id": agent.tenant,
+        "canvas_type": agent.canvas_type,
+        "canvas_category": agent.canvas_category,
+        "nickname": agent.tenant,
+        "tenant_avatar": None,
+        **dated(agent.create_ms, agent.update_ms),
+    }

@@ -1,0 +1,100 @@
+"""RAGFlow's routes for trying the draft of an agent: its reset, the forms of its components, one component alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import orjson
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.engine.single_visit import input_form, visit_alone
+from ragflow_lg.server.agents.canvas_reset import reset_canvas
+from ragflow_lg.server.agents.tenant_files import tenant_services
+from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.tables import VersionRow
+from ragflow_lg.server.http.shared.agent_lookup import agent_of
+from ragflow_lg.server.http.shared.auth import Caller, authenticated, parts_of, turns_of
+from ragflow_lg.server.http.shared.event_following import while_there
+from ragflow_lg.server.http.shared.request_parsing import body_of
+from ragflow_lg.server.http.shared.responses import answer, json_bytes
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.observability.operations import Operations
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: trying"])
+
+Authenticated = Annotated[Caller, Depends(authenticated)]
+
+
+@router.post("/agents/{agent_id}/reset")
+async def reset_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
+    """Take out of the draft what turns have left in it; give the canvas."""
+    parts, agent = parts_of(request), await agent_of(request, caller, agent_id)
+    draft = await turns_of(request).version(agent)
+    canvas = reset_canvas(orjson.loads(draft.dsl))
+    dsl = json_bytes(canvas).decode()
+    if dsl != draft.dsl:
+        now = parts.now_ms()
+        version = VersionRow(
+            id=parts.new_id(),
+            agent_id=agent_id,
+            title=draft.title,
+            description=draft.description,
+            dsl=dsl,
+            is_released=False,
+            create_ms=now,
+            update_ms=now,
+        )
+        await AgentRepository(parts.database, caller.tenant).change(agent_id, {"update_ms": now}, version)
+    return answer(canvas)
+
+
+@router.get("/agents/{agent_id}/components/{component_id}/input-form")
+async def get_input_form(agent_id: str, component_id: str, request: Request, caller: Authenticated) -> Response:
+    """Give what a component of the draft is tried with."""
+    agent = await agent_of(request, caller, agent_id)
+    turns = turns_of(request)
+    canvas = await turns.canvas(await turns.version(agent))
+    return answer(input_form(canvas.plan, component_id))
+
+
+@router.post("/agents/{agent_id}/components/{component_id}/debug")
+async def debug_component(agent_id: str, component_id: str, request: Request, caller: Authenticated) -> Response:
+    """Run a component of the draft alone, in one of the places for runs; give its outputs."""
+    body = await body_of(request)
+    agent = await agent_of(request, caller, agent_id)
+    given = _values(body)
+    turns = turns_of(request)
+    canvas = await turns.canvas(await turns.version(agent))
+    services = tenant_services(parts_of(request), caller.tenant)
+    give_back = await cast("Operations", request.app.state.operations).places.take(caller.tenant)
+    try:
+        return answer(await while_there(request, visit_alone(canvas.plan, component_id, given, services)))
+    finally:
+        give_back()
+
+
+def _values(body: dict[str, Any]) -> dict[str, Any]:
+    """Read ``params``: ``{name: {"value": …}}``.
+
+    Raises:
+        RequestError: if they are missing or have another form.
+    """
+    if "params" not in body:
+        raise RequestError("required argument are missing: params; ", 101)
+    params: Any = body["params"] or {}
+    if not isinstance(params, dict):
+        raise RequestError('`params` should be an object of fields: {NAME: {"value": …}}.', 101)
+    given = cast("dict[str, Any]", params)
+    return {name: _value(name, field) for name, field in given.items()}
+
+
+def _value(name: str, field: Any) -> Any:
+    if not isinstance(field, dict) or "value" not in field:
+        raise RequestError(f'`params.{name}` should be an object with a value: {{"value": …}}.', 101)
+    return cast("dict[str, Any]", field)["value"]

@@ -1,0 +1,165 @@
+"""RAGFlow's routes of files: uploads for a turn, and downloads of them and of what runs have made."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote, unquote, urlsplit
+
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.base.errors import RequestError, ServiceError
+from ragflow_lg.server.agents.file_store import plain_name, plain_type
+from ragflow_lg.server.agents.tenant_files import file_store
+from ragflow_lg.server.database.tables import FileRow
+from ragflow_lg.server.http.shared.agent_lookup import agent_of
+from ragflow_lg.server.http.shared.auth import Caller, parts_of
+from ragflow_lg.server.http.shared.beta_keys import file_authenticated
+from ragflow_lg.server.http.shared.multipart import Upload, is_multipart, parts_of_body
+from ragflow_lg.server.http.shared.responses import answer
+from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.services.http import HttpRequest
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["RAGFlow: files"])
+
+Authenticated = Annotated[Caller, Depends(file_authenticated)]
+
+MAX_UPLOADS = 20
+"""Most files of one request."""
+
+_SHOWN = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "application/pdf", "application/json")
+_SHOWN_KINDS = ("audio/", "video/")
+_TEXTS = ("text/plain", "text/markdown", "text/csv")
+
+
+@router.post("/api/v1/agents/{agent_id}/upload")
+async def upload(agent_id: str, request: Request, caller: Authenticated) -> Response:
+    """Store files, for the ``files`` of a turn; with ``url`` the page at that address."""
+    parts, agent = parts_of(request), await agent_of(request, caller, agent_id)
+    url = request.query_params.get("url", "")
+    found = [await _fetched(request, url)] if url else await _uploads(request)
+    store = file_store(parts, caller.tenant)
+    stored: list[dict[str, Any]] = []
+    for each in found:
+        now = parts.now_ms()
+        row = await store.save(parts.new_id(), each.name, each.mime_type, each.content, now, agent.id)
+        stored.append(_described(row, caller))
+    return answer(stored[0] if len(stored) == 1 else stored)
+
+
+@router.get("/api/v1/agents/download")
+async def download_upload(request: Request, caller: Authenticated) -> Response:
+    """Give an upload back."""
+    return await _download(request, caller, request.query_params.get("id", ""))
+
+
+@router.get("/api/v1/agents/attachments/{file_id}/download")
+@router.get("/api/v1/document/download/{file_id}")
+@router.get("/v1/document/download/{file_id}")
+async def download(file_id: str, request: Request, caller: Authenticated) -> Response:
+    """Give a file, to be saved."""
+    return await _download(request, caller, file_id)
+
+
+@router.get("/api/v1/agents/attachments/{file_id}/preview")
+async def preview(file_id: str, request: Request, caller: Authenticated) -> Response:
+    """Give a file, to be shown by a browser where that is safe."""
+    return await _download(request, caller, file_id, is_preview=True)
+
+
+async def _download(request: Request, caller: Caller, file_id: str, *, is_preview: bool = False) -> Response:
+    store = file_store(parts_of(request), caller.tenant)
+    file = await store.find(file_id)
+    if file is None:
+        audit("file.refused", file=file_id)
+        raise RequestError("document not found", status=404)
+    query = request.query_params
+    name = plain_name(query.get("filename") or _with_ending(file.name, query.get("ext", "")))
+    kind = plain_type(query.get("mime_type") or file.mime_type)
+    is_inline = is_preview and _is_shown(kind)
+    return Response(
+        await store.content(file),
+        media_type=_media_type(kind),
+        headers={"Content-Disposition": _disposition(name, is_inline=is_inline), "Cache-Control": "private"},
+    )
+
+
+async def _uploads(request: Request) -> list[Upload]:
+    if not is_multipart(request):
+        raise RequestError("Send the files as multipart/form-data, in the field `file`.", 101)
+    found = [part for name, part in await parts_of_body(request, MAX_UPLOADS) if name == "file"]
+    files = [part for part in found if isinstance(part, Upload)]
+    if not files:
+        raise RequestError("There is no file in the field `file`.", 101)
+    return files
+
+
+async def _fetched(request: Request, url: str) -> Upload:
+    """Fetch a page, by the one guarded client.
+
+    Raises:
+        RequestError: if there is none, or the address is refused.
+    """
+    if not _is_address(url):
+        raise RequestError("`url` should be an address that begins with http:// or https://.", 101)
+    try:
+        answered = await parts_of(request).services.http.send(HttpRequest("GET", url))
+    except ServiceError as error:
+        raise RequestError(f"The page cannot be imported: {error}", 102) from error
+    if answered.status != 200:
+        raise RequestError(f"The page cannot be imported: its server answers {answered.status}.", 102)
+    headers = {name.lower(): value for name, value in answered.headers.items()}
+    kind = plain_type(headers.get("content-type", "text/html"))
+    path = urlsplit(url).path.rstrip("/")
+    name = unquote(path.rpartition("/")[2]) or (urlsplit(url).hostname or "page")
+    if kind == "text/html" and not name.lower().endswith((".html", ".htm")):
+        name += ".html"
+    return Upload(name, kind, answered.text.encode("utf-8", "replace"))
+
+
+def _is_address(url: str) -> bool:
+    try:
+        found = urlsplit(url)
+        return found.scheme in ("http", "https") and bool(found.hostname)
+    except ValueError:
+        return False
+
+
+def _described(file: FileRow, caller: Caller) -> dict[str, Any]:
+    ending = file.name.rpartition(".")[2].lower() if "." in file.name else ""
+    return {
+        "id": file.id,
+        "name": file.name,
+        "size": file.size_bytes,
+        "extension": ending,
+        "mime_type": file.mime_type,
+        "created_by": caller.tenant,
+        "created_at": file.create_ms / 1000,
+        "preview_url": None,
+    }
+
+
+def _with_ending(name: str, ending: str) -> str:
+    ending = ending.strip(". ")
+    return name if not ending or name.lower().endswith(f".{ending.lower()}") else f"{name}.{ending}"
+
+
+def _is_shown(kind: str) -> bool:
+    """Whether a browser may show it: nothing that can hold a script."""
+    return kind in _SHOWN or kind in _TEXTS or kind.startswith(_SHOWN_KINDS)
+
+
+def _media_type(kind: str) -> str:
+    if kind in _TEXTS:
+        return f"{kind}; charset=utf-8"
+    return kind if _is_shown(kind) else "application/octet-stream"
+
+
+def _disposition(name: str, *, is_inline: bool) -> str:
+    """Write the header by RFC 6266; every byte of a name that is not plain is quoted."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in " ._-()") else "_" for c in name)
+    kind = "inline" if is_inline else "attachment"
+    return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"

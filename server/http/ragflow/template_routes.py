@@ -1,0 +1,41 @@
+"""RAGFlow's routes of what an agent is begun with: templates, and the prompts that a canvas may replace."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.agents.plan_prompts import PROMPTS
+from ragflow_lg.models.citations import CITATION_GUIDELINES
+from ragflow_lg.server.agents.agent_templates import agent_templates
+from ragflow_lg.server.http.shared.auth import Caller, authenticated, parts_of
+from ragflow_lg.server.http.shared.responses import answer
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: templates"])
+
+Authenticated = Annotated[Caller, Depends(authenticated)]
+
+
+@router.get("/agents/templates")
+async def list_templates(request: Request, caller: Authenticated) -> Response:
+    """List the templates."""
+    return answer(await asyncio.to_thread(agent_templates, parts_of(request).settings.server.templates))
+
+
+@router.get("/agents/prompts")
+async def get_prompts(caller: Authenticated) -> Response:
+    """Give the prompts of agents that stand where a canvas has none of its own."""
+    return answer(
+        {
+            "task_analysis": PROMPTS["TASK_ANALYSIS"],
+            "plan_generation": PROMPTS["PLAN_GENERATION"],
+            "reflection": PROMPTS["REFLECTION"],
+            "citation_guidelines": CITATION_GUIDELINES,
+        }
+    )

@@ -1,0 +1,45 @@
+"""RAGFlow's routes that show what the agents of a run have done."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.server.database.run_repository import RunRepository
+from ragflow_lg.server.http.shared.agent_lookup import agent_of
+from ragflow_lg.server.http.shared.auth import Caller, authenticated, parts_of
+from ragflow_lg.server.http.shared.beta_keys import beta_authenticated
+from ragflow_lg.server.http.shared.request_parsing import text_of
+from ragflow_lg.server.http.shared.responses import answer
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: traces"])
+
+
+@router.get("/agents/{agent_id}/logs/{message_id}")
+async def get_trace(
+    agent_id: str, message_id: str, request: Request, caller: Annotated[Caller, Depends(authenticated)]
+) -> Response:
+    """Give the calls of tools in a run, also while it runs; ``{}`` if there are none."""
+    return await _trace(request, caller, agent_id, message_id)
+
+
+@router.get("/agentbots/{agent_id}/logs/{message_id}")
+async def get_trace_of_page(
+    agent_id: str, message_id: str, request: Request, caller: Annotated[Caller, Depends(beta_authenticated)]
+) -> Response:
+    """Give the same to an embedded page."""
+    return await _trace(request, caller, agent_id, message_id)
+
+
+async def _trace(request: Request, caller: Caller, agent_id: str, message_id: str) -> Response:
+    parts = parts_of(request)
+    await agent_of(request, caller, agent_id)
+    run = await RunRepository(parts.database, caller.tenant).get(text_of(message_id))
+    if run is None or run.agent_id != agent_id:
+        return answer({})
+    return answer(await parts.store.traces.get(run.id) or {})

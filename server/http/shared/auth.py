@@ -1,0 +1,74 @@
+"""Whose a request is, told by its API key."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct
+from starlette.requests import Request
+
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.observability.logs import notes
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.observability.operations import Operations
+    from ragflow_lg.server.runs.turns import Turns
+
+__all__ = ["COMPAT_HEADER", "PREFIX_SHOWN", "Caller", "authenticated", "parts_of", "turns_of"]
+
+COMPAT_HEADER = "x-ragflow-compat"
+PREFIX_SHOWN = 12
+"""Characters of a refused key that the audit log has: enough to find out whose it was."""
+
+_OLD = "0.24"
+_UNAUTHORIZED = "<Unauthorized '401: Unauthorized'>"
+
+logger = logging.getLogger(__name__)
+
+
+class Caller(Struct, frozen=True):
+    """Who calls: a tenant, by one of its keys."""
+
+    tenant: str
+    key_id: str
+    is_old: bool = False
+    """Whether its client expects the shapes of RAGFlow up to 0.25.0."""
+
+
+def parts_of(request: Request) -> Parts:
+    """Give what the server is made of."""
+    return cast("Parts", request.app.state.parts)
+
+
+def turns_of(request: Request) -> Turns:
+    """Give the turns of this process."""
+    return cast("Turns", request.app.state.turns)
+
+
+async def authenticated(request: Request) -> Caller:
+    """Give the caller.
+
+    Raises:
+        RequestError: if there is no key that holds.
+    """
+    parts = parts_of(request)
+    given = request.headers.get("authorization", "").strip()
+    scheme, _, rest = given.partition(" ")
+    key = rest.strip() if scheme.lower() == "bearer" else given
+    row = await KeyRepository(parts.database).find(key) if key else None
+    if row is None:
+        cast("Operations", request.app.state.operations).metrics.refuse("key")
+        audit("key.refused", path=request.url.path, beginning=key[:PREFIX_SHOWN] if key.startswith("ragflow-") else "")
+        logger.warning("no key that holds: %s %s", request.method, request.url.path)
+        raise RequestError(_UNAUTHORIZED, 401, status=401, has_data=True)
+    held = notes()
+    held.tenant, held.key = row.tenant, row.id
+    asked = request.headers.get(COMPAT_HEADER, "")
+    if asked not in ("", "current", _OLD):
+        raise RequestError(f"X-RAGFlow-Compat should be current or {_OLD}, not {asked[:20]!r}.", 101)
+    compat = asked or row.compat or parts.settings.server.compat
+    return Caller(row.tenant, row.id, compat == _OLD)

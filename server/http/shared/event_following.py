@@ -1,0 +1,83 @@
+"""What a client asks for beside the turn: ids of events, where to go on, what becomes of the run if it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
+from starlette.requests import ClientDisconnect
+
+from ragflow_lg.base.errors import RequestError, SettingsError
+from ragflow_lg.server.http.shared.event_stream import gone
+from ragflow_lg.server.http.shared.request_parsing import flag
+from ragflow_lg.server.streaming import parse_policy
+from ragflow_lg.server.streaming.positions import place_of
+from ragflow_lg.server.streaming.task_cancellation import end_task
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from ragflow_lg.server.streaming import DisconnectPolicy
+
+__all__ = ["DISCONNECT_HEADER", "IDS_HEADER", "Place", "place_in", "policy_of", "while_there"]
+
+IDS_HEADER = "x-ragflow-event-ids"
+DISCONNECT_HEADER = "x-ragflow-on-disconnect"
+
+T = TypeVar("T")
+
+
+class Place(Struct, frozen=True):
+    """Where a client goes on, and whether it is told the ids of events."""
+
+    has_ids: bool = False
+    run_id: str = ""
+    """The run that it has been following; ``""`` where it begins a new one."""
+    after: int = 0
+    """The last event that it has."""
+
+
+def place_in(request: Request) -> Place:
+    """Read ``Last-Event-ID``, ``?run_id=`` with ``?from=``, and the header that asks for ids.
+
+    Raises:
+        StreamPositionError: if they are no place in a run.
+    """
+    query = request.query_params
+    run_id, after = place_of(request.headers.get("last-event-id"), query.get("from"), query.get("run_id", ""))
+    return Place(bool(run_id) or flag(request.headers.get(IDS_HEADER)), run_id, after)
+
+
+def policy_of(request: Request, given: Any = None) -> DisconnectPolicy | None:
+    """Read what becomes of the run if the client leaves: from a field of the body, or else the header.
+
+    Raises:
+        RequestError: if it is no policy.
+    """
+    text: Any = request.headers.get(DISCONNECT_HEADER) if given is None else given
+    if text is None:
+        return None
+    try:
+        return parse_policy(str(text))
+    except SettingsError as error:
+        raise RequestError(str(error), 101) from None
+
+
+async def while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Do what an answer is made of; break it off once its client has gone. The request has to have been read.
+
+    Raises:
+        ClientDisconnect: if the client has gone.
+    """
+    working = asyncio.create_task(work)
+    leaving = asyncio.create_task(gone(request.receive))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        await end_task(working)
+        await end_task(leaving)

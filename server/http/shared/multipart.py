@@ -1,0 +1,65 @@
+"""Bodies of several parts: fields and files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from ragflow_lg.base.errors import RequestError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+__all__ = ["Upload", "is_multipart", "parts_of_body"]
+
+MAX_FIELDS = 1000
+MAX_FIELD_BYTES = 4 * 1024 * 1024
+
+
+class Upload(Struct, frozen=True):
+    """A file within a body. Name and type are what the client says."""
+
+    name: str
+    mime_type: str
+    content: bytes
+
+
+def is_multipart(request: Request) -> bool:
+    """Tell whether the body is said to have several parts."""
+    kind, _ = parse_options_header(request.headers.get("content-type", ""))
+    return kind == b"multipart/form-data"
+
+
+async def parts_of_body(request: Request, max_files: int) -> list[tuple[str, str | Upload]]:
+    """Read the parts in order, with their names.
+
+    Raises:
+        RequestError: if the body is broken off, or has too many parts.
+    """
+    parser = MultiPartParser(
+        request.headers,
+        request.stream(),
+        max_files=max_files,
+        max_fields=MAX_FIELDS,
+        max_part_size=MAX_FIELD_BYTES,
+    )
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise RequestError(f"The multipart body cannot be read: {error.message}", 101) from None
+    except (UnicodeError, LookupError):
+        raise RequestError("The multipart body is not in the charset that it names; use UTF-8.", 101) from None
+    try:
+        found: list[tuple[str, str | Upload]] = []
+        for name, value in form.multi_items():
+            if isinstance(value, UploadFile):
+                found.append((name, Upload(value.filename or "", value.content_type or "", await value.read())))
+            else:
+                found.append((name, value))
+        return found
+    finally:
+        await form.close()

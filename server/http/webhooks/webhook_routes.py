@@ -1,0 +1,221 @@
+"""RAGFlow's webhooks: calls of systems that have no API key, tests of them, and what the tests have shown."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import orjson
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ragflow_lg.base.errors import BusyError, CompileError, RagflowLgError, RequestError
+from ragflow_lg.server.database.tables import AgentRow, WebhookEventRow
+from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent
+from ragflow_lg.server.http.shared.agent_lookup import agent_of
+from ragflow_lg.server.http.shared.auth import Caller, authenticated, parts_of, turns_of
+from ragflow_lg.server.http.shared.request_parsing import text_of
+from ragflow_lg.server.http.shared.responses import answer, json_bytes
+from ragflow_lg.server.http.webhooks.webhook_configuration import (
+    RateLimit,
+    WebhookConfiguration,
+    read_configuration,
+    webhook_params,
+)
+from ragflow_lg.server.http.webhooks.webhook_request import read_payload
+from ragflow_lg.server.http.webhooks.webhook_runs import Played, begin_turn, play, play_unseen, trim_unseen
+from ragflow_lg.server.http.webhooks.webhook_security import check_caller
+from ragflow_lg.server.http.webhooks.webhook_trace import RecordedTest
+from ragflow_lg.server.observability.audit import audit
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.observability.operations import Operations
+    from ragflow_lg.server.runs.turns import Turn
+
+__all__ = ["router"]
+
+logger = logging.getLogger(__name__)
+
+router = APIRouter(prefix="/api/v1", tags=["RAGFlow: webhooks"])
+
+METHODS = ("POST", "GET", "PUT", "PATCH", "DELETE", "HEAD")
+MAX_EVENTS = 500
+"""Most events of one answer of the log."""
+
+_NO_BODY = frozenset({204, 205, 304})
+_FAILED = "The run failed."
+
+Owner = Annotated[Caller, Depends(authenticated)]
+
+
+async def call_webhook(agent_id: str, request: Request) -> Response:
+    """Run an agent with the payload of a call, if its canvas lets the caller."""
+    try:
+        agent = await find_agent(parts_of(request).database, agent_id)
+        if agent is None:
+            raise RequestError("There is no such webhook.", 400)
+        return await _call(request, agent, None)
+    except RagflowLgError as error:
+        return _refused(request, error, is_test=False)
+
+
+async def try_webhook(agent_id: str, request: Request, caller: Owner) -> Response:
+    """Do the same for its owner, who can read in the log what happens."""
+    agent = await agent_of(request, caller, agent_id, is_owned=True)
+    parts = parts_of(request)
+    recorded = RecordedTest(parts, WebhookTests(parts.database, agent.tenant, agent.id), parts.new_id())
+    await recorded.begin()
+    try:
+        return await _call(request, agent, recorded)
+    except RagflowLgError as error:
+        await recorded.end((str(error), type(error).__name__))
+        return _refused(request, error, is_test=True)
+
+
+for method in METHODS:
+    for path in ("/agents/{agent_id}/webhook", "/webhook/{agent_id}"):
+        router.add_api_route(path, call_webhook, methods=[method])
+    for path in ("/agents/{agent_id}/webhook/test", "/webhook_test/{agent_id}"):
+        router.add_api_route(path, try_webhook, methods=[method])
+
+
+@router.get("/agents/{agent_id}/webhook/logs")
+@router.get("/webhook_trace/{agent_id}")
+async def list_events(agent_id: str, request: Request, caller: Owner) -> Response:
+    """Give the events of a test behind a time; without a time only the time, to begin with."""
+    parts, agent = parts_of(request), await agent_of(request, caller, agent_id)
+    tests = WebhookTests(parts.database, agent.tenant, agent.id)
+    query = request.query_params
+    if not query.get("since_ts"):
+        return answer(_page(None, [], round(parts.services.clock.now(), 6), is_finished=False))
+    since_us = _microseconds(query["since_ts"])
+    since_s = since_us / 1_000_000
+    test_id = text_of(query.get("webhook_id"))
+    if not test_id:
+        found = await tests.next(since_us)
+        if found is None:
+            return answer(_page(None, [], since_s, is_finished=False))
+        return answer(_page(found.id, [], found.start_us / 1_000_000, is_finished=False))
+    test = await tests.get(test_id)
+    if test is None:
+        return answer(_page(test_id, [], since_s, is_finished=True))
+    events = await tests.events(test.id, since_us, MAX_EVENTS)
+    shown = [orjson.loads(row.event) for row in events]
+    is_finished = bool(shown) and shown[-1].get("event") == "finished"
+    return answer(_page(test_id, shown, _last_s(events, since_s), is_finished=is_finished))
+
+
+async def _call(request: Request, agent: AgentRow, recorded: RecordedTest | None) -> Response:
+    """Check a call, in RAGFlow's order but for the rate, and play its turn.
+
+    Raises:
+        RagflowLgError: if it is refused, or cannot begin.
+    """
+    turns = turns_of(request)
+    if agent.canvas_category == "dataflow_canvas":
+        raise RequestError("A data flow takes no webhook.", 400)
+    configuration = read_configuration(webhook_params(orjson.loads((await turns.version(agent)).dsl)))
+    if configuration.methods and request.method not in configuration.methods:
+        raise RequestError(f"The method {request.method} is not taken; {_listed(configuration)}.", 400)
+    host = request.client.host if request.client is not None else ""
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    await check_caller(configuration.security, headers, host, _taker(request, agent), is_owner=recorded is not None)
+    payload = await read_payload(request, configuration)
+    turn = await begin_turn(turns, agent, payload)
+    trim_unseen(parts_of(request), agent)
+    if configuration.is_immediate:
+        play_unseen(turn, recorded)
+        return _templated(configuration)
+    return _told(await play(turn, recorded), turn, is_test=recorded is not None)
+
+
+def _taker(request: Request, agent: AgentRow) -> Callable[[RateLimit], Awaitable[float]]:
+    parts = parts_of(request)
+    rates = WebhookRepository(parts.database, agent.tenant, agent.id)
+
+    async def take(rate: RateLimit) -> float:
+        return await rates.take(rate.limit, rate.period_s, parts.now_ms())
+
+    return take
+
+
+def _listed(configuration: WebhookConfiguration) -> str:
+    return f"send {' or '.join(sorted(configuration.methods))}"
+
+
+def _templated(configuration: WebhookConfiguration) -> Response:
+    """Answer with the template of the canvas: JSON if it is some, else plain text."""
+    status, template = configuration.status, configuration.body_template
+    if status in _NO_BODY:
+        return Response(status_code=status)
+    if not template.strip():
+        return Response(b"null", status, media_type="application/json")
+    try:
+        return Response(json_bytes(orjson.loads(template)), status, media_type="application/json")
+    except orjson.JSONDecodeError:
+        return Response(template.encode("utf-8", "replace"), status, media_type="text/plain")
+
+
+def _told(played: Played, turn: Turn, *, is_test: bool) -> Response:
+    if played.error:
+        if not is_test:
+            logger.warning("The turn of a webhook, run %s, failed: %s", turn.run.envelope.message_id, played.error)
+        shown = played.error if is_test else f"{_FAILED} Its session is {turn.run.envelope.session_id}."
+        return _json({"code": 400, "message": shown, "success": False}, 400)
+    if played.status in _NO_BODY:
+        return Response(status_code=played.status)
+    return _json({"message": played.text, "success": True, "code": played.status}, played.status)
+
+
+def _refused(request: Request, error: RagflowLgError, *, is_test: bool) -> Response:
+    """Say why; nothing of what the server or the canvas is made of to callers that are no owners."""
+    message = str(error)
+    if isinstance(error, BusyError):
+        return _busy(request, error)
+    if not isinstance(error, RequestError) and not is_test:
+        logger.warning("%s %s: %s", request.method, request.url.path, error)
+        is_canvas = isinstance(error, CompileError)
+        message = "The agent cannot run; its owner can test the webhook to see why." if is_canvas else _FAILED
+    elif isinstance(error, RequestError):
+        logger.info("%s %s is refused: %s", request.method, request.url.path, error)
+        audit("webhook.refused", agent=str(request.path_params.get("agent_id", "")), reason=message)
+    return _json({"code": 400, "message": message}, 400)
+
+
+def _busy(request: Request, error: BusyError) -> Response:
+    """Say when to call again; this HTTP's status tells, too, as callers go by it."""
+    cast("Operations", request.app.state.operations).metrics.refuse("busy")
+    audit("request.refused", reason="busy", path=request.url.path)
+    told = _json({"code": 429, "message": str(error)}, 429)
+    told.headers["Retry-After"] = str(math.ceil(error.retry_s))
+    return told
+
+
+def _json(body: dict[str, Any], status: int) -> Response:
+    return Response(json_bytes(body), status, media_type="application/json")
+
+
+def _page(test_id: str | None, events: list[Any], since_s: float, *, is_finished: bool) -> dict[str, Any]:
+    return {"webhook_id": test_id, "events": events, "next_since_ts": since_s, "finished": is_finished}
+
+
+def _last_s(events: list[WebhookEventRow], default: float) -> float:
+    return events[-1].at_us / 1_000_000 if events else default
+
+
+def _microseconds(text: str) -> int:
+    """Read epoch seconds.
+
+    Raises:
+        RequestError: if they are none.
+    """
+    try:
+        seconds = float(text[:40])
+        if 0 <= seconds < 1e11:
+            return round(seconds * 1_000_000)
+    except ValueError:
+        pass
+    raise RequestError("`since_ts` should be a time in seconds, as the last answer gave it.", 101)

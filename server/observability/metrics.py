@@ -1,0 +1,116 @@
+"""Metrics of one process, for Prometheus. No label holds what a tenant can choose."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from ragflow_lg.runs.callbacks import RunCallbacks, RunInfo, RunSummary
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.observability.run_slots import RunPlaces
+
+__all__ = ["CONTENT_TYPE", "Metrics", "RunMetrics"]
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+LAG_EVERY_S = 0.5
+
+_RUN_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+_FIRST_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2.5, 5, 10, 30)
+_LAG_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+_STATUSES = frozenset({"succeeded", "failed", "cancelled", "waiting", "drained"})
+
+logger = logging.getLogger(__name__)
+
+
+class Metrics:
+    """Counts what the server does."""
+
+    def __init__(self, places: RunPlaces) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = self._counter("requests", "Requests, by template of the path.", "method", "route", "status")
+        self._seconds = self._histogram("request_seconds", "Until the last byte of an answer.", _RUN_S, "route")
+        self._first = self._histogram("first_event_seconds", "Until the first event of a stream.", _FIRST_S)
+        self._streams = Gauge("ragflow_lg_open_streams", "Streams that are being sent.", registry=self._registry)
+        self._refused = self._counter("refused", "Requests that were refused.", "reason")
+        self._runs = self._counter("runs", "Runs that ended; waiting: paused for an answer.", "status")
+        self._run_s = self._histogram("run_seconds", "How long runs took.", _RUN_S, "status")
+        self._tokens = self._counter("tokens", "What models were asked and answered.", "kind")
+        self._lag = self._histogram("event_loop_lag_seconds", "How late a timer of the event loop is.", _LAG_S)
+        self._follow("runs_running", "Runs that are being played.", lambda: places.taken)
+        self._follow("runs_queued", "Runs that wait for a place.", lambda: places.waiting)
+
+    def text(self) -> bytes:
+        """Give all of it in Prometheus's text format."""
+        return generate_latest(self._registry)
+
+    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request that has been answered. ``route`` is a template, ``other`` where none fits."""
+        self._requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def refuse(self, reason: str) -> None:
+        """Count a request that was refused; ``reason`` is one of ours, never a text of a client."""
+        self._refused.labels(reason).inc()
+
+    def first_event(self, seconds: float) -> None:
+        """Count the first event of a stream that begins."""
+        self._first.observe(seconds)
+        self._streams.inc()
+
+    def stream_over(self) -> None:
+        """Count the end of a stream that had begun."""
+        self._streams.dec()
+
+    def run(self, summary: RunSummary) -> None:
+        """Count a run that is over."""
+        status = summary.status if summary.status in _STATUSES else "other"
+        self._runs.labels(status).inc()
+        self._run_s.labels(status).observe(summary.elapsed_s)
+        self._tokens.labels("prompt").inc(max(0, summary.usage.prompt_tokens))
+        self._tokens.labels("completion").inc(max(0, summary.usage.completion_tokens))
+
+    @asynccontextmanager
+    async def watching_the_loop(self) -> AsyncGenerator[None]:
+        """Measure meanwhile how late the event loop is."""
+        task = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + LAG_EVERY_S
+            await asyncio.sleep(LAG_EVERY_S)
+            self._lag.observe(max(0.0, loop.time() - due))
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"ragflow_lg_{name}", text, labels, registry=self._registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"ragflow_lg_{name}", text, labels, buckets=buckets, registry=self._registry)
+
+    def _follow(self, name: str, text: str, value: Callable[[], float]) -> None:
+        Gauge(f"ragflow_lg_{name}", text, registry=self._registry).set_function(value)
+
+
+class RunMetrics(RunCallbacks):
+    """Counts runs, and says in the log how they ended."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    async def on_run_finished(self, run: RunInfo, summary: RunSummary) -> None:
+        """Count a run."""
+        self._metrics.run(summary)
+        logger.info("run %s of session %s: %s in %.3f s", run.run_id, run.session, summary.status, summary.elapsed_s)

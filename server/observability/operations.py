@@ -1,0 +1,35 @@
+"""What keeps an eye on the server while it answers: limits, metrics, spans."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ragflow_lg.server.observability.metrics import Metrics
+from ragflow_lg.server.observability.rate_limits import Rates
+from ragflow_lg.server.observability.request_spans import RequestSpans
+from ragflow_lg.server.observability.run_slots import RunPlaces
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ragflow_lg.runs.callbacks import RunCallbacks
+    from ragflow_lg.server.settings import ServerSection
+
+__all__ = ["Operations"]
+
+
+class Operations:
+    """Limits, metrics and spans of one process."""
+
+    def __init__(self, section: ServerSection, callbacks: Sequence[RunCallbacks] = ()) -> None:
+        self.places = RunPlaces(
+            section.max_runs,
+            places_tenant=section.max_runs_tenant,
+            max_waiting=section.max_waiting_runs,
+            wait_s=section.run_wait_s,
+        )
+        self.metrics = Metrics(self.places)
+        self.keys = Rates(section.requests_per_minute, time.monotonic)
+        self.addresses = Rates(section.requests_per_minute_address, time.monotonic)
+        self.spans = RequestSpans(callbacks)

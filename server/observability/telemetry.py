@@ -1,0 +1,97 @@
+"""The callbacks that the settings ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from ragflow_lg.base.errors import SettingsError
+
+if TYPE_CHECKING:
+    from ragflow_lg.runs.callbacks import RunCallbacks
+    from ragflow_lg.server.settings import OtelSection, Settings
+
+__all__ = ["open_callbacks"]
+
+FLUSH_S = 5.0
+"""How long the last spans may take to leave."""
+
+
+@asynccontextmanager
+async def open_callbacks(settings: Settings) -> AsyncGenerator[Sequence[RunCallbacks]]:
+    """Make the callbacks of the settings, and end them well. Without ``otel.enabled`` OpenTelemetry is not imported.
+
+    Raises:
+        SettingsError: if it is enabled and not installed, or its exporter is not there.
+    """
+    otel = settings.otel
+    if not otel.enabled:
+        yield ()
+        return
+    from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
+
+    if not otel.exporter:
+        yield (OtelSpans(include_content=otel.include_content),)
+        return
+    provider = _provider(otel)
+    try:
+        yield (OtelSpans(provider, include_content=otel.include_content),)
+    finally:
+        await _shut_down(provider)
+
+
+def _provider(otel: OtelSection) -> Any:
+    try:
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        raise SettingsError("[otel] enabled needs an extra: pip install 'ragflow-lg[otel]'.") from None
+    provider = TracerProvider(resource=Resource.create({"service.name": otel.service_name}), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(_exporter(otel.exporter)))
+    return provider
+
+
+def _exporter(name: str) -> Any:
+    """Make an exporter by the name under which an installed package offers it."""
+    from importlib.metadata import entry_points
+
+    if name == "console":
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+        return ConsoleSpanExporter(out=sys.stderr)  # standard output belongs to the answer
+    offered = entry_points(group="opentelemetry_traces_exporter")
+    if name not in offered.names:
+        known = ", ".join(sorted(offered.names))
+        hint = "; pip install opentelemetry-exporter-otlp-proto-http" if name == "otlp_proto_http" else ""
+        raise SettingsError(f"[otel] exporter: there is no exporter {name!r} (installed: {known}){hint}.")
+    try:
+        return offered[name].load()()
+    except Exception as error:
+        raise SettingsError(f"[otel] exporter: {name!r} cannot be made: {error}") from error
+
+
+async def _shut_down(provider: Any) -> None:
+    """Send what is left, but do not wait for a collector that does not answer."""
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell() -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(done.set)
+
+    def work() -> None:
+        try:
+            provider.shutdown()
+        finally:
+            tell()
+
+    # A thread of the loop's own would hold the program up until it ends.
+    threading.Thread(target=work, daemon=True, name="otel-shutdown").start()
+    try:
+        await asyncio.wait_for(done.wait(), FLUSH_S)
+    except TimeoutError:
+        sys.stderr.write(f"ragflow-lg: the last spans were not taken within {FLUSH_S:g} s; they are lost.\n")

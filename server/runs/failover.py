@@ -1,0 +1,175 @@
+"""Going on with runs whose process has stopped, for whoever still follows them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from ragflow_lg.base.errors import CheckpointError, ConflictError, RagflowLgError, StreamError, StreamGapError
+from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.run_repository import RunRepository
+from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.runs.replay_filter import Stitch
+from ragflow_lg.wire.wire_events import Envelope, WorkflowFinished
+
+if TYPE_CHECKING:
+    from ragflow_lg.runs.run import Run
+    from ragflow_lg.runs.runner import Runner
+    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.database.tables import AgentRow, SessionRow
+    from ragflow_lg.server.streaming import Followed
+    from ragflow_lg.services.chat import Usage
+
+__all__ = ["Takeover", "TurnPlayer"]
+
+FREE_S = 60.0
+"""How long the session of a process that has stopped may be held at most: longer than its lease."""
+
+PAUSE_S = 0.2
+
+logger = logging.getLogger(__name__)
+
+
+class TurnPlayer(Protocol):
+    """What plays turns in this process: `ragflow_lg.server.runs.turns.Turns`."""
+
+    async def runner(self, agent: AgentRow, session: SessionRow) -> Runner:
+        """Return what runs the turns of a session."""
+        ...
+
+    async def keep(self, run: StitchedRun, tenant: str, asked: str | None, start_ms: int, *, was: str) -> None:
+        """Let the hub play a run that stands in the database; ``was`` is the player that has stopped."""
+        ...
+
+
+class Takeover:
+    """Takes interrupted runs over, each once, however many follow it here and elsewhere."""
+
+    def __init__(self, parts: Parts, turns: TurnPlayer) -> None:
+        self._parts = parts
+        self._turns = turns
+        self._taking: dict[str, asyncio.Task[bool]] = {}
+
+    async def take(self, run_id: str) -> bool:
+        """See to it that a run goes on; tell whether it does, here or elsewhere."""
+        if self._parts.hub.is_draining:
+            return False
+        if (taking := self._taking.get(run_id)) is None:
+            taking = self._taking[run_id] = asyncio.create_task(self._take(run_id))
+            taking.add_done_callback(lambda _: self._taking.pop(run_id, None))
+        return await asyncio.shield(taking)
+
+    async def _take(self, run_id: str) -> bool:
+        try:
+            return await self._played(run_id)
+        except RagflowLgError as error:
+            logger.warning("run %s was interrupted and cannot go on here: %s", run_id, error)
+            return False
+
+    async def _played(self, run_id: str) -> bool:
+        parts, head = self._parts, await self._parts.hub.head(run_id)
+        row = await RunRepository(parts.database, head.owner).get(run_id)
+        session = await SessionRepository(parts.database, head.owner).get(row.session_id) if row is not None else None
+        agent = await AgentRepository(parts.database, head.owner).get(row.agent_id) if row is not None else None
+        if row is None or session is None or agent is None or not await self._is_free(session.id):
+            return False
+        stitch = Stitch(await self._said(run_id))
+        runner = await self._turns.runner(agent, session)
+        state = await runner.state(session.id)
+        if await runner.pauses(session.id):
+            run = runner.start(session.id, {}, head.envelope)  # asks once more
+        else:
+            run = runner.go_on(session.id, head.envelope)
+        try:
+            going_on = StitchedRun(run, stitch, state)
+            await self._turns.keep(going_on, head.owner, row.asked or None, row.start_ms, was=head.player)
+        except StreamError:
+            # Whoever was quicker goes on with it.
+            return (await parts.hub.head(run_id)).player != head.player
+        logger.info("run %s was interrupted and goes on here", run_id)
+        return True
+
+    async def _said(self, run_id: str) -> list[Followed]:
+        try:
+            return await self._parts.hub.said(run_id)
+        except StreamGapError:
+            return []
+
+    async def _is_free(self, session_id: str) -> bool:
+        """Wait until nobody holds the session any more."""
+        until = time.monotonic() + FREE_S
+        while await self._parts.store.leases.holder(session_id):
+            if time.monotonic() > until:
+                return False
+            await asyncio.sleep(PAUSE_S)
+        return True
+
+
+class StitchedRun:
+    """The continuation of a run for followers who know how it began."""
+
+    def __init__(self, run: Run, stitch: Stitch, state: dict[str, Any]) -> None:
+        self._run = run
+        self._stitch = stitch
+        self._state = state
+        self._is_told = False
+
+    @property
+    def envelope(self) -> Envelope:
+        """What all frames of the run have in common."""
+        return self._run.envelope
+
+    @property
+    def status(self) -> str:
+        """How the run stands."""
+        return "succeeded" if self._is_told else self._run.status
+
+    @property
+    def answer(self) -> str:
+        """The text of all messages, from the beginning."""
+        return self._stitch.ended + self._run.answer
+
+    @property
+    def error(self) -> str | None:
+        """What stopped the turn, if anything did."""
+        return None if self._is_told else self._run.error
+
+    @property
+    def usage(self) -> Usage:
+        """What the models have been asked since the interruption."""
+        return self._run.usage
+
+    @property
+    def lease_token(self) -> int:
+        """The token of the lease of the continuation."""
+        return self._run.lease_token
+
+    def cancel(self) -> None:
+        """Stop the turn."""
+        self._run.cancel()
+
+    def drain(self) -> None:
+        """Stop where the turn can go on elsewhere."""
+        self._run.drain()
+
+    async def with_records(self) -> AsyncGenerator[Followed]:
+        """Play what is left of the turn, and tell what nobody has been told."""
+        stitch, turn = self._stitch, self._state.get("turn", {})
+        if stitch.has_begun:
+            for event in stitch.finish(self._state.get("outputs", {})):
+                yield event
+        try:
+            async with aclosing(cast("AsyncGenerator[Followed]", self._run.with_records())) as events:
+                async for event in events:
+                    for told in stitch.feed(event):
+                        yield told
+        except ConflictError as error:
+            if not stitch.has_begun or turn.get("status") != "succeeded":
+                raise CheckpointError(f"The run was interrupted, and nothing of it can go on: {error}") from error
+            self._is_told = True  # all was done, but not all told
+            history: list[Any] = self._state.get("history") or [["assistant", {}]]
+            yield WorkflowFinished(turn.get("inputs") or {}, history[-1][1], 0.0, float(self.envelope.created_at))

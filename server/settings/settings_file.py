@@ -1,0 +1,137 @@
+"""Reading the settings: the file, the environment, and what is wrong in them."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, cast
+
+import pydantic
+import pydantic_settings
+from pydantic import BaseModel
+
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.settings.environment import FILE_VARIABLE, unknown_variables, variable_of
+from ragflow_lg.server.settings.knowledge_section import DatasetSection, KnowledgeSection
+from ragflow_lg.server.settings.models_section import EmbeddingSection, ModelSection, ProviderSection, RerankerSection
+from ragflow_lg.server.settings.runs_section import OtelSection, RunSection
+from ragflow_lg.server.settings.server_section import ServerSection
+from ragflow_lg.server.settings.settings import Settings
+from ragflow_lg.server.settings.tools_section import AgentsSection, HttpSection, McpSection, ToolSection
+
+__all__ = ["load_settings"]
+
+_FIELD = re.compile(r'field "(\w+)"')
+
+
+def load_settings(path: Path | None = None) -> Settings:
+    """Read the settings.
+
+    Raises:
+        SettingsError: if the file is missing or no TOML (names file and line), or if a setting is unknown or has
+            a wrong value (names the setting, never the value).
+    """
+    file = _find(path)
+    given = _read(file) if file is not None else {}
+    if file is not None:
+        given = {**given, **_from_folder(given, file.parent)}
+    problems = unknown_variables(Settings.model_fields)
+    try:
+        settings = Settings(**given)
+        if not problems:
+            return settings
+    except pydantic.ValidationError as error:
+        problems += [
+            _problem(e["loc"], e["type"], e["msg"]) for e in error.errors(include_input=False, include_url=False)
+        ]
+    except pydantic_settings.SettingsError as error:
+        problems.append(f"  environment: {_unreadable(error)}")
+    source = f"of {file} or the environment" if file is not None else "of the environment"
+    raise SettingsError("\n".join([f"The settings {source} are wrong:", *problems]))
+
+
+def _from_folder(given: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Let the paths of canvases begin at the folder of the file that names them."""
+    canvases = given.get("canvases")
+    if not isinstance(canvases, dict):
+        return {}
+    paths = cast("dict[str, Any]", canvases)
+    return {
+        "canvases": {name: folder.absolute() / _home(Path(p)) if isinstance(p, str) else p for name, p in paths.items()}
+    }
+
+
+def _find(path: Path | None) -> Path | None:
+    named = path or os.environ.get(FILE_VARIABLE)
+    if named:
+        file = _home(Path(named))
+        if not file.is_file():
+            origin = "--settings" if path else FILE_VARIABLE
+            raise SettingsError(f"The settings file {str(file)!r} named by {origin} does not exist.")
+        return file
+    config = _home(Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config"))
+    usual = (Path("ragflow-lg.toml"), config / "ragflow-lg" / "settings.toml")
+    return next((file for file in usual if file.is_file()), None)
+
+
+def _home(path: Path) -> Path:
+    """Expand ``~``; a home that nobody has stays as it is written, and does not exist."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{file} is not TOML: {error}.") from None
+    except RecursionError:
+        raise SettingsError(f"{file} cannot be read: it is nested too deeply.") from None
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{file} is not TOML: it is not UTF-8 text (at byte {error.start}).") from None
+    except ValueError as error:
+        raise SettingsError(f"{file} cannot be read: {error}.") from None
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read: {error.strerror}.") from None
+
+
+def _unreadable(error: pydantic_settings.SettingsError) -> str:
+    """Say which variable holds no JSON where a list or a table is wanted, without its value."""
+    field = _FIELD.search(str(error))
+    variable = variable_of([field[1]]) if field else ""
+    return f"{variable} holds no JSON, as lists and tables are written." if variable else f"{error}."
+
+
+def _problem(place: tuple[int | str, ...], kind: str, message: str) -> str:
+    variable = variable_of(place)
+    name = ".".join(str(part) for part in place) + (f" ({variable})" if variable else "")
+    if kind != "extra_forbidden":
+        return f"  {name}: {message}."
+    near = get_close_matches(str(place[-1]), _known(place[:-1]), n=1)
+    return f"  {name}: there is no such setting." + (f" Did you mean {near[0]!r}?" if near else "")
+
+
+def _known(place: tuple[int | str, ...]) -> list[str]:
+    """Give the names of the settings beside an unknown one."""
+    sections: dict[int | str, type[BaseModel]] = {
+        "providers": ProviderSection,
+        "models": ModelSection,
+        "tools": ToolSection,
+        "knowledge": KnowledgeSection,
+        "embeddings": EmbeddingSection,
+        "datasets": DatasetSection,
+        "rerankers": RerankerSection,
+        "mcp": McpSection,
+        "http": HttpSection,
+        "run": RunSection,
+        "agents": AgentsSection,
+        "otel": OtelSection,
+        "server": ServerSection,
+    }
+    model = sections.get(place[0], Settings) if place else Settings
+    return list(cast("dict[str, Any]", model.model_fields))

@@ -1,0 +1,52 @@
+"""What happens to a run when its last follower leaves."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from msgspec import Struct
+
+from ragflow_lg.base.errors import SettingsError
+
+__all__ = ["CANCEL", "CONTINUE", "DEFAULT_POLICY", "DisconnectPolicy", "parse_policy"]
+
+_GRACE = re.compile(r"grace:([0-9]{1,6}(?:\.[0-9]{1,3})?)")
+
+
+class DisconnectPolicy(Struct, frozen=True):
+    """How long a run that nobody follows goes on before it is cancelled.
+
+    ``grace_s`` is 0 to cancel at once, infinite to go on until it ends.
+    """
+
+    grace_s: float
+
+    def __str__(self) -> str:
+        if self.grace_s == 0:
+            return "cancel"
+        return "continue" if math.isinf(self.grace_s) else f"grace:{self.grace_s:g}"
+
+
+CANCEL = DisconnectPolicy(0.0)
+CONTINUE = DisconnectPolicy(math.inf)
+DEFAULT_POLICY = DisconnectPolicy(30.0)
+"""Long enough for a browser or a proxy to connect again, and nobody pays long for answers that nobody reads."""
+
+
+def parse_policy(text: str) -> DisconnectPolicy:
+    """Read ``cancel``, ``continue`` or ``grace:SECONDS``.
+
+    Raises:
+        SettingsError: if it is none of them.
+
+    >>> str(parse_policy("grace:2.5"))
+    'grace:2.5'
+    """
+    if text == "cancel":
+        return CANCEL
+    if text == "continue":
+        return CONTINUE
+    if found := _GRACE.fullmatch(text):
+        return DisconnectPolicy(float(found[1]))
+    raise SettingsError(f"There is no disconnect policy {text[:40]!r}: give cancel, continue or grace:SECONDS.")

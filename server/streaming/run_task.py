@@ -1,0 +1,228 @@
+"""One run that this process plays: its events go into the journal, whoever reads them there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, suppress
+from typing import Protocol, cast
+
+from ragflow_lg.base.errors import RagflowLgError, RunError, RunInterruptedError, StreamError
+from ragflow_lg.server.streaming.disconnect_policy import DisconnectPolicy
+from ragflow_lg.server.streaming.error_codec import store_error
+from ragflow_lg.server.streaming.event_codec import Followed, RunEnd, encode_entry
+from ragflow_lg.server.streaming.journal import Journal, RunHead
+from ragflow_lg.server.streaming.task_cancellation import end_task
+from ragflow_lg.wire.wire_events import Envelope
+
+__all__ = ["Playable", "PlayedRun", "interrupted"]
+
+MAX_BACKLOG = 256
+MAX_BACKLOG_BYTES = 1024 * 1024
+"""What may wait for the journal before the run has to."""
+
+LAST_S = 1.0
+"""How long a journal that has failed may take for the end."""
+
+_log = logging.getLogger(__name__)
+
+
+class Playable(Protocol):
+    """What a hub plays: `ragflow_lg.runs.run.Run`, or what stands for one."""
+
+    @property
+    def envelope(self) -> Envelope:
+        """What all frames of the run have in common."""
+        ...
+
+    @property
+    def status(self) -> str:
+        """How the run stands, ``running`` until its end."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop the turn."""
+        ...
+
+    def drain(self) -> None:
+        """Stop where the turn can go on elsewhere."""
+        ...
+
+    def with_records(self) -> AsyncIterator[Followed]:
+        """Play the turn."""
+        ...
+
+
+class PlayedRun:
+    """A run, the task that plays it, and the followers it has in this process."""
+
+    def __init__(
+        self,
+        run: Playable,
+        head: RunHead,
+        policy: DisconnectPolicy,
+        journal: Journal,
+        *,
+        arrival_s: float,
+        away_s: float,
+        was: str = "",
+    ) -> None:
+        """``arrival_s`` is how long the first follower may take, ``away_s`` how often others are asked for theirs.
+
+        ``was`` is the hub that played the run until it was interrupted, if it is taken over.
+        """
+        self.run = run
+        self.head = head
+        self._policy = policy
+        self._journal = journal
+        self._arrival_s = arrival_s
+        self._away_s = away_s
+        self._was = was
+        self._backlog: list[bytes] = []
+        self._backlog_bytes = 0
+        self._has_news = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._followers = 0
+        self._has_followers = asyncio.Event()
+        self._has_none = asyncio.Event()
+        self._reading: asyncio.Task[None] | None = None
+        self._is_stopped = False
+        self.has_begun = False
+        """Whether the run has said anything: one that is refused never does."""
+        self.is_over = False
+        """Whether nothing comes any more but the end."""
+        self.began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done as soon as the journal knows the run; with the error if it does not take it."""
+        self.task = asyncio.create_task(self._play())
+        self.task.add_done_callback(lambda _: self.began.cancel())
+
+    def join(self) -> None:
+        """Count a follower."""
+        self._followers += 1
+        self._has_none.clear()
+        self._has_followers.set()
+
+    def leave(self) -> None:
+        """Count one follower less."""
+        self._followers -= 1
+        if not self._followers:
+            self._has_followers.clear()
+            self._has_none.set()
+
+    def stop(self) -> None:
+        """End the run at once, in the middle of whatever it does. It can be continued."""
+        self._is_stopped = True
+        self.run.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
+
+    async def _play(self) -> None:
+        try:
+            await self._open()
+        except StreamError as error:
+            self.began.set_exception(error)
+            self.began.exception()  # whoever started the run may have gone
+            return
+        self.began.set_result(None)
+        reading = self._reading = asyncio.create_task(self._read())
+        if self._is_stopped:
+            reading.cancel()
+        reading.add_done_callback(lambda _: self._has_news.set())
+        watching = asyncio.create_task(self._watch()) if math.isfinite(self._policy.grace_s) else None
+        failure: StreamError | None = None
+        try:
+            await self._write(reading)
+        except StreamError as error:
+            failure = error
+        finally:
+            self.is_over = True
+            if watching is not None:
+                watching.cancel()
+            if not reading.done():
+                self.run.cancel()
+            await end_task(reading)
+        end = self._ended(reading, failure)
+        with suppress(StreamError, TimeoutError):  # followers are told that the journal fails when they read it
+            async with asyncio.timeout(None if failure is None else LAST_S):
+                await self._journal.append(self.head.run_id, [encode_entry(end)], is_last=True)
+
+    async def _open(self) -> None:
+        if not self._was:
+            await self._journal.begin(self.head)
+            return
+        run_id = self.head.run_id
+        if not await self._journal.claim(self.head, self._was):
+            raise StreamError(f"Run {run_id} has been taken over already.")
+        # Takes the number that the other hub would use next, should it come to life again.
+        end = RunEnd("drained", store_error(interrupted(run_id)), self._was)
+        await self._journal.append(run_id, [encode_entry(end)])
+
+    def _ended(self, reading: asyncio.Task[None], failure: StreamError | None) -> RunEnd:
+        status = self.run.status
+        error: RagflowLgError | None = failure
+        is_cut = reading.cancelled() or (self._is_stopped and status in ("running", "cancelled"))
+        if failure is None and (is_cut or status == "drained"):
+            status, error = "drained", interrupted(self.head.run_id)
+        elif failure is None and (raised := reading.exception()) is not None:
+            error = raised if isinstance(raised, RagflowLgError) else RunError(f"{type(raised).__name__}: {raised}")
+            if raised is not error:
+                _log.error("Run %s failed.", self.head.run_id, exc_info=raised)
+        return RunEnd(status, store_error(error) if error is not None else None, self.head.player)
+
+    async def _read(self) -> None:
+        events = cast("AsyncGenerator[Followed]", self.run.with_records())
+        async with aclosing(events):
+            async for event in events:
+                while len(self._backlog) >= MAX_BACKLOG or self._backlog_bytes >= MAX_BACKLOG_BYTES:
+                    self._has_room.clear()
+                    await self._has_room.wait()
+                self.has_begun = True
+                data = encode_entry(event)
+                self._backlog.append(data)
+                self._backlog_bytes += len(data)
+                self._has_news.set()
+
+    async def _write(self, reading: asyncio.Task[None]) -> None:
+        """Write until everything is read; what comes during one write goes with the next."""
+        while True:
+            await self._has_news.wait()
+            self._has_news.clear()
+            is_over = reading.done()
+            data, self._backlog, self._backlog_bytes = self._backlog, [], 0
+            self._has_room.set()
+            if data:
+                await self._journal.append(self.head.run_id, data)
+            if is_over:
+                return
+
+    async def _watch(self) -> None:
+        """Cancel the run once nobody has followed it for as long as the policy allows."""
+        patience_s = max(self._arrival_s, self._policy.grace_s)
+        while True:
+            try:
+                async with asyncio.timeout(patience_s):
+                    await self._has_followers.wait()
+            except TimeoutError:
+                if not await self._is_followed_elsewhere() or self.is_over:
+                    self.run.cancel()
+                    return
+                patience_s = self._away_s
+                continue
+            await self._has_none.wait()
+            patience_s = self._policy.grace_s
+
+    async def _is_followed_elsewhere(self) -> bool:
+        try:
+            return await self._journal.is_followed(self.head.run_id)
+        except StreamError:
+            return True  # nobody can tell; it is asked again
+
+
+def interrupted(run_id: str) -> RunInterruptedError:
+    """Tell that a run stopped before its turn had ended."""
+    return RunInterruptedError(
+        f"Run {run_id} was interrupted: the process that played it has stopped. Continue the session to go on with "
+        "what is unfinished."
+    )

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.checkpoints.redis.redis_server import _candidates, missing_modules  # pyright: ignore[reportPrivateUsage]
+from ragflow_lg.checkpoints.redis.redis_url import shown_url
+from ragflow_lg.services.sessions import RunRecord
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("redis://host:port", "its port is wrong"), ("redis://host:99999", "its port is wrong"),
+        ("redis+sentinel://127.0.0.1:1", "names no service"), ("redis+sentinel://h:x/service", "its port is wrong"),
+        ("redis+sentinel://h:99999/service", "its port is wrong"),
+        ("redis+sentinel://h:1/s/db", "'db' .* is no number"),
+    ],
+)  # fmt: skip
+def test_a_url_that_cannot_be_read_is_told(url: str, reason: str) -> None:
+    with pytest.raises(CheckpointError, match=f"cannot be read: .*{reason}"):
+        missing_modules(url)
+
+
+def test_a_sentinel_that_does_not_answer_is_told_in_words() -> None:
+    with pytest.raises(CheckpointError, match=r"No master found for 'main': none of its Sentinels") as refused:
+        missing_modules("redis+sentinel://127.0.0.1:1/main")
+    assert "<" not in str(refused.value)
+
+
+def test_a_password_is_not_shown() -> None:
+    assert shown_url("redis+sentinel://me:secret@a:1,b:2/s") == "redis+sentinel://a:1,b:2/s"
+
+
+async def test_the_master_is_found_through_a_sentinel(redis_url: str, tmp_path: Path) -> None:
+    port = redis_url.rpartition(":")[2]
+    file = tmp_path / "sentinel.conf"
+    file.write_text(f"port 0\nunixsocket {tmp_path}/s\nsentinel monitor main 127.0.0.1 {port} 1\n")
+    candidate = next(iter(_candidates()))
+    own_port = await _free_port()
+    process = subprocess.Popen(
+        [candidate.command[0], str(file), "--sentinel", "--port", str(own_port), "--dir", str(tmp_path)],
+        env={**dict(candidate.environment), "PATH": "/usr/bin:/bin"},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        url = f"redis+sentinel://127.0.0.1:{own_port}/main/0"
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    assert await asyncio.to_thread(missing_modules, url) == []
+                    break
+                except CheckpointError:
+                    await asyncio.sleep(0.05)
+        async with open_store(url, SystemClock(), prefix="sentinel:") as store:
+            await store.runs.put(RunRecord("r", "s"))
+        async with open_store(redis_url, SystemClock(), prefix="sentinel:") as store:
+            assert await store.runs.get("r") is not None
+    finally:
+        process.terminate()
+        process.wait()
+
+
+async def _free_port() -> int:
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    async with server:
+        return server.sockets[0].getsockname()[1]

@@ -1,0 +1,44 @@
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("memory://", "memory"), ("sqlite:///a.db", "sqlite"), ("sqlite:////tmp/a.db", "sqlite"),
+        ("redis://h", "redis"),
+        ("rediss://h:1/2", "redis"), ("redis+sentinel://h/s", "redis"),
+    ],
+)  # fmt: skip
+def test_kinds(url: str, kind: str) -> None:
+    assert store_kind(url) == kind
+
+
+def test_a_path_is_relative_unless_it_has_a_slash_of_its_own() -> None:
+    assert (sqlite_path("sqlite:///a.db"), sqlite_path("sqlite:////b/a.db")) == (Path("a.db"), Path("/b/a.db"))
+
+
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("", "redis+sentinel://HOST:PORT/SERVICE"), ("memory", "memory://, sqlite:///PATH"),
+        ("memory://x", "nothing behind"),
+        ("sqlite://a.db", "three slashes, sqlite:///a.db"), ("sqlite:///", "names no file; write sqlite:///PATH"),
+        ("sqlite://", "names no file"), ("sqlite:", "give memory://"), ("redis://", "names no server"),
+        ("redis+cluster://h", "clusters are not supported"), ("://", "rediss://"),
+    ],
+)  # fmt: skip
+def test_others_are_refused_with_what_to_write(url: str, hint: str) -> None:
+    with pytest.raises(CheckpointError, match="There is no session store ") as refused:
+        store_kind(url)
+    assert hint in str(refused.value)
+
+
+def test_a_password_is_not_shown() -> None:
+    with pytest.raises(CheckpointError) as refused:
+        store_kind("postgres://me:secret@host")
+    assert "secret" not in str(refused.value)

@@ -1,0 +1,38 @@
+import json
+from pathlib import Path
+
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ragflow_lg.dsl_compiler import compile_canvas
+from tests.fakes.canvas import CATALOG, canvas, switch, text
+
+CRASH = Path(__file__).parents[2] / "fixtures" / "crash"
+
+
+def test_only_edges_that_depend_on_the_run_are_conditional() -> None:
+    compiled = compile_canvas(canvas({"s": switch(["a"], ["b"]), "a": text(["c"]), "b": text(), "c": text()}), CATALOG)
+    for graph in (compiled.graph, compiled.with_saver(InMemorySaver()).graph):
+        edges = {(e.source, e.target): (e.conditional, e.data) for e in graph.get_graph().edges}
+        assert edges["s", "a"] == (True, "Case 1")
+        assert edges["s", "b"] == (True, "Else")
+        assert edges["a", "c"] == (False, None)
+        assert ("c", "__end__") in edges
+        assert "__close__" not in graph.get_graph().nodes
+
+
+def test_large_canvases_are_drawn_whole() -> None:
+    ids = [f"n{i}" for i in range(400)]
+    chain = {id_: text(ids[i + 1 : i + 2]) for i, id_ in enumerate(ids)}
+    assert len(compile_canvas(canvas(chain), CATALOG).graph.get_graph().edges) == 402
+
+
+def test_regions_are_one_node_and_with_xray_what_is_inside() -> None:
+    document = json.loads((CRASH / "form_in_loop_in_iteration.json").read_text("utf-8"))
+    graph = compile_canvas(document, CATALOG).graph
+    assert set(graph.get_graph().nodes) == {"__start__", "__end__", "begin", "cut", "it", "out"}
+    assert "it:lp" in graph.get_graph(xray=1).nodes
+    drawn = graph.get_graph(xray=True)
+    assert {"it:ii", "it:lp:li", "it:lp:ask", "it:lp:t"} < set(drawn.nodes)
+    edges = {(edge.source, edge.target) for edge in drawn.edges}
+    assert {("cut", "it:ii"), ("it:ii", "it:lp:li"), ("it:lp:t", "out")} < edges
+    assert [name for name, _ in graph.get_subgraphs(recurse=True)] == ["it", "it|lp"]

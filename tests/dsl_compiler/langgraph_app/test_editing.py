@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import InvalidUpdateError
+
+from ragflow_lg.checkpoints.memory import memory_saver
+from tests.dsl_compiler.langgraph_app.test_application import NAME, THREAD, application, forms
+from tests.fakes.canvas import canvas, node, switch, text
+
+
+def message(content: str) -> Any:
+    return node("Message", {"content": [content]})
+
+
+CHAIN = canvas(
+    {
+        "a": text(["b"], "1"),
+        "b": node("StringTransform", {"method": "merge", "script": "{a@result}2"}, ["m"]),
+        "m": message("{b@result}"),
+    }
+)
+JOIN = canvas(
+    {"a": text(["m"], "1"), "b": text(["c"], "2"), "c": text(["m"], "3"), "m": message("{a@result}{c@result}")},
+    ["a", "b"],
+)
+ROUTE = canvas(
+    {"s": switch(["a"], ["b"]), "a": text(["m"], "A"), "b": text(["m"], "B"), "m": message("{a@result}{b@result}")}
+)
+
+
+async def before(graph: Any, *names: str) -> Any:
+    """Give the checkpoint of the last turn before nodes."""
+    await graph.ainvoke({"query": "q"}, THREAD)
+    return next(
+        [step async for step in graph.aget_state_history(THREAD) if set(names) <= set(step.next)].__iter__()
+    ).config
+
+
+async def ended(graph: Any, config: Any) -> str:
+    state = await graph.ainvoke(None, config)
+    assert (await graph.aget_state(THREAD)).next == ()
+    return state["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("saver", [InMemorySaver, memory_saver])
+@pytest.mark.parametrize(
+    ("document", "at", "values", "as_node", "said"),
+    [
+        (CHAIN, ["b"], {"outputs": {"a": {"result": "9"}}}, None, "92"),
+        (CHAIN, ["b"], {"outputs": {"a": {"result": "9"}}}, "a", "92"),  # as Studio edits: the node that has run
+        (CHAIN, ["b"], {"outputs": {"b": {"result": "9"}}}, "b", "9"),  # in place of the one that would run
+        (CHAIN, ["m"], {"outputs": {"b": {"result": "9"}}}, None, "9"),
+        (JOIN, ["c"], {"outputs": {"a": {"result": "9"}}}, None, "93"),
+        (JOIN, ["a", "b"], {"outputs": {"b": {"result": "9"}}}, "b", "13"),
+        (JOIN, ["c"], {"outputs": {"c": {"result": "9"}}}, "c", "19"),
+        (JOIN, ["m"], {"outputs": {"a": {"result": "9"}}}, None, "93"),
+        (JOIN, ["m"], {"outputs": {"m": {"content": "9"}}}, "m", "9"),
+        (ROUTE, ["s"], {"outputs": {"s": {"_next": ["b"]}}}, "s", "B"),
+        (ROUTE, ["m"], {"outputs": {"a": {"result": "9"}}}, None, "9"),
+    ],
+)
+async def test_the_turn_goes_on_behind_an_edit(
+    saver: Any, document: Any, at: list[str], values: Any, as_node: str | None, said: str
+) -> None:
+    graph = application(document, saver())
+    place = await before(graph, *at)
+    edited = await graph.aupdate_state(place, values, as_node=as_node)
+    assert await ended(graph, edited) == said
+
+
+async def test_who_chooses_is_told_for_by_name() -> None:
+    graph = application(ROUTE, InMemorySaver())
+    place = await before(graph, "s")
+    for values in ({"outputs": {}}, {"outputs": {"s": {"_next": ["m"]}}}):
+        with pytest.raises(InvalidUpdateError, match="'s' chooses where the flow goes on; say where, among a, b"):
+            await graph.aupdate_state(place, values, as_node="s")
+    with pytest.raises(InvalidUpdateError, match="should be a map"):
+        await graph.aupdate_state(place, 3)  # type: ignore[arg-type]
+    with pytest.raises(InvalidUpdateError, match="does not exist"):
+        await graph.aupdate_state(place, {}, as_node="z")
+
+
+@pytest.mark.parametrize("saver", [InMemorySaver, memory_saver])
+async def test_what_has_run_beside_a_form_is_kept(saver: Any) -> None:
+    document = forms(name=NAME)
+    document["components"]["t"] = text(["out"], "beside")
+    document["components"]["begin"]["downstream"].append("t")
+    graph = application(document, saver())
+    await graph.ainvoke({"query": "q"}, THREAD)
+    await graph.aupdate_state(THREAD, {"globals": {"sys.user_id": "me"}})
+    state = await graph.aget_state(THREAD)
+    assert state.next == ("ask.name",)
+    assert state.values["outputs"]["t"] == {"result": "beside"}
+    state = await graph.ainvoke(None, THREAD)
+    assert [pause.value["tips"] for pause in state["__interrupt__"]] == ["name"]
+
+
+async def test_lists_are_replaced_and_a_turn_that_is_over_stays_over() -> None:
+    graph = application(CHAIN, InMemorySaver())
+    await graph.ainvoke({"query": "q"}, THREAD)
+    await graph.aupdate_state(THREAD, {"messages": [], "history": [["user", "x"]]})
+    state = await graph.aget_state(THREAD)
+    assert state.next == ()
+    assert (state.values["messages"], state.values["history"]) == ([], [["user", "x"]])
+    again = await graph.ainvoke({"query": "q"}, THREAD)
+    assert [entry[0] for entry in again["history"]] == ["user", "user", "assistant"]

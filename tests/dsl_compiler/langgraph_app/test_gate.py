@@ -1,0 +1,58 @@
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.dsl.joins import JoinRegion
+from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, SETTLE, JoinGate, gate_key
+
+A, B, J = NodeId("a"), NodeId("b"), NodeId("j")
+REGION = JoinRegion(J, (A, B), ((A, (NodeId("top"),)), (B, (NodeId("top"),))), frozenset({A, B}))
+
+
+def test_it_opens_once_all_have_come_and_closes_when_the_join_runs() -> None:
+    gate = JoinGate(REGION)
+    assert gate.update([{"a": None}])
+    assert not gate.is_available()
+    gate.update([{"b": None}])
+    assert gate.is_available()
+    assert set(gate.get()) == {"a", "b"}
+    assert gate.consume()
+    assert not gate.is_available()
+    assert not gate.consume()
+
+
+def test_tokens_of_one_superstep_meet() -> None:
+    gate = JoinGate(REGION)
+    gate.update([{"a": None}, {"b": None}])
+    assert gate.is_available()
+
+
+def test_a_new_turn_forgets() -> None:
+    gate = JoinGate(REGION)
+    gate.update([{"a": None}])
+    gate.update([RESET])
+    gate.update([{"b": None}])
+    assert not gate.is_available()
+
+
+def test_the_entry_may_reset_and_report_in_one_update() -> None:
+    gate = JoinGate(JoinRegion(J, (A,), (), frozenset({A})))
+    gate.update([{**RESET, "a": ["j"]}])
+    assert gate.is_available()
+
+
+def test_settling_opens_a_gate_with_one_live_edge_and_no_other() -> None:
+    gate = JoinGate(REGION)
+    gate.update([SETTLE])
+    assert not gate.is_available()
+    gate.update([{"a": None}])
+    gate.update([SETTLE])
+    assert gate.is_available()
+
+
+def test_what_is_stored_is_json_and_makes_the_same_gate() -> None:
+    gate = JoinGate(REGION)
+    gate.update([{"a": ["j", "x"]}])
+    again = JoinGate(REGION).from_checkpoint(gate.checkpoint())
+    again.update([{"b": None}])
+    assert again.is_available()
+    assert not gate.is_available()
+    assert gate.copy().seen == gate.seen
+    assert gate_key("Agent:X") == "join_Agent:X"

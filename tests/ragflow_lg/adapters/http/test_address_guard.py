@@ -1,0 +1,148 @@
+"""The guard: what is refused, and what the allow-list opens."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from ragflow_lg.adapters.http.address_guard import AddressGuard, system_addresses
+from ragflow_lg.base.errors import ServiceError, SettingsError
+
+PUBLIC = "93.184.215.14"
+
+
+def answering(*addresses: str):
+    async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+        return [(address, port) for address in addresses]
+
+    return resolve
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *(
+            "0.0.0.0",
+            "0.1.2.3",
+            "10.1.2.3",
+            "100.64.0.1",
+            "127.0.0.1",
+            "127.255.255.254",
+            "172.16.0.1",
+            "172.31.255.255",
+        ),
+        *("192.0.0.8", "192.0.2.1", "192.88.99.1", "192.168.1.1", "198.18.0.1", "198.51.100.1", "203.0.113.1"),
+        *("224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255"),
+        *("169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192"),
+        *("::", "::1", "::127.0.0.1", "fe80::1", "fe80::1%eth0", "fec0::1", "fc00::1", "fd12::1", "fd00:ec2::254"),
+        *("fd20:ce::254", "ff02::1", "2001::1", "2001:db8::1", "3fff::1", "100::1", "4000::1"),
+        *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "::ffff:7f00:1"),
+        *("2002:7f00:1::", "2002:5db8:d70e::1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::5db8:d70e"),
+    ],
+)
+async def test_refuses_what_is_not_public(address: str):
+    with pytest.raises(ServiceError, match="refused") as caught:
+        await AddressGuard(resolve=answering(address)).addresses("host.example", 80)
+    assert not caught.value.is_retryable
+
+
+@pytest.mark.parametrize(
+    "address", [PUBLIC, "2606:2800:21f::1", f"::ffff:{PUBLIC}", "64:ff9b::5db8:d70e", "172.32.0.1"]
+)
+async def test_lets_public_addresses_pass(address: str):
+    assert await AddressGuard(resolve=answering(address)).addresses("host.example", 80) == [(address, 80)]
+
+
+@pytest.mark.parametrize("answer", [(PUBLIC, "127.0.0.1"), ("::1", PUBLIC), (PUBLIC, "169.254.169.254")])
+async def test_one_bad_address_spoils_the_answer(answer: tuple[str, ...]):
+    with pytest.raises(ServiceError, match="refused"):
+        await AddressGuard(resolve=answering(*answer)).addresses("host.example", 80)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "0", "localhost", "::1"]
+)
+async def test_refuses_every_spelling_of_this_machine(host: str):
+    with pytest.raises(ServiceError):
+        await AddressGuard().addresses(host, 80)
+
+
+@pytest.mark.parametrize(
+    ("entry", "host", "port", "address"),
+    [
+        ("wiki.example", "wiki.example", 80, "10.0.0.1"),
+        ("WIKI.example", "Wiki.Example.", 80, "127.0.0.1"),
+        ("wiki.example:8080", "wiki.example", 8080, "10.0.0.1"),
+        ("*.corp.example", "a.b.corp.example", 80, "192.168.0.1"),
+        ("10.0.0.0/8", "any.example", 80, "10.9.9.9"),
+        ("10.0.0.7", "any.example", 80, "10.0.0.7"),
+        ("10.0.0.0/8:8080", "any.example", 8080, "10.9.9.9"),
+        ("10.0.0.7:81", "any.example", 81, "::ffff:10.0.0.7"),
+        ("fd00::/8", "any.example", 80, "fd00::1"),
+        ("[fd00::1]:81", "any.example", 81, "fd00::1"),
+        ("[fd00::]/8:81", "any.example", 81, "fd00::1"),
+        ("169.254.169.254", "any.example", 80, "169.254.169.254"),
+    ],
+)
+async def test_allow_list_opens(entry: str, host: str, port: int, address: str):
+    found = await AddressGuard([entry], resolve=answering(address)).addresses(host, port)
+    assert found == [(address, port)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "host", "port", "address"),
+    [
+        ("wiki.example", "other.example", 80, "10.0.0.1"),
+        ("wiki.example", "evil-wiki.example", 80, "10.0.0.1"),
+        ("wiki.example", "wiki.example.evil.example", 80, "10.0.0.1"),
+        ("wiki.example:8080", "wiki.example", 80, "10.0.0.1"),
+        ("*.corp.example", "corp.example", 80, "10.0.0.1"),
+        ("*.corp.example", "evilcorp.example", 80, "10.0.0.1"),
+        ("10.0.0.0/8", "any.example", 80, "192.168.0.1"),
+        ("10.0.0.0/8:8080", "any.example", 80, "10.0.0.1"),
+        # Whoever answers for an allowed name must not get the keys of the machine.
+        ("wiki.example", "wiki.example", 80, "169.254.169.254"),
+        ("wiki.example", "wiki.example", 80, "fe80::1"),
+        ("wiki.example", "wiki.example", 80, "fd00:ec2::254"),
+        ("wiki.example", "wiki.example", 80, "::ffff:169.254.169.254"),
+    ],
+)
+async def test_allow_list_opens_nothing_else(entry: str, host: str, port: int, address: str):
+    with pytest.raises(ServiceError, match=r"\[http\] allow"):
+        await AddressGuard([entry], resolve=answering(address)).addresses(host, port)
+
+
+@pytest.mark.parametrize(
+    "entry", ["", "*", "http://x", "x/y", "x:0", "x:99999", "10.0.0.1/8", "[x]", "a b", "x:", "*x"]
+)
+def test_bad_entries_are_named(entry: str):
+    with pytest.raises(SettingsError, match=r"\[http\] allow"):
+        AddressGuard([entry])
+
+
+async def test_hosts_without_address():
+    with pytest.raises(ServiceError, match="no address") as caught:
+        await AddressGuard(resolve=answering()).addresses("host.example", 80)
+    assert caught.value.is_retryable
+
+
+@pytest.mark.parametrize(
+    ("error", "is_retryable"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), True),
+        (OSError(), True),
+        (UnicodeError("label too long"), False),
+    ],
+)
+async def test_failed_look_ups(error: Exception, is_retryable: bool):
+    async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+        raise error
+
+    with pytest.raises(ServiceError, match="cannot be resolved") as caught:
+        await AddressGuard(resolve=resolve).addresses("host.example", 80)
+    assert caught.value.is_retryable is is_retryable
+
+
+async def test_system_addresses():
+    assert await system_addresses("127.0.0.1", 81) == [("127.0.0.1", 81)]

@@ -1,0 +1,488 @@
+"""The client against real servers on 127.0.0.1."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import gzip
+import socket
+import ssl
+import struct
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+import trustme
+
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.trace_context import tracing_as
+from ragflow_lg.services.http import HttpRequest
+from tests.fakes.http_server import HttpServer, Route
+
+_OPENED: list[GuardedHttpClient] = []
+
+
+@pytest.fixture(autouse=True)
+async def _close_clients() -> AsyncIterator[None]:
+    yield
+    while _OPENED:
+        await _OPENED.pop().aclose()
+
+
+def guarded(*args: Any, **options: Any) -> GuardedHttpClient:
+    """Make a client that is closed after the test."""
+    _OPENED.append(GuardedHttpClient(*args, **options))
+    return _OPENED[-1]
+
+
+def client_of(server: HttpServer, **settings: Any) -> GuardedHttpClient:
+    return guarded(HttpSettings(allow=("*.test",), **settings), resolve=server.resolve)
+
+
+def get(path: str = "/", **more: Any) -> HttpRequest:
+    return HttpRequest("GET", f"http://stub.test{path}", **more)
+
+
+async def refusal(client: GuardedHttpClient, request: HttpRequest) -> ServiceError:
+    with pytest.raises(ServiceError) as caught:
+        await client.send(request)
+    return caught.value
+
+
+@pytest.mark.parametrize("status", [200, 204, 301, 302, 404, 408, 429, 500, 503])
+async def test_any_status_is_an_answer(status: int):
+    async with HttpServer(
+        [Route("/", status=status, headers={"Location": "http://169.254.169.254/"})]
+    ).running() as server:
+        answer = await client_of(server).send(get())
+    assert answer.status == status
+    assert len(server.received) == 1
+
+
+async def test_a_request_belongs_to_the_trace_at_hand():
+    async with HttpServer([Route("/a")]).running() as server:
+        client = client_of(server)
+        with tracing_as("00-aa-bb-01"):
+            await client.send(get("/a"))
+            await client.send(get("/a", headers={"Traceparent": "own"}))
+        await client.send(get("/a"))
+    sent = [[value for name, value in each.headers if name.lower() == "traceparent"] for each in server.received]
+    assert sent == [["00-aa-bb-01"], ["own"], []]
+
+
+async def test_what_is_sent():
+    async with HttpServer([Route("/a b")]).running() as server:
+        client = client_of(server)
+        await client.send(get("/a b?x=1#part", query={"q": "ä &", "e": ""}, headers={"X-Ü".replace("Ü", "U"): " ü "}))
+        await client.send(HttpRequest("POST", "http://stub.test:8080/p", json={"a": ["ü", None]}))
+        await client.send(HttpRequest("PUT", "http://stub.test/f", form={"a": "x y", "b": "\ud800"}))
+        await client.send(
+            HttpRequest("PATCH", "http://stub.test/p", json={}, headers={"content-type": "application/x+json"})
+        )
+        await client.send(HttpRequest("HEAD", "http://stub.test/a%20b"))
+    first, post, put, patch, head = server.received
+    assert (first.method, first.path, first.body) == ("GET", "/a%20b?x=1&q=%C3%A4+%26&e=", b"")
+    assert first.headers == [
+        *[
+            ("Host", "stub.test"),
+            ("X-U", "ü"),
+            ("User-Agent", "ragflow-lg"),
+            ("Accept", "*/*"),
+            ("Accept-Encoding", "gzip"),
+        ]
+    ]
+    assert (post.header("Host"), post.header("Content-Type"), post.body) == (
+        *("stub.test:8080", "application/json"),
+        b'{"a": ["\\u00fc", null]}',
+    )
+    assert (put.header("Content-Type"), put.body) == ("application/x-www-form-urlencoded", b"a=x+y&b=%3F")
+    assert (patch.header("Content-Type"), patch.body) == ("application/x+json", b"{}")
+    assert head.method == "HEAD"
+
+
+async def test_framing_headers_of_a_canvas_are_not_sent():
+    given = {
+        "Host": "evil.test",
+        "Content-Length": "5",
+        "Transfer-Encoding": "chunked",
+        "Accept-Encoding": "br",
+        "ACCEPT": "1",
+    }
+    async with HttpServer([Route("/")]).running() as server:
+        await client_of(server).send(get(headers=given))
+    (request,) = server.received
+    assert (request.header("Host"), request.header("Accept-Encoding"), request.header("Accept")) == (
+        "stub.test",
+        "gzip",
+        "1",
+    )
+    assert request.header("Transfer-Encoding") is None
+
+
+async def test_credentials_in_a_url_become_a_header_and_are_not_shown():
+    async with HttpServer([Route("/")]).running() as server:
+        client = client_of(server)
+        answer = await client.send(HttpRequest("GET", "http://me:p%40ss@stub.test/"))
+        await client.send(HttpRequest("GET", "http://me:x@stub.test/", headers={"authorization": "Bearer k"}))
+    assert server.received[0].header("Authorization") == "Basic bWU6cEBzcw=="
+    assert server.received[1].header("Authorization") == "Bearer k"
+    assert answer.url == "http://stub.test/"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "ftp://stub.test/", "file:///etc/passwd", "gopher://stub.test/", "//stub.test/", "stub.test", "http://"),
+        *("http:///x", "http://stub.test:0/", "http://stub.test:65536/", "http://stub.test:x/", "http://[::1/"),
+        *("http://stub.test/\r\nX: y", "http://stub.test/\x00", "http://st\nub.test/", "http://xn--\u2488.test/"),
+        *("http://ⓛocalhost/", "http://１２７.0.0.1/", "http://me:geheim@stub.test:x/", "http://s/" + "x" * 70_000),
+    ],
+)
+async def test_bad_urls(url: str):
+    async with HttpServer().running() as server:
+        client = client_of(server)
+        error = await refusal(client, HttpRequest("GET", url))
+        assert str(error).startswith("The URL ")
+        assert "geheim" not in str(error)
+        if url:
+            assert str(await refusal(client, get(proxy=url))).startswith("The proxy URL ")
+    assert server.received == []
+
+
+async def test_international_names_are_looked_up_in_ascii():
+    asked: list[str] = []
+
+    async def resolve(host: str, port: int) -> Sequence[tuple[str, int]]:
+        asked.append(host)
+        return [("127.0.0.1", 1)]
+
+    await refusal(guarded(resolve=resolve), HttpRequest("GET", "http://bücher.example/"))
+    await refusal(guarded(resolve=resolve), HttpRequest("GET", "http://bücher.example/", proxy="http://p.example"))
+    assert asked == ["xn--bcher-kva.example"] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("X-Key", "geheim\r\nHost: evil"),
+        ("X-Key", "geheim\x00"),
+        ("X Key", "geheim"),
+        ("", "geheim"),
+        ("X:", "geheim"),
+        ("Ü", ""),
+    ],
+)
+async def test_bad_headers(name: str, value: str):
+    async with HttpServer().running() as server:
+        error = await refusal(client_of(server), get(headers={name: value}))
+    assert "header" in str(error)
+    assert "geheim" not in str(error)
+    assert server.received == []
+
+
+@pytest.mark.parametrize("body", [float("nan"), {"a": {1, 2}}])
+async def test_a_body_that_is_no_json(body: Any):
+    async with HttpServer().running() as server:
+        assert "JSON" in str(await refusal(client_of(server), HttpRequest("POST", "http://stub.test/", json=body)))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "http://127.0.0.1:{port}/",
+            "http://2130706433:{port}/",
+            "http://0x7f.1:{port}/",
+            "http://0177.0.0.1:{port}/",
+        ),
+        *("http://localhost:{port}/", "http://[::ffff:127.0.0.1]:{port}/", "http://[::1]:{port}/", "http://0:{port}/"),
+        *(
+            "http://stub.test@127.0.0.1:{port}/",
+            "http://127.0.0.1:{port}#@stub.test/",
+            "http://stub.test\\@127.0.0.1:{port}/",
+        ),
+    ],
+)
+async def test_this_machine_is_out_of_reach(url: str):
+    async with HttpServer([Route("/")]).running() as server:
+        client = guarded(HttpSettings(allow=("*.test",)))
+        error = await refusal(client, HttpRequest("GET", url.format(port=server.port)))
+    assert any(word in str(error) for word in ("refused", "resolved", "cannot be read"))
+    assert server.received == []
+
+
+async def test_rebinding_meets_the_checked_address():
+    """The second look-up of a name that moves is never made: one look-up, one connection, to that address."""
+    async with HttpServer([Route("/", body="inside")]).running() as server:
+        answers = [[("127.0.0.1", server.port)], [("169.254.169.254", 80)]]
+
+        async def resolve(host: str, port: int) -> Sequence[tuple[str, int]]:
+            return answers.pop(0)
+
+        client = guarded(HttpSettings(allow=("stub.test",)), resolve=resolve)
+        assert (await client.send(get())).text == "inside"
+        await client.aclose()
+        assert "refused" in str(await refusal(client, get()))
+
+
+async def test_the_next_address_is_tried():
+    async with HttpServer([Route("/", body="here")]).running() as server:
+
+        async def resolve(host: str, port: int) -> Sequence[tuple[str, int]]:
+            return [("127.0.0.1", 1), ("127.0.0.1", server.port)]
+
+        client = guarded(HttpSettings(allow=("stub.test",)), resolve=resolve)
+        assert (await client.send(get())).text == "here"
+
+
+async def test_connections_are_used_again_and_cookies_are_not():
+    async with HttpServer([Route("/", headers={"Set-Cookie": "a=b"})]).running() as server:
+        client = client_of(server)
+        for _ in range(3):
+            await client.send(get())
+        await client.aclose()
+        await client.send(get())
+    assert [request.connection for request in server.received] == [1, 1, 1, 2]
+    assert all(request.header("Cookie") is None for request in server.received)
+
+
+# Connections of a loop that ended cannot be closed any more.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+def test_a_client_outlives_its_event_loop():
+    client = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
+
+    async def once() -> str:
+        async with HttpServer([Route("/", body="ok")]).running() as server:
+            return (await client.send(HttpRequest("GET", f"http://127.0.0.1:{server.port}/"))).text
+
+    assert [asyncio.run(once()), asyncio.run(once())] == ["ok", "ok"]
+    asyncio.run(client.aclose())
+    gc.collect()
+
+
+async def test_closing_an_unused_client():
+    await GuardedHttpClient().aclose()
+
+
+class TestLimits:
+    @pytest.mark.parametrize(
+        "route",
+        [
+            Route("/", body=b"x" * 1001),
+            Route("/", pieces=[b"x" * 600, b"x" * 600]),
+            Route("/", headers={"Content-Length": "1001"}, breaks=True),
+            Route("/", body=gzip.compress(b"x" * 1_000_000), headers={"Content-Encoding": "gzip"}),
+            Route("/", body=gzip.compress(bytes(range(256)) * 10, 0), headers={"Content-Encoding": "gzip"}),
+        ],
+    )
+    async def test_too_large(self, route: Route):
+        async with HttpServer([route]).running() as server:
+            error = await refusal(client_of(server, max_response_bytes=1000), get())
+        assert "larger than the limit of 1,000 bytes" in str(error)
+
+    async def test_as_large_as_may_be(self):
+        async with HttpServer([Route("/", body=b"x" * 1000)]).running() as server:
+            assert len((await client_of(server, max_response_bytes=1000).send(get())).text) == 1000
+
+    async def test_slow_answers(self):
+        routes = [Route("/late", delay_ms=5000), Route("/drip", pieces=[b"x"] * 100, piece_delay_ms=50)]
+        async with HttpServer(routes).running() as server:
+            client = client_of(server)
+            for path in ("/late", "/drip"):
+                began = time.monotonic()
+                error = await refusal(client, get(path, timeout_s=0.2))
+                assert error.is_retryable
+                assert str(error) == "'stub.test' did not answer within 0.2 s."
+                assert time.monotonic() - began < 2
+
+    async def test_the_setting_bounds_every_timeout(self):
+        async with HttpServer([Route("/", delay_ms=5000)]).running() as server:
+            assert "0.1 s" in str(await refusal(client_of(server, timeout_s=0.1), get(timeout_s=60)))
+
+    async def test_concurrency(self):
+        async with HttpServer([Route("/", delay_ms=300), Route("/first")]).running() as server:
+            client = client_of(server, concurrency=1)
+            await client.send(get("/first"))
+            answers = await asyncio.gather(*(client.send(get(timeout_s=0.5)) for _ in range(3)), return_exceptions=True)
+        assert sorted(type(answer).__name__ for answer in answers) == ["HttpResponse", "ServiceError", "ServiceError"]
+
+    async def test_a_slow_name_server(self):
+        async def resolve(host: str, port: int) -> Sequence[tuple[str, int]]:
+            await asyncio.sleep(60)
+            return []
+
+        assert (await refusal(guarded(resolve=resolve), get(timeout_s=0.1))).is_retryable
+
+    async def test_huge_headers(self):
+        raw = b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * 300_000 + b"\r\n\r\n"
+        async with HttpServer([Route("/", raw=raw)]).running() as server:
+            assert "valid HTTP" in str(await refusal(client_of(server), get()))
+
+
+class TestDecoding:
+    @pytest.mark.parametrize(
+        ("content_type", "body", "text"),
+        [
+            ("text/plain", "ü".encode(), "ü"),
+            ("text/plain; charset=latin-1", b"\xfc", "ü"),
+            ('text/plain; Charset="ISO-8859-1"', b"\xfc", "ü"),
+            ("text/plain; charset=nonsense", "ü".encode(), "ü"),
+            ("text/plain; charset=hex", b"66", "66"),
+            ("text/plain; charset=punycode", b"tda", "tda"),
+            ("text/plain", b"a\xff", "a\ufffd"),
+        ],
+    )
+    async def test_charsets(self, content_type: str, body: bytes, text: str):
+        async with HttpServer([Route("/", headers={"Content-Type": content_type}, body=body)]).running() as server:
+            assert (await client_of(server).send(get())).text == text
+
+    async def test_gzip(self):
+        packed = gzip.compress(b"hello " * 1000)
+        pieces = [packed[:10], packed[10:]]
+        route = Route("/", headers={"Content-Encoding": "gzip"}, pieces=pieces)
+        async with HttpServer([route, Route("/head", headers={"Content-Encoding": "gzip"})]).running() as server:
+            client = client_of(server)
+            assert (await client.send(get())).text == "hello " * 1000
+            assert (await client.send(HttpRequest("HEAD", "http://stub.test/head"))).text == ""
+
+    @pytest.mark.parametrize(
+        ("encoding", "body", "says"),
+        [
+            ("gzip", b"no gzip", "not the gzip data"),
+            ("gzip", gzip.compress(b"hello", mtime=0)[:-4], "in the middle"),
+            ("gzip", gzip.compress(b"hello", mtime=0) * 2, "after the end"),
+            ("gzip, gzip", gzip.compress(gzip.compress(b"x", mtime=0), mtime=0), "not asked for"),
+            ("br", b"x", "'br'"),
+        ],
+    )
+    async def test_bad_encodings(self, encoding: str, body: bytes, says: str):
+        async with HttpServer([Route("/", headers={"Content-Encoding": encoding}, body=body)]).running() as server:
+            assert says in str(await refusal(client_of(server), get()))
+
+
+class TestFailures:
+    async def test_nobody_listens(self):
+        client = guarded(HttpSettings(allow=("127.0.0.1",)))
+        error = await refusal(client, HttpRequest("GET", "http://127.0.0.1:1/"))
+        assert str(error).startswith("No connection to '127.0.0.1'")
+        assert error.is_retryable
+
+    @pytest.mark.parametrize(
+        ("route", "says"),
+        [
+            (Route("/", raw=b"SSH-2.0-OpenSSH\r\n"), "valid HTTP"),
+            (Route("/", pieces=[b"x"], headers={"Content-Length": "10"}, breaks=True), "broke off"),
+        ],
+    )
+    async def test_broken_answers(self, route: Route, says: str):
+        async with HttpServer([route]).running() as server:
+            error = await refusal(client_of(server), get())
+        assert says in str(error)
+        assert error.is_retryable
+
+    async def test_a_connection_that_is_reset(self):
+        async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(10)
+            # Without lingering, closing sends a reset.
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+
+        server = await asyncio.start_server(reset, "127.0.0.1", 0)
+        async with server:
+            client = guarded(HttpSettings(allow=("127.0.0.1",)))
+            port = server.sockets[0].getsockname()[1]
+            assert "The connection to" in str(await refusal(client, HttpRequest("GET", f"http://127.0.0.1:{port}/")))
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+def contexts(authority: trustme.CA, *names: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Give the server's and the client's TLS context for a certificate with these names."""
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert(*names).configure_cert(server)  # pyright: ignore[reportUnknownMemberType]
+    authority.configure_trust(client)  # pyright: ignore[reportUnknownMemberType]
+    return server, client
+
+
+class TestTls:
+    async def test_the_certificate_is_checked_against_the_name(self, authority: trustme.CA):
+        tls, trust = contexts(authority, "stub.test")
+        async with HttpServer([Route("/", body="safe")]).running(tls=tls) as server:
+            client = guarded(HttpSettings(allow=("*.test",)), resolve=server.resolve, tls=trust)
+            assert (await client.send(HttpRequest("GET", "https://stub.test/"))).text == "safe"
+            assert "CERTIFICATE_VERIFY_FAILED" in str(await refusal(client, HttpRequest("GET", "https://other.test/")))
+            assert "CERTIFICATE" in str(await refusal(client_of(server), HttpRequest("GET", "https://stub.test/")))
+
+    @pytest.mark.parametrize("proxy_has_tls", [False, True])
+    async def test_through_a_tunnel(self, authority: trustme.CA, proxy_has_tls: bool):
+        tls, trust = contexts(authority, "stub.test", "proxy.test")
+        async with HttpServer([Route("/", body="safe")]).running(tls=tls) as server:
+            proxy = HttpServer(tunnel_port=server.port)
+            async with proxy.running(tls=tls if proxy_has_tls else None):
+
+                async def resolve(host: str, port: int) -> Sequence[tuple[str, int]]:
+                    return (
+                        [("127.0.0.1", proxy.port)] if host == "proxy.test" else [("fd00::5", port), ("10.0.0.5", port)]
+                    )
+
+                client = guarded(HttpSettings(allow=("*.test",)), resolve=resolve, tls=trust)
+                via = f"{'https' if proxy_has_tls else 'http'}://me:pw@proxy.test:3128"
+                answer = await client.send(HttpRequest("GET", "https://stub.test/", proxy=via))
+                assert answer.text == "safe"
+                assert "CERTIFICATE" in str(await refusal(client, HttpRequest("GET", "https://other.test/", proxy=via)))
+        assert proxy.received[0].path == "10.0.0.5:443"
+        assert proxy.received[0].header("Proxy-Authorization") == "Basic bWU6cHc="
+        assert server.received[0].header("Host") == "stub.test"
+        assert server.received[0].header("Proxy-Authorization") is None
+
+
+class TestProxy:
+    async def test_a_plain_request_names_the_checked_address(self):
+        async with HttpServer([Route("http://127.0.0.1:9/x", body="by proxy")]).running() as proxy:
+
+            async def resolve(host: str, port: int) -> Sequence[tuple[str, int]]:
+                return [("127.0.0.1", proxy.port if host == "proxy.test" else 9)]
+
+            client = guarded(HttpSettings(allow=("*.test",)), resolve=resolve)
+            answer = await client.send(get("/x", proxy="http://proxy.test:3128"))
+        assert answer.text == "by proxy"
+        assert proxy.received[0].header("Host") == "stub.test"
+
+    async def test_ipv6_targets_are_bracketed(self):
+        async with HttpServer([Route("http://[fd00::5]:80/", body="six")]).running() as proxy:
+
+            async def resolve(host: str, port: int) -> Sequence[tuple[str, int]]:
+                return [("127.0.0.1", proxy.port) if host == "proxy.test" else ("fd00::5", port)]
+
+            client = guarded(HttpSettings(allow=("*.test",)), resolve=resolve)
+            answer = await client.send(get(proxy="http://proxy.test"))
+        assert proxy.received[0].path == "http://[fd00::5]:80/"
+        assert answer.text == "six"
+
+    @pytest.mark.parametrize(
+        ("target", "proxy"),
+        [("127.0.0.1", "93.184.215.14"), ("169.254.169.254", "93.184.215.14"), ("93.184.215.14", "10.0.0.1")],
+    )
+    async def test_both_ends_are_checked(self, target: str, proxy: str):
+        async def resolve(host: str, port: int) -> Sequence[tuple[str, int]]:
+            return [(proxy if host == "proxy.example" else target, port)]
+
+        client = guarded(resolve=resolve)
+        error = await refusal(
+            client, HttpRequest("GET", "http://t.example/", proxy="http://proxy.example:1", timeout_s=5)
+        )
+        assert "refused" in str(error)
+
+    async def test_a_proxy_that_says_no(self):
+        async with HttpServer().running() as proxy:
+            error = await refusal(client_of(proxy), HttpRequest("GET", "https://stub.test/", proxy="http://proxy.test"))
+        assert "403" in str(error)
+
+    async def test_only_http_proxies(self):
+        async with HttpServer().running() as proxy:
+            assert "only http" in str(await refusal(client_of(proxy), get(proxy="socks5://proxy.test")))

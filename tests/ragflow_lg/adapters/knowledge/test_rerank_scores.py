@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+
+from ragflow_lg.adapters.knowledge.rerank_scores import normalised_scores, window_size
+
+
+@pytest.mark.parametrize(
+    ("top_n", "top_k", "is_reranked", "expected"),
+    [
+        (8, 1024, False, 64),
+        (6, 1024, False, 66),
+        (1, 1024, False, 30),
+        (100, 10, False, 100),
+        (8, 20, True, 24),
+        (1, 9, True, 9),
+    ],
+)
+def test_the_window_is_ragflows(top_n: int, top_k: int, is_reranked: bool, expected: int) -> None:
+    assert window_size(top_n, top_k, is_reranked=is_reranked) == expected
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([0.1, 0.9], [0.1, 0.9]),
+        ([-1.0, 1.0, 3.0], [0.0, 0.5, 1.0]),
+        ([7.0, 7.0005], [1.0, 1.0]),
+        ([-3.0], [0.0]),
+        ([], []),
+    ],
+    ids=["within", "beyond", "alike", "one", "none"],
+)
+def test_scores_of_a_rerank_model_lie_between_0_and_1(scores: list[float], expected: list[float]) -> None:
+    assert normalised_scores(scores) == expected

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from ragflow_lg.adapters.knowledge.reranked_knowledge import RerankedKnowledge
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, FoundChunks, Metadata, Reranker
+
+DATASET = Dataset("ds1", "Manuals")
+
+
+class _Inner:
+    """Finds as many chunks as it is asked for, the n-th with the words' score n/10."""
+
+    def __init__(self, chunks: int) -> None:
+        self._chunks = chunks
+        self.searches: list[DatasetSearch] = []
+
+    async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
+        return {"Manuals": DATASET}
+
+    async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
+        return {"crop": {"rice": ["d0"]}}
+
+    async def search(self, search: DatasetSearch) -> FoundChunks:
+        self.searches.append(search)
+        return FoundChunks(
+            tuple(
+                {
+                    "content_with_weight": str(n),
+                    "docnm_kwd": f"d{n % 2}",
+                    "doc_id": f"d{n % 2}",
+                    "term_similarity": 0.1 * n,
+                }
+                for n in range(min(self._chunks, search.top_n))
+            )
+        )
+
+
+class _Rerankers:
+    """Scores a text by a function; has one model."""
+
+    def __init__(self, scores: Sequence[float] | Exception) -> None:
+        self._scores = scores
+
+    def reranker(self, rerank_id: str) -> Reranker:
+        if rerank_id != "r":
+            raise SettingsError(f"The settings have no rerank model {rerank_id!r}.")
+        return self
+
+    async def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
+        if isinstance(self._scores, Exception):
+            raise self._scores
+        return self._scores[: len(texts)]
+
+
+def search(**more: float) -> DatasetSearch:
+    return DatasetSearch("rice", (DATASET,), top_n=2, rerank_id="r", **more)  # pyright: ignore[reportArgumentType]
+
+
+async def test_the_model_orders_what_was_found_and_documents_count_all_that_is_kept() -> None:
+    inner = _Inner(4)
+    knowledge = RerankedKnowledge(inner, _Rerankers([0.0, 0.9, 0.1, 1.0]))
+    found = await knowledge.search(search(similarity_threshold=0.3))
+    assert [chunk["content_with_weight"] for chunk in found.chunks] == ["3", "1"]
+    assert [chunk["similarity"] for chunk in found.chunks] == pytest.approx([0.65, 0.5])
+    assert [chunk["vector_similarity"] for chunk in found.chunks] == [1.0, 0.9]
+    assert [(d.name, d.chunks) for d in found.documents] == [("d1", 2)]
+    assert found.total == 2
+    asked = inner.searches[0]
+    assert (asked.top_n, asked.rerank_id, asked.similarity_threshold) == (64, "", 0.0)
+
+
+async def test_words_alone_know_no_threshold() -> None:
+    knowledge = RerankedKnowledge(_Inner(2), _Rerankers([0.0, 0.0]))
+    assert (await knowledge.search(search(keywords_similarity_weight=1.0, similarity_threshold=0.9))).total == 2
+
+
+async def test_without_a_rerank_id_or_chunks_nobody_is_asked() -> None:
+    knowledge = RerankedKnowledge(_Inner(1), _Rerankers(ServiceError("down")))
+    assert len((await knowledge.search(DatasetSearch("rice", (DATASET,)))).chunks) == 1
+    assert (await RerankedKnowledge(_Inner(0), _Rerankers(ServiceError("down"))).search(search())).chunks == ()
+
+
+async def test_a_model_that_fails_or_is_not_there_is_an_error() -> None:
+    with pytest.raises(ServiceError, match="down"):
+        await RerankedKnowledge(_Inner(1), _Rerankers(ServiceError("down"))).search(search())
+    with pytest.raises(SettingsError, match="no rerank model 'x'"):
+        await RerankedKnowledge(_Inner(1), _Rerankers([])).search(DatasetSearch("q", (DATASET,), rerank_id="x"))
+
+
+async def test_the_rest_is_passed_on() -> None:
+    knowledge = RerankedKnowledge(_Inner(1), _Rerankers([]))
+    assert await knowledge.datasets(["Manuals"]) == {"Manuals": DATASET}
+    assert await knowledge.metadata([DATASET]) == {"crop": {"rice": ["d0"]}}

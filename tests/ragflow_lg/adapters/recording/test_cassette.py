@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.recording.cassette import (
+    CallLine,
+    CassetteWriter,
+    ChatLine,
+    DateLine,
+    FailureRecord,
+    HttpLine,
+    Line,
+    ModelLine,
+    PieceRecord,
+    ResponseRecord,
+    SeedLine,
+    ServerAnswerRecord,
+    ServerLine,
+    ToolsLine,
+    read_cassette,
+)
+from ragflow_lg.base.errors import CassetteError
+
+LINES: list[Line] = [
+    ToolsLine(endpoints={"wikipedia": "http://w"}, keys=["tavily"]),
+    DateLine(value="2026-01-02 03:04:05"),
+    SeedLine(value=7),
+    ModelLine(llm_id="m", context_tokens=10, has_tools=True),
+    ModelLine(llm_id="none", error="It is not set."),
+    ChatLine(
+        order=1,
+        node="LLM:0",
+        position="1.2/0.0",
+        request={"model": "m", "half": "\ud800"},
+        pieces=[
+            "ü",
+            PieceRecord(text="hm", is_thinking=True),
+            PieceRecord(calls=[("c", "f", "{}")], usage=(1, 2, 1, 0.5)),
+        ],
+        error=FailureRecord(text="It fell.", is_retryable=True, retry_after_s=1.5),
+    ),
+    HttpLine(order=2, node="Invoke:0", request={"url": "http://x"}, response=ResponseRecord(status=404, text="no")),
+    ServerLine(server="none"),
+    ServerLine(server="s", tool="t", error="It is not allowed."),
+    CallLine(
+        order=3,
+        node="Agent:0",
+        request={"server": "s", "tool": "t"},
+        answer=ServerAnswerRecord(texts=["a", ""], others=["image"], structured={"n": [1]}, is_error=True),
+    ),
+    CallLine(order=4, node="Agent:0", request={}, timeout_s=0.5),
+    HttpLine(order=5, node="Invoke:0", request={}, is_stopped=True),
+]
+
+
+def chat(error: Any = None, usage: Any = None, order: int = 1) -> str:
+    """Give the line of a call of a model."""
+    line = {"kind": "chat", "order": order, "node": "n", "request": {}, "error": error}
+    return json.dumps({**line, "pieces": [{"usage": usage}] if usage else []})
+
+
+def http(status: int) -> str:
+    """Give the line of an HTTP request."""
+    return json.dumps({"kind": "http", "order": 1, "node": "n", "request": {}, "response": {"status": status}})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "run.jsonl"
+    with CassetteWriter(file) as writer:
+        for line in LINES:
+            writer.write(line)
+    return file
+
+
+def test_what_is_written_is_read(path: Path) -> None:
+    assert read_cassette(path) == list(enumerate(LINES, 2))
+    assert json.loads(path.read_text("utf-8").splitlines()[0]) == {"cassette": 1}
+
+
+def test_a_line_is_there_as_soon_as_it_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    writer = CassetteWriter(file)
+    for count, line in enumerate(LINES, 1):
+        writer.write(line)
+        assert len(read_cassette(file)) == count
+    with writer:
+        pass
+    writer.write(LINES[0])
+    assert len(read_cassette(file)) == len(LINES)
+
+
+def test_a_last_line_that_was_cut_off_is_left_out(path: Path) -> None:
+    data = path.read_bytes()
+    for cut in (1, 5, 40):
+        path.write_bytes(data[:-cut])
+        assert read_cassette(path) == list(enumerate(LINES[:-1], 2))
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        ("{", "damaged in line 4: .*Take the line out, or record again"),
+        ("[" * 100_000, "damaged in line 4"),
+        ("[]", "damaged in line 4"),
+        ('{"kind": "other"}', "damaged in line 4: .*'kind'"),
+        ('{"kind": "seed"}', "damaged in line 4: value: Field required"),
+        ('{"kind": "seed", "value": "x"}', "damaged in line 4: value: Input should be a valid integer"),
+        ('{"kind": "seed", "value": 1e30}', "damaged in line 4: value: "),
+        ('{"kind": "date", "value": "' + "1" * 200 + '"}', "damaged in line 4: value: "),
+        (
+            '{"kind": "model", "llm_id": "m", "context_tokens": -1}',
+            "damaged in line 4: context_tokens: .* than or equal",
+        ),
+        (chat({"retry_after_s": 1e300, "text": ""}), "damaged in line 4: error.retry_after_s: .* less than or equal"),
+        (chat({"retry_after_s": float("nan"), "text": ""}), "damaged in line 4: error.retry_after_s: .* finite"),
+        (chat(usage=[10**10, 0, 1, 0]), "damaged in line 4: pieces.*usage.0: .* less than or equal"),
+        (chat(order=-1), "damaged in line 4: order: .* greater than or equal"),
+        (http(-5), "damaged in line 4: response.status: .* greater than or equal"),
+        (http(10**6), "damaged in line 4: response.status: .* less than or equal"),
+        ('{"kind": "seed", "value": 1, "more": 2}', "damaged in line 4: more: Extra inputs"),
+    ],
+)
+def test_a_damaged_line_is_named(path: Path, damage: str, problem: str) -> None:
+    lines = path.read_text("utf-8").splitlines()
+    lines[3] = damage
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    with pytest.raises(CassetteError, match=problem):
+        read_cassette(path)
+
+
+def test_bytes_that_are_no_text_are_damage(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"\xff\xfe\n")
+    with pytest.raises(CassetteError, match=f"damaged in line {len(LINES) + 2}"):
+        read_cassette(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}\n", b"\x00\x01\n", b'{"cassette": 1}', b"x" * 100])
+def test_another_file_is_no_recording(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "other"
+    file.write_bytes(content)
+    with pytest.raises(CassetteError, match=r"is no recording|line 1"):
+        read_cassette(file)
+
+
+def test_another_version_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "later.jsonl"
+    file.write_text('{"cassette": 2}\n')
+    with pytest.raises(CassetteError, match="another version"):
+        read_cassette(file)
+
+
+def test_only_recordings_are_written_over(path: Path, tmp_path: Path) -> None:
+    with CassetteWriter(path):
+        pass
+    assert read_cassette(path) == []
+    other = tmp_path / "canvas.json"
+    other.write_text('{"components": {}}')
+    with pytest.raises(CassetteError, match="is no recording and is left as it is"):
+        CassetteWriter(other)
+    assert other.read_text() == '{"components": {}}'
+    (tmp_path / "empty").touch()
+    with CassetteWriter(tmp_path / "empty"):
+        pass
+
+
+def test_files_that_cannot_be_had(tmp_path: Path) -> None:
+    for wrong in (tmp_path, tmp_path / "none" / "x.jsonl", Path("a\0b")):
+        with pytest.raises(CassetteError, match=r"cannot be (read|written)"):
+            CassetteWriter(wrong)
+        with pytest.raises(CassetteError, match="cannot be read"):
+            read_cassette(wrong)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.recording.cassette_requests import (
+    call_request,
+    chat_request,
+    differences,
+    digest,
+    http_request,
+    is_same,
+)
+from ragflow_lg.dsl.redaction import Redactor
+from ragflow_lg.services.chat import ChatRequest, ToolSchema
+from ragflow_lg.services.http import HttpRequest
+
+
+def test_a_call_of_a_model_is_written_without_what_is_empty() -> None:
+    image = "data:image/png;base64," + "A" * 1000
+    asked = ChatRequest("sys", ({"role": "user", "content": "q"},), images=(image,), stop=("x",))
+    written = chat_request("m", asked, Redactor())
+    (told,) = written.pop("images")
+    assert written == {
+        "model": "m",
+        "system": "sys",
+        "messages": [{"role": "user", "content": "q"}],
+        "stop": ["x"],
+    }
+    assert told.startswith("data:image/png;base64, 1022 characters, ")
+
+
+def test_tools_and_schemas_are_part_of_it() -> None:
+    tool = ToolSchema("look", "Look it up.", {"type": "object"})
+    one = chat_request("m", ChatRequest("", (), tools=(tool,), schema={"type": "object"}), Redactor())
+    assert one["tools"] == [{"name": "look", "description": "Look it up.", "parameters": {"type": "object"}}]
+    assert digest(one) != digest(chat_request("m", ChatRequest("", (), tools=(tool,)), Redactor()))
+
+
+def test_a_call_of_a_server_is_written_without_its_secrets_and_they_are_known_then() -> None:
+    redactor = Redactor()
+    written = call_request("s", "t", {"api_key": "qqqqqqqq1", "city": "Rome", "none": {}}, redactor)
+    assert written == {"server": "s", "tool": "t", "arguments": {"api_key": "***", "city": "Rome", "none": {}}}
+    assert redactor.text("qqqqqqqq1") == "***"
+
+
+def test_an_http_request_is_written_without_its_secrets_and_they_are_known_then() -> None:
+    redactor = Redactor()
+    request = HttpRequest(
+        "POST",
+        "https://user:pass-word-1@host/p?token=abcdefgh1",
+        {"Authorization": "Bearer topsecret-123", "Accept": "text/plain"},
+        {"api_key": "qqqqqqqq1", "page": "2"},
+        json={"password": "wwwwwwww1", "n": 1},
+        proxy="http://u:eeeeeeee1@proxy:80",
+    )
+    written = http_request(request, redactor)
+    assert written == {
+        "method": "POST",
+        "url": "https://user:***@host/p?token=***",
+        "headers": {"authorization": "***", "accept": "text/plain"},
+        "query": {"api_key": "***", "page": "2"},
+        "json": {"password": "***", "n": 1},
+        "proxy": "http://u:***@proxy:80",
+    }
+    assert redactor.text("topsecret-123 qqqqqqqq1 wwwwwwww1 eeeeeeee1 pass-word-1") == "*** *** *** *** ***"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "asked", "same"),
+    [
+        ("a", "a", True),
+        ("a *** c", "a b c", True),
+        ("a b c", "*** c", True),
+        ("***", "", True),
+        ("a***b***c", "aXbYc", True),
+        ("a***a", "a", False),
+        ("a *** c", "a b d", False),
+        ({"a": ["***", 1]}, {"a": ["x", 1]}, True),
+        ({"a": 1}, {"a": 1, "b": 2}, False),
+        ([1], [1, 2], False),
+        (1, True, False),
+        ("***", 5, True),
+        (None, None, True),
+    ],
+)
+def test_what_was_taken_out_fits_everything(recorded: Any, asked: Any, same: bool) -> None:
+    assert is_same(recorded, asked) is same
+
+
+def test_differences_are_counted_and_shown_where_they_begin() -> None:
+    long = "x" * 500
+    count, told = differences(
+        {"a": f"{long}one", "b": {"c": 1}, "gone": [1]}, {"a": f"{long}two", "b": {"c": 2}, "more": {}, "z": 1}
+    )
+    assert count == 5
+    assert f"a was '…{'x' * 20}one' and is '…{'x' * 20}two'" in told
+    assert "b.c was '1' and is '2'" in told
+    assert told.endswith("and 2 more")
+    assert differences({"a": 1}, {"a": 1}) == (0, "")

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.recording.cassette import (
+    MAX_NUMBER,
+    CallLine,
+    CassetteWriter,
+    ChatLine,
+    HttpLine,
+    ModelLine,
+    PieceRecord,
+    ServerAnswerRecord,
+    ServerLine,
+    read_cassette,
+)
+from ragflow_lg.adapters.recording.recording import Recorder
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.dsl.redaction import Redactor
+from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, Usage
+from ragflow_lg.services.http import HttpRequest, HttpResponse
+from ragflow_lg.services.services import Caller
+from ragflow_lg.services.tool_server import ServerAnswer, ToolSettings
+from tests.fakes.agents import WIKI, calling, page
+from tests.fakes.canvas import node
+from tests.fakes.mcp_servers import FakeServer
+from tests.fakes.regions import iteration, out
+from tests.fakes.services import OneModel, Reply, ScriptedHttp, ScriptedModel, fake_services
+from tests.fakes.tapes import record
+
+SECRETS = {
+    "settings": "settings-key-0001",
+    "header": "header-secret-0002",
+    "query": "query-secret-0003",
+    "env": "env-secret-0004",
+    "userinfo": "userinfo-secret-0005",
+    "answer": "answer-secret-0006",
+    "cookie": "cookie-secret-0007",
+}
+
+
+def llm(prompt: str = "{sys.query}", downstream: Any = ("out",), **params: Any) -> dict[str, Any]:
+    return node("LLM", {"llm_id": "m@Test", "prompts": [{"role": "user", "content": prompt}], **params}, downstream)
+
+
+def lines(path: Path, kind: type[Any]) -> list[Any]:
+    return [line for _, line in read_cassette(path) if isinstance(line, kind)]
+
+
+SHOWN = {"a": llm(), "out": node("Message", {"content": ["{a@content}"]})}
+
+
+async def test_a_stream_is_recorded_in_its_pieces(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    model = ScriptedModel([Reply(chunks=["ha", "ha"], reasoning="hm")])
+    await record(file, SHOWN, fake_services(models=OneModel(model)))
+    (line,) = lines(file, ChatLine)
+    assert (line.node, line.position, line.order) == ("a", "", 1)
+    assert line.request["messages"] == [{"role": "user", "content": "q"}]
+    assert line.pieces == [
+        PieceRecord(text="hm", is_thinking=True),
+        "ha",
+        "ha",
+        PieceRecord(usage=(0, 0, 1, 0.0)),
+    ]
+    (about,) = lines(file, ModelLine)
+    assert (about.llm_id, about.context_tokens, about.has_tools) == ("m@Test", 8192, True)
+
+
+async def test_the_tools_of_an_agent_are_told_from_the_agent(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    agent = node("Agent", {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI], "cite": False}, ["out"])
+    model = ScriptedModel([calling(("wikipedia_search_0", {"query": "Laos"})), Reply("done")])
+    http = ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane.")})
+    services = fake_services(models=OneModel(model), http=http, tools=ToolSettings({"wikipedia": "http://wiki.test"}))
+    run, _ = await record(file, {"a": agent, "out": SHOWN["out"]}, services)
+    assert run.answer == "done"
+    (http_line,) = lines(file, HttpLine)
+    assert http_line.node.startswith("a-->")
+    assert http_line.position == "/0.0"
+    assert [line.node for line in lines(file, ChatLine)] == ["a", "a"]
+
+
+async def test_rounds_are_told_apart(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    body = {"a": llm("{item}", ())}
+    begin = node("Begin", {"inputs": {"items": {"type": "object", "name": "i"}}}, ["it"])
+    components = {"begin": begin, **iteration(body, {"r": "a@content"}), **out("{it@r}")}
+    model = ScriptedModel([Reply("x", repeat=True)])
+    await record(file, components, fake_services(models=OneModel(model)), inputs={"items": {"value": [1, 2]}})
+    assert [line.position for line in lines(file, ChatLine)] == ["0", "1"]
+
+
+async def test_failures_are_recorded(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    run, _ = await record(file, SHOWN, fake_services(models=OneModel(ScriptedModel([Reply(error="it fell")]))))
+    assert run.status == "failed"
+    (line,) = lines(file, ChatLine)
+    assert line.error.text == "it fell"
+    assert not line.is_stopped
+
+
+class Slow(ScriptedModel):
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
+        yield ChatDelta("a")
+        await asyncio.sleep(60)
+
+
+async def collect(stream: AsyncIterator[ChatDelta]) -> list[str]:
+    return [delta.text async for delta in stream]
+
+
+async def test_what_is_stopped_is_marked(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    with CassetteWriter(file) as writer:
+        services = Recorder(writer, Redactor()).wrap(fake_services(models=OneModel(Slow())))
+        model = services.models.model("m")
+        for call in (model.complete(ChatRequest("", ())), collect(model.stream(ChatRequest("", ())))):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(call, 0.05)
+    assert [(line.pieces, line.is_stopped) for line in lines(file, ChatLine)] == [([], True), (["a"], True)]
+
+
+async def test_a_model_that_is_not_set_is_recorded(tmp_path: Path) -> None:
+    class None_:
+        def model(self, llm_id: str) -> Any:
+            raise SettingsError(f"There is no {llm_id}.")
+
+    file = tmp_path / "r.jsonl"
+    await record(file, SHOWN, fake_services(models=None_()))
+    assert lines(file, ModelLine) == [ModelLine(llm_id="m@Test", error="There is no m@Test.")]
+
+
+async def test_no_secret_stands_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    canvas = {
+        "globals": {"env.service_token": SECRETS["env"]},
+        "headers": json.dumps({"X-Api-Key": SECRETS["header"]}),
+    }
+    redactor = Redactor([SECRETS["settings"]])
+    redactor.learn_from(canvas)
+    said = f"settings {SECRETS['settings']}, env {SECRETS['env']}, header {SECRETS['header']}"
+    pieces = [said[i : i + 3] for i in range(0, len(said), 3)]
+    body = json.dumps({"access_token": SECRETS["answer"], "echo": SECRETS["query"]})
+    url = f"https://u:{SECRETS['userinfo']}@h/{SECRETS['env']}?token={SECRETS['query']}"
+    answer = HttpResponse(200, {"Set-Cookie": SECRETS["cookie"]}, body, url)
+    model = ScriptedModel([Reply(chunks=pieces, reasoning=said), Reply(error=said)])
+    with CassetteWriter(file) as writer:
+        services = Recorder(writer, redactor).wrap(
+            fake_services(
+                models=OneModel(model),
+                http=ScriptedHttp({url: answer, "http://down": ServiceError(said)}),
+                tools=ToolSettings({"w": f"http://x/?key={SECRETS['query']}"}, {"tavily": SECRETS["settings"]}),
+            )
+        )
+        assert services.for_caller is not None
+        mine = services.for_caller(Caller("n"))
+        headers = {"Authorization": f"Bearer {SECRETS['header']}", "Cookie": SECRETS["cookie"]}
+        await mine.http.send(HttpRequest("GET", url, headers))
+        with pytest.raises(ServiceError):
+            await mine.http.send(HttpRequest("GET", "http://down"))
+        chat = mine.models.model("m")
+        asked = ChatRequest(said, ({"role": "user", "content": f"{SECRETS['answer']} {SECRETS['userinfo']}"},))
+        assert "".join([d.text async for d in chat.stream(asked) if not d.is_thinking]) == said
+        with pytest.raises(ServiceError):
+            await chat.complete(asked)
+    written = file.read_text(encoding="utf-8")
+    assert [name for name, secret in SECRETS.items() if secret in written] == []
+    spoken = "".join(p for p in lines(file, ChatLine)[0].pieces if isinstance(p, str))
+    assert spoken == "settings ***, env ***, header ***"
+
+
+async def test_calls_of_servers_are_recorded_however_they_end(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    answer = ServerAnswer(("a", "b"), ("image",), {"n": 1}, is_error=True)
+    server = FakeServer(
+        answer, ServiceError("It broke.", is_retryable=True), SettingsError("closed"), TimeoutError(10.0), denied="no"
+    )
+    with CassetteWriter(file) as writer:
+        services = Recorder(writer, Redactor()).wrap(fake_services(servers={"s": server}))
+        assert (list(services.servers), services.servers.get("other")) == (["s"], None)
+        assert services.for_caller is not None
+        mine = services.for_caller(Caller("n", "0.1")).servers["s"]
+        mine.check("t")
+        mine.check("t")
+        with pytest.raises(SettingsError):
+            mine.check("no")
+        assert await mine.call("t", {"x": 1}, {"X-Team": "a"}) == answer
+        for kind in (ServiceError, SettingsError, TimeoutError):
+            with pytest.raises(kind):
+                await mine.call("t", {}, {})
+    assert lines(file, ServerLine) == [
+        ServerLine(server="other"),
+        ServerLine(server="s", tool="t"),
+        ServerLine(server="s", tool="no", error="The settings do not allow 'no'."),
+    ]
+    calls = lines(file, CallLine)
+    assert [(line.order, line.node, line.position, line.is_stopped) for line in calls] == [
+        (order, "n", "0.1", False) for order in (1, 2, 3, 4)
+    ]
+    assert calls[0].request == {"server": "s", "tool": "t", "arguments": {"x": 1}}
+    assert calls[0].answer == ServerAnswerRecord(texts=["a", "b"], others=["image"], structured={"n": 1}, is_error=True)
+    assert [(line.error and line.error.text, line.timeout_s) for line in calls[1:]] == [
+        ("It broke.", None),
+        ("closed", None),
+        (None, 10.0),
+    ]
+    assert "X-Team" not in file.read_text()
+
+
+async def test_no_secret_of_a_call_stands_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    said = json.dumps({"access_token": SECRETS["answer"], "echo": f"{SECRETS['header']} {SECRETS['settings']}"})
+    server = FakeServer(
+        ServerAnswer((said,), (), {"cookie": SECRETS["cookie"], "also": SECRETS["query"]}),
+        ServiceError(f"{SECRETS['header']} is wrong"),
+    )
+    with CassetteWriter(file) as writer:
+        services = Recorder(writer, Redactor([SECRETS["settings"]])).wrap(fake_services(servers={"s": server}))
+        mine = services.servers["s"]
+        mine.check("t")
+        await mine.call("t", {"api_key": SECRETS["query"]}, {"Authorization": f"Bearer {SECRETS['header']}"})
+        with pytest.raises(ServiceError):
+            await mine.call("t", {"text": SECRETS["answer"]}, {})
+    written = file.read_text(encoding="utf-8")
+    assert [name for name, secret in SECRETS.items() if secret in written] == []
+
+
+async def test_a_call_that_is_stopped_is_marked(tmp_path: Path) -> None:
+    class Never(FakeServer):
+        async def call(self, tool: str, arguments: Any, headers: Any) -> ServerAnswer:
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    file = tmp_path / "r.jsonl"
+    with CassetteWriter(file) as writer:
+        services = Recorder(writer, Redactor()).wrap(fake_services(servers={"s": Never()}))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(services.servers["s"].call("t", {}, {}), 0.02)
+    assert [(line.is_stopped, line.answer, line.timeout_s) for line in lines(file, CallLine)] == [(True, None, None)]
+
+
+async def test_a_whole_answer_is_one_piece(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    with CassetteWriter(file) as writer:
+        services = Recorder(writer, Redactor()).wrap(
+            fake_services(models=OneModel(ScriptedModel([calling(("f", "{"))])))
+        )
+        answer = await services.models.model("m").complete(ChatRequest("", ()))
+    assert answer.usage == Usage(calls=1)
+    assert lines(file, ChatLine)[0].pieces == [PieceRecord(calls=[("call_1", "f", "{")], usage=(0, 0, 1, 0.0))]
+
+
+async def test_numbers_beyond_all_reason_can_be_read_again(tmp_path: Path) -> None:
+    model = ScriptedModel([Reply("x", usage=Usage(10**12, -3, 1, float("inf")))], context_tokens=10**12)
+    file = tmp_path / "r.jsonl"
+    run, _ = await record(file, SHOWN, fake_services(models=OneModel(model)))
+    assert run.status == "succeeded"
+    assert lines(file, ModelLine)[0].context_tokens == MAX_NUMBER
+    assert lines(file, ChatLine)[0].pieces[-1].usage == (MAX_NUMBER, 0, 1, MAX_NUMBER)
+    failing = ServiceError("later", retry_after_s=float("inf"))
+    with CassetteWriter(file) as writer:
+        wrapped = Recorder(writer, Redactor()).wrap(fake_services(http=ScriptedHttp({"http://x": failing})))
+        with pytest.raises(ServiceError):
+            await wrapped.http.send(HttpRequest("GET", "http://x"))
+    assert lines(file, HttpLine)[0].error.retry_after_s == MAX_NUMBER

@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from tests.fakes.agents import TAVILY, WIKI, calling, play_agent
+from tests.fakes.regions import iteration, node, out, played, runner_of, text
+from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+from tests.stores import OpenStore
+
+LOOK = calling(("wikipedia_search_0", {"query": "Laos"}), text="<think>Where?</think>")
+INNER = {
+    "component_name": "Agent",
+    "name": "Fact Finder",
+    "params": {"llm_id": "m@Test", "sys_prompt": "You find facts.", "tools": [WIKI]},
+}
+
+
+class Spans:
+    """What was made, as a tree of names."""
+
+    def __init__(self, *, include_content: bool = False) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.provider = TracerProvider(shutdown_on_exit=False)
+        self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.callback = OtelSpans(self.provider, include_content=include_content)
+
+    @property
+    def all(self) -> tuple[ReadableSpan, ...]:
+        return self.exporter.get_finished_spans()
+
+    def __getitem__(self, name: str) -> ReadableSpan:
+        (found,) = [span for span in self.all if span.name == name]
+        return found
+
+    def tree(self, root: ReadableSpan | None = None) -> list[Any]:
+        """Give names, a list of children behind each that has some, by their beginning."""
+        parent = root.context.span_id if root and root.context else None
+        children = [s for s in self.all if (s.parent.span_id if s.parent else None) == parent]
+        shown: list[Any] = []
+        for span in sorted(children, key=lambda s: (s.start_time or 0, s.context.span_id if s.context else 0)):
+            below = self.tree(span)
+            shown += [span.name, below] if below else [span.name]
+        return shown
+
+
+def attributes(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+class TickingClock(SystemClock):
+    """Each look at it is a little later."""
+
+    def __init__(self) -> None:
+        self._at = 1_700_000_000.0
+
+    def now(self) -> float:
+        self._at += 0.001
+        return self._at
+
+    def monotonic(self) -> float:
+        return self.now()
+
+
+async def traced(replies: list[Reply], params: Any = None, *, include_content: bool = False, **more: Any) -> Spans:
+    spans = Spans(include_content=include_content)
+    await play_agent(replies, params, callbacks=[spans.callback], clock=TickingClock(), **more)
+    return spans
+
+
+async def test_run_node_round_model_and_tool() -> None:
+    spans = await traced([LOOK, Reply("Vientiane.")], canvas_id="/srv/guide.json")
+    rounds = ["iteration 1", ["chat m", "execute_tool wikipedia_search_0"], "iteration 2", ["chat m"]]
+    assert spans.tree() == [
+        "invoke_workflow guide",
+        ["Begin begin", "invoke_agent a", rounds, "Message out"],
+    ]
+    chat = next(s for s in spans.all if s.name == "chat m")
+    assert attributes(chat) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "m",
+        "gen_ai.provider.name": "test",
+        "gen_ai.usage.input_tokens": 0,
+        "gen_ai.usage.output_tokens": 0,
+    }
+    tool = attributes(spans["execute_tool wikipedia_search_0"])
+    assert tool == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "wikipedia_search_0",
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": "call_1",
+        "ragflow_lg.tool.title": "Wiki",
+    }
+    run = attributes(spans["invoke_workflow guide"])
+    assert (run["gen_ai.operation.name"], run["ragflow_lg.run.status"]) == ("invoke_workflow", "succeeded")
+    assert run["ragflow_lg.run.model_calls"] == 2
+    assert attributes(spans["invoke_agent a"])["ragflow_lg.agent.calls"] == 1
+    for span in spans.all:
+        assert span.status.status_code is StatusCode.UNSET
+        assert span.end_time is not None
+        assert span.start_time is not None
+        assert span.end_time >= span.start_time
+
+
+async def test_content_only_where_it_is_wanted() -> None:
+    replies = [LOOK, Reply("Vientiane.")]
+    without = await traced(list(replies))
+    said = "".join(span.to_json() for span in without.all)
+    assert not any(word in said for word in ("Laos", "Vientiane", "Where?"))
+    spans = await traced(list(replies), include_content=True)
+    tool = attributes(spans["execute_tool wikipedia_search_0"])
+    assert json.loads(tool["gen_ai.tool.call.arguments"]) == {"query": "Laos"}
+    assert "Vientiane is the capital." in tool["gen_ai.tool.call.result"]
+    thoughts = [e.attributes for s in spans.all for e in s.events if e.name == "thought"]
+    assert thoughts == [{"ragflow_lg.thought": "Where?"}]
+
+
+async def test_agents_that_are_tools_stand_below_their_call() -> None:
+    find = {"user_prompt": "Find it"}
+    replies = [
+        calling(("Fact_Finder_0", find), ("Fact_Finder_0", find)),
+        *(calling(("wikipedia_search_0", {"query": "Laos"})) for _ in range(2)),
+        *(Reply("Vientiane.", match="You find facts") for _ in range(2)),
+        Reply("It is Vientiane."),
+    ]
+    spans = await traced(replies, {"tools": [INNER]})
+    inner = ["iteration 1", ["chat m", "execute_tool wikipedia_search_0"], "iteration 2", ["chat m"]]
+    call = ["execute_tool Fact_Finder_0", ["invoke_agent Fact_Finder", inner]]
+    run = spans.tree()[1]
+    assert run[run.index("invoke_agent a") + 1] == ["iteration 1", ["chat m", *call, *call], "iteration 2", ["chat m"]]
+
+
+@pytest.mark.parametrize("include_content", [False, True])
+async def test_failures(include_content: bool) -> None:
+    calls = calling(("tavily_search_0", {"query": "x"}))
+    answers = {"http://t/search": ServiceError("refused for Ann")}
+    spans = await traced(
+        [calls, Reply(error="down for Ann")], {"tools": [TAVILY]}, answers=answers, include_content=include_content
+    )
+    failed = {s.name: (attributes(s)["error.type"], s.status.description) for s in spans.all if not s.status.is_ok}
+    told = "down for Ann" if include_content else None
+    assert failed == {
+        "execute_tool tavily_search_0": ("tool", "Tavily error: refused for Ann" if include_content else None),
+        "chat m": ("model", told),
+        "iteration 2": ("model", told),
+        "invoke_agent a": ("component", told),
+        "invoke_workflow": ("run", told),
+    }
+
+
+async def test_a_cancel_ends_what_is_open() -> None:
+    spans = await traced([LOOK, Reply("Vien", hangs=True)])
+    cancelled = [s.name for s in spans.all if attributes(s).get("error.type") == "cancelled"]
+    assert sorted(cancelled) == ["chat m", "invoke_agent a", "invoke_workflow"]
+    assert all(s.status.status_code is StatusCode.UNSET for s in spans.all)
+    assert attributes(spans["invoke_workflow"])["ragflow_lg.run.status"] == "cancelled"
+
+
+async def test_what_was_there_before_a_crash_has_no_span_again(reopen: OpenStore) -> None:
+    spans = Spans()
+    async with reopen() as store:
+        first = await play_agent([LOOK, Reply(hangs=True)], store=store, callbacks=[spans.callback])
+        spans.exporter.clear()
+        first.model.replies.append(Reply("Vientiane."))
+        await played(first.runner.go_on("s"))
+    names = [s.name for s in spans.all]
+    assert "execute_tool wikipedia_search_0" not in names
+    assert [name for name in names if name.startswith(("iteration", "chat"))] == ["chat m", "iteration 2"]
+
+
+async def test_nodes_side_by_side_and_runs_side_by_side_stay_apart() -> None:
+    spans = Spans()
+    wide = {
+        "a": text(["j"], "A"),
+        "b": text(["j"], "B"),
+        "j": text(["m"], "J"),
+        "m": node("Message", {"content": "x"}),
+    }
+    runner = runner_of(wide, first=["a", "b"], callbacks=[spans.callback])
+    await asyncio.gather(*(played(runner.start(str(i), {"query": "q"})) for i in range(3)))
+    trees = spans.tree()
+    assert trees[::2] == ["invoke_workflow"] * 3
+    for tree in trees[1::2]:
+        assert sorted(tree) == sorted(
+            ["Begin begin", "StringTransform a", "StringTransform b", "StringTransform j", "Message m"]
+        )
+    assert len({s.context.trace_id for s in spans.all if s.context}) == 3
+
+
+async def test_rounds_of_a_region_side_by_side() -> None:
+    spans = Spans()
+    model = ScriptedModel([Reply("said", repeat=True)])
+    body = {"g": node("LLM", {"llm_id": "big@Acme", "prompts": "{item}"})}
+    canvas = {**iteration(body, {"all": "g@content"}, max_concurrency=3), **out("{it@all}")}
+    runner = runner_of(canvas, services=fake_services(models=OneModel(model)), callbacks=[spans.callback])
+    await played(runner.start("s", {"query": "q", "inputs": {"items": {"value": ["a", "b", "c"]}}}))
+    models = [s for s in spans.all if s.name == "LLM g"]
+    assert len(models) == 3
+    for span in models:
+        held = attributes(span)
+        assert (held["gen_ai.request.model"], held["ragflow_lg.node.region"]) == ("big", "it")
+        assert "error.type" not in held
+    assert "error.type" not in attributes(spans["Iteration it"])
+
+
+async def test_the_current_span_is_the_parent() -> None:
+    spans = Spans()
+    runner = runner_of({"m": node("Message", {"content": "x"})}, callbacks=[spans.callback])
+    with spans.provider.get_tracer("test").start_as_current_span("request"):
+        await played(runner.start("s", {"query": "q"}))
+    request, (run, nodes) = spans.tree()
+    assert (request, run, sorted(nodes)) == ("request", "invoke_workflow", ["Begin begin", "Message m"])
+
+
+def test_without_opentelemetry_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with pytest.raises(SettingsError, match=r"pip install 'ragflow-lg\[otel\]'"):
+        OtelSpans()

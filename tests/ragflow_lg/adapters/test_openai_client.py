@@ -1,6 +1,0 @@
-from ragflow_lg.adapters import openai_client
-
-
-def test_the_slow_import_stands_alone() -> None:
-    assert openai_client.__name__ == "ragflow_lg.adapters.openai_client"
-    assert openai_client.__all__

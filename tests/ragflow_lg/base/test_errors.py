@@ -1,0 +1,35 @@
+import pickle
+
+import pytest
+
+from ragflow_lg.base import errors
+from ragflow_lg.base.diagnostics import Diagnostic
+
+EXAMPLES = [
+    errors.CompileError([Diagnostic("json-invalid", "error", "", "bad")]),
+    errors.RunError("text", node="a"),
+    errors.ComponentError("text", node="a"),
+    errors.NodeTimeoutError("a", 3.0),
+    errors.RunCancelled("a"),
+    errors.UndeclaredTargetError("a", "b"),
+    errors.ServiceError("text", is_retryable=True),
+    errors.SettingsError("text"),
+    errors.CheckpointError("text"),
+]
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda e: type(e).__name__)
+def test_each_survives_pickling(error: errors.RagflowLgError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert (str(again), vars(again), again.code) == (str(error), vars(error), error.code)
+
+
+def test_codes_are_unique() -> None:
+    assert len({error.code for error in EXAMPLES}) == len(EXAMPLES)
+
+
+def test_one_error_is_counted_as_one() -> None:
+    bad = Diagnostic("json-invalid", "error", "", "bad")
+    assert str(errors.CompileError([bad])).startswith("The canvas has 1 error:\n")
+    assert str(errors.CompileError([bad, bad])).startswith("The canvas has 2 errors:\n")

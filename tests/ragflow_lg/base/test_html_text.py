@@ -1,0 +1,64 @@
+"""HTML as readable lines."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ragflow_lg.base.html_text import MAX_HTML_CHARS, html_to_text
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("", ""),
+        ("just  text\n here", "just text here"),
+        ("<html><head><title>T</title><style>p{}</style></head><body><p>a</p></body></html>", "a"),
+        ("<h1>One <i>big</i></h1>x<h3>Three</h3><h2> </h2>y", "# One big\nx\n### Three\ny"),
+        ("<p>a <b>b</b><br>c&amp;&nbsp;d</p>e<div>f<div>g</div>h</div>", "a b\nc& d\ne\nf\ng\nh"),
+        (
+            "<ul><li>one<li>two</ul><!-- no --><script>var a = '<p>no</p>';</script><noscript>no</noscript>x",
+            "one\ntwo\nx",
+        ),
+        ("<svg><title>no</title></svg>yes<template><p>no</p></template>", "yes"),
+        (
+            'a<table class="k" onclick="x()"><tr><td colspan="2">1 &lt; <b>2</b><br>3</td><th>\n h</th></tr></table>b',
+            'a\n<table><tr><td colspan="2">1 &lt; 2 3</td><th> h</th></tr></table>\nb',
+        ),
+        (
+            "<table><tr><td><table><tr><td>in</td></tr></table></td></tr></table>after",
+            "<table><tr><td><table><tr><td>in</td></tr></table></td></tr></table>\nafter",
+        ),
+        ("<p>open <b>never <i>closed", "open never closed"),
+        ("grün 茶 \ud800", "grün 茶 ?"),
+        (
+            "<table><tr><td rowspan='\"><script>'>x",
+            '<table><tr><td rowspan="&quot;&gt;&lt;script&gt;">x</td></tr></table>',
+        ),
+    ],
+)
+def test_lines(page: str, text: str):
+    assert html_to_text(page) == text
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<div>" * 100_000 + "x",
+        "".join(f"<font size={n}><table>" for n in range(20_000)),
+        "".join(f"<b a={n}>" for n in range(50_000)) + "<p>x" * 50_000,
+        "<p " + " ".join(f"a{n}=1" for n in range(50_000)) + ">x",
+        *("<!--" * 100_000, "<!" * 100_000, "<" * 200_000, "&#" * 100_000, "<svg>" * 100_000),
+    ],
+    ids=range(9),
+)
+def test_hostile_pages_take_linear_time(page: str):
+    began = time.process_time()
+    html_to_text(page)
+    assert time.process_time() - began < 10
+
+
+def test_too_long():
+    with pytest.raises(ValueError, match="at most"):
+        html_to_text("x" * (MAX_HTML_CHARS + 1))

@@ -1,0 +1,103 @@
+import datetime
+import decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.values import (
+    MAX_DEPTH,
+    MAX_ITEMS,
+    MAX_TEXT_CHARS,
+    empty_like,
+    empty_of_type,
+    join_texts,
+    read_path,
+    to_json,
+    to_text,
+    write_path,
+)
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@given(JSON)
+def test_json_stays_as_it_is(value: Any) -> None:
+    assert to_json(value) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        ((1, 2), [1, 2]),
+        ({1: {"a"}}, {"1": ["a"]}),
+        (float("nan"), None),
+        (float("inf"), None),
+        (2**63, str(2**63)),
+        ("\ud800x", "\ufffdx"),
+        (b"a\xff", "a\ufffd"),
+        (decimal.Decimal("1.5"), "1.5"),
+        (datetime.date(2026, 1, 2), "2026-01-02"),
+        (True, True),
+    ],
+)
+def test_everything_else_becomes_json(value: Any, plain: Any) -> None:
+    assert to_json(value) == plain
+    assert to_json({"in": [value]}) == {"in": [plain]}
+
+
+def test_a_number_of_many_digits() -> None:
+    assert to_json(10**5000).startswith("0x")
+
+
+def test_limits() -> None:
+    deep: Any = 1
+    for _ in range(MAX_DEPTH + 3):
+        deep = [deep]
+    for value in (deep, "x" * (MAX_TEXT_CHARS + 1), [0] * (MAX_ITEMS + 1)):
+        with pytest.raises(ComponentError):
+            to_json(value)
+    with pytest.raises(ComponentError):
+        join_texts("x" * 1_000_000 for _ in range(MAX_TEXT_CHARS // 1_000_000 + 1))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["a", "1"], 3),
+        (["a", "-1"], 3),
+        (["a", "9"], None),
+        (["a", "x"], None),
+        (["t", "k"], "v"),
+        (["n", "k"], None),
+        ([], ...),
+    ],
+)
+def test_reading_by_path(path: list[str], value: Any) -> None:
+    root = {"a": [2, 3], "t": '{"k": "v"}', "n": None}
+    assert read_path(root, path) == (root if value is ... else value)
+
+
+def test_writing_by_path() -> None:
+    root = {"a": {"b": 1}}
+    assert write_path(root, ["a", "c", "d"], 2) == {"a": {"b": 1, "c": {"d": 2}}}
+    assert root == {"a": {"b": 1}}
+    assert write_path(None, ["x"], 1) == {"x": 1}
+    with pytest.raises(ComponentError):
+        write_path({"a": [1]}, ["a", "b"], 1)
+
+
+def test_texts_and_empty_values() -> None:
+    assert [to_text(v) for v in (None, "a", 1.0, {"ü": None})] == ["", "a", "1.0", '{"ü": null}']
+    assert [empty_like(v) for v in ("a", 3, 1.5, True, [1], {"a": 1}, None)] == ["", 0, 0.0, False, [], {}, None]
+    assert [empty_of_type(t) for t in ("number", "Boolean", "object", "array<x>", "?")] == [0, False, {}, [], ""]

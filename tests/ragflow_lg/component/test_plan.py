@@ -1,0 +1,54 @@
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import MessagePlan
+from ragflow_lg.component.spec import Shown
+from ragflow_lg.dsl.variable_references import parse_template
+from tests.fakes.canvas import canvas, node, plan_of, switch, text
+
+ANCESTORS = frozenset({NodeId("a"), NodeId("b")})
+
+
+def message(*texts: str) -> MessagePlan:
+    return MessagePlan(NodeId("m"), tuple(Shown(parse_template(t), True) for t in texts), ANCESTORS)
+
+
+def test_the_alternative_whose_references_ran_is_chosen() -> None:
+    plan = message("{a@x}", "{b@x}")
+    assert {plan.choose({"b"}, seed, 0) for seed in range(20)} == {1}
+
+
+def test_without_a_fitting_one_any_will_do() -> None:
+    assert {message("{a@x}", "{b@x}").choose(set(), seed, 0) for seed in range(1, 40)} == {0, 1}
+
+
+def test_a_draw_can_be_repeated_and_differs_by_visit() -> None:
+    plan = message("x", "y", "z")
+    assert all(plan.choose((), seed, 2) == plan.choose((), seed, 2) for seed in range(10))
+    assert len({plan.choose((), 7, visit) for visit in range(40)}) == 3
+    assert {plan.choose((), 0, visit) for visit in range(10)} == {0}
+
+
+def test_references_to_what_cannot_have_run_do_not_count() -> None:
+    assert message("{elsewhere@x}", "{b@x}").choose(set(), 0, 0) == 0
+
+
+def test_edges_and_targets() -> None:
+    params = {"query": "sys.query", "exception_method": "goto", "exception_goto": ["h"]}
+    components = {"l": node("ListOperations", params, ["s"]), "s": switch(["h"], ["e"]), "h": text(), "e": text()}
+    nodes = plan_of(canvas(components)).nodes
+    assert [(e.target, e.label, e.is_conditional) for e in nodes["l"].edges] == [
+        ("s", "", False),
+        ("h", "on error", True),
+    ]
+    assert nodes["s"].targets == ("h", "e")
+    assert nodes["l"].chooses
+    assert not nodes["e"].chooses
+
+
+def test_the_hash_ignores_the_editor_and_what_a_run_left() -> None:
+    params = {"content": ["x"], "outputs": {"content": {"value": "", "type": "string"}}}
+    ran = {"content": ["x"], "outputs": {"content": {"value": "left over", "type": "string"}}}
+    one = plan_of(canvas({"m": node("Message", params)}))
+    other = plan_of(
+        canvas({"m": node("Message", ran)}, graph={"nodes": [{"id": "m", "position": {"x": 9}}]}, path=["begin"])
+    )
+    assert one.canvas_hash == other.canvas_hash

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.component.service_client import MAX_LABEL_CHARS, MAX_ROWS, Service, label_of, number_of, text_of
+from ragflow_lg.services.http import HttpRequest, HttpResponse
+from tests.fakes.services import ScriptedHttp, fake_services
+
+ECHO = Service("Echo", "k+y/1", error_field="message")
+
+
+class Context:
+    """The part of a `RunContext` that a service asks for."""
+
+    def __init__(self, answers: dict[str, HttpResponse | Exception]) -> None:
+        self.http = ScriptedHttp(answers)
+        self.services = fake_services(http=self.http)
+
+
+def answer(status: int = 200, text: str = "{}", **headers: str) -> HttpResponse:
+    return HttpResponse(status, headers, text, "")
+
+
+async def ask(service: Service, answers: dict[str, Any], method: Any = "GET") -> tuple[HttpResponse, ScriptedHttp]:
+    context: Any = Context(answers)
+    response = await service.ask(context, HttpRequest(method, "http://t/a", {"X": "1"}, {"q": "x"}))
+    return response, context.http
+
+
+@pytest.mark.parametrize(
+    ("status", "text"), [(500, "{}"), (200, "[]"), (200, "no json"), (404, "gone"), (200, "[" * 9999)]
+)
+def test_an_answer_that_is_no_object_is_a_service_error(status: int, text: str) -> None:
+    with pytest.raises(ServiceError, match=f"Echo answered {status}") as caught:
+        Service("Echo").read_json(answer(status, text))
+    assert caught.value.is_retryable is (status >= 500)
+
+
+def test_what_a_service_says_of_an_error_is_its_text() -> None:
+    with pytest.raises(ServiceError, match=r"^slow down$") as caught:
+        ECHO.read_json(answer(429, '{"message": "slow down"}'))
+    assert caught.value.is_retryable
+    with pytest.raises(ServiceError, match=r"^none left$"):
+        ECHO.rows({"message": "none left"}, "items")
+    with pytest.raises(ServiceError, match="without 'items'"):
+        ECHO.rows({"message": {"text": "odd"}}, "items")
+
+
+@pytest.mark.parametrize("said", ["bad key k+y/1", "bad k%2By%2F1", "k+y/1" * 100])
+def test_a_key_that_is_repeated_is_left_out(said: str) -> None:
+    for text in (said, json.dumps({"message": said})):
+        with pytest.raises(ServiceError) as caught:
+            ECHO.read_json(answer(401, text))
+        assert "k+y" not in str(caught.value)
+        assert "%2By" not in str(caught.value)
+    assert "k+y" not in repr(ECHO)
+
+
+async def test_redirects_are_followed_a_few_times() -> None:
+    answers = {
+        "http://t/a": answer(301, location="/b?q=y"),
+        "http://t/b?q=y": answer(302, location="https://u/c"),
+        "https://u/c": answer(200, "there"),
+    }
+    response, http = await ask(Service("Echo"), answers)
+    assert response.text == "there"
+    assert [(r.url, dict(r.query)) for r in http.requests][1:] == [("http://t/b?q=y", {}), ("https://u/c", {})]
+    with pytest.raises(ServiceError, match="Echo answered 302"):
+        await ask(Service("Echo"), {"http://t/a": answer(302, location="/a")})
+
+
+@pytest.mark.parametrize(("service", "method"), [(ECHO, "GET"), (Service("Echo"), "POST")])
+async def test_no_key_and_no_body_goes_to_another_place(service: Service, method: str) -> None:
+    with pytest.raises(ServiceError, match="Echo answered 307"):
+        await ask(service, {"http://t/a": answer(307, location="http://u/"), "http://u/": answer()}, method)
+
+
+async def test_a_target_that_cannot_be_read_is_left_to_the_client() -> None:
+    with pytest.raises(ServiceError, match="404"):
+        await ask(Service("Echo"), {"http://t/a": answer(302, location="http://[x")})
+
+
+def test_rows_are_plain_and_few() -> None:
+    rows: list[Any] = [{"a": float("nan"), "b": 2**80}] * (MAX_ROWS + 5)
+    found = Service("Echo").rows({"rows": rows}, "rows")
+    assert (len(found), found[0]) == (MAX_ROWS, {"a": None, "b": str(2**80)})
+    assert len(Service("Echo").rows({"rows": rows}, "rows", 3)) == 3
+    assert Service("Echo").rows({"rows": None}, "rows") == Service("Echo").rows({}, "rows") == []
+
+
+@pytest.mark.parametrize("held", [{}, "x", 1, 0, True, ["x"], [None], [[]], [{}, 1.5]])
+def test_what_is_no_list_of_objects_is_refused(held: Any) -> None:
+    with pytest.raises(ServiceError, match="Echo answered with 'rows' that is no list"):
+        Service("Echo").rows({"rows": held}, "rows")
+
+
+def test_rows_that_are_too_deep_are_refused() -> None:
+    with pytest.raises(ServiceError, match="nested deeper"):
+        Service("Echo").rows({"rows": [json.loads('{"a":' * 80 + "1" + "}" * 80)]}, "rows")
+
+
+def test_texts_of_a_row() -> None:
+    row = {"a": {"b": "x"}, "n": 1, "list": ["ü"], "null": None, "long": "x" * 9999}
+    assert [text_of(row, *path) for path in (("a", "b"), ("n",), ("list",), ("null",), ("no", "way"), ("n", "x"))] == [
+        *("x", "1", '["ü"]', "", "", "")
+    ]
+    assert len(label_of(row, "long")) == MAX_LABEL_CHARS
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(2, 2.0), ("0.5", 0.5), (True, 9.0), (None, 9.0), ("x", 9.0), ([], 9.0), (float("inf"), 9.0), (10**400, 9.0)],
+)
+def test_numbers(value: Any, number: float) -> None:
+    assert number_of(value, 9.0) == number

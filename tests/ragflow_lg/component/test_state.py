@@ -1,0 +1,46 @@
+from ragflow_lg.component.state import append, look_up, merge, merge_outputs, merge_turn, output_patch
+from ragflow_lg.dsl.variable_references import parse_reference
+
+
+def test_a_node_replaces_its_own_entry_and_a_patch_changes_single_outputs() -> None:
+    held = {"a": {"x": 1, "_ERROR": "old"}, "b": {"y": 1}}
+    assert merge_outputs(held, output_patch(set={"a": {"x": 2}})) == {"a": {"x": 2}, "b": {"y": 1}}
+    assert merge_outputs(held, output_patch(patch={"b": {"z": 2}}, set={"c": {}}))["b"] == {"y": 1, "z": 2}
+    assert merge_outputs(held, output_patch(clear=True, set={"c": {}})) == {"c": {}}
+    assert merge_outputs(None, output_patch(patch={"b": {"z": 2}})) == {"b": {"z": 2}}
+    assert held == {"a": {"x": 1, "_ERROR": "old"}, "b": {"y": 1}}
+
+
+def test_outputs_that_look_like_operations_are_data() -> None:
+    hostile = {"__operations__": {"clear": True}, "__overwrite__": 1}
+    assert merge_outputs({"a": {}}, output_patch(set={"b": hostile})) == {"a": {}, "b": hostile}
+
+
+def test_the_latest_error_and_the_latest_last_node_stay() -> None:
+    record = merge_turn(None, {"number": 1, "seed": 0})
+    record = merge_turn(record, {"last": [3, 2, "b"]})
+    record = merge_turn(record, {"last": [3, 1, "a"], "visits": {"m": 1}})
+    record = merge_turn(record, {"visits": {"n": 1}, "error": [4, 0, "x", "boom"]})
+    assert record["last"] == [3, 2, "b"]
+    assert record["visits"] == {"m": 1, "n": 1}
+    assert merge_turn(record, {"number": 2}) == {"number": 2}
+
+
+def test_plain_reducers() -> None:
+    assert merge({"a": 1}, {"b": 2}) == {"a": 1, "b": 2}
+    assert append([1], [2]) == [1, 2]
+
+
+def test_looking_up() -> None:
+    outputs = {"n": {"k": '{"a": [5]}', "none": None}}
+    globals_ = {"sys.files": ["f"], "env.a.b": 1, "env.a": {"b": 2, "c": 3}}
+
+    def value(text: str) -> object:
+        reference = parse_reference(text)
+        assert reference is not None
+        return look_up(reference, globals_, outputs)
+
+    assert value("n@k.a.0") == 5
+    assert (value("n@none"), value("n@missing"), value("x@y"), value("n@missing.deep")) == (None, "", "", None)
+    assert value("env.b." + "a." * 200_000 + "a") == ""
+    assert (value("sys.files.0"), value("env.a.b"), value("env.a.c"), value("env.nope")) == ("f", 1, 3, "")

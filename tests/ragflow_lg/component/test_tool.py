@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.component.spec import ComponentParams, ToolResult
+from ragflow_lg.component.tool import QueryText, key_of, tool
+from ragflow_lg.services.tool_server import ToolSettings
+from tests.fakes.run import run_component
+from tests.fakes.services import fake_services
+
+
+class Params(ComponentParams):
+    times: int = 1
+    tone: str = "plain"
+
+
+class Arguments(BaseModel):
+    query: QueryText = ""
+    numbers: list[int] = Field(default_factory=list[int])
+    tone: str = "none"
+
+
+@tool("Echo", function="echo", params=Params, arguments=Arguments, description="Say it again.")
+async def echo(ctx: Any, params: Params, arguments: Arguments) -> ToolResult:
+    text = arguments.query * params.times
+    return ToolResult(text, {"formalized_content": text, "json": arguments.numbers, "tone": arguments.tone})
+
+
+async def said(params: dict[str, Any], **more: Any) -> Any:
+    return (await run_component(echo, params, **more)).outputs["formalized_content"]
+
+
+async def test_as_a_node_its_arguments_are_parameters_with_their_types() -> None:
+    params = {"times": 2, "query": "{a@x}!", "numbers": "{a@n}"}
+    result = await run_component(echo, params, outputs={"a": {"x": "hi", "n": [1, 2]}})
+    assert (result.outputs["formalized_content"], result.outputs["json"]) == ("hi!hi!", [1, 2])
+    assert result.outputs["tone"] == "plain"
+
+
+async def test_by_default_the_query_of_the_turn_is_taken() -> None:
+    assert await said({}, globals={"sys.query": "q"}) == "q"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [("sys.query", "q"), ("a@x", "hi"), ("b@x", "b@x"), ("ada@b.test", "ada@b.test"), ("a@x now", "a@x now")],
+)
+async def test_a_bare_reference_is_one_where_the_canvas_has_the_component(query: str, expected: str) -> None:
+    assert await said({"query": query}, outputs={"a": {"x": "hi"}}, globals={"sys.query": "q"}) == expected
+
+
+@pytest.mark.parametrize("query", ["", "  \n", None, "{a@none}"])
+async def test_without_a_query_it_is_not_called(query: Any) -> None:
+    result = await run_component(echo, {"query": query, "times": 3}, outputs={"a": {"none": None}})
+    assert (result.error, result.outputs["formalized_content"]) == (None, "")
+    assert "tone" not in result.outputs
+
+
+async def test_a_number_is_looked_for_as_text() -> None:
+    assert await said({"query": "{a@year}"}, outputs={"a": {"year": 2019}}) == "2019"
+
+
+async def test_arguments_that_do_not_fit_are_an_error_of_the_node() -> None:
+    result = await run_component(echo, {"query": "x", "numbers": "many"})
+    assert "numbers:" in str(result.error)
+
+
+async def test_another_argument_may_be_what_is_needed_and_another_result_nothing() -> None:
+    class Pages(BaseModel):
+        pages: list[str] = Field(default_factory=list[str])
+
+    @tool(
+        "Reader",
+        function="read",
+        params=Params,
+        arguments=Pages,
+        defaults={},
+        needs="pages",
+        blank=ToolResult([], {"json": []}),
+        description="Read.",
+    )
+    async def reader(ctx: Any, params: Params, arguments: Pages) -> ToolResult:
+        raise ServiceError("called")
+
+    for pages in ([], [" "], None):
+        assert (await run_component(reader, {"pages": pages})).outputs["json"] == []
+    assert (await run_component(reader, {"pages": ["x"]})).error == "called"
+
+
+def test_the_key_of_a_canvas_goes_before_that_of_the_settings() -> None:
+    class Context:
+        services = fake_services(tools=ToolSettings({}, {"acme": " set "}))
+
+        class node:
+            spec = echo
+
+    context: Any = Context()
+    assert [key_of(context, given, "acme") for given in (" own ", "", None)] == ["own", "set", "set"]
+    with pytest.raises(SettingsError, match=r"^Echo has no key: .* \[tools.other\] api_key_env in the settings"):
+        key_of(context, "", "other")
+
+
+def test_a_once_only_tool_is_not_retried_by_its_node() -> None:
+    made = tool("Pay", function="pay", params=Params, arguments=Arguments, description="Pay.", runs_once=True)(
+        echo_call
+    )
+    assert (made.runs_once, made.retries, echo.retries) == (True, False, True)
+
+
+async def echo_call(ctx: Any, params: Params, arguments: Arguments) -> ToolResult:
+    return ToolResult(arguments.query)

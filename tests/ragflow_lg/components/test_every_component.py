@@ -1,0 +1,208 @@
+"""What holds for every component, built in or installed: this suite finds each one by itself."""
+
+from __future__ import annotations
+
+import copy
+import json
+from inspect import iscoroutinefunction
+from typing import Any, get_args
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import ValidationError
+
+from ragflow_lg.base.diagnostics import CODES, Finding
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.catalog import load_catalog
+from ragflow_lg.component.plan import PlanNode
+from ragflow_lg.component.registry import Registry
+from ragflow_lg.component.spec import AnySpec, ComponentParams, ComponentSpec, Kind, Route, Shown
+from ragflow_lg.dsl.variable_references import ReferenceScope
+from ragflow_lg.dsl_compiler import check_canvas
+from ragflow_lg.server.assembly.canvas_files import canvas_files
+from tests.architecture.sources import ROOT
+from tests.fakes.run import run_component
+
+CATALOG = load_catalog()
+SPECS = list(CATALOG)
+SCOPE = {"scope": ReferenceScope(frozenset({"begin"}))}
+
+HOSTILE: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    10**400,
+    1.5,
+    float("inf"),
+    float("nan"),
+    "",
+    " ",
+    "{begin@x}",
+    "{{{sys.query",
+    "{% for",
+    "\x00\ud800",
+    "x" * 100_000,
+    [],
+    [None],
+    [[]],
+    [{}],
+    ["{sys.query}", 1],
+    {},
+    {"": None},
+    {"value": {"value": []}},
+    {"type": "object", "properties": 1},
+]
+
+every_component = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+
+
+def defaults(spec: AnySpec) -> ComponentParams | None:
+    """Give the params of a node that sets none, or None if some are required."""
+    if any(field.is_required() for field in spec.params.model_fields.values()):
+        return None
+    return spec.params.model_validate({}, context=SCOPE)
+
+
+def nodes_of_our_canvases() -> list[Any]:
+    """Bind every component of every example and fixture that compiles."""
+    found: list[Any] = []
+    for file in sorted([*canvas_files(ROOT / "examples"), *(ROOT / "tests/fixtures/canvas").rglob("*.json")]):
+        plan, _ = check_canvas(file.read_bytes(), CATALOG)
+        found += [pytest.param(node, id=f"{file.stem}/{node.id}") for node in plan.nodes.values()] if plan else []
+    return found
+
+
+@every_component
+def test_it_describes_itself(spec: AnySpec) -> None:
+    assert spec.description.endswith(".")
+    assert spec.source == "" or spec.source.startswith(("agent/", "internal/"))
+    assert spec.kind in get_args(Kind)
+    assert spec.params.__doc__
+    assert spec.outputs.__doc__
+    assert iscoroutinefunction(spec.run)
+    assert spec.run.__doc__
+
+
+@every_component
+def test_it_is_found_by_every_name_in_any_case(spec: AnySpec) -> None:
+    for name in (spec.name, *spec.aliases):
+        assert CATALOG.get(name) is CATALOG.get(name.upper()) is CATALOG.get(name.lower()) is spec
+
+
+@every_component
+def test_its_names_cannot_be_taken(spec: AnySpec) -> None:
+    registry = Registry()
+    registry.add(spec)
+    other = ComponentSpec(
+        spec.name.upper(), spec.kind, spec.params, spec.outputs, spec.run, spec.description, spec.source
+    )
+    with pytest.raises(ValueError, match="is taken"):
+        registry.add(other)
+
+
+@every_component
+def test_its_params_have_a_json_schema(spec: AnySpec) -> None:
+    schema = json.loads(json.dumps(spec.params.model_json_schema(), allow_nan=False))
+    Draft202012Validator.check_schema(schema)
+    assert ComponentParams.model_fields.keys() <= schema["properties"].keys()
+
+
+@every_component
+def test_its_outputs_have_defaults_and_survive_json(spec: AnySpec) -> None:
+    outputs = spec.outputs()
+    written = json.loads(json.dumps(outputs.model_dump(mode="json"), allow_nan=False))
+    assert spec.outputs.model_validate(written) == outputs
+
+
+@every_component
+def test_its_defaults_are_valid_and_survive_json(spec: AnySpec) -> None:
+    params = defaults(spec)
+    if params is None:
+        return
+    written = json.loads(json.dumps(params.model_dump(mode="json"), allow_nan=False))
+    assert spec.params.model_validate(written, context=SCOPE).model_dump(mode="json") == written
+
+
+@pytest.mark.parametrize("node", nodes_of_our_canvases())
+def test_params_survive_json(node: PlanNode) -> None:
+    written = json.loads(json.dumps(node.params.model_dump(mode="json"), allow_nan=False))
+    scope = {"scope": ReferenceScope(frozenset(r.node for r, _ in node.references))}
+    assert type(node.params).model_validate(written, context=scope).model_dump(mode="json") == written
+
+
+@every_component
+def test_params_cannot_be_changed(spec: AnySpec) -> None:
+    params = defaults(spec) or spec.params.model_construct()
+    with pytest.raises(ValidationError, match="frozen"):
+        params.description = "another"
+
+
+@every_component
+def test_an_unknown_key_is_kept_and_reported(spec: AnySpec) -> None:
+    if defaults(spec) is None or spec.params.model_fields.keys() == ComponentParams.model_fields.keys():
+        return
+    params = {"surely_unknown": 1}
+    assert spec.params.model_validate(params, context=SCOPE).__pydantic_extra__ == params
+    document: dict[str, Any] = {
+        "components": {
+            "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["X:0"]},
+            "X:0": {"obj": {"component_name": spec.name, "params": params}, "downstream": []},
+        }
+    }
+    _, diagnostics = check_canvas(document, CATALOG)
+    told = [(d.severity, d.pointer) for d in diagnostics if d.code == "params-unknown"]
+    assert ("info", "/components/X:0/obj/params/surely_unknown") in told
+
+
+@every_component
+def test_rewriting_is_pure_and_settles(spec: AnySpec) -> None:
+    if spec.rewrite is None:
+        return
+    for name in spec.params.model_fields:
+        for value in HOSTILE:
+            given = {name: value}
+            before = repr(given)
+            try:
+                once = spec.rewrite(given)
+            except ComponentError:
+                continue
+            assert repr(given) == before
+            assert repr(dict(spec.rewrite(copy.deepcopy(once)))) == repr(dict(once))
+
+
+@every_component
+def test_hostile_params_are_refused_or_understood(spec: AnySpec) -> None:
+    for name in spec.params.model_fields:
+        for value in HOSTILE:
+            given = spec.rewrite({name: value}) if spec.rewrite else {name: value}
+            try:
+                params = spec.params.model_validate(given, context=SCOPE)
+            except ValidationError:
+                continue
+            ask_everything(spec, params)
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if not spec.is_ready], ids=lambda spec: spec.name)
+async def test_one_that_is_not_ready_refuses_to_run(spec: AnySpec) -> None:
+    if defaults(spec) is None:
+        return
+    result = await run_component(spec)
+    assert spec.name in (result.error or "")
+
+
+def ask_everything(spec: AnySpec, params: ComponentParams) -> None:
+    """Ask a spec all that the compiler asks."""
+    limit = spec.limit_s(params)
+    assert limit is None or limit > 0
+    assert all(isinstance(route, Route) for route in spec.routes(params))
+    assert all(isinstance(shown, Shown) for shown in spec.shows(params))
+    assert isinstance(spec.streams(params), bool)
+    assert all(isinstance(name, str) for name in spec.output_names(params) or ())
+    for finding in spec.lint(params):
+        assert isinstance(finding, Finding)
+        assert finding.code in CODES
+
+
+def test_the_catalog_is_not_empty() -> None:
+    assert {"Begin", "LLM", "Message", "Switch"} <= {spec.name for spec in SPECS}

@@ -1,0 +1,43 @@
+import pytest
+
+from ragflow_lg.base.errors import InputRefusedError
+from ragflow_lg.dsl.chat_messages import answer_id, answer_message, merge_messages, question_message, question_of
+from ragflow_lg.dsl.list_replacement import replacing
+
+
+def test_messages_are_plain_maps_with_ids_of_their_own() -> None:
+    question, answer = question_message("a", 255, 2), answer_message("b", 255, 1)
+    assert question == {"type": "human", "content": "a", "id": "question-ff-2"}
+    assert answer["id"] == answer_id(255, 1) == "answer-ff-1"
+
+
+def test_an_id_that_is_there_is_replaced_in_its_place() -> None:
+    first = merge_messages(None, [{"id": "1", "content": "a"}, {"id": "2", "content": "b"}])
+    merged = merge_messages(first, [{"id": "1", "content": "c"}, {"content": "d"}, {"content": "e"}])
+    assert [message["content"] for message in merged] == ["c", "b", "d", "e"]
+    assert first[0]["content"] == "a"
+    assert merge_messages(merged, replacing([])) == []
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        "a",
+        ["a"],
+        {"role": "user", "content": "a"},
+        [{"type": "message", "role": "user", "content": "a"}],
+        [{"role": "system", "content": "b"}, ["user", "a"]],
+        [{"type": "human", "content": ["a"]}],
+    ],
+)
+def test_the_last_message_is_the_question(messages: object) -> None:
+    assert question_of(messages) == {"type": "human", "content": "a"}
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [[], 3, {}, [{"role": "user"}], [{"role": "user", "content": []}], [["user"]], [object()], [{"type": "ai"}]],
+)
+def test_what_is_none_is_refused(messages: object) -> None:
+    with pytest.raises(InputRefusedError):
+        question_of(messages)

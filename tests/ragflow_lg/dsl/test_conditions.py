@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragflow_lg.dsl.conditions import FILTERS, OPERATORS, filter_name, filter_text, operator_name, parse_condition
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=9,
+)
+
+
+@given(json_values, st.sampled_from(sorted(OPERATORS)), json_values)
+def test_no_operator_raises(left: Any, operator: str, right: Any) -> None:
+    assert isinstance(OPERATORS[operator](left, right), bool)
+
+
+@given(json_values, st.sampled_from(sorted(FILTERS)), json_values)
+def test_no_filter_raises(left: Any, operator: str, right: Any) -> None:
+    assert isinstance(FILTERS[operator](filter_text(left), filter_text(right)), bool)
+
+
+@given(json_values, json_values)
+def test_opposites_exclude_each_other(left: Any, right: Any) -> None:
+    for one, other in (("=", "≠"), ("contains", "not contains"), ("empty", "not empty")):
+        assert OPERATORS[one](left, right) is not OPERATORS[other](left, right)
+
+
+@pytest.mark.parametrize(
+    ("left", "operator", "right", "expected"),
+    [
+        (5, "=", "5", True),
+        (5, "=", "5.0", True),
+        (5, "=", "five", False),
+        (5, "≠", "five", True),
+        (5, "=", True, False),
+        ("5", "=", 5, False),
+        ("x", "=", "X", False),
+        (2**53 + 1, "=", str(2**53 + 1), True),
+        (True, "=", "TRUE", True),
+        (False, "=", "true", False),
+        (True, "=", True, True),
+        (True, "=", "1", False),
+        (None, "=", None, True),
+        ("", "=", None, True),
+        (0, "=", None, False),
+        (None, "=", "", False),
+        ([1], "=", [1], True),
+        (5, "contains", "5", True),
+        ("Hello", "contains", "ELL", True),
+        (None, "contains", "", True),
+        (["Ab", 1], "contains", "ab", True),
+        (["Ab", 1], "contains", "1", True),
+        (["Ab"], "not contains", "c", True),
+        ({"key": 1}, "contains", "key", True),
+        ("Hello", "start with", "he", True),
+        (None, "start with", "x", False),
+        (512, "end with", "12", True),
+        (0, "empty", "", True),
+        ({}, "empty", "", True),
+        ("0", "empty", "", False),
+        ([0], "not empty", "", True),
+        ("10", ">", "9", True),
+        ("b", ">", "a", True),
+        ("b", ">", 1, False),
+        (None, "<", "1", False),
+        (True, ">", "0", False),
+        (3, "≥", "3", True),
+        (2.5, "≤", "2", False),
+        (10**400, ">", "1", True),
+        ("9" * 5000, ">", "1", True),
+    ],
+)
+def test_an_operator(left: Any, operator: str, right: Any, expected: bool) -> None:
+    assert OPERATORS[operator](left, right) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "wanted", "expected"),
+    [
+        ("a", "=", "A", False),
+        ("a", "≠", "A", True),
+        ("abc", "contains", "b", True),
+        ("abc", "not contains", "b", False),
+        ("abc", "start with", "ab", True),
+        ("abc", "end with", "ab", False),
+        ("", "empty", "", True),
+        ("", "not empty", "", False),
+    ],
+)
+def test_a_filter(text: str, operator: str, wanted: str, expected: bool) -> None:
+    assert FILTERS[operator](text, wanted) is expected
+
+
+def test_filters_see_booleans_as_python_writes_them() -> None:
+    assert [filter_text(v) for v in (True, None, 1.0, ["ü"])] == ["True", "", "1.0", '["ü"]']
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("==", "="),
+        (" IS ", "="),
+        ("!=", "≠"),
+        ("<>", "≠"),
+        ("is not", "≠"),
+        (">=", "≥"),
+        ("<=", "≤"),
+        ("Contains", "contains"),
+    ],
+)
+def test_synonyms(name: str, expected: str) -> None:
+    assert operator_name(name) == expected
+
+
+def test_an_unknown_operator_is_told_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="no operator 'about'; use one of contains"):
+        operator_name("about")
+    with pytest.raises(ValueError, match="no operator '>'"):
+        filter_name(">")
+    assert filter_name(None) == filter_name("") == "="
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{sys.conversation_turns} > 5", ("and", [("{sys.conversation_turns}", ">", "5")])),
+        ("{User:Profile@premium} == true", ("and", [("{User:Profile@premium}", "=", "true")])),
+        ("a@x!='no'", ("and", [("a@x", "≠", "no")])),
+        (
+            "{a@x} contains 'this and that' AND env.n <= 3 ",
+            ("and", [("{a@x}", "contains", "this and that"), ("env.n", "≤", "3")]),
+        ),
+        ("{a@x} >= 1 || {b@y} == null", ("or", [("{a@x}", "≥", "1"), ("{b@y}", "=", None)])),
+        ('{a@x} == "null"', ("and", [("{a@x}", "=", "null")])),
+        ("", None),
+        ("{a@x}", None),
+        ("{a@x} > 1 and", None),
+        ("{a@x} > 1 and ", None),
+        ("{a@x} > 1 and {b@y} > 2 or {c@z} > 3", None),
+        ("({a@x} > 1)", None),
+        ("{a@x} > two words", None),
+        ("{a@x} >> 5", None),
+        ("__import__('os').system('x')", None),
+    ],
+)
+def test_reading_a_condition(text: str, expected: Any) -> None:
+    assert parse_condition(text) == expected
+
+
+@given(st.text(alphabet="{}a@x=<>! '\"&|and or\n", max_size=60))
+def test_any_text_is_a_condition_or_none(text: str) -> None:
+    parsed = parse_condition(text)
+    assert parsed is None or (parsed[0] in ("and", "or") and parsed[1])

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import Any
+
+import pytest
+
+from ragflow_lg.dsl.redacted_view import MAX_CHARS, Presenter
+from ragflow_lg.dsl.redaction import Redactor
+
+SECRET = "s3cret-of-the-house"
+
+
+def presenter(*secrets: str) -> Presenter:
+    return Presenter(Redactor(secrets))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (f"key={SECRET}!", "key=***!"),
+        ({"a": [SECRET, 1, None, True]}, {"a": ["***", 1, None, True]}),
+        ({SECRET: 1}, {"***": 1}),
+        (
+            {"password": "x", "token": 5, "Cookie": "", "keyword": "y"},
+            {"password": "***", "token": "***", "Cookie": "", "keyword": "y"},
+        ),
+        ("Authorization: Bearer abcdefghij.klm", "Authorization: Bearer ***"),
+        ("redis://user:pass-word@host/0", "redis://user:***@host/0"),
+        ("sk-proj-ABCDEFGHIJKLMNOP1234", "***"),
+        ("header-token-1", "***"),
+        ({"credentials": {"user": "u", "n": [1, None]}}, {"credentials": {"user": "***", "n": ["***", None]}}),
+        ({"key": {"user": "u"}, "token": ["t", ""]}, {"key": {"user": "u"}, "token": ["***", ""]}),
+        ('{"api_key": "short"}', '{"api_key": "***"}'),
+        (math.nan, None),
+        (10**400, "a number of 1329 bits"),
+        ("a\ud800b", "a?b"),
+        ((1, 2), [1, 2]),
+        ({1: b"x"}, {"1": "b'x'"}),
+    ],
+)
+def test_what_is_shown(value: Any, shown: Any) -> None:
+    known = presenter(SECRET, "Bearer header-token-1", "a", "")
+    assert known.value(value) == shown
+    json.dumps(known.value(value)).encode()
+
+
+def test_short_secrets_would_garble_everything() -> None:
+    assert presenter("a", "test").text("a test") == "a test"
+
+
+@pytest.mark.parametrize("before", range(MAX_CHARS - len(SECRET) - 1, MAX_CHARS + 2, 4))
+def test_a_secret_at_the_cut_leaves_nothing(before: int) -> None:
+    shown = presenter(SECRET).text("." * before + SECRET + "." * 100)
+    assert "s3c" not in shown
+    assert len(shown) < MAX_CHARS + 50
+
+
+@pytest.mark.parametrize("form", ['"password": "{}"', "https://u:{}@host", "password={}", "Bearer {}"])
+def test_a_value_that_the_cut_parts_leaves_nothing(form: str) -> None:
+    text = "." * (MAX_CHARS - 20) + " " + form.format("s3cret" * 50) + "." * 100
+    assert "s3c" not in presenter().text(text)
+
+
+def test_marks_pull_nothing_from_behind_the_cut() -> None:
+    text = (SECRET + " ") * 3000
+    assert set(presenter(SECRET).text(text).partition("…")[0].split()) == {"***"}
+
+
+def test_what_is_beyond_the_limit_is_not_looked_at() -> None:
+    assert presenter().text("abc", 0) == "… (3 characters)"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["x" * 8_000_000, ["x" * 1000] * 100_000, {str(i): i for i in range(200_000)}, [["y" * 9_000] * 9] * 9],
+)
+def test_large_values_become_small_quickly(value: Any) -> None:
+    began = time.process_time()
+    shown = json.dumps(presenter(SECRET).value(value))
+    assert len(shown) < 3 * MAX_CHARS
+    assert time.process_time() - began < 1.0
+
+
+def test_deep_values_end() -> None:
+    value: Any = "end"
+    for _ in range(5000):
+        value = [value]
+    assert "end" not in json.dumps(presenter().value(value))

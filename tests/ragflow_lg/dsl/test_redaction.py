@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import json
+import time
+from itertools import pairwise
+from typing import Any
+from urllib.parse import quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict
+
+from ragflow_lg.dsl.redaction import REDACTED, Redactor, hides_all, is_secret_name
+from ragflow_lg.dsl.variable_references import parse_template
+
+SECRET = 'we"ird\\ ücret/&1'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"api_key": "abc", "max_tokens": 5}', '{"api_key": "***", "max_tokens": 5}'),
+        ('{"token": 12, "x": 1}', '{"token": "***", "x": 1}'),
+        ('{"a": "{\\"password\\": \\"x\\"}"}', '{"a": "{\\"password\\": \\"***\\"}"}'),
+        ("https://u:pass@host/p?token=abc&x=2", "https://u:***@host/p?token=***&x=2"),
+        ("password=abc host=x key=shown", "password=*** host=x key=shown"),
+        ("Authorization: Bearer abcdefgh12345678", "Authorization: Bearer ***"),
+        ("authorization: bearer abcdef.ghijk", "authorization: bearer ***"),
+        ("Basic QWxhZGRpbjpv and BASIC cGFzc3dvcmQ9", "Basic *** and BASIC ***"),
+        ("Basic knowledge of the bearer certificates.", "Basic knowledge of the bearer certificates."),
+        ("sk_live_0123456789abcdef pk_of_the_table_orders", "*** pk_of_the_table_orders"),
+        ('{"password": "cut off', '{"password": "***'),
+        ('{"a": "{\\"password\\": \\"cut', '{"a": "{\\"password\\": \\"***'),
+        ("-----BEGIN PRIVATE KEY-----\nabc", "***"),
+        ("use sk-0123456789abcdef0123 here", "use *** here"),
+        ("eyJhbGciOiJI.eyJzdWIiOiIx.c2ln", "***"),
+        ("-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----", "*** PRIVATE KEY-----"),
+        ("the task-force asks for keywords and tokens", "the task-force asks for keywords and tokens"),
+    ],
+)
+def test_what_has_the_form_or_the_name_of_a_secret_is_taken_out(text: str, expected: str) -> None:
+    assert Redactor().text(text) == expected
+    assert Redactor().text(expected) == expected
+
+
+def test_a_known_secret_is_found_however_it_is_written() -> None:
+    redactor = Redactor([SECRET])
+    for form in (SECRET, json.dumps(SECRET), json.dumps(SECRET, ensure_ascii=False), quote_plus(SECRET)):
+        cleaned = redactor.text(f"<{form}>")
+        assert REDACTED in cleaned
+        assert "cret" not in cleaned
+
+
+def test_short_values_and_templates_are_not_learned() -> None:
+    redactor = Redactor(["abc", "{env.api_key}", ""])
+    assert redactor.text("abc {env.api_key}") == "abc {env.api_key}"
+
+
+def test_a_secret_across_pieces_is_taken_out_of_all() -> None:
+    redactor = Redactor(["topsecret-123"])
+    assert redactor.pieces(["a top", "secr", "et-123 b", "c"]) == ["a ***", "", " b", "c"]
+    assert redactor.pieces(["a", "b"]) == ["a", "b"]
+
+
+@given(st.text(max_size=30), st.lists(st.integers(0, 60), max_size=5))
+def test_no_cut_saves_a_secret(around: str, cuts: list[int]) -> None:
+    whole = f"{around}topsecret-123{around}"
+    places = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
+    pieces = [whole[a:b] for a, b in pairwise(places)]
+    redactor = Redactor(["topsecret-123"])
+    cleaned = redactor.pieces(pieces)
+    assert len(cleaned) == len(pieces)
+    assert "".join(cleaned) == redactor.text(whole)
+    assert "topsecret-123" not in "".join(cleaned)
+
+
+def test_values_keep_their_shape() -> None:
+    value = {"token": 1, "credentials": {"user": ["a"]}, "keys": ["k"], "key": True, "text": "password=x", "n": None}
+    assert Redactor().value(value) == {
+        "token": "***",
+        "credentials": {"user": ["***"]},
+        "keys": ["k"],
+        "key": True,
+        "text": "password=***",
+        "n": None,
+    }
+
+
+def test_secrets_of_a_document_are_learned_by_their_names() -> None:
+    document = {
+        "globals": {"env.service_token": "aaaa-bbbb-cccc", "env.city": "Rome-is-big"},
+        "nodes": [
+            {"params": {"headers": '{"X-Api-Key": "dddd-eeee"}', "url": "https://u:ffff-gggg@h/", "key": "status-x"}}
+        ],
+        "auth": {"authorization": "Bearer hhhh-iiii"},
+    }
+    redactor = Redactor()
+    redactor.learn_from(document)
+    text = "aaaa-bbbb-cccc dddd-eeee ffff-gggg hhhh-iiii Rome-is-big status-x"
+    assert redactor.text(text) == "*** *** *** *** Rome-is-big status-x"
+
+
+class Params(BaseModel):
+    model_config = ConfigDict(extra="allow", arbitrary_types_allowed=True)
+
+    api_key: str = "s3cret-of-the-house"
+    headers: Any = None
+
+
+def test_secrets_of_params_are_learned_by_their_names() -> None:
+    params = Params(headers={"Authorization": parse_template("Bearer abc-42{sys.query}")}, max_tokens="12345678")  # pyright: ignore[reportCallIssue]
+    redactor = Redactor()
+    redactor.learn_from([params, ({"env.db_password": "hunter2", "keywords": "parcel", "token": 5},)])
+    assert redactor.text("s3cret-of-the-house abc-42 12345678 hunter2 parcel") == "*** *** 12345678 *** parcel"
+    assert redactor.longest == len("s3cret-of-the-house")
+
+
+def test_a_type_in_place_of_a_secret_is_not_learned() -> None:
+    redactor = Redactor()
+    redactor.learn_from({"token": "string", "password": "integer"})
+    assert redactor.text("a string, an integer") == "a string, an integer"
+
+
+def test_a_loop_of_maps_ends() -> None:
+    held: dict[str, Any] = {}
+    held["again"] = held
+    Redactor().learn_from(held)
+
+
+def test_names() -> None:
+    assert hides_all("credentials")
+    assert not hides_all("key")
+    assert is_secret_name("clientSecret")
+    assert is_secret_name("X-Amz-Signature")
+    assert not is_secret_name("")
+    assert not is_secret_name("completion_tokens")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        '"a":"',
+        "token=a",
+        "a=",
+        '\\"',
+        "://:",
+        "Bearer ",
+        "-----BEGIN PRIVATE KEY-----",
+        "eyJaaaaaaaa.",
+        "?key=",
+        "-",
+        "Basic  ",
+        "Bearer\t",
+        "sk_a",
+        '"key": "',
+    ],
+)
+def test_hostile_texts_take_linear_time(part: str) -> None:
+    began = time.process_time()
+    Redactor(["topsecret-123"]).text(part * (300_000 // len(part)))
+    assert time.process_time() - began < 3

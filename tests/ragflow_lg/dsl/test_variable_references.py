@@ -1,0 +1,106 @@
+import time
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from ragflow_lg.dsl.variable_references import (
+    Reference,
+    ReferenceScope,
+    Template,
+    parse_argument,
+    parse_reference,
+    parse_template,
+)
+
+
+def pieces(text: str, scope: ReferenceScope | None = None) -> list[str]:
+    """References in angle brackets."""
+    segments = parse_template(text, scope).segments
+    return [f"<{s.text}>" if isinstance(s, Reference) else s for s in segments]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a {sys.query} b", ["a ", "<sys.query>", " b"]),
+        ("{{sys.query}}", ["<sys.query>"]),
+        ("{{{ sys.query }}}", ["<sys.query>"]),
+        ("{ {sys.query} }", ["<sys.query>"]),
+        ('{"a": {sys.query}}', ['{"a": ', "<sys.query>", "}"]),
+        ("{{sys.query}", ["{", "<sys.query>"]),
+        ("{A:B@x.y.0}{env.z}", ["<A:B@x.y.0>", "<env.z>"]),
+        ("{item} {other} {a@}", ["<item>", " {other} {a@}"]),
+        ("", []),
+    ],
+)
+def test_texts(text: str, expected: list[str]) -> None:
+    assert pieces(text) == expected
+
+
+def test_parts_of_a_reference() -> None:
+    reference = parse_reference(" {{A:B@root.a.0}} ")
+    assert reference is not None
+    assert (reference.node, reference.key, reference.path) == ("A:B", "root", ("a", "0"))
+    keys = [found.key for text in ("SYS.Query", "env.Query") if (found := parse_reference(text))]
+    assert keys == ["sys.query", "env.Query"]
+    for text in ("", "plain", "item", "{a@b} {c@d}", "a b@c"):
+        assert parse_reference(text) is None
+
+
+def test_a_scope_decides_what_only_looks_like_a_reference() -> None:
+    scope = ReferenceScope(frozenset({"my-node"}))
+    assert pieces("{my-node@x} {no-node@x} {item} {me@mail}", scope) == [
+        "<my-node@x>",
+        " {no-node@x} {item} ",
+        "<me@mail>",
+    ]
+    assert pieces("{item}", ReferenceScope(frozenset(), has_aliases=True)) == ["<item>"]
+
+
+def test_sole_reference() -> None:
+    assert parse_template(" {a@b} ").sole_reference == parse_reference("a@b")
+    for text in ("{a@b}{a@b}", "x{a@b}", "x"):
+        assert parse_template(text).sole_reference is None
+
+
+def test_as_types_of_a_model() -> None:
+    class Params(BaseModel):
+        reference: Reference
+        template: Template
+
+    params = Params.model_validate({"reference": "{a@b}", "template": 3})
+    assert params.model_dump(mode="json") == {"reference": "a@b", "template": "3"}
+    assert Params.model_json_schema()["properties"]["reference"]["type"] == "string"
+    for bad in ({"reference": "x", "template": "x"}, {"reference": "a@b", "template": []}):
+        with pytest.raises(ValidationError):
+            Params.model_validate(bad)
+
+
+@pytest.mark.parametrize("text", ["{" * 200_000, "{ " * 100_000, "{a" * 100_000, "{a@b" * 100_000, "}" * 200_000])
+def test_hostile_texts_take_linear_time(text: str) -> None:
+    began = time.process_time()
+    parse_template(text)
+    assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sys.query", "sys.query"),
+        (" a:0@x.y ", "a:0@x.y"),
+        ("{a:0@x}", "a:0@x"),
+        ("b@x", None),
+        ("item", None),
+        ("sys.query!", None),
+        ("sys.query}", None),
+    ],
+)
+def test_a_bare_reference_as_an_argument(text: str, expected: str | None) -> None:
+    found = parse_argument(text, ReferenceScope(frozenset({"a:0"})))
+    assert (found.sole_reference and found.sole_reference.text) == expected
+    assert str(found) == text
+
+
+def test_without_a_scope_only_globals_are_bare() -> None:
+    assert parse_argument("a@x").references == ()
+    assert len(parse_argument("env.x").references) == 1

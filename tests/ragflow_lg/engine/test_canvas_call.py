@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import force_setattr
+
+import ragflow_lg.engine.compiled_canvas as compiled
+from ragflow_lg.components.canvas import canvas as component
+from ragflow_lg.engine.canvas_call import parameters_of, takes_query
+from ragflow_lg.services.tool_policies import ToolPermits, ToolPolicies
+from tests.fakes.agents import WIKI, Played, calling, play_agent
+from tests.fakes.canvas import canvas, node, plan_of, switch, text
+from tests.fakes.policies import Canvases, catalog_with, entry
+from tests.fakes.regions import runner_of
+from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+
+TOOL = entry("Canvas", canvas="c", description="Ask the archive.")
+
+
+def begin(mode: str = "conversational", **fields: Any) -> dict[str, Any]:
+    return node("Begin", {"mode": mode, "inputs": fields}, ["m"])
+
+
+def field(type: str = "line", *, optional: bool = False, **more: Any) -> dict[str, Any]:
+    return {"name": f"The {type}", "type": type, "optional": optional, **more}
+
+
+FORM = {
+    "city": field(),
+    "days": field("integer", optional=True),
+    "share": field("number", optional=True),
+    "sure": field("boolean", optional=True),
+    "size": field("options", options=["S", "L"], optional=True),
+    "more": field("object", optional=True),
+    "scan": field("file", optional=True),
+}
+
+
+async def asked(components: dict[str, Any], arguments: Any, *inner: Reply, **more: Any) -> Played:
+    replies = [calling(("Canvas_0", arguments)), *inner, Reply("ok")]
+    played = await play_agent(
+        replies, {"tools": [TOOL]}, deployment=Canvases({"c": canvas(components)}), is_shown=False, **more
+    )
+    assert played.run.status == "succeeded", played.run.error
+    return played
+
+
+def test_a_form_and_a_question_become_arguments() -> None:
+    plan = plan_of(canvas({"begin": begin(**FORM), "m": node("Message", {"content": "x"})}))
+    schema = parameters_of(plan)
+    assert {name: about["type"] for name, about in schema["properties"].items()} == {
+        "query": "string",
+        "city": "string",
+        "days": "integer",
+        "share": "number",
+        "sure": "boolean",
+        "size": "string",
+        "more": "object",
+    }
+    assert schema["required"] == ["query", "city"]
+    assert schema["properties"]["size"]["enum"] == ["S", "L"]
+    assert schema["properties"]["city"]["description"] == "The line"
+
+
+def test_a_canvas_for_a_task_is_asked_no_question() -> None:
+    plan = plan_of(canvas({"begin": begin("task", city=field()), "m": node("Message", {"content": "x"})}))
+    assert not takes_query(plan)
+    assert list(parameters_of(plan)["properties"]) == ["city"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, "'The line' (city) is required. 'query' is required: a text."),
+        ({"query": " ", "city": "x"}, "'query' is required"),
+        ({"query": "q", "city": "x", "days": "many"}, "(days) should be a whole number, not 'many'."),
+        ({"query": "q", "city": "x", "size": "XL"}, "should be one of S, L"),
+        ({"query": "q", "city": {"value": "a", "type": "file"}, "unknown": 1}, '{"value": "a", "type": "file"}'),
+        ({"query": "q", "city": "Rome", "days": "3", "sure": False}, "q Rome 3 false"),
+    ],
+)
+async def test_arguments_are_held_against_the_form(arguments: Any, says: str) -> None:
+    shown = "{sys.query} {begin@city} {begin@days} {begin@sure}"
+    played = await asked({"begin": begin(**FORM), "m": node("Message", {"content": [shown]})}, arguments)
+    assert says in played.told[0]
+
+
+async def test_a_model_is_told_what_the_canvas_is_for() -> None:
+    played = await asked({"m": node("Message", {"content": "x"})}, {"query": "q"})
+    assert played.model.requests[0][1].tools[0].description == "Ask the archive."
+
+
+async def test_all_that_was_shown_is_told_without_thoughts() -> None:
+    components = {
+        "one": node("Message", {"content": ["One {sys.query}."]}, ["l"]),
+        "l": node("LLM", {"llm_id": "m@T", "prompts": "p"}, ["two"]),
+        "two": node("Message", {"content": ["{l@content}"]}),
+    }
+    played = await asked(components, {"query": "q"}, Reply("<think>Hm.</think>Two."))
+    assert played.told == ["One q.\n\nTwo."]
+    assert played.run.usage.calls == 3
+
+
+async def test_structured_results_are_told_beside_it() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    outputs = {"structured": schema}
+    last = node("LLM", {"llm_id": "m@T", "prompts": "p", "outputs": outputs})
+    played = await asked({"l": last}, {"query": "q"}, Reply('{"n": 3}'))
+    assert played.told == ['{"structured": {"n": 3}}']
+    both = {"m": node("Message", {"content": "Hello."}, ["l"]), "l": last}
+    played = await asked(both, {"query": "q"}, Reply('{"n": 3}'))
+    assert played.told == ['{"answer": "Hello.", "result": {"structured": {"n": 3}}}']
+
+
+async def test_a_text_alone_is_told_as_text() -> None:
+    played = await asked({"l": node("LLM", {"llm_id": "m@T", "prompts": "p"})}, {"query": "q"}, Reply("Text."))
+    assert played.told == ["Text."]
+
+
+async def test_what_it_found_may_be_cited_outside() -> None:
+    components = {"w": node("Wikipedia", {}, ["m"]), "m": node("Message", {"content": ["{w@formalized_content}"]})}
+    played = await asked(components, {"query": "Laos"})
+    chunks = played.state["turn"]["references"]["chunks"].values()
+    assert [chunk["content"] for chunk in chunks] == ["Vientiane is the capital."]
+
+
+async def test_a_failure_is_told_with_its_place() -> None:
+    failing = {"x": node("LLM", {"llm_id": "m@T", "prompts": "p"})}
+    played = await asked(failing, {"query": "q"}, Reply(error="The model is down."))
+    assert played.told == ["The canvas 'c' failed at 'x': The model is down."]
+
+
+async def test_each_call_has_a_state_of_its_own() -> None:
+    components = {
+        "v": node(
+            "VariableAssigner",
+            {"variables": [{"variable": "env.n", "operator": "+=", "parameter": 1}]},
+            ["m"],
+        ),
+        "m": node("Message", {"content": ["{env.n} {sys.conversation_turns} {sys.user_id}"]}),
+    }
+    document = canvas(components, variables={"n": {"name": "n", "type": "number", "value": 5}})
+    call = ("Canvas_0", {"query": "q"})
+    played = await play_agent(
+        [calling(call, call), Reply("ok")], {"tools": [TOOL]}, deployment=Canvases({"c": document}), is_shown=False
+    )
+    assert played.told == ["6 1 ", "6 1 "]
+    assert "env.n" not in played.state["globals"]
+
+
+async def test_nothing_of_it_is_seen_outside() -> None:
+    document = canvas({"inner": node("Message", {"content": "inner"})})
+    model = ScriptedModel([calling(("Canvas_0", {"query": "q"})), Reply("ok")])
+    runner = runner_of(
+        {
+            "a": node("Agent", {"llm_id": "m@T", "prompts": "p", "tools": [TOOL]}, ["out"]),
+            "out": node("Message", {"content": ["{a@content}"]}),
+        },
+        services=fake_services(models=OneModel(model)),
+        deployment=Canvases({"c": document}),
+    )
+    run = runner.start("s", {"query": "q"})
+    events = [getattr(event, "component_id", "") async for event in run]
+    assert "inner" not in events
+    assert run.answer == "ok"
+
+
+async def test_the_time_limit_and_a_cancel_reach_into_it() -> None:
+    ended: list[str] = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("ended")
+
+    inner = canvas({"w": node("Wait", {}, ["m"]), "m": node("Message", {"content": "x"})})
+    catalog = catalog_with(Wait=wait)
+    force_setattr(component, "timeout_s", 0.05)
+    try:
+        played = await play_agent(
+            [calling(("Canvas_0", {"query": "q"})), Reply("ok")],
+            {"tools": [TOOL]},
+            deployment=Canvases({"c": inner}),
+            catalog=catalog,
+            is_shown=False,
+        )
+    finally:
+        force_setattr(component, "timeout_s", 1200.0)
+    assert played.told == ["Canvas gave no result within 0.05 s."]
+    assert ended == ["ended"]
+
+    hanging = canvas({"l": node("LLM", {"llm_id": "m@T", "prompts": "p"})})
+    cancelled = await play_agent(
+        [calling(("Canvas_0", {"query": "q"})), Reply(hangs=True)],
+        {"tools": [TOOL]},
+        deployment=Canvases({"c": hanging}),
+        is_shown=False,
+    )
+    assert cancelled.run.status == "cancelled"
+
+
+async def test_rules_of_the_deployment_hold_within_it() -> None:
+    inner = canvas({"a": node("Agent", {"llm_id": "m@T", "prompts": "p", "tools": [WIKI]})})
+    played = await play_agent(
+        [calling(("Canvas_0", {"query": "q"})), calling(("wikipedia_search_0", {"query": "x"})), Reply("ok")],
+        {"tools": [TOOL]},
+        deployment=Canvases({"c": inner}),
+        is_shown=False,
+        policies=ToolPolicies(ToolPermits(("canvas:c",))),
+    )
+    assert played.http.requests == []
+
+
+async def test_canvases_play_canvases() -> None:
+    one = canvas(
+        {
+            "a": node("Canvas", {"canvas": "two", "arguments": {"query": "{sys.query}!"}}, ["m"]),
+            "m": node("Message", {"content": "<{a@content}>"}),
+        }
+    )
+    two = canvas({"m": node("Message", {"content": "[{sys.query}]"})})
+    played = await play_agent(
+        [calling(("Canvas_0", {"query": "q"})), Reply("ok")],
+        {"tools": [TOOL]},
+        deployment=Canvases({"c": one, "two": two}),
+        is_shown=False,
+    )
+    assert played.told == ["<[q!]>"]
+
+
+async def test_a_cycle_that_never_ends_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "CYCLE_STEPS", 20)
+    played = await asked({"a": text(["s"]), "s": switch(["a"], ["b"]), "b": text()}, {"query": "q"})
+    assert "went round a cycle too often" in played.told[0]

@@ -1,0 +1,19 @@
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.engine.compiled_canvas import CYCLE_STEPS
+from tests.fakes.canvas import CATALOG, canvas, switch, text
+
+
+def test_the_limit_of_supersteps() -> None:
+    chain = compile_canvas(canvas({f"n{i}": text([f"n{i + 1}"] if i < 199 else []) for i in range(200)}), CATALOG)
+    assert chain.recursion_limit > 201
+    cycle = compile_canvas(canvas({"a": text(["s"]), "s": switch(["a"], ["b"]), "b": text()}), CATALOG)
+    assert cycle.recursion_limit == CYCLE_STEPS
+
+
+def test_a_saver_is_attached_to_a_copy() -> None:
+    compiled, saver = compile_canvas(canvas({"a": text()}), CATALOG), InMemorySaver()
+    assert compiled.with_saver(saver).graph.checkpointer is saver
+    assert compiled.graph.checkpointer is None
+    assert compiled.with_saver(None) is compiled

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.catalog import load_catalog
+from ragflow_lg.component.plan import Plan
+from ragflow_lg.dsl_compiler import sketch_canvas
+from ragflow_lg.engine.single_visit import input_form, visit_alone
+from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+
+CANVAS = {
+    "components": {
+        "begin": {
+            "obj": {
+                "component_name": "Begin",
+                "params": {"inputs": {"size": {"name": "Size", "type": "integer", "optional": False}}},
+            },
+            "downstream": ["LLM:A", "Loop:L"],
+        },
+        "LLM:A": {
+            "obj": {
+                "component_name": "LLM",
+                "params": {
+                    "llm_id": "m",
+                    "sys_prompt": "{env.tone}",
+                    "prompts": [{"role": "user", "content": "{sys.query} {begin@size}"}],
+                },
+            },
+            "downstream": ["Message:M"],
+        },
+        "Message:M": {
+            "obj": {"component_name": "Message", "params": {"content": ["{LLM:A@structured.x} {LLM:A@content}"]}}
+        },
+        "Loop:L": {"obj": {"component_name": "Loop", "params": {"loop_variables": [], "maximum_loop_count": 2}}},
+        "LoopItem:I": {
+            "obj": {"component_name": "LoopItem", "params": {}},
+            "parent_id": "Loop:L",
+            "downstream": ["ExitLoop:E"],
+        },
+        "ExitLoop:E": {"obj": {"component_name": "ExitLoop", "params": {}}, "parent_id": "Loop:L"},
+    },
+    "globals": {"sys.query": "", "env.tone": ""},
+    "variables": {"tone": {"type": "string", "value": "Be kind."}},
+    "graph": {"nodes": [{"id": "LLM:A", "data": {"name": "Writer"}}]},
+}
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    plan, diagnostics = sketch_canvas(CANVAS, load_catalog())
+    assert plan is not None, [d for d in diagnostics if d.severity == "error"]
+    return plan
+
+
+def test_the_form_of_a_component_are_its_references_and_that_of_begin_its_fields(plan: Plan) -> None:
+    assert input_form(plan, "begin") == {"size": {"name": "Size", "type": "integer", "optional": False}}
+    form: Any = input_form(plan, "LLM:A")
+    assert {name: (field["name"], field["value"]) for name, field in form.items()} == {
+        "env.tone": ("env.tone", "Be kind."),
+        "sys.query": ("sys.query", ""),
+        "begin@size": ("begin@size", ""),
+    }
+    names: Any = input_form(plan, "Message:M")
+    assert names["LLM:A@structured.x"]["name"] == "Writer@structured.x"
+
+
+async def test_a_component_runs_with_what_it_is_given(plan: Plan) -> None:
+    model = ScriptedModel([Reply("Hello")])
+    services = fake_services(models=OneModel(model))
+    outputs = await visit_alone(plan, "LLM:A", {"sys.query": "Hi", "begin@size": 3}, services)
+    ((_, asked),) = model.requests
+    assert (asked.system, asked.messages[-1]["content"]) == ("Be kind.", "Hi 3")
+    assert (outputs["content"], outputs["_elapsed_time"]) == ("Hello", 0.0)
+    shown = await visit_alone(plan, "Message:M", {"LLM:A@content": "b", "LLM:A@structured.x": "a"}, services)
+    assert shown["content"] == "a b"
+    assert (await visit_alone(plan, "begin", {"size": 4}, services))["size"] == 4
+
+
+async def test_a_failure_is_an_output(plan: Plan) -> None:
+    services = fake_services(models=OneModel(ScriptedModel([Reply(error="no model")])))
+    outputs = await visit_alone(plan, "LLM:A", {"sys.query": "Hi"}, services)
+    assert "no model" in str(outputs["_ERROR"])
+
+
+@pytest.mark.parametrize(
+    ("node", "given", "told"),
+    [
+        ("LLM:B", {}, "no component 'LLM:B'"),
+        ("LLM:A", {"Nobody@x": 1}, "does not read 'Nobody@x'"),
+        ("LLM:A", {"}{": 1}, "it reads env.tone"),
+        ("Message:M", {"LLM:A@structured": "text", "LLM:A@structured.x": 1}, "does not read 'LLM:A@structured'"),
+        ("Loop:L", {}, "cannot be run alone"),
+    ],
+)
+async def test_what_cannot_be_tried_is_refused(plan: Plan, node: str, given: dict[str, Any], told: str) -> None:
+    with pytest.raises(RequestError, match=told.replace("{", "\\{")):
+        await visit_alone(plan, node, given, fake_services())

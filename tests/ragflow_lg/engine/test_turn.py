@@ -1,0 +1,78 @@
+from ragflow_lg.component.turn_context import TurnContext
+from ragflow_lg.engine.turn import close_turn, open_turn, resume_turn
+from tests.fakes.canvas import canvas, plan_of, text
+from tests.fakes.services import fake_services
+
+PLAN = plan_of(canvas({"a": text()}, variables={"n": {"name": "n", "value": 1}}))
+
+
+async def test_a_turn_opens() -> None:
+    opened, event = await open_turn(
+        PLAN, {}, TurnContext(fake_services()), {"query": "hi", "user_id": "u", "files": ["f"]}
+    )
+    held = opened["globals"]
+    assert (held["sys.query"], held["sys.user_id"], held["sys.files"], held["env.n"]) == ("hi", "u", ["f"], 1)
+    assert (held["sys.conversation_turns"], held["sys.history"]) == (1, ["user: hi"])
+    assert opened["history"] == [["user", "hi"]]
+    assert event.globals is held
+
+
+async def test_a_turn_of_a_new_session_takes_what_was_said_before() -> None:
+    earlier = [["user", "hi"], ["assistant", "hello"], ["user", "how?"], ["assistant", "so"]]
+    turn = TurnContext(fake_services())
+    opened, _ = await open_turn(PLAN, {}, turn, {"query": "and?", "earlier": earlier})
+    assert opened["history"] == [
+        ["user", "hi"],
+        ["assistant", {"content": "hello"}],
+        ["user", "how?"],
+        ["assistant", {"content": "so"}],
+        ["user", "and?"],
+    ]
+    held, messages = opened["globals"], opened["messages"]
+    assert (held["sys.conversation_turns"], opened["turn"]["number"]) == (3, 3)
+    assert held["sys.history"] == ["user: hi", "assistant: hello", "user: how?", "assistant: so", "user: and?"]
+    assert [message["content"] for message in messages] == ["hi", "hello", "how?", "so", "and?"]
+    assert len({message["id"] for message in messages}) == 5
+    state = {"history": [["user", "old"]]}
+    assert (await open_turn(PLAN, state, turn, {"query": "q", "earlier": earlier}))[0]["history"] == [["user", "q"]]
+
+
+async def test_an_empty_request_keeps_the_values_of_the_turn_before() -> None:
+    before = {"globals": {"sys.query": "old", "sys.conversation_turns": 4, "env.n": 9}}
+    opened, _ = await open_turn(PLAN, before, TurnContext(fake_services()), {"query": None})
+    held = opened["globals"]
+    assert (held["sys.query"], held["sys.conversation_turns"], held["env.n"]) == ("old", 5, 9)
+    assert opened["history"] == [["user", ""]]
+
+
+def test_a_turn_closes() -> None:
+    state = {
+        "turn": {"last": [1, 1, "a"]},
+        "outputs": {"a": {"content": "bye"}},
+        "globals": {"sys.history": ["user: hi"]},
+    }
+    update, event = close_turn(state)
+    assert update["history"] == [["assistant", {"content": "bye"}]]
+    assert update["globals"]["sys.history"] == ["user: hi", "assistant: bye"]
+    assert (event.status, event.outputs) == ("succeeded", {"content": "bye"})
+
+
+def test_a_stopped_turn_adds_nothing_to_the_history() -> None:
+    update, event = close_turn({"turn": {"error": [1, 1, "a", "boom"]}})
+    told = update.pop("messages")
+    assert [message["content"] for message in told] == ["The turn failed: boom"]
+    assert update == {"turn": {"status": "failed"}}
+    assert (event.status, event.error) == ("failed", "boom")
+
+
+async def test_an_answer_counts_as_a_turn_and_an_empty_query_keeps_the_one_before() -> None:
+    state = {"globals": {"sys.query": "old", "sys.conversation_turns": 1, "sys.history": ["user: old"]}}
+    turn = TurnContext(fake_services())
+    update = await resume_turn(state, turn, {"query": ""})
+    assert update["history"] == [["user", ""]]
+    assert "sys.query" not in update["globals"]
+    assert update["globals"]["sys.conversation_turns"] == 2
+    assert update["globals"]["sys.history"] == ["user: old", "user: "]
+    update = await resume_turn(state, turn, {"query": "new", "files": [{"name": "f"}]})
+    assert update["globals"]["sys.query"] == "new"
+    assert update["globals"]["sys.files"]

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.models.chat_params import ChatParams, renamed
+
+VALUES = {"temperature": "0.1", "top_p": 0.5, "presence_penalty": 0.4, "frequency_penalty": 0.7, "max_tokens": "256"}
+FLAGS = ("temperatureEnabled", "topPEnabled", "presencePenaltyEnabled", "frequencyPenaltyEnabled", "maxTokensEnabled")
+
+
+def test_without_flags_nothing_is_sent() -> None:
+    assert ChatParams.model_validate(VALUES).sampling == {}
+    assert ChatParams.model_validate({**VALUES, **dict.fromkeys(FLAGS, False)}).sampling == {}
+
+
+def test_with_flags_values_are_sent_as_numbers() -> None:
+    assert ChatParams.model_validate({**VALUES, **dict.fromkeys(FLAGS, True)}).sampling == {
+        "temperature": 0.1,
+        "top_p": 0.5,
+        "presence_penalty": 0.4,
+        "frequency_penalty": 0.7,
+        "max_tokens": 256,
+    }
+
+
+def test_of_zeros_only_the_temperature_is_sent() -> None:
+    zeros = dict.fromkeys(VALUES, 0)
+    assert ChatParams.model_validate({**zeros, **dict.fromkeys(FLAGS, 1)}).sampling == {"temperature": 0}
+
+
+def test_a_negative_value_is_not_sent() -> None:
+    held = {"temperature": -1, "top_p": -1, **dict.fromkeys(FLAGS, True)}
+    assert ChatParams.model_validate(held).sampling == {}
+
+
+@pytest.mark.parametrize("blank", [None, "", " "])
+def test_blank_numbers_are_zero(blank: str | None) -> None:
+    params = ChatParams.model_validate(dict.fromkeys(VALUES, blank))
+    assert (params.temperature, params.max_tokens) == (0.0, 0)
+
+
+def test_a_word_is_no_number() -> None:
+    with pytest.raises(ValidationError):
+        ChatParams.model_validate({"temperature": "hot"})
+
+
+@pytest.mark.parametrize(("given", "mode"), [(None, ""), ("", ""), ("default", ""), ("enabled", "enabled")])
+def test_the_default_thinking_is_left_to_the_model(given: str | None, mode: str) -> None:
+    assert ChatParams.model_validate({"thinking": given}).thinking_mode == mode
+
+
+def test_other_names_give_way_to_the_usual_ones() -> None:
+    names = {"model_id": "llm_id", "system_prompt": "sys_prompt"}
+    given = {"model_id": "a", "system_prompt": "b", "sys_prompt": "kept", "cite": True}
+    assert renamed(given, names) == {"llm_id": "a", "sys_prompt": "kept", "cite": True}
+    assert renamed({"llm_id": "", "model_id": "a"}, names) == {"llm_id": "a"}

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from ragflow_lg.models.citations import (
+    CITATION_GUIDELINES,
+    CITING_HEAD,
+    CitationFilter,
+    citing_system,
+    evidence_request,
+    known_citations,
+    without_unknown_citations,
+)
+
+REFERENCES = {"chunks": {"61": {"id": "c-rice", "content": "Rice needs water."}, "7": {"id": "x"}}, "doc_aggs": {}}
+
+
+def test_numbers_that_the_references_have_count() -> None:
+    text = "Rice [ID:61][ID: 7], again [ID:61]; made up [ID:9], [7], (ID: 7), [ID:x], [ID:" + "6" * 10_000 + "]"
+    assert known_citations(text, REFERENCES) == ["61", "7"]
+    assert known_citations(text, {}) == []
+
+
+def test_what_can_be_cited_is_shown_when_evidence_is_asked_for() -> None:
+    asked = evidence_request(REFERENCES)
+    assert "Rice needs water." in asked
+    assert "[ID:n]" in asked
+    assert "[ID:n]" in CITATION_GUIDELINES
+
+
+ANSWERS = {
+    "Rice [ID:61], tea [ID:9].": "Rice [ID:61], tea.",
+    "[ID:9] [ID:61][ID: 9] [ID: 7]": " [ID:61] [ID: 7]",
+    "a" + " " * 12 + "[ID:9]b": "a" + " " * 4 + "b",
+    "[[ID:9]] [ID:x] [IDs] [ID:] [ID:1234567890] [": "[] [ID:x] [IDs] [ID:] [ID:1234567890] [",
+    "ends with [ID:6": "ends with [ID:6",
+    "ends   ": "ends   ",
+}
+
+
+@pytest.mark.parametrize(("answer", "kept"), ANSWERS.items(), ids=range(len(ANSWERS)))
+def test_unknown_citations_go_however_the_text_is_cut(answer: str, kept: str) -> None:
+    def is_known(number: str) -> bool:
+        return number in REFERENCES["chunks"]
+
+    assert without_unknown_citations(answer, is_known) == kept
+    for size in range(1, len(answer) + 1):
+        shown = CitationFilter(is_known)
+        pieces = [shown.feed(answer[at : at + size]) for at in range(0, len(answer), size)]
+        assert "".join(pieces) + shown.finish() == kept
+
+
+def test_text_that_is_no_citation_is_not_held_back() -> None:
+    shown = CitationFilter(lambda number: False)
+    assert [shown.feed(piece) for piece in ("a list [1", "] of", " [ID", "s] x")] == [
+        "a list [1",
+        "] of",
+        "",
+        " [IDs] x",
+    ]
+
+
+def test_hostile_text_takes_linear_time() -> None:
+    shown = CitationFilter(lambda number: False)
+    assert len(shown.feed(" " * 1_000_000 + "[ID:" * 250_000)) > 1_999_000
+
+
+def test_the_second_writing_is_shown_what_can_be_cited() -> None:
+    system = citing_system(REFERENCES, "Cite so.")
+    assert system.startswith(f"{CITING_HEAD}\nCite so.\n\nID: ")
+    assert "Rice needs water." in system

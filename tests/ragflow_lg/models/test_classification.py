@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from ragflow_lg.models.classification import (
+    INSTRUCTIONS_HEAD,
+    NamedCategory,
+    categories_in,
+    choose,
+    conversation_text,
+    instructions,
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "names", "expected"),
+    [
+        ("tech", ["billing", "tech"], "tech"),
+        ('"Tech".', ["billing", "tech"], "tech"),
+        ("I think TECH.", ["billing", "tech", "other"], "tech"),
+        ("billing? no: tech, tech!", ["billing", "tech"], "tech"),
+        ("tech or billing", ["billing", "tech"], "billing"),
+        ("no idea", ["billing", "tech", "other"], "other"),
+        ("", ["billing", "tech"], "tech"),
+        ("order", ["order status", "order"], "order"),
+        ("order status", ["order", "order status"], "order status"),
+        ("It is order status.", ["order", "order status"], "order status"),
+        ("Negative review", ["Negative review ", "Positive review"], "Negative review "),
+        ("STRASSE", ["x", "straße", "y"], "straße"),
+        ("打招呼", ["Other", "打招呼", "Retrieval"], "打招呼"),
+    ],
+)
+def test_the_answer_decides(answer: str, names: list[str], expected: str) -> None:
+    assert choose(answer, names) == expected
+
+
+def test_the_wording_holds_the_categories_and_gives_them_back() -> None:
+    categories = [NamedCategory("Bücher ", "zum Lesen\nund mehr", ("a", "b\u2028c")), NamedCategory("rest")]
+    system = instructions(categories)
+    assert system.startswith(INSTRUCTIONS_HEAD)
+    assert all(text in system for text in ("Bücher ", "rest", "a"))
+    assert categories_in(system) == categories
+    assert categories_in("Something else\n" + system) == []
+
+
+def test_a_conversation_is_one_line() -> None:
+    messages = [{"role": "user", "content": "a\nb\r\nc"}, {"role": "assistant", "content": ""}]
+    assert conversation_text(messages) == 'USER: "a b c" | ASSISTANT: ""'

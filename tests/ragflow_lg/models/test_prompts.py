@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.tokens import estimate_tokens
+from ragflow_lg.component.context import RunContext
+from ragflow_lg.component.turn_context import TurnContext
+from ragflow_lg.dsl.variable_references import parse_template
+from ragflow_lg.models.prompts import Collected, chat_template_kwargs, cut_overrides, fit, history_view, join_prompts
+from tests.fakes.canvas import canvas, plan_of, text
+from tests.fakes.services import fake_services
+
+IMAGE = "data:image/png;base64,AA=="
+HISTORY: list[list[Any]] = [
+    ["user", "q1"],
+    ["assistant", {"content": "a1", "downloads": []}],
+    ["user", None],
+    ["assistant", {"_next": []}],
+    ["user", {"x": 1}],
+]
+
+
+def context(**globals_: Any) -> RunContext:
+    named = {f"sys.{name}": value for name, value in globals_.items()}
+    plan = plan_of(canvas({"node": text()}))
+    return RunContext(plan, plan.nodes[NodeId("node")], TurnContext(fake_services()), {"globals": named})
+
+
+def user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> dict[str, str]:
+    return {"role": "assistant", "content": text}
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        (0, []),
+        (-1, []),
+        (1, [assistant(""), user("")]),
+        (2, [assistant("a1"), user(""), assistant(""), user("")]),
+        (9, [user("q1"), assistant("a1"), user(""), assistant(""), user("")]),
+    ],
+)
+def test_the_window_counts_pairs(window: int, expected: list[dict[str, str]]) -> None:
+    assert history_view(HISTORY, window) == expected
+
+
+def test_prompts_follow_the_history() -> None:
+    assert join_prompts([user("a"), assistant("b")], [user("c")]) == [user("a"), assistant("b"), user("c")]
+    assert join_prompts([user("a"), assistant("b")], [assistant("x"), user("c")]) == [
+        user("a"),
+        assistant("x"),
+        user("c"),
+    ]
+    assert join_prompts([], [user("c")]) == [user("c")]
+
+
+def test_values_are_rendered_without_their_images() -> None:
+    collected = Collected(context(query={"text": ["a", IMAGE], "picture": IMAGE}, files=[IMAGE, "t"], user_id=IMAGE))
+    text = collected.text(parse_template("{sys.query} {sys.files} ({sys.user_id})"))
+    assert text == '{"text": ["a"]} ["t"] ()'
+    assert collected.images == [IMAGE]
+
+
+def test_a_value_that_is_too_deep_is_left_alone() -> None:
+    deep: Any = IMAGE
+    for _ in range(100):
+        deep = [deep]
+    collected = Collected(context())
+    collected.take(deep)
+    assert collected.images == []
+
+
+def test_files_are_appended_to_the_last_user_message() -> None:
+    collected = Collected(context(files=["one", IMAGE, "two"]))
+    messages = collected.attach_files([parse_template("{sys.query}")], [user("a"), user("b"), assistant("c")])
+    assert messages == [user("a"), user("b\n\none\n\ntwo"), assistant("c")]
+    assert collected.images == [IMAGE]
+
+
+@pytest.mark.parametrize("template", ["{sys.files}", "{{ sys.files }}"])
+def test_files_that_a_prompt_shows_are_not_appended(template: str) -> None:
+    messages = Collected(context(files=["one"])).attach_files([parse_template(template)], [user("a")])
+    assert messages == [user("a")]
+
+
+@pytest.mark.parametrize("files", [None, [], [IMAGE]])
+def test_without_text_files_messages_stay(files: Any) -> None:
+    assert Collected(context(files=files)).attach_files([], [user("a")]) == [user("a")]
+
+
+def test_files_need_a_user_message() -> None:
+    assert Collected(context(files=["one"])).attach_files([], [assistant("a")]) == [assistant("a")]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [({"a": 1}, {"a": 1}), ('{"a": 1}', {"a": 1}), ("{", {}), ("[1]", {}), ([1], {}), ("", {}), (None, {})],
+)
+def test_template_kwargs_are_a_map_or_nothing(value: Any, expected: dict[str, Any]) -> None:
+    assert chat_template_kwargs(context(chat_template_kwargs=value)) == expected
+
+
+@pytest.mark.parametrize(
+    ("system", "rest", "overrides"),
+    [
+        ("Be short.", "Be short.", {}),
+        ("A.<CITATION_GUIDELINES>[n]</CITATION_GUIDELINES> b", "A. b", {"CITATION_GUIDELINES": "[n]"}),
+        ("a<task_analysis>x\ny</TASK_ANALYSIS>b", "ab", {"TASK_ANALYSIS": "x\ny"}),
+        (
+            "<Reflection>1</reflection>a<PLAN_GENERATION>2</PLAN_GENERATION>",
+            "a",
+            {"REFLECTION": "1", "PLAN_GENERATION": "2"},
+        ),
+        ("a<REFLECTION>b", "a<REFLECTION>b", {}),
+        ("a</REFLECTION>b", "a</REFLECTION>b", {}),
+        ("<TASK_ANALYSIS>a<REFLECTION>b</REFLECTION>", "<TASK_ANALYSIS>a", {"REFLECTION": "b"}),
+        ("<OTHER>a</OTHER>", "<OTHER>a</OTHER>", {}),
+    ],
+)
+def test_override_sections_are_cut_out(system: str, rest: str, overrides: dict[str, str]) -> None:
+    assert cut_overrides(system) == (rest, overrides)
+
+
+def test_cutting_takes_linear_time() -> None:
+    text = "<REFLECTION>" * 100_000
+    assert cut_overrides(text) == (text, {})
+
+
+def test_what_fits_stays_as_it_is() -> None:
+    messages = [user("a" * 40), assistant("b"), user("c" * 40)]
+    assert fit("s" * 40, messages, 40) == ("s" * 40, messages)
+
+
+def test_what_is_too_long_keeps_the_last_message() -> None:
+    assert fit("s" * 40, [user("a" * 400), user("c" * 40)], 40) == ("s" * 40, [user("c" * 40)])
+
+
+def test_a_long_last_message_is_shortened() -> None:
+    system, messages = fit("s" * 40, [user("c" * 4000)], 100)
+    assert system == "s" * 40
+    assert estimate_tokens(system) + estimate_tokens(messages[0]["content"]) == 97
+
+
+def test_a_long_system_prompt_is_shortened() -> None:
+    system, messages = fit("s" * 4000, [user("c" * 40)], 100)
+    assert messages == [user("c" * 40)]
+    assert estimate_tokens(system) == 87
+
+
+def test_both_are_shortened_when_both_are_long() -> None:
+    system, messages = fit("s" * 4000, [user("c" * 4000)], 100)
+    assert (estimate_tokens(system), estimate_tokens(messages[0]["content"])) == (78, 19)
+
+
+@pytest.mark.parametrize("messages", [[], [user(" ")], [assistant("a")]])
+def test_a_question_is_needed(messages: list[dict[str, str]]) -> None:
+    with pytest.raises(ComponentError, match="no question"):
+        fit("s", messages, 100)

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.runs.canvas_changes import Change, changed_channels, read_changes
+from tests.fakes.canvas import canvas, node, plan_of, text
+
+FIELDS = {"name": {"name": "Name", "type": "line", "optional": True}}
+PLAN = plan_of(
+    canvas(
+        {
+            "ask:1": node("UserFillUp", {"inputs": FIELDS, "enable_tips": False}, ["say"]),
+            "say": text([], "{ask:1@name}"),
+        },
+        variables=[{"name": "tone", "value": "plain"}, {"name": "map", "type": "object", "value": {"a": 1}}],
+    )
+)
+
+
+def read(node_id: str, changes: dict[str, Any], **values: Any) -> tuple[Change, ...]:
+    return read_changes(PLAN, NodeId(node_id), changes, values)
+
+
+def test_globals_and_outputs_are_read() -> None:
+    assert read("say", {"env.tone": 1, "ask:1@name.x": 2}) == (
+        Change("", "env.tone", (), 1),
+        Change("ask:1", "name", ("x",), 2),
+    )
+    assert read("say", {"env.map.a": 2}) == (Change("", "env.map", ("a",), 2),)
+    assert read("say", {"env.made": 2}, globals={"env.made": 1}) == (Change("", "env.made", (), 2),)
+
+
+def test_the_entry_node_reads_the_request() -> None:
+    changes = read("begin", {"sys.query": "q", "sys.user_id": "u", "sys.files": [], "env.tone": "t"})
+    assert [change.request for change in changes] == ["query", "user_id", "files", ""]
+    assert changed_channels({}, changes, is_root=True) == {
+        "query": "q",
+        "user_id": "u",
+        "files": [],
+        "globals": {"env.tone": "t"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("start", "name", "reason"),
+    [
+        ("say", "oops", "is no variable"),
+        ("say", "env.tune", "no variable 'env.tune'. Did you mean env.tone"),
+        ("say", "sys.zzz", "no variable 'sys.zzz'. "),
+        ("say", "Nope:L@n", "The canvas has no node 'Nope:L'"),
+        ("say", "ask:2@name", "no node 'ask:2'. Did you mean ask:1"),
+        ("say", "ask:1@names", "no output 'names'. Did you mean name"),
+        ("say", "ask:1@size", "no output 'size'. Its outputs: name"),
+        ("say", "say@result", "'say' runs again and gives it anew"),
+        ("begin", "ask:1@name", "all outputs are empty then"),
+        ("begin", "sys.date", "works it out anew"),
+        ("begin", "sys.history", "works it out anew"),
+        ("begin", "sys.query.part", "set all of it"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(start: str, name: str, reason: str) -> None:
+    with pytest.raises(CheckpointError) as refused:
+        read(start, {name: 1})
+    assert reason in str(refused.value)
+
+
+def test_levels_take_what_is_theirs() -> None:
+    changes = read("say", {"env.map.a": 5, "ask:1@name": "n"})
+    inner = {"globals": {}, "outputs": {"ask:1": {"name": "old", "tips": ""}}}
+    assert changed_channels(inner, changes, is_root=False) == {"outputs": {"ask:1": {"name": "n", "tips": ""}}}
+    root = changed_channels({"globals": {"env.map": {"a": 1, "b": 2}}}, changes, is_root=True)
+    assert root["globals"] == {"env.map": {"a": 5, "b": 2}}
+
+
+def test_a_path_through_a_text_is_refused() -> None:
+    with pytest.raises(CheckpointError, match="not a map"):
+        changed_channels({"globals": {"env.tone": "text"}}, read("say", {"env.tone.x": 1}), is_root=True)

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.events import AgentRecord, NodeStarted
+from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.runs.callbacks import RunSummary
+from ragflow_lg.runs.run_observer import Audience, RunWatch
+from ragflow_lg.services.agent_metrics import AgentMetrics
+from ragflow_lg.services.chat import NO_USAGE
+from ragflow_lg.services.sessions import RunRecord
+from tests.fakes.canvas import CATALOG, canvas, node
+
+PLAN = compile_canvas(canvas({"a": node("LLM", {"prompts": "x"})}), CATALOG).plan
+
+
+def finished(total_s: float, caller: str = "") -> AgentRecord:
+    metrics = AgentMetrics(visits=1, total_s=total_s)
+    return AgentRecord(NodeId("a"), "a", 1, caller, "agent_finished", 0.0, {}, metrics=metrics)
+
+
+async def test_without_callbacks_and_store_it_only_counts() -> None:
+    watch = RunWatch(PLAN, Audience(), RunRecord("r", "s"), None)
+    watch.begin(RunRecord("r", "s"), "start", 0.0)
+    for event in (NodeStarted(NodeId("a"), 0.0), finished(1.0), finished(0.5, "0.1")):
+        watch.note(event)
+    await watch.keep(is_lost=False)
+    await watch.end(RunSummary("succeeded", None, 0.0, NO_USAGE, watch.agents))
+    assert (watch.agents.visits, watch.agents.total_s) == (2, 1.0)
+    assert watch.trace.blocks == []

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, FoundChunks
+
+
+def test_a_search_has_the_defaults_of_ragflow() -> None:
+    search = DatasetSearch("rice", (Dataset("ds1", "Manuals"),))
+    assert (search.top_n, search.top_k, search.similarity_threshold) == (8, 1024, 0.2)
+    assert search.keywords_similarity_weight == 0.5
+    assert search.document_ids is None  # no filter; an empty one would find nothing
+
+
+def test_nothing_found_is_empty() -> None:
+    assert FoundChunks() == FoundChunks((), (), 0)

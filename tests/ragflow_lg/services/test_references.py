@@ -1,0 +1,90 @@
+import pytest
+
+from ragflow_lg.services.references import (
+    MAX_CITED_CHARS,
+    MAX_DOCUMENTS,
+    add_chunks,
+    chunks_of_rows,
+    id_of_text,
+    knowledge_text,
+    merge_references,
+    number_of,
+)
+
+ROWS = [
+    ("Laos", "http://example.org/laos", "Vientiane is the capital.", 0.9),
+    ("Empty", "http://example.org/e", "", 0.5),
+    ("River\n\ntown", "http://example.org/r", "On the Mekong ![image](data:image/png;base64,AAAA) river.", 0.4),
+]
+
+
+def test_numbers_are_those_of_ragflow() -> None:
+    assert (number_of("45743181"), number_of("13397538")) == (386, 332)
+
+
+def test_search_results_become_chunks_without_empty_ones_and_inline_images() -> None:
+    chunks = chunks_of_rows(ROWS)
+    assert [(c["chunk_id"], c["content"]) for c in chunks] == [
+        ("1779359", "Vientiane is the capital."),
+        ("72518472", "On the Mekong  river."),
+    ]
+    assert len(chunks_of_rows([("", "", "x" * 20_000, 1)])[0]["content"]) == 10_000
+
+
+def test_a_model_reads_them_under_their_numbers() -> None:
+    assert knowledge_text(chunks_of_rows(ROWS)) == (
+        "\nID: 109\n├── Title: Laos\n├── URL: http://example.org/laos\n└── Content:\nVientiane is the capital."
+        "\n\nID: 497\n├── Title: River town\n├── URL: http://example.org/r\n└── Content:\nOn the Mekong  river."
+    )
+    hello = {"docnm_kwd": "T", "url": None, "content": "hello", "chunk_id": "1", "document_metadata": {"y": 0, "z": ""}}
+    assert knowledge_text([hello]) == f"\nID: {number_of('1')}\n├── Title: T\n├── y: 0\n└── Content:\nhello"
+
+
+def test_the_chunk_that_goes_over_the_budget_is_the_last() -> None:
+    chunks = [{"chunk_id": str(n), "content": "abcd" * 100} for n in range(3)]
+    assert knowledge_text(chunks, 200).count("ID: ") == 2
+
+
+def test_of_two_with_one_number_the_first_stays() -> None:
+    one, other = {"id": "1", "content": "first", "document_name": "D"}, {"id": "1", "content": "second"}
+    references = add_chunks({}, [one])
+    references = add_chunks(references, [other])
+    assert [chunk["content"] for chunk in references["chunks"].values()] == ["first"]
+    assert references["doc_aggs"]["D"] == {"doc_name": "D", "doc_id": None, "count": 1, "url": None}
+    assert merge_references(references, {}) == references
+
+
+def test_documents_count_what_was_found_and_the_larger_number_stays() -> None:
+    few = add_chunks({}, [{"chunk_id": "a"}], [{"doc_name": "D", "doc_id": "d", "count": 2}])
+    many = add_chunks(few, [{"chunk_id": "b"}], [{"doc_name": "D", "doc_id": "other", "count": 5}])
+    assert many["doc_aggs"] == {"D": {"doc_name": "D", "doc_id": "d", "count": 5}}
+    assert merge_references(many, few) == merge_references(few, many) == merge_references(many, many) == many
+
+
+def test_what_the_state_keeps_is_bounded() -> None:
+    rows = [{"chunk_id": str(n), "content": "x" * 100_000} for n in range(600)]
+    documents = [{"doc_name": str(n), "doc_id": str(n), "count": 1} for n in range(5000)]
+    references = add_chunks({}, rows, documents)
+    assert len(references["chunks"]) <= 500
+    assert max(len(chunk["content"]) for chunk in references["chunks"].values()) == MAX_CITED_CHARS + 2
+    assert list(references["doc_aggs"]) == [str(n) for n in range(MAX_DOCUMENTS)]
+
+
+def test_numbers_as_measured() -> None:
+    assert [id_of_text("hello"), id_of_text("你好")] == ["45743181", "13397538"]
+    assert [number_of("45743181"), number_of("13397538")] == [386, 332]
+
+
+def test_the_rendering_as_measured() -> None:
+    chunk = {"chunk_id": "45743181", "content": "hello", "docnm_kwd": "T", "url": "U"}
+    assert knowledge_text([chunk]) == "\nID: 386\n├── Title: T\n├── URL: U\n└── Content:\nhello"
+    odd = {**chunk, "docnm_kwd": "a\n\nb", "url": None, "document_metadata": {"y": 0, "z": ""}}
+    assert knowledge_text([odd]) == "\nID: 386\n├── Title: a b\n├── y: 0\n└── Content:\nhello"
+    hundred = {**chunk, "content": "abcd" * 100}
+    assert knowledge_text([hundred] * 3, 200).count("ID:") == 2
+
+
+def test_many_shared_numbers_are_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    add_chunks({"chunks": {}, "doc_aggs": {}}, [{"chunk_id": f"c{number}"} for number in range(2000)])
+    (record,) = caplog.records
+    assert len(record.getMessage()) < 500

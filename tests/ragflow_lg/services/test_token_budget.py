@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from ragflow_lg.services.chat import ChatAnswer, ChatRequest, ToolCall, Usage
+from ragflow_lg.services.token_budget import TokenBudget, tokens_of
+
+
+def test_tokens_are_counted_or_estimated() -> None:
+    request = ChatRequest("four", ({"role": "user", "content": "four"},))
+    assert tokens_of(request, ChatAnswer("x", usage=Usage(10, 5, 1))) == 15
+    assert tokens_of(request, ChatAnswer("four", (ToolCall("1", "t", "{a: 1}"),), Usage(calls=1))) == 3 + 2
+
+
+def test_what_is_used_within_counts_outside_too() -> None:
+    outer = TokenBudget()
+    inner, other = TokenBudget(outer), TokenBudget(outer)
+    assert not inner.is_limited
+    outer.limit = 10
+    assert (outer.is_shared, outer.is_limited, inner.is_shared, inner.is_limited) == (False, True, True, True)
+    inner.charge(6)
+    other.limit = 5
+    other.charge(3)
+    assert (outer.spent, inner.is_spent, other.is_spent) == (9, False, False)
+    other.charge(2)
+    assert (outer.is_spent, inner.is_spent, other.is_spent) == (True, True, True)
+
+
+def test_a_stored_step_counts_once() -> None:
+    budget = TokenBudget()
+    budget.take("0", 5, is_charged=True)  # done just now, and charged by whoever asked the model
+    budget.take("0", 5, is_charged=False)  # a further attempt that finds it
+    budget.take("1", 7, is_charged=False)  # found behind a crash
+    budget.take("1", 7, is_charged=False)
+    assert budget.spent == 7

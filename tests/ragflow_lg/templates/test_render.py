@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.values import MAX_TEXT_CHARS
+from ragflow_lg.dsl.variable_references import ReferenceScope, parse_template
+from ragflow_lg.templates.render import MAX_SOURCE_CHARS, has_jinja, render, syntax_error
+from ragflow_lg.templates.render_budget import MAX_OUTPUT_CHARS
+
+
+async def rendered(source: str, scope: ReferenceScope | None = None, **values: Any) -> str:
+    """Render with ``n_result=5`` as the value of ``n@result``."""
+    return await render(parse_template(source, scope), {name.replace("_", "@"): v for name, v in values.items()})
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("plain {n@result}", False),
+        ("{{ n@result }} and { braces }", False),
+        ("{% open and {n@result}", False),
+        ("%} {% wrong way round", False),
+        ("{% if {n@result} %}x{% endif %}", True),
+        ("{{ {n@result} | upper }}", True),
+        ("{{ 1 }}", True),
+        ("a }} b", True),
+    ],
+)
+def test_jinja_is_what_is_left_beside_references(source: str, expected: bool) -> None:
+    assert has_jinja(parse_template(source)) is expected
+
+
+def test_looking_for_jinja_takes_linear_time() -> None:
+    began = time.process_time()
+    assert not has_jinja(parse_template("{%" * 500_000))
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("source", "values", "expected"),
+    [
+        ("{% if {n@result} == 'a,b' %}yes{% endif %}", {"n_result": "a,b"}, "yes"),
+        ("{{ {n@result} | upper }}!{n@result}", {"n_result": "ab"}, "AB!ab"),
+        (
+            "{% for x in {n@result} %}{{ loop.index }}{{ x.k }};{% endfor %}",
+            {"n_result": [{"k": "a"}, {"k": 2}]},
+            "1a;22;",
+        ),
+        ("{% if n_result %}{{ n_result }}{% endif %} {n@result}", {"n_result": "x"}, "x x"),
+        ("{{ 1 }}{n@result}", {"n_result": {"ü": [True, None]}}, '1{"ü": [true, null]}'),
+        ("{{ none }}{{ missing }}{n@result}", {"n_result": None}, ""),
+        ("{% set total = {n@result} * 2 %}{{ total }}", {"n_result": 4}, "8"),
+        ("{{ 'a' ~ 1 ~ none ~ [2] }}", {}, "a1[2]"),
+        ("{{ 2 ** 10 }} {{ 7 % 4 }} {{ 2.5 | round }} {{ [1] + [2] }}", {}, "1024 3 2.0 [1, 2]"),
+        ("{{ [3, 1] | sort | join('-') }} {{ 'aXa' | replace('X', '.') }}", {}, "1-3 a.a"),
+        ("{{ [{'a': 1}, {'a': 2}] | sum('a') }} {{ [{'a': 1}, {'a': 2}] | join('+', 'a') }}", {}, "3 1+2"),
+        ("{{ range(3) }} {{ [1] | map('string') }} {{ {'a': 1}.items() }}", {}, '[0, 1, 2] ["1"] [["a", 1]]'),
+        ("{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(1) }}{{ 'abc'[1:] }}", {}, "<1>bc"),
+        (
+            "{% set ns = namespace(n=0) %}{% for i in range(4) %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}",
+            {},
+            "6",
+        ),
+        ("{% for a, b in [(1, 2)] %}{{ a < b }}{% endfor %}", {}, "true"),
+        ("{# {n@result} #}{{ 1 }}", {"n_result": "x"}, "1"),
+        ('{{ "Dear {n@result}" }}', {"n_result": "x"}, "Dear x"),
+        ("{% set g = 'Hi {n@result}, {n@result}!' %}{{ g | upper }}", {"n_result": "x"}, "HI X, X!"),
+        ("{% if '{n@result}' == '[1]' %}yes{% endif %}", {"n_result": [1]}, "yes"),
+        ("{{ '\\{n@result}\\\\{n@result}' }}", {"n_result": "x"}, "\\x\\x"),
+        ("{% raw %}{{ 1 }} {n@result}{% endraw %} {{ 2 }}", {"n_result": "{{ 3 }}"}, "{{ 1 }} {{ 3 }} 2"),
+        ("{% raw -%}  {n@result} {%- endraw %}{{ 2 }}", {"n_result": "x"}, "x2"),
+        ("{{ 1 }}{{{n@result}}", {"n_result": "x"}, "1{x"),
+        ("ref0_0_ {{ 1 }} {n@result} ref0_1_\n\n", {"n_result": "x"}, "ref0_0_ 1 x ref0_1_\n"),
+        ("{{ {n@result}.replace('a', 'b') }}", {"n_result": "aa"}, "bb"),
+    ],
+)
+async def test_values_keep_their_type_in_a_template(source: str, values: dict[str, Any], expected: str) -> None:
+    assert await rendered(source, **values) == expected
+
+
+async def test_the_output_is_not_searched_for_tokens() -> None:
+    assert await rendered("{{ 1 }} n_result {n@result} \\1", n_result="n_result {{ 7 }} {n@result}") == (
+        "1 n_result n_result {{ 7 }} {n@result} \\1"
+    )
+
+
+async def test_references_that_give_the_same_token_stay_apart() -> None:
+    template = parse_template("{{ 0 }}{a:b@c}{a_b@c}")
+    assert await render(template, {"a:b@c": "1", "a_b@c": "2"}) == "012"
+
+
+async def test_a_reference_may_begin_with_a_digit() -> None:
+    assert await render(parse_template("{% if {1@x} %}{1@x}{% endif %}"), {"1@x": "y"}) == "y"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{n@result} {% if %}",
+        "{n@result} {{ 1 / 0 }}",
+        "{n@result} {{ missing.key.deeper }}",
+        "{n@result} {{ 'a' | no_such_filter }}",
+        "{n@result} {% include 'file' %}",
+        "{n@result} {{ ''.__class__ }}{{ ''.__class__.__mro__ }}",
+        "{n@result} {{ [1].append(2) }}",
+        "{n@result} {{ 'a'.format(1) }}",
+        "{n@result} {{ '%9s' % 1 }}",
+        "{n@result} {{ range(10 ** 9) }}",
+        "{n@result} {{ 'x' * 10 ** 9 }}",
+        "{n@result} {{ 9 ** 9 ** 9 }}",
+        "{n@result} {{ (2 ** 900) * 2 }}",
+        "{n@result} {{ 5 | round(-10 ** 9) }}",
+        "{n@result} {{ [[1], [2]] | sum(start=[]) }}",
+        "{n@result} {{ ('x' * 10 ** 6) | replace('x', 'xxx') }}",
+        "{n@result} {{ range(3000) | join('x' * 1000) }}",
+        "{n@result} {% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "{n@result} " + "{% for a in [1] %}" * 25 + "{% endfor %}" * 25,
+        "{n@result} {{ " + "(" * 3000 + " }}",
+        "{n@result} {{ " + "1+" * 9000 + "1 }}",
+        "{n@result} {{ 'abcdefgh' | truncate(1) }}",
+        "{n@result} {{ 1" + "0" * 5000 + " }}",
+    ],
+)
+async def test_what_cannot_be_rendered_is_shown_with_its_references_filled_in(source: str) -> None:
+    assert await rendered(source, n_result=5) == source.replace("{n@result}", "5")
+
+
+async def test_a_template_too_long_is_refused() -> None:
+    source = "{{ 1 }}" + " " * MAX_SOURCE_CHARS
+    with pytest.raises(ComponentError, match="longer than"):
+        await rendered(source)
+    assert "longer than" in syntax_error(parse_template(source))
+
+
+async def test_a_text_too_long_is_refused_before_it_is_made() -> None:
+    with pytest.raises(ComponentError, match="is not made"):
+        await rendered("{n@result}" * 1000, n_result="x" * (MAX_TEXT_CHARS // 10))
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("{% if {n@result} %}x{% endif %}", ""),
+        ("{% if %}", "Expected an expression, got 'end of statement block'"),
+        ("{{ 1 | no_such_filter }}", "No filter named 'no_such_filter'"),
+        ("{{ 1 {n@result} }}", "expected token 'end of print statement', got 'n@result'"),
+        ("{{ {n@result} $ }}", "unexpected char '$'"),
+        ("{{ {n@result}.append(1) }}", "The method append() is not offered"),
+        ("{% for a in [1] %}" * 25 + "{% endfor %}" * 25, "too many statically nested blocks"),
+    ],
+)
+def test_a_syntax_error_is_told(source: str, expected: str) -> None:
+    assert syntax_error(parse_template(source)) == expected
+
+
+pieces = st.sampled_from(
+    [
+        "{% for x in {n@result} %}",
+        "{% endfor %}",
+        "{% if {n@result} %}",
+        "{% endif %}",
+        "{{ {n@result} ~ {n@result} }}",
+        "{{ {n@result} * {n@result} }}",
+        "{{ x | list }}",
+        "{{ {n@result} | join({n@result}) }}",
+        "{{",
+        "}}",
+        "{%",
+        "%}",
+        "{n@result}",
+        "text",
+    ]
+)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=9,
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(pieces, max_size=8), values)
+def test_any_template_gives_a_bounded_text(parts: list[str], value: Any) -> None:
+    text = asyncio.run(rendered("".join(parts), n_result=value))
+    assert len(text) <= MAX_OUTPUT_CHARS

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.templates.render_budget import MAX_SIZE, Budget, charged, start
+
+
+def test_a_budget_counts_what_a_value_holds_as_often_as_it_holds_it() -> None:
+    shared = ["x" * 1000] * 1000
+    Budget().charge({"key": shared})
+    with pytest.raises(ComponentError, match="more than"):
+        Budget().charge((shared,) * (MAX_SIZE // 1_000_000 + 1))
+
+
+def test_a_budget_is_used_up() -> None:
+    budget = Budget()
+    budget.charge("x" * (MAX_SIZE - 10))
+    with pytest.raises(ComponentError, match="more than"):
+        budget.charge("x" * 10)
+
+
+def test_a_number_counts_by_its_length() -> None:
+    Budget().charge([7, -1, True])
+    with pytest.raises(ComponentError, match="more than"):
+        Budget().charge(1 << 8 * MAX_SIZE)
+
+
+def test_every_rendering_has_a_budget_of_its_own() -> None:
+    half = "x" * (MAX_SIZE * 2 // 3)
+    for _ in range(2):
+        start()
+        assert charged(half) is half
+    with pytest.raises(ComponentError, match="more than"):
+        charged(half)

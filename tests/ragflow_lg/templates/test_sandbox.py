@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from jinja2 import TemplateError
+
+from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.dsl.variable_references import parse_template
+from ragflow_lg.templates import render_budget as template_budget
+from ragflow_lg.templates import sandbox as template_sandbox
+from ragflow_lg.templates.render import render
+from ragflow_lg.templates.render_budget import MAX_SECONDS
+
+
+def sandboxed(source: str) -> str:
+    """Render a template without references."""
+    template_budget.start()
+    return template_sandbox.compiled(source).render()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ 'a'.format(1) }}",
+        "{{ 'a'.zfill(9) }}",
+        "{{ [].append(1) }}",
+        "{{ {}.update(a=1) }}",
+        "{{ range.__init__.__globals__ }}",
+        "{{ (1).bit_length() }}",
+        "{{ cycler(1) }}",
+        "{{ lipsum() }}",
+        "{{ self.__init__ () }}",
+        "{{ '%d' % 1 }}",
+        "{{ 1001 ** 2 }}",
+        "{{ 2 ** 300 + 1 }}",
+        "{{ 'x' * 3000000 }}",
+        "{{ 'a' | center(9) }}",
+        "{{ 'a' | attr('upper') }}",
+        "{{ ('f' * 100000) | int(0, 16) }}",
+        "{{ 2 ** 900 // 3 }}",
+        "{{ 2 ** 900 - 3 ** 500 }}",
+        "{{ 2 ** 900 / 3 ** 500 }}",
+        "{{ 2 ** 900 % 3 }}",
+        "{{ {'a': 1}.keys() - ['a'] }}",
+        "{{ dict([(1, 2)]) }}",
+        "{{ namespace([(1, 2)]).a }}",
+        "{{ ['a'] | batch(100000000, 'x') | list }}",
+        "{{ ['a'] | slice(100000000) | list }}",
+        "{{ ('a\n' * 1000) | indent(100000) }}",
+        "{{ 'x'.join(range(10000)).replace('x', 'y' * 1000) }}",
+        "{{ ('x' * 10000).join(range(10000)) }}",
+    ],
+)
+def test_what_the_sandbox_does_not_offer(source: str) -> None:
+    with pytest.raises(TemplateError):
+        sandboxed(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("{{ 'a'.upper() }}{{ {'a': 1}.get('a') }}", "A1"),
+        ("{{ [1, 2] | select('equalto', 2) | list }}", "[2]"),
+        ("{% call(x) m() %}{{ x }}{% endcall %}", "1"),
+        ("{{ [1] * 2 }}{{ -1 * 'a' }}{{ 1.5 + 1 }}", "[1, 1]2.5"),
+        ("{% filter upper %}a{% endfilter %}", "A"),
+    ],
+)
+def test_what_it_offers(source: str, expected: str) -> None:
+    macro = "{% macro m() %}{{ caller(1) }}{% endmacro %}"
+    assert sandboxed(macro + source) == expected
+
+
+def test_a_template_is_read_without_running_it() -> None:
+    template_sandbox.check("{% for i in range(10 ** 9) %}{{ 1 / 0 }}{% endfor %}")
+    with pytest.raises(TemplateError, match="No filter named 'no_such'"):
+        template_sandbox.check("{{ 1 | no_such }}")
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("{{ [1].append(2) }}", r"The method append\(\) is not offered"),
+        ("{{ x.y.format(1) }}", r"The method format\(\) is not offered"),
+        ("{{ now() }}", r"There is no function now\(\)"),
+        ("{% if false %}{{ lipsum() }}{% endif %}", "There is no function lipsum"),
+    ],
+)
+def test_calling_what_there_is_not_is_told_without_running(source: str, problem: str) -> None:
+    with pytest.raises(TemplateError, match=problem):
+        template_sandbox.check(source)
+
+
+def test_what_a_template_defines_itself_may_be_called() -> None:
+    template_sandbox.check("{% macro m() %}{% endmacro %}{{ m() }}{% for a in [] recursive %}{{ loop(a) }}{% endfor %}")
+    template_sandbox.check("{{ dict(a=1) }}{{ 'a'.replace('a', 'b') }}{{ x.items() }}")
+
+
+@pytest.mark.parametrize("source", ["{% for a in [1] %}" * 25 + "{% endfor %}" * 25, "{{ 1" + "0" * 5000 + " }}"])
+def test_what_jinja_reads_and_python_does_not_is_told(source: str) -> None:
+    with pytest.raises((SyntaxError, ValueError)):
+        template_sandbox.check(source)
+
+
+@pytest.mark.parametrize("source", ["a{% raw %} b {% endraw %}\n", "{{- 'x' -}} y\r\n", "{# c #}\n\n"])
+def test_tokens_joined_are_the_same_template(source: str) -> None:
+    joined = "".join(text for _, text in template_sandbox.tokens(source))
+    assert sandboxed(joined) == sandboxed(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% set ns = namespace(l=[1]) %}{% for i in range(99) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}",
+        "".join(f"{{% set a{i + 1} = (a{i}, a{i}) %}}" for i in range(60)) + "{{ [a60] | unique | list }}",
+        "{% set s = 'x' * 10 ** 6 %}{{ range(10000) | map(attribute='a', default=s) | map('upper') | list | length }}",
+        "{{ range(10000) | map('replace', '', 'z' * 50000) | list | length }}",
+        "{% set s %}{% for i in range(10000) %}" + "y" * 9000 + "{% endfor %}{% endset %}{{ s | length }}",
+        "{% macro f(n) %}{% if n > 0 %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
+        "{% for a in range(10000) %}{% for b in range(10000) %}{% endfor %}{% endfor %}",
+        "{% for a in range(10000) %}" + "y" * 9000 + "{% endfor %}",
+        "{% set d = {'a': 'x' * 1000000} %}{{ [d.items()] * 300 }}",
+        "{% set s = ('a.' * 9000) ~ 'a' %}{{ range(10000) | map(attribute=s, default={}) | list | length }}",
+    ],
+)
+async def test_a_runaway_is_stopped_while_others_go_on(source: str) -> None:
+    rendering = asyncio.create_task(render(parse_template(source), {}))
+    longest = 0.0
+    while not rendering.done():
+        began = time.process_time()
+        await asyncio.sleep(0.01)
+        longest = max(longest, time.process_time() - began)
+    with pytest.raises(ComponentError, match="The template"):
+        await rendering
+    assert longest < MAX_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (
+            "{% set h = namespace(v='x') %}{% for i in range(60) %}{% set h.v = namespace(a=h.v, b=h.v) %}{% endfor %}"
+            "{{ [h.v] }}{{ [h.v] | upper }}",
+            '["<Namespace>"][<NAMESPACE>]',
+        ),
+        (
+            "{% set p = 2 ** 61 - 1 %}{{ (range(0, 9999 * p, p) | list + range(1, 9999 * p, p) | list)"
+            " | unique | list | length }}",
+            "19998",
+        ),
+        ("{{ ('<!--' * 200000) | striptags | length }}", "800000"),
+        ("{{ ('<!---->' * 200000) | striptags | length }}", "0"),
+    ],
+)
+def test_what_would_take_long_elsewhere_is_quick(source: str, expected: str) -> None:
+    began = time.process_time()
+    assert sandboxed(source) == expected
+    assert time.process_time() - began < MAX_SECONDS

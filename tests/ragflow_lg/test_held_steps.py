@@ -1,8 +1,0 @@
-from ragflow_lg.held_steps import HeldSteps
-
-
-async def test_a_result_is_there_once_it_was_put_even_null() -> None:
-    steps = HeldSteps()
-    assert await steps.find("a") == (False, None)
-    await steps.put("a", None)
-    assert await steps.find("a") == (True, None)

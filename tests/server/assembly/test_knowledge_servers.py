@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
+from ragflow_lg.adapters.knowledge.ragflow_knowledge import RagflowApiKnowledge
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.assembly.knowledge_servers import KnowledgeServer, open_knowledge_server, read_server_url
+from ragflow_lg.services.http import HttpResponse
+from ragflow_lg.services.knowledge import Dataset
+from tests.fakes.knowledge_models import WordEmbedders, WordRerankers
+from tests.fakes.services import ScriptedHttp
+
+DATASET = Dataset("1", "guide", "bge", "t1")
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("elasticsearch+https://u:p@es.local", ("elasticsearch", "https://u:p@es.local:443", "es.local:443")),
+        ("elasticsearch+http://[::1]:9200/", ("elasticsearch", "http://[::1]:9200/", "[::1]:9200")),
+        ("ragflow+https://rag.example.com", ("ragflow", "https://rag.example.com", "rag.example.com:443")),
+        ("ragflow+http://rag:9380/under", ("ragflow", "http://rag:9380/under", "rag:9380")),
+        ("sqlite:///a+b.db", None),
+        ("https://es.local", None),
+    ],
+)
+def test_a_url_says_what_is_there(url: str, expected: tuple[str, str, str] | None) -> None:
+    assert read_server_url(url) == expected
+
+
+@pytest.mark.parametrize("url", ["ragflow+ftp://x", "ragflow+https://", "elasticsearch+es.local", "ragflow+http://x:y"])
+def test_a_url_without_an_address_is_refused(url: str) -> None:
+    with pytest.raises(SettingsError, match=r"\[knowledge\] url begins with"):
+        read_server_url(url)
+
+
+def opened(**settings: Any) -> Any:
+    server = KnowledgeServer(**settings)
+    assert "s3cret" not in repr(server)
+    return open_knowledge_server(server, ScriptedHttp(), WordEmbedders(), WordRerankers())
+
+
+def test_each_kind_is_opened(tmp_path: Path) -> None:
+    assert isinstance(opened(url="ragflow+https://rag", api_key="s3cret"), RagflowApiKnowledge)
+    (tmp_path / "ner.json").write_text('{"acme": "corp"}')
+    found = opened(url="elasticsearch+https://u:s3cret@es", datasets=[DATASET], dictionaries=tmp_path)
+    assert isinstance(found, ElasticsearchKnowledge)
+    assert found.tokenizer_name == "es-portable"
+
+
+async def test_unknown_datasets_are_looked_up_in_ragflow() -> None:
+    http = ScriptedHttp(
+        {
+            "https://rag/api/v1/datasets": HttpResponse(
+                200, {}, '{"code": 0, "data": [{"id": "2", "name": "other"}]}', ""
+            )
+        }
+    )
+    settings = KnowledgeServer(
+        "elasticsearch+https://es", datasets=[DATASET], ragflow_url="ragflow+https://rag", ragflow_api_key="s3cret"
+    )
+    knowledge = open_knowledge_server(settings, http, WordEmbedders(), WordRerankers())
+    assert await knowledge.datasets(["guide"]) == {"guide": DATASET}
+    assert http.requests == []
+    assert await knowledge.datasets(["guide", "other"]) == {"guide": DATASET, "other": Dataset("2", "other")}
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"url": "sqlite:///x"}, "names no server"),
+        ({"url": "elasticsearch+https://es", "ragflow_url": "https://rag"}, "ragflow_url names no RAGFlow"),
+        ({"url": "elasticsearch+https://es", "dictionaries": Path("/nowhere")}, "neither ner.json nor"),
+        ({"url": "elasticsearch+https://es", "tokenizer": "ragflow-ranking"}, r"tokenizer: .* is not installed"),
+    ],
+    ids=["url", "ragflow_url", "dictionaries", "tokenizer"],
+)
+def test_what_is_not_usable_is_named(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(SettingsError, match=text):
+        opened(**settings)

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge, embedded_path
+from ragflow_lg.server.settings import load_settings
+from ragflow_lg.services.knowledge import DatasetSearch
+from tests.fakes.elasticsearch import HEADERS
+from tests.fakes.embedded import fill, stored_knowledge
+from tests.fakes.http_server import HttpServer, Route
+
+
+@pytest.mark.parametrize(
+    ("url", "path"), [("sqlite:///a/k.db", "a/k.db"), ("sqlite:////var/k.db", "/var/k.db"), ("sqlite:///~/k.db", None)]
+)
+def test_a_url_names_a_file(url: str, path: str | None) -> None:
+    assert embedded_path(url) == (Path(path) if path else Path.home() / "k.db")
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("sqlite://k.db", "three slashes, sqlite:///k.db"),
+        ("sqlite:///", "sqlite:///PATH"),
+        ("k.db", "give sqlite:///PATH"),
+        ("ftp://me:secret@host", "is 'host', which is no knowledge base"),
+        ("", "give sqlite:///PATH"),
+    ],
+)
+def test_what_is_no_url_says_how_to_write_one(url: str, problem: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        embedded_path(url)
+    assert problem in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+async def test_the_settings_choose_file_and_model(tmp_path: Path) -> None:
+    answer = json.dumps({"data": [{"index": 0, "embedding": [1.0] + [0.0] * 383}]})
+    async with HttpServer([Route("/v1/embeddings", body=answer)]).running() as server:
+        file = tmp_path / "ragflow-lg.toml"
+        file.write_text(
+            f'[knowledge]\nurl = "sqlite:///{tmp_path}/k.db"\n'
+            f'[embeddings."m@P"]\nbase_url = "http://127.0.0.1:{server.port}/v1"\napi_key = "s3cret"\n',
+            "utf-8",
+        )
+        settings = load_settings(file)
+        assert "s3cret" in settings.secrets
+        fill(stored_knowledge(tmp_path / "k.db"), "d", {"a.md": ["cats sleep"]}, "m@P")
+        knowledge = SettingsKnowledge(settings)
+        try:
+            assert knowledge.embedders().default == "m@P"
+            (dataset,) = (await knowledge.datasets(["d"])).values()
+            found = await knowledge.search(DatasetSearch("cats", (dataset,)))
+            assert [chunk["docnm_kwd"] for chunk in found.chunks] == ["a.md"]
+            assert "kind" in await knowledge.metadata([dataset])
+        finally:
+            await knowledge.aclose()
+        (request,) = server.received
+        assert json.loads(request.body) == {"model": "m", "input": ["cats"]}
+        assert request.header("authorization") == "Bearer s3cret"
+
+
+async def test_a_model_that_cannot_be_reached_is_an_error_and_no_empty_success(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(
+        f'[knowledge]\nurl = "sqlite:///{tmp_path}/k.db"\n'
+        '[embeddings."m"]\nbase_url = "http://127.0.0.1:9/v1"\nmax_retries = 0\n',
+        "utf-8",
+    )
+    fill(stored_knowledge(tmp_path / "k.db"), "d", {"a.md": ["cats sleep"]}, "m")
+    knowledge = SettingsKnowledge(load_settings(file))
+    (dataset,) = (await knowledge.datasets(["d"])).values()
+    with pytest.raises(ServiceError, match=r"\[embeddings\.\"m\"\]\) cannot be asked: No connection"):
+        await knowledge.search(DatasetSearch("cats", (dataset,)))
+    await knowledge.aclose()
+
+
+async def test_the_settings_choose_a_server(tmp_path: Path) -> None:
+    datasets = json.dumps({"code": 0, "data": [{"id": "2", "name": "theirs", "tenant_id": "t"}]})
+    vectors = json.dumps({"data": [{"index": 0, "embedding": [1.0, 0.0]}]})
+    hits = {"timed_out": False, "_shards": {"failed": 0}, "hits": {"total": {"value": 1}, "hits": []}}
+    routes = [
+        Route("/api/v1/datasets", body=datasets),
+        Route("/v1/embeddings", body=vectors),
+        Route("/ragflow_t1/_search", headers=HEADERS, body=json.dumps(hits)),
+    ]
+    async with HttpServer(routes).running() as server:
+        address = f"127.0.0.1:{server.port}"
+        file = tmp_path / "ragflow-lg.toml"
+        file.write_text(
+            f'[knowledge]\nurl = "elasticsearch+http://me:s3cret@{address}"\n'
+            f'ragflow_url = "ragflow+http://{address}"\nragflow_api_key = "k3y"\n'
+            '[datasets."1"]\nname = "ours"\ntenant = "t1"\nembedding_model = "m@P"\n'
+            f'[embeddings."m@P"]\nbase_url = "http://{address}/v1"\n'
+            f'[rerankers."r@P"]\nbase_url = "http://{address}/v1"\napi_key = "r3r"\n',
+            "utf-8",
+        )
+        settings = load_settings(file)
+        assert {"s3cret", "k3y", "r3r"} <= set(settings.secrets)
+        assert not any(secret in repr(settings) for secret in ("s3cret", "k3y", "r3r"))
+        knowledge = SettingsKnowledge(settings)
+        try:
+            found = await knowledge.datasets(["ours", "theirs"])
+            assert {name: dataset.id for name, dataset in found.items()} == {"ours": "1", "theirs": "2"}
+            assert (await knowledge.search(DatasetSearch("cats", (found["ours"],)))).total == 0
+            with pytest.raises(SettingsError, match="kept by a server"):
+                knowledge.embedded()
+        finally:
+            await knowledge.aclose()

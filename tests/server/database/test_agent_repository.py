@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.database.agent_repository import MAX_DRAFTS, AgentQuery, AgentRepository
+from ragflow_lg.server.database.session_repository import SessionRepository
+from tests.server.database.rows import agent, message, opened, session, version
+
+
+async def test_agents_are_found_in_order(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        agents = AgentRepository(database, "t")
+        for number, title in enumerate(["Beta", "alpha", "Gamma_1"]):
+            id_ = f"a{number}"
+            await agents.add(agent(id_, title, create_ms=number, canvas_type=title), version(f"v{number}", id_))
+        cases = {
+            ("a2", "a1", "a0"): AgentQuery(),
+            ("a1", "a0", "a2"): AgentQuery(order="title", is_descending=False),
+            ("a0",): AgentQuery(page=3, page_size=1),
+            ("a1",): AgentQuery(keywords="ALPHA"),
+            ("a2",): AgentQuery(keywords="_"),
+            (): AgentQuery(title="nobody"),
+        }
+        for ids, query in cases.items():
+            found, _ = await agents.find(query)
+            assert tuple(row.id for row in found) == ids
+        one = AgentQuery(id="a1", title="alpha", categories=["agent_canvas"], canvas_type="alpha", page_size=1)
+        assert (await agents.find(one))[1] == 1
+        assert (await agents.find(AgentQuery(page_size=1)))[1] == 3
+
+
+async def test_tenants_do_not_see_each_other(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        ours, theirs = AgentRepository(database, "us"), AgentRepository(database, "them")
+        await ours.add(agent(), version(is_released=True))
+        await theirs.add(agent("a2"), version("v2", "a2"))
+        assert await theirs.get("a1") is None
+        assert await theirs.version("a1", "v1") is None
+        assert list(await theirs.versions(["v1", "v2"])) == ["v2"]
+        assert await theirs.released("a1") is None
+        assert await theirs.release_times(["a1"]) == {}
+        assert await theirs.delete("a1") is None
+        await theirs.change("a1", {"title": "Theirs"}, version("v3", "a1"))
+        await theirs.release("a1", "v1", 9)
+        assert [row.id for row in (await theirs.find(AgentQuery()))[0]] == ["a2"]
+        unchanged = await ours.get("a1")
+        assert unchanged is not None
+        assert (unchanged.title, unchanged.version_id) == ("Helper", "v1")
+        assert await ours.version("a2", "v1") is None
+
+
+async def test_titles_are_taken_once(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        agents = AgentRepository(database, "t")
+        await agents.add(agent(), version())
+        with pytest.raises(RequestError, match="already exists"):
+            await agents.add(agent("a2", "HELPER"), version("v2", "a2"))
+        await agents.add(agent("a2", "Other"), version("v2", "a2"))
+        with pytest.raises(RequestError, match="already exists"):
+            await agents.change("a2", {"title": "helper", "title_key": "helper"}, None)
+        await agents.change("a2", {"description": "same title"}, None)
+
+
+async def test_versions_that_nobody_needs_are_dropped(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        agents = AgentRepository(database, "t")
+        await agents.add(agent(), version(is_released=True))
+        for number in range(2, MAX_DRAFTS + 5):
+            await agents.change("a1", {}, version(f"v{number}", create_ms=number))
+            if number == 2:
+                await SessionRepository(database, "t").add(session(version_id="v2"), [])
+        kept = await agents.versions([f"v{number}" for number in range(1, MAX_DRAFTS + 5)])
+        assert len(kept) == MAX_DRAFTS + 2
+        assert {"v1", "v2"} <= set(kept)
+        assert "v3" not in kept
+        await agents.release("a1", "v9", 99)
+        released = await agents.released("a1")
+        assert released is not None
+        assert released.id == "v9"
+        assert await agents.release_times(["a1", "a2"]) == {"a1": released.update_ms}
+
+
+async def test_an_agent_takes_its_sessions_along(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        agents, sessions = AgentRepository(database, "t"), SessionRepository(database, "t")
+        await agents.add(agent(), version())
+        await sessions.add(session(), [message("s1", "hi")])
+        await sessions.add(session("s2", "other"), [message("s2", "hi")])
+        assert await agents.delete("a1") == ["s1"]
+        assert (await agents.get("a1"), await agents.version("a1", "v1"), await sessions.get("s1")) == (None,) * 3
+        said = await sessions.messages(["s1", "s2"])
+        assert [len(rows) for rows in said.values()] == [0, 1]
+
+
+async def test_whoever_is_quicker_takes_the_title(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        agents = AgentRepository(database, "t")
+        await agents.add(agent(), version())
+        # As another replica would, between the look and the write: the key is taken, the look has not seen it.
+        async with database.writing() as writing:
+            row = agent("a2", "Other", "v2", title_key="new")
+            row.tenant = "t"
+            writing.add(row)
+        agents._refuse_taken = _look_away  # type: ignore[method-assign, assignment]
+        with pytest.raises(RequestError, match="'New' already exists"):
+            await agents.change("a1", {"title": "New", "title_key": "new"}, None)
+
+
+async def _look_away(*_: object) -> None:
+    pass
+
+
+async def test_a_version_is_deleted_unless_a_session_keeps_to_it(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        ours, theirs = AgentRepository(database, "us"), AgentRepository(database, "them")
+        await ours.add(agent(), version())
+        await ours.add_version(version("v2", update_ms=5, is_released=True))
+        await SessionRepository(database, "us").add(session("s1", version_id="v2"), [])
+        assert [row.id for row in await ours.all_versions("a1")] == ["v2", "v1"]
+        assert await theirs.all_versions("a1") == []
+        assert await ours.delete_version("a1", "v2") == 1
+        assert await theirs.delete_version("a1", "v2") == 0
+        await SessionRepository(database, "them").pin("s1", "v9")
+        assert await ours.delete_version("a1", "v2") == 1
+        await SessionRepository(database, "us").pin("s1", "v1")
+        assert await ours.delete_version("a1", "v2") == 0
+        assert [row.id for row in await ours.all_versions("a1")] == ["v1"]

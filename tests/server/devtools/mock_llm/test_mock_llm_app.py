@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from ragflow_lg.server.devtools.mock_llm import mock_llm_app as module
+from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange, mock_app
+from ragflow_lg.server.devtools.mock_llm.rules import Rules
+from tests.fakes.mock_llm import MockLLM, reply
+
+ASK = {"model": "m", "messages": [{"role": "user", "content": "q"}]}
+
+
+def client(*rules: Any, heard: list[Exchange] | None = None) -> httpx.AsyncClient:
+    app = mock_app(Rules.model_validate({"rules": list(rules)}), (heard if heard is not None else []).append)
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://mock/v1")
+
+
+async def test_it_completes_and_lists_its_models() -> None:
+    async with client({"when": {"model": "m"}, "replies": [{"text": "hi"}]}) as http:
+        answer = await http.post("/chat/completions", json=ASK)
+        assert answer.json()["choices"][0]["message"]["content"] == "hi"
+        listed = (await http.get("/models")).json()
+        assert [row["id"] for row in listed["data"]] == ["m"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "told"),
+    [
+        ("POST", "/embeddings", b"{}", 404, "There is no POST /v1/embeddings"),
+        ("GET", "/chat/completions", b"", 405, "There is no GET /v1/chat"),
+        ("POST", "/chat/completions", b"{", 400, "not JSON"),
+        ("POST", "/chat/completions", b"[" * 100_000, 400, "not JSON"),
+        ("POST", "/chat/completions", b"\xff", 400, "not JSON"),
+        ("POST", "/chat/completions", b"{}", 400, "'model'"),
+        ("POST", "/chat/completions", json.dumps({**ASK, "model": "other"}).encode(), 400, "No rule fits"),
+    ],
+)
+async def test_what_it_does_not_understand_is_told_in_openais_form(
+    method: str, path: str, body: bytes, status: int, told: str
+) -> None:
+    heard: list[Exchange] = []
+    async with client({"when": {"model": "m"}, "replies": [{}]}, heard=heard) as http:
+        answer = await http.request(method, path, content=body)
+    assert answer.status_code == status
+    assert told in answer.json()["error"]["message"]
+    assert told in heard[-1].problem
+
+
+async def test_a_body_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_BODY_BYTES", 10)
+    async with client({"replies": [{}]}) as http:
+        answer = await http.post("/chat/completions", json=ASK)
+    assert "larger than 10 bytes" in answer.json()["error"]["message"]
+
+
+async def test_exchanges_are_told_of_at_their_beginning_and_their_end() -> None:
+    heard: list[tuple[str, int, int, int]] = []
+
+    def listen(exchange: Exchange) -> None:
+        heard.append((exchange.end, exchange.rule, exchange.reply, exchange.pieces))
+
+    app = mock_app(Rules.model_validate({"rules": [{"replies": [{"text": "a"}]}]}), listen)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://mock/v1") as http:
+        await http.post("/chat/completions", json={**ASK, "stream": True})
+    assert heard == [("", 1, 1, 0), ("done", 1, 1, 3)]
+
+
+async def test_a_connection_is_cut_and_a_client_that_leaves_is_noticed() -> None:
+    async with MockLLM([reply("a", "b", cut_after=1), reply(*"ab" * 500, piece_delay_s=0.01)]) as server:
+        async with httpx.AsyncClient() as http:
+            with pytest.raises(httpx.RemoteProtocolError):
+                await http.post(f"{server.base_url}/chat/completions", json={**ASK, "stream": True})
+            async with http.stream("POST", f"{server.base_url}/chat/completions", json={**ASK, "stream": True}) as left:
+                await anext(left.aiter_lines())
+        await asyncio.wait_for(server.was_left.wait(), 5)
+        assert [exchange.end for exchange in server.requests] == ["cut", "left"]

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import json
+
+from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange
+from ragflow_lg.server.devtools.mock_llm.request_log import RequestLog
+from ragflow_lg.server.devtools.mock_llm.scripts import Asked
+
+
+def test_a_line_tells_what_was_asked_and_answered_but_no_key() -> None:
+    lines: list[str] = []
+    log = RequestLog(lines.append)
+    key = "sk-0123456789abcdef0123"
+    asked = Asked("m", "sys", f"my key is {key} " + "x" * 500, "", "user", ("look",), True, False, 3)
+    exchange = Exchange(1, "POST", "/v1/chat/completions", {"authorization": f"Bearer {key}"}, {}, asked, 2, 1, 200)
+    log(exchange)
+    assert lines == []
+    exchange.pieces, exchange.end = 4, "done"
+    log(exchange)
+    row = json.loads(lines[0])
+    assert key not in lines[0]
+    assert len(row["user"]) == 200
+    assert isinstance(row.pop("elapsed_ms"), int)
+    assert row.pop("user").startswith("my key is *** ")
+    assert row == {
+        "request": 1,
+        "method": "POST",
+        "path": "/v1/chat/completions",
+        "model": "m",
+        "stream": True,
+        "tools": ["look"],
+        "last_role": "user",
+        "rule": 2,
+        "reply": 1,
+        "status": 200,
+        "pieces": 4,
+        "end": "done",
+    }
+
+
+def test_a_problem_is_told() -> None:
+    lines: list[str] = []
+    RequestLog(lines.append)(Exchange(1, "GET", "/x", {}, status=404, problem="There is no GET /x.", end="done"))
+    assert json.loads(lines[0])["problem"] == "There is no GET /x."

@@ -1,0 +1,22 @@
+"""That answers have these shapes is held by ``tests/server/http/test_openapi.py``, for all routes."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.http.document.response_shapes import Refusal, TurnFrame
+from ragflow_lg.server.http.ragflow.ragflow_frames import error_frame
+from ragflow_lg.server.http.shared.responses import refusal
+from ragflow_lg.wire.wire_events import Envelope, Message
+
+
+def test_refusals_and_frames_have_their_shapes() -> None:
+    Refusal.model_validate(orjson.loads(bytes(refusal(RequestError("Taken.", data=False, has_data=True)).body)))
+    Refusal.model_validate(error_frame("It failed."))
+    frame = Envelope("run", 1, "session", "session").wrap(Message("Hi"))
+    assert TurnFrame.model_validate(frame).model_dump() == frame
+    with pytest.raises(ValidationError):
+        TurnFrame.model_validate(error_frame("It failed."))

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import asyncio
+from importlib.metadata import version
+from pathlib import Path
+from unittest.mock import AsyncMock
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from ragflow_lg.base.errors import DatabaseError
+from ragflow_lg.server.http.edge.health_routes import metrics_app
+from ragflow_lg.server.observability.metrics import Metrics
+from ragflow_lg.server.observability.run_slots import RunPlaces
+from tests.fakes.services import Reply
+from tests.server.http.running import ECHO, MODEL, running
+
+
+async def test_a_server_that_works_is_alive_and_ready(tmp_path: Path) -> None:
+    async with running(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
+        assert (await client.get("/health")).json() == {"status": "ok"}
+        greeting = (await client.get("/")).json()
+        assert greeting == {
+            "name": "ragflow-lg",
+            "version": version("ragflow-lg"),
+            "openapi": "/openapi.json",
+            "health": "/health",
+        }
+        assert (await client.get(greeting["openapi"])).json()["info"]["version"] == greeting["version"]
+        ready = await client.get("/ready")
+        assert ready.status_code == 200
+        assert ready.json()["status"] == "ready"
+        assert {"database": "ok", "checkpoints": "ok"}.items() <= ready.json()["parts"].items()
+
+
+async def test_what_fails_is_named_and_not_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
+        monkeypatch.setattr(server.parts.database, "write", AsyncMock(side_effect=DatabaseError("password geheim")))
+        ready = await client.get("/ready")
+        parts = {"database": "failed", "checkpoints": "ok", "journal": "ok"}
+        assert (ready.status_code, ready.json()) == (503, {"status": "failing", "parts": parts})
+        assert (await client.get("/health")).status_code == 200
+
+
+async def test_a_server_that_stops_is_not_ready(tmp_path: Path) -> None:
+    async with running(tmp_path, [Reply(chunks=["a"], hangs=True)]) as server:
+        playing = asyncio.create_task(server.ask(await server.agent(MODEL)))
+        async with asyncio.timeout(10):
+            while not server.parts.hub.running:
+                await asyncio.sleep(0.01)
+        draining = asyncio.create_task(server.parts.hub.drain(0.2))
+        await asyncio.sleep(0)
+        ready = await server.client.get(f"{server.url}/ready")
+        assert (ready.status_code, ready.json()["status"]) == (503, "stopping")
+        await asyncio.gather(draining, playing)
+
+
+async def test_metrics_are_off_unless_there_is_a_key(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        assert (await server.client.get(f"{server.url}/metrics")).status_code == 404
+    key = "collector-0123456789"
+    async with running(tmp_path, metrics="key", metrics_key=SecretStr(key)) as server:
+        agent = await server.agent(ECHO, title="Geheim")
+        await server.ask(agent)
+        await server.stream(agent)
+        url = f"{server.url}/metrics"
+        assert (await server.client.get(url)).status_code == 401
+        told = await server.client.get(url, headers={"Authorization": f"Bearer {key}"})
+        assert told.headers["content-type"].startswith("text/plain")
+        assert 'ragflow_lg_runs_total{status="succeeded"} 2.0' in told.text
+        assert 'route="/api/v1/agents/chat/completions",status="200"} 2.0' in told.text
+        assert "ragflow_lg_first_event_seconds_count 1.0" in told.text
+        assert "ragflow_lg_open_streams 0.0" in told.text
+        assert 'ragflow_lg_refused_total{reason="key"}' not in told.text
+        for secret in (agent, "Geheim", 'tenant"', server.key[:12]):
+            assert secret not in told.text
+
+
+async def test_a_port_of_their_own_gives_metrics_and_nothing_else() -> None:
+    transport = httpx.ASGITransport(metrics_app(Metrics(RunPlaces(1))))
+    async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+        assert "ragflow_lg_runs_running 0.0" in (await client.get("/metrics")).text
+        assert (await client.get("/api/v1/agents")).status_code == 404

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.observability.logs import notes
+from tests.fakes.services import Reply
+from tests.server.http.running import ECHO, MODEL, Running, canvas, running
+
+
+async def test_every_answer_has_the_id_of_its_request(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        given = await server.client.get("/agents", headers={"X-Request-Id": "proxy-1.a_b"})
+        assert given.headers["x-request-id"] == "proxy-1.a_b"
+        for forged in ("a b", "x" * 65, "é".encode("latin-1").decode("latin-1"), ""):
+            answer = await server.client.get("/agents", headers={"X-Request-Id": forged.encode("latin-1")})
+            assert len(answer.headers["x-request-id"]) == 32
+
+
+@pytest.mark.parametrize(
+    ("section", "whose"), [({"requests_per_minute": 2}, "key"), ({"requests_per_minute_address": 2}, "address")]
+)
+async def test_who_asks_too_often_is_told_when_to_come_back(
+    tmp_path: Path, section: dict[str, int], whose: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ragflow_lg.audit")
+    async with running(tmp_path, **section) as server:
+        for _ in range(2):
+            assert (await server.client.get("/agents")).json()["code"] == 0
+        refused = await server.client.get("/agents")
+        assert (refused.status_code, refused.json()["code"]) == (429, 429)
+        assert 1 <= int(refused.headers["retry-after"]) <= 30
+        assert refused.headers["x-content-type-options"] == "nosniff"
+        theirs = await server.client.get(f"{server.url}/v1/models")
+        assert theirs.json()["error"]["type"] == "rate_limit_error"
+        assert theirs.headers["x-should-retry"] == "true"
+        assert (await server.client.get(f"{server.url}/health")).status_code == 200
+    assert {"event": "request.too_often", "whose": whose}.items() <= json.loads(caplog.messages[-1]).items()
+
+
+async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "server.access")
+    async with running(tmp_path) as server:
+        _, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+        head = f"POST /api/v1/agents HTTP/1.1\r\nHost: x\r\nAuthorization: {server.key}\r\nContent-Length: 9\r\n\r\n{{"
+        writer.write(head.encode())
+        await writer.drain()
+        await server.client.get(f"{server.url}/health")
+        writer.close()
+        async with asyncio.timeout(5):
+            while not any("POST" in line for line in caplog.messages):
+                await asyncio.sleep(0.01)
+    assert [(r.levelname, r.message.split()[2]) for r in caplog.records if "POST" in r.message] == [("INFO", "499")]
+
+
+HOOKED = canvas(
+    ("begin", "Begin", {"mode": "Webhook", "security": {"auth_type": "none", "allow_anonymous": True}}, ["LLM:0"]),
+    ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "hi"}]}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
+)
+
+
+async def all_routes(server: Running, agent: str) -> dict[str, tuple[str, dict[str, str]]]:
+    """Give the address and the headers of a request that begins a run, for each kind of route."""
+    beta = await KeyRepository(server.parts.database).create("tenant", 1, kind="beta")
+    api, page = ({"Authorization": f"Bearer {key}"} for key in (server.key, beta))
+    root = f"{server.url}/api/v1"
+    return {
+        "native": (f"{server.url}/native/v1/agents/{agent}/runs", api),
+        "stream": (f"{server.url}/native/v1/agents/{agent}/runs/stream", api),
+        "page": (f"{root}/agentbots/{agent}/completions", page),
+        "openai": (f"{root}/agents_openai/{agent}/chat/completions", api),
+        "webhook": (f"{root}/agents/{agent}/webhook", {}),
+    }
+
+
+async def refusals(server: Running, routes: dict[str, tuple[str, dict[str, str]]]) -> dict[str, Any]:
+    """Ask every route, and give what tells a refusal in its own shape."""
+    told: dict[str, Any] = {}
+    bodies = {"openai": {"messages": [{"role": "user", "content": "hi"}]}, "webhook": {}}
+    async with httpx.AsyncClient(timeout=20) as client:
+        for name, (url, headers) in routes.items():
+            answer = await client.post(url, headers=headers, json=bodies.get(name, {"query": "hi"}))
+            assert (answer.status_code, int(answer.headers["retry-after"]) >= 1) == (429, True), (name, answer.text)
+            body = answer.json()
+            told[name] = body.get("code") or body["error"].get("code") or body["error"]["type"]
+            assert "again in a while" in body.get("message", "") + str(body.get("error", ""))
+    return told
+
+
+SHAPES = {
+    "native": "too-many-requests",
+    "stream": "too-many-requests",
+    "page": 429,
+    "openai": "rate_limit_error",
+    "webhook": 429,
+}
+
+
+async def test_every_route_says_in_its_own_shape_that_there_is_no_place(tmp_path: Path) -> None:
+    section = {"max_runs": 1, "max_waiting_runs": 0}
+    async with running(tmp_path, [Reply(hangs=True, repeat=True)], **section) as server:
+        agent = await server.agent(HOOKED)
+        session = await server.session(agent)
+        first = asyncio.create_task(server.ask(agent, session_id=session))
+        while server.turns._places.taken != 1:
+            await asyncio.sleep(0.005)
+        assert await refusals(server, await all_routes(server, agent)) == SHAPES
+        assert (server.turns._places.taken, server.parts.hub.running) == (1, 1)
+        while not first.done():  # its model may not have been asked yet
+            await server.client.post(f"/tasks/{session}/cancel")
+
+
+async def test_every_route_says_in_its_own_shape_that_it_is_asked_too_often(tmp_path: Path) -> None:
+    async with running(tmp_path, requests_per_minute_address=1) as server:
+        assert (await server.client.get("/agents")).status_code == 200
+        assert await refusals(server, await all_routes(server, "0" * 32)) == SHAPES
+
+
+@pytest.mark.parametrize("name", ["native", "stream", "page", "openai", "webhook"])
+async def test_runs_of_every_route_take_a_place(tmp_path: Path, name: str) -> None:
+    async with running(tmp_path, [Reply(hangs=True, repeat=True)], max_runs=1, max_waiting_runs=0) as server:
+        agent = await server.agent(HOOKED)
+        routes = await all_routes(server, agent)
+        url, headers = routes.pop(name)
+        body = {"messages": [{"role": "user", "content": "hi"}]} if name == "openai" else {"query": "hi"}
+        async with httpx.AsyncClient(timeout=20) as client:
+            first = asyncio.create_task(client.post(url, headers=headers, json=body))
+            async with asyncio.timeout(10):
+                while server.turns._places.taken != 1:
+                    await asyncio.sleep(0.005)
+            assert (await server.ask(agent))["code"] == 429
+            async with asyncio.timeout(10):
+                while server.turns._places.taken:  # its model may not have been asked yet
+                    for row in (await server.client.get(f"/agents/{agent}/sessions")).json()["data"]:
+                        await server.client.post(f"/tasks/{row['id']}/cancel")
+            await first
+
+
+async def test_whose_address_it_is_only_a_known_proxy_may_say(tmp_path: Path) -> None:
+    for proxies, forwarded, statuses in (
+        ((), "10.0.0.{}", [200, 429]),
+        (("127.0.0.1",), "10.0.0.{}", [200, 200]),
+        (("127.0.0.0/8",), "10.0.0.{}, 10.1.1.1", [200, 429]),  # what a client writes itself does not count
+        (("127.0.0.1", "10.1.1.1"), "10.0.0.{}, 10.1.1.1", [200, 200]),
+        (("10.1.1.1",), "10.0.0.{}", [200, 429]),
+    ):
+        async with running(tmp_path, requests_per_minute_address=1, trusted_proxies=proxies) as server:
+            sent = [{"X-Forwarded-For": forwarded.format(n)} for n in (1, 2)]
+            answers = [await server.client.get("/agents", headers=headers) for headers in sent]
+            assert [answer.status_code for answer in answers] == statuses
+
+
+async def test_runs_wait_for_a_place_or_are_refused(tmp_path: Path) -> None:
+    section = {"max_runs": 1, "max_waiting_runs": 1, "run_wait_s": 20}
+    async with running(tmp_path, [Reply(hangs=True), Reply("two")], **section) as server:
+        agent = await server.agent(MODEL)
+        session = await server.session(agent)
+        places = server.turns._places
+
+        async def until(taken: int, waiting: int) -> None:
+            async with asyncio.timeout(10):
+                while (places.taken, places.waiting) != (taken, waiting):
+                    await asyncio.sleep(0.005)
+
+        first = asyncio.create_task(server.ask(agent, session_id=session))
+        await until(1, 0)
+        second = asyncio.create_task(server.ask(agent))
+        await until(1, 1)
+        assert (await server.ask(agent))["code"] == 429
+        while not first.done():  # its model may not have been asked yet
+            await server.client.post(f"/tasks/{session}/cancel")
+        assert (await second)["data"]["data"]["content"] == "two"
+        await until(0, 0)
+
+
+async def test_requests_and_runs_stand_in_the_log_with_whose_they_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "server")
+    seen: dict[str, tuple[str, str, bool]] = {}
+
+    class Seeing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            held = notes()
+            seen[record.name] = (held.request_id, held.tenant, bool(held.run and held.session))
+
+    handler = Seeing()
+    logging.getLogger("server").addHandler(handler)
+    try:
+        async with running(tmp_path) as server:
+            agent = await server.agent(ECHO)
+            body = {"agent_id": agent, "query": "hi"}
+            await server.client.post("/agents/chat/completions", json=body, headers={"X-Request-Id": "r7"})
+    finally:
+        logging.getLogger("server").removeHandler(handler)
+    assert seen["server.access"] == seen["ragflow_lg.server.observability.metrics"] == ("r7", "tenant", True)
+
+
+async def test_a_run_belongs_to_the_span_of_its_request(tmp_path: Path) -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    async with running(tmp_path, callbacks=(OtelSpans(provider),)) as server:
+        agent = await server.agent(ECHO)
+        trace = "0af7651916cd43dd8448eb211c80319c"
+        headers = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
+        body = {"agent_id": agent, "query": "hi"}
+        await server.client.post("/agents/chat/completions", json=body, headers=headers)
+    spans = {span.name.partition(" ")[0]: span for span in exporter.get_finished_spans()}
+    request, run = spans["POST"], spans["invoke_workflow"]
+    assert request.name.startswith("POST /api/v1/agents")
+    assert request.context is not None
+    assert run.context is not None
+    assert run.parent is not None
+    assert f"{run.context.trace_id:032x}" == trace
+    assert run.parent.span_id == request.context.span_id

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from ragflow_lg.server.http.edge.listening_socket import listening
+from ragflow_lg.server.http.edge.uvicorn_server import serving
+from tests.fakes.services import Reply
+from tests.server.http.running import MODEL, running
+
+
+async def _app(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.mark.parametrize(("drain_s", "hurry"), [(0.05, False), (60, True)])
+async def test_the_end_waits_only_so_long(drain_s: float, hurry: bool) -> None:
+    stop_now = asyncio.Event()
+    if hurry:
+        stop_now.set()
+
+    async def drain() -> None:
+        await asyncio.Event().wait()
+
+    async with (
+        asyncio.timeout(10),
+        serving(_app, listening("127.0.0.1", 0), drain, drain_s, stop_now) as url,
+        httpx.AsyncClient() as client,
+    ):
+        assert (await client.get(url)).status_code == 204
+
+
+async def test_a_run_stops_at_its_next_step_once_the_server_is_drained(tmp_path: Path) -> None:
+    async with running(tmp_path, [Reply("one")]) as server:
+        agent_id = await server.agent(MODEL)
+        await server.parts.hub.drain()
+        told = await server.ask(agent_id, stream=True)
+        assert (told["code"], "shutting down" in told["message"]) == (500, True)
+        assert server.model.requests == []
+
+
+def test_the_process_of_a_server_waits_for_little() -> None:
+    program = (
+        "import asyncio, gc, sys\nfrom ragflow_lg.server.http.edge.uvicorn_server import run, settle\n"
+        "async def main():\n    settle()\n"
+        "    print(type(asyncio.get_running_loop()).__module__)\n"
+        "    print(gc.get_threshold()[0], gc.get_freeze_count() > 10_000)\n"
+        "    print(sys.getswitchinterval() < 0.005)\nrun(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split()[-3:] == ["20000", "True", "True"]
+    assert sys.platform == "win32" or done.stdout.startswith("uvloop")

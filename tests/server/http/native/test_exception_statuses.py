@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute
+
+from ragflow_lg.server.http.native.exception_statuses import known_names, place_of, wording
+from ragflow_lg.server.http.native.native_run_routes import router
+from tests.server.http.native.calling import native_agent, problem
+from tests.server.http.running import ECHO, canvas
+
+ASKING = canvas(
+    ("begin", "Begin", {"mode": "task", "inputs": {"city": {"name": "City", "type": "line"}}}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["To {begin@city}"]}, []),
+)
+
+
+def test_a_route_knows_the_names_of_its_requests() -> None:
+    routes = {route.name: route for route in router.routes if isinstance(route, APIRoute)}
+    assert known_names(routes["continue_run"], "body") == []
+    assert {"query", "inputs", "resume_from"} <= set(known_names(routes["begin_run"], "body"))
+    assert set(known_names(routes["begin_run"], "query")) == {"mode", "on_disconnect", "records"}
+    assert set(known_names(routes["follow_run"], "query")) == {"from", "records"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ({"type": "missing", "loc": ("body",), "msg": ""}, "is missing: send a JSON object"),
+        (
+            {"type": "string_too_long", "loc": ("body", "x"), "msg": "", "ctx": {"max_length": 4}},
+            "has more than 4 characters",
+        ),
+        ({"type": "extra_forbidden", "loc": ("query", "x"), "msg": ""}, "is unknown; there are none here"),
+        ({"type": "new_one", "loc": ("query", "x"), "msg": "Input should be nice"}, "should be nice"),
+        ({"type": "string_too_long", "loc": ("query", "x"), "msg": "Too long"}, "Too long"),
+    ],
+)
+def test_faults_have_plain_words(fault: dict[str, Any], told: str) -> None:
+    assert wording(fault) == told
+
+
+def test_places_have_no_names_of_types() -> None:
+    assert place_of(("body", "answers", "zz", "[key]")) == "answers.zz"
+    assert place_of(("body",)) == "body"
+
+
+NEWCOMERS: list[tuple[str, Any, str, str]] = [
+    ("/runs", {"query_text": "x"}, "query_text", "is unknown; did you mean `query`?"),
+    ("/runs", {"query": 5}, "query", "should be a text, or an object of fields"),
+    ("/runs?on_disconnect=stop", {}, "on_disconnect", "should be `cancel`, `continue` or `grace:SECONDS`"),
+    ("/runs?on_disconect=cancel", {}, "on_disconect", "is unknown; did you mean `on_disconnect`?"),
+    ("/runs?mode=waits", {}, "mode", "should be 'wait', 'background' or 'stream'"),
+    ("/runs", {"version": "x" * 33}, "version", "has more than 32 characters"),
+    ("/runs", [], "body", "should be a JSON object, sent as application/json"),
+    ("/runs/x/resume", {"answers": {"z": {}}}, "answers.z", "is no id of a pause: take those of the run's `pauses`"),
+    ("/runs/x/rerun", {"node": ""}, "node", "should not be empty"),
+    ("/runs/x/rerun", {"node": "a", "round": "b"}, "round", "should be a whole number"),
+    ("/runs/x/fork", {"checkpoint": "*"}, "checkpoint", "is no id of a checkpoint: take one of the session's history"),
+    ("/runs/x/continue", {"node": "a"}, "node", "is unknown; there are none here"),
+    ("/versions", {"dsl": "{}"}, "dsl", "should be an object"),
+]
+
+
+async def test_a_newcomer_reads_where_and_what(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, ECHO) as (_, client):
+        for path, body, place, told in NEWCOMERS:
+            refused = await client.post(path, json=body)
+            assert problem(refused) == (422, "invalid"), refused.text
+            assert refused.json()["error"]["details"]["fields"] == {place: told}
+            assert f"`{place}` {told}" in refused.json()["error"]["message"]
+
+
+async def test_fields_that_begins_form_does_not_have_are_refused(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, ASKING) as (_, client):
+        refused = await client.post("/runs", json={"inputs": {"citi": "Rome"}})
+        assert problem(refused) == (422, "answer-invalid")
+        assert refused.json()["error"]["details"]["fields"] == {
+            "citi": "Begin's form has no such field; did you mean `city`?"
+        }
+        assert (await client.get("/sessions")).json()["total"] == 0
+        run = (await client.post("/runs", json={"inputs": {"city": "Rome"}})).json()
+        assert run["answer"] == "To Rome"
+        again = {"session_id": run["session_id"], "inputs": {"town": "Rome"}}
+        assert problem(await client.post("/runs", json=again)) == (422, "answer-invalid")

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from ragflow_lg.server.http.native.native_requests import (
+    ForkRequest,
+    OpenSession,
+    PinRequest,
+    PublishRequest,
+    RerunRequest,
+    ResumeRequest,
+    RunRequest,
+)
+
+PAUSE = "a" * 32
+
+
+@pytest.mark.parametrize(
+    ("model", "body"),
+    [
+        (RunRequest, {"query": 5}),
+        (RunRequest, {"files": ["name"]}),
+        (RunRequest, {"user_id": "x" * 256}),
+        (RunRequest, {"files": [{"id": "f"}] * 101}),
+        (RunRequest, {"stream": True}),
+        (ResumeRequest, {"answers": {"F" * 32: {}}}),
+        (ResumeRequest, {"answers": {PAUSE: 4}}),
+        (RerunRequest, {}),
+        (RerunRequest, {"node": ""}),
+        (RerunRequest, {"node": "a", "round": -1}),
+        (RerunRequest, {"node": "a", "round": 2**40}),
+        (ForkRequest, {"checkpoint": "*"}),
+        (OpenSession, {"version": "x" * 33}),
+        (PinRequest, {}),
+        (PublishRequest, {"dsl": "{}"}),
+        (PublishRequest, {"title": "x" * 256}),
+    ],
+)
+def test_what_does_not_fit_is_refused(model: type[BaseModel], body: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        model.model_validate(body)
+
+
+def test_what_a_database_cannot_hold_is_left_out() -> None:
+    assert RunRequest(query="a\x00b", user_id="\x00").model_dump(exclude_defaults=True) == {"query": "ab"}
+    assert RunRequest(query={"city": "Rome"}).query == {"city": "Rome"}
+    assert ResumeRequest(answers={PAUSE: {"size": None}}).answers == {PAUSE: {"size": None}}

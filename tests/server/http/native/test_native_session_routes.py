@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from langgraph.types import Command
+
+from ragflow_lg.base.ids import thread_of_session
+from ragflow_lg.server.assembly.library import load_graph
+from tests.fakes.services import fake_services
+from tests.server.http.native.calling import native_agent, problem
+from tests.server.http.running import ECHO, FORM
+
+MISSING = "0" * 32
+
+
+async def test_a_session_is_made_listed_shown_and_deleted(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, ECHO) as (_, client):
+        made = await client.post("/sessions", json={"name": "First", "user_id": "ada"})
+        session = made.json()
+        assert (made.status_code, session["name"], session["user_id"], session["is_busy"]) == (
+            201,
+            "First",
+            "ada",
+            False,
+        )
+        assert [said["content"] for said in session["messages"]] == ["Hi there!"]
+        await client.post("/sessions", json={})
+        assert (await client.get("/sessions?page_size=1")).json()["total"] == 2
+        listed = (await client.get("/sessions?user_id=ada")).json()
+        assert [row["id"] for row in listed["sessions"]] == [session["id"]]
+        assert (await client.get(f"/sessions/{session['id']}")).json() == session
+        gone = await client.delete(f"/sessions/{session['id']}")
+        assert (gone.status_code, gone.content) == (204, b"")
+        assert problem(await client.get(f"/sessions/{session['id']}")) == (404, "not-found")
+        assert problem(await client.delete(f"/sessions/{MISSING}")) == (404, "not-found")
+        assert problem(await client.get("/sessions?page_size=1000")) == (422, "invalid")
+        assert problem(await client.post("/sessions", json={"version": "published"})) == (404, "not-found")
+
+
+async def test_history_has_nodes_times_and_sizes_and_comes_in_pages(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, FORM) as (_, client):
+        run = (await client.post("/runs", json={"query": "hi"})).json()
+        path = f"/sessions/{run['session_id']}/history"
+        whole = (await client.get(path)).json()
+        assert whole["has_more"] is False
+        newest = whole["moments"][0]
+        assert newest["next"] == [{"id": "UserFillUp:0", "title": "UserFillUp:0"}]
+        assert (newest["checkpoint"], newest["region"], newest["size_bytes"] > 0) == (run["checkpoint"], None, True)
+        assert run["start_ms"] <= newest["create_ms"] <= run["end_ms"] + 1
+        paged = [(await client.get(f"{path}?offset={n}&limit=1")).json() for n in range(len(whole["moments"]))]
+        assert [page["moments"][0] for page in paged] == whole["moments"]
+        assert [page["has_more"] for page in paged] == [True] * (len(paged) - 1) + [False]
+
+
+async def test_a_session_keeps_to_its_version_until_another_is_pinned(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, ECHO) as (_, client):
+        session = (await client.post("/sessions", json={})).json()
+        await client.post("/versions", json={"dsl": FORM})
+        body = {"query": "hi", "session_id": session["id"]}
+        assert (await client.post("/runs", json=body)).json()["answer"] == "You said hi"
+        assert problem(await client.post("/runs", json={**body, "version": "published"})) == (422, "invalid")
+        path = f"/sessions/{session['id']}/version"
+        pinned = (await client.put(path, json={"version": "published"})).json()
+        assert pinned["version_id"] != session["version_id"]
+        run = (await client.post("/runs", json=body)).json()
+        assert (run["status"], run["version_id"]) == ("waiting", pinned["version_id"])
+        await client.put(path, json={"version": session["version_id"]})
+        changed = await client.post(f"/runs/{run['id']}/resume", json={"fields": {"size": 1}})
+        assert problem(changed) == (409, "canvas-changed")
+        assert problem(await client.put(path, json={"version": MISSING})) == (404, "not-found")
+        assert problem(await client.put(path, json={"version": ""})) == (422, "invalid")
+
+
+async def test_what_studio_does_in_a_session_is_seen(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, FORM) as (server, client):
+        saver = server.parts.store.saver  # as LangGraph's server has it, from the same settings
+        studio = load_graph(FORM, services=fake_services(), checkpointer=saver)
+        run = (await client.post("/runs", json={"query": "hi"})).json()
+        path = f"/sessions/{run['session_id']}"
+        thread: Any = {"configurable": {"thread_id": thread_of_session(run["session_id"])}}
+        state = await studio.ainvoke(Command(resume={"size": 4}), thread)
+        assert state["messages"][-1]["content"] == "Size 4"
+        assert (await client.get(f"{path}/pauses")).json() == []
+        assert (await client.get(f"{path}/history")).json()["moments"][0]["next"] == []
+        await studio.ainvoke({"query": "again"}, thread)
+        (pause,) = (await client.get(path)).json()["pauses"]
+        assert pause["tips"] == "Which size?"
+        ended = (await client.post(f"/runs/{run['id']}/resume", json={"fields": {"size": 7}})).json()
+        assert (ended["status"], ended["answer"]) == ("succeeded", "Size 7")
+        held = await studio.aget_state(thread)
+        assert [message["content"] for message in held.values["messages"]] == ["hi", "Size 4", "again", "Size 7"]
+        said = (await client.get(path)).json()["messages"]
+        assert [message["content"] for message in said][1:] == ["hi", "Which size?", "size: 7", "Size 7"], (
+            "its own runs"
+        )

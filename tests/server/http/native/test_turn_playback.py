@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from unittest.mock import AsyncMock
+
+import pytest
+
+from ragflow_lg.server.runs.run_control import RunControl
+from tests.fakes.services import Reply
+from tests.server.http.native.calling import frames, native_agent, problem
+from tests.server.http.running import FORM, MODEL, canvas
+
+
+async def test_all_ways_of_answering_are_of_one_run(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, MODEL, [Reply("Hello")] * 3) as (_, client):
+        waited = (await client.post("/runs?mode=wait", json={"query": "hi"})).json()
+        streamed = frames((await client.post("/runs?mode=stream", json={"query": "hi"})).text)[-1][2]["run"]
+        begun = (await client.post("/runs?mode=background", json={"query": "hi"})).json()
+        followed = frames((await client.get(f"/runs/{begun['id']}/events")).text)[-1][2]["run"]
+        for run in (waited, streamed, followed):
+            assert (run["status"], run["answer"]) == ("succeeded", "Hello")
+            assert (await client.get(f"/runs/{run['id']}")).json() == run
+
+
+async def test_records_of_agents_are_sent_to_those_who_ask(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, MODEL, [Reply("Hello")]) as (_, client):
+        run = frames((await client.post("/runs/stream?records=true", json={"query": "hi"})).text)[-1][2]["run"]
+        plain = (await client.get(f"/runs/{run['id']}/events?records=false")).text
+        assert (await client.get(f"/runs/{run['id']}/events?records=true")).text == plain
+
+
+@pytest.mark.parametrize("mode", ["wait", "stream", "background"])
+async def test_a_canvas_that_cannot_run_makes_no_session(tmp_path: Path, mode: str) -> None:
+    async with native_agent(tmp_path, canvas(("begin", "Begin", {}, ["nowhere"]))) as (_, client):
+        refused = await client.post(f"/runs?mode={mode}", json={"query": "hi"})
+        assert problem(refused) == (422, "canvas-invalid")
+        assert refused.json()["error"]["details"]["diagnostics"]
+        assert (await client.get("/sessions")).json()["total"] == 0
+
+
+@pytest.mark.parametrize("mode", ["wait", "stream", "background"])
+async def test_two_answers_at_once_are_taken_once(tmp_path: Path, mode: str) -> None:
+    async with native_agent(tmp_path, FORM) as (_, client):
+        run = (await client.post("/runs", json={})).json()
+        path = f"/runs/{run['id']}/resume?mode={mode}"
+        answers = [client.post(path, json={"fields": {"size": size}}) for size in range(5)]
+        found = [answer.status_code for answer in await asyncio.gather(*answers)]
+        assert sorted(found) == [202 if mode == "background" else 200, 409, 409, 409, 409]
+        said = (await client.get(f"/sessions/{run['session_id']}")).json()["messages"]
+        assert len([row for row in said if row["role"] == "user"]) == 2
+
+
+@pytest.mark.parametrize("mode", ["wait", "stream", "background"])
+async def test_who_comes_too_late_to_a_session_is_told_that_it_is_busy(
+    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with native_agent(tmp_path, MODEL, [Reply(chunks=["a"], hangs=True)] * 2) as (server, client):
+        run = (await client.post("/runs?mode=background", json={"query": "hi"})).json()
+        await client.post(f"/runs/{run['id']}/cancel")
+        async with asyncio.timeout(10):
+            while (await client.get(f"/runs/{run['id']}")).json()["status"] != "cancelled":
+                await asyncio.sleep(0.01)
+        path = f"/runs/{run['id']}/continue"
+        # All are let in before any of them holds the session.
+        monkeypatch.setattr(RunControl, "_refuse_busy", AsyncMock())
+        held = await server.parts.store.leases.acquire(run["session_id"], lambda: None)
+        assert problem(await client.post(f"{path}?mode={mode}")) == (409, "session-busy")
+        await held.release()
+
+
+async def test_a_run_is_cancelled_when_its_only_reader_leaves_if_that_is_wished(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, MODEL, [Reply(chunks=["a"], hangs=True)]) as (_, client):
+        run_id = ""
+        async with client.stream("POST", "/runs/stream?on_disconnect=cancel", json={"query": "hi"}) as answer:
+            async for line in answer.aiter_lines():
+                if line.startswith("data: "):
+                    run_id = line.partition('"run_id":"')[2][:32]
+                    break
+        async with asyncio.timeout(10):
+            while (await client.get(f"/runs/{run_id}")).json()["status"] != "cancelled":
+                await asyncio.sleep(0.01)

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.http.document.request_bodies import NewAgent
+from tests.server.http.running import ECHO, FORM, canvas, running
+
+MISSING = "0" * 32
+NO_ACCESS = {"code": 103, "message": "Make sure you have permission to access the agent.", "data": False}
+
+
+async def test_an_agent_is_made_shown_changed_and_deleted(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        made = (await server.client.post("/agents", json={"title": " Helper ", "dsl": json.dumps(ECHO)})).json()
+        agent = made["data"]
+        assert (made["code"], agent["title"], agent["dsl"], agent["canvas_category"]) == (
+            0,
+            "Helper",
+            ECHO,
+            "agent_canvas",
+        )
+        assert len(agent["id"]) == 32
+        assert agent["last_publish_time"] is None
+        assert (await server.client.get(f"/agents/{agent['id']}")).json()["data"] == agent
+        changed = await server.client.put(f"/agents/{agent['id']}", json={"dsl": FORM, "release": True, "avatar": None})
+        assert changed.json()["data"]["update_time"] >= agent["update_time"]
+        shown = (await server.client.get(f"/agents/{agent['id']}")).json()["data"]
+        assert (shown["dsl"], shown["title"], shown["last_publish_time"] is not None) == (FORM, "Helper", True)
+        example: Any = NewAgent.model_json_schema()["examples"][0]
+        await server.agent(example["dsl"], example["title"])
+        for headers in ({}, {"X-RAGFlow-Compat": "0.24"}):
+            listed = (await server.client.get("/agents", headers=headers)).json()["data"]
+            rows = listed if headers else listed["canvas"]
+            assert {row["title"]: row["release_time"] for row in rows} == {
+                "Helper": shown["last_publish_time"],
+                example["title"]: None,
+            }
+        assert (await server.client.patch(f"/agents/{agent['id']}", json={"title": "Aide"})).json()["code"] == 0
+        removed = await server.client.request("DELETE", f"/agents/{agent['id']}", json={})
+        assert removed.json() == {"code": 0, "message": "", "data": True}
+        gone = await server.client.get(f"/agents/{agent['id']}")
+        assert (gone.status_code, gone.json()) == (200, {"code": 102, "message": "canvas not found."})
+
+
+REFUSED: list[tuple[Any, int, str]] = [
+    ({"title": "A"}, 101, "No DSL data in request."),
+    ({"dsl": ECHO}, 101, "No title in request."),
+    ({"title": "  ", "dsl": ECHO}, 101, "No title in request."),
+    ({"title": "A", "dsl": "{"}, 101, "The DSL is not JSON"),
+    ({"title": "A", "dsl": [1]}, 101, "The DSL should be a JSON object."),
+    ({"title": "A", "dsl": {"components": {}}}, 101, ""),
+    ({"title": "A", "dsl": canvas(("begin", "Begin", {"inputs": 7}, []))}, 101, "inputs"),
+    ({"title": "A" * 256, "dsl": ECHO}, 101, "A title has"),
+    ({"title": "A", "dsl": ECHO, "permission": "x" * 17}, 101, "permission has at most"),
+    ({"title": "taken", "dsl": ECHO}, 102, "already exists"),
+    ([1], 101, "should be a JSON object"),
+    ("{", 101, "not JSON"),
+]
+
+
+async def test_what_is_no_agent_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        await server.agent(ECHO, "Taken")
+        for body, code, told in REFUSED:
+            content = body if isinstance(body, str) else json.dumps(body)
+            answer = await server.client.post("/agents", content=content, headers={"Content-Type": "application/json"})
+            assert (answer.status_code, answer.json()["code"]) == (200, code), body
+            assert told in answer.json()["message"]
+
+
+async def test_agents_are_listed(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        for title in ("A", "B", "C"):
+            await server.agent(ECHO, title)
+
+        async def titles(query: str) -> list[str]:
+            data = (await server.client.get(f"/agents?{query}")).json()["data"]
+            return [agent["title"] for agent in data["canvas"]]
+
+        assert sorted(await titles("")) == ["A", "B", "C"]
+        assert await titles("orderby=title&desc=false&page=2&page_size=2") == ["C"]
+        assert await titles("keywords=b&page=nonsense&page_size=-1") == ["B"]
+        assert await titles("title=C&canvas_category=agent_canvas,dataflow_canvas&owner_ids=tenant") == ["C"]
+        assert await titles(f"id={MISSING}") == []
+        listed = (await server.client.get("/agents?page_size=1")).json()
+        assert (listed["code"], listed["data"]["total"], "dsl" in listed["data"]["canvas"][0]) == (0, 3, False)
+        assert (await server.client.get("/agents?page_size=101")).json()["code"] == 101
+        assert (await server.client.get("/agents?owner_ids=other")).json()["code"] == 103
+        old = (await server.client.get("/agents", headers={"X-RAGFlow-Compat": "0.24"})).json()["data"]
+        assert [agent["dsl"] for agent in old] == [ECHO] * 3
+
+
+async def test_what_a_list_can_be_narrowed_down_to_is_counted(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        empty = (await server.client.get("/agents?type=filter")).json()["data"]
+        assert empty == {"filter": {"owner": [], "canvas_category": []}, "total": 0}
+        await server.agent(ECHO, "A")
+        await server.agent(ECHO, "B", canvas_category="dataflow_canvas")
+        assert (await server.client.get("/agents?type=filter")).json()["data"] == {
+            "filter": {
+                "owner": [{"id": "tenant", "label": "tenant", "count": 2}],
+                "canvas_category": [{"id": "agent_canvas", "count": 1}, {"id": "dataflow_canvas", "count": 1}],
+            },
+            "total": 2,
+        }
+
+
+async def test_agents_of_others_are_not_there(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(ECHO)
+        other = {"Authorization": await KeyRepository(server.parts.database).create("other", 1)}
+        for id_ in (agent_id, MISSING, "%00"):
+            refused = await server.client.put(f"/agents/{id_}", json={"title": "Mine"}, headers=other)
+            assert refused.json() == NO_ACCESS
+        assert (await server.client.get(f"/agents/{agent_id}", headers=other)).json()["code"] == 102
+        deleted = (await server.client.delete(f"/agents/{agent_id}", headers=other)).json()
+        assert (deleted["code"], deleted["message"]) == (
+            103,
+            "Only the owner of the agent is authorized for this operation.",
+        )
+        asked = await server.client.post(
+            "/agents/chat/completions", json={"agent_id": agent_id, "query": "x"}, headers=other
+        )
+        assert asked.json() == NO_ACCESS
+        assert (await server.client.get("/agents", headers=other)).json()["data"]["total"] == 0
+        assert (await server.ask(agent_id))["code"] == 0

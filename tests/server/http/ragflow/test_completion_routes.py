@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import asyncio
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragflow_lg.base.ids import thread_of_session
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.services.sessions import leased
+from tests.fakes.services import Reply
+from tests.server.http.running import ECHO, FORM, MODEL, frames, running
+
+MISSING = "0" * 32
+PATHS = ("/agents/chat/completions", "/agents/chat/completion", "/agents/{id}/completions")
+
+
+def events(found: list[Any]) -> list[str]:
+    return [frame.get("event", "error") for frame in found]
+
+
+async def test_a_turn_is_streamed_in_the_order_and_the_keys_of_ragflow(tmp_path: Path) -> None:
+    async with running(tmp_path, [Reply(chunks=["Hell", "o"])]) as server:
+        found = await server.stream(await server.agent(MODEL), "hi")
+        assert events(found) == [
+            "workflow_started",
+            "node_started",
+            "node_finished",
+            "node_started",
+            "node_started",
+            "message",
+            "message",
+            "message_end",
+            "node_finished",
+            "node_finished",
+            "workflow_finished",
+        ]
+        assert {tuple(frame) for frame in found} == {
+            ("event", "message_id", "created_at", "task_id", "data", "session_id")
+        }
+        (envelope,) = {(f["message_id"], f["created_at"], f["task_id"], f["session_id"]) for f in found}
+        assert envelope[2] == envelope[3]
+        assert "".join(f["data"]["content"] for f in found if f["event"] == "message") == "Hello"
+
+
+async def test_headers_of_a_request_are_neither_taken_over_nor_stored(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(ECHO)
+        told = await server.ask(agent_id, "hi", custom_header={"Authorization": "sesame"})
+        assert told["data"]["data"]["content"] == "You said hi"
+        session_id = told["data"]["session_id"]
+        row = (await server.client.get(f"/agents/{agent_id}/sessions/{session_id}")).text
+        place: Any = {"configurable": {"thread_id": thread_of_session(session_id), "checkpoint_ns": ""}}
+        kept = [saved async for saved in server.parts.store.saver.alist(place)]
+        assert kept
+        assert "sesame" not in f"{row}{kept}"
+
+
+async def test_all_paths_and_names_of_the_question_are_taken(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        id_ = await server.agent(ECHO)
+        for path, field in product(PATHS, ("query", "question")):
+            body = {"agent_id": id_, field: "héllo \U0001f600"}
+            answer = (await server.client.post(path.format(id=id_), json=body)).json()
+            assert (answer["code"], answer["data"]["data"]["content"]) == (0, "You said héllo \U0001f600")
+            assert len(answer["data"]["session_id"]) == 32
+            found = frames((await server.client.post(path.format(id=id_), json={**body, "stream": True})).text)
+            assert (set(events(found)) == {"message", "message_end"}) is path.endswith("}/completions")
+
+
+async def test_a_session_of_a_client_is_sent_less(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(ECHO)
+        session = await server.session(agent_id)
+        found = await server.stream(agent_id, session_id=session, return_trace=True)
+        assert list(dict.fromkeys(events(found))) == ["node_finished", "message", "message_end", "workflow_finished"]
+        assert list(found[-1]["data"]) == ["usage"]
+        assert [len(f["data"]["trace"]) for f in found if f["event"] == "node_finished"] == [1, 2]
+        whole = (await server.ask(agent_id, session_id=session, return_trace=True))["data"]
+        assert (whole["event"], whole["session_id"], whole["data"]["content"]) == (
+            "message_end",
+            session,
+            "You said hello",
+        )
+        assert set(whole["data"]) == {"content", "trace", "usage"}
+        assert (await server.ask(agent_id))["data"]["event"] == "workflow_finished"
+
+
+@pytest.mark.parametrize("source", ["agent", "workflow"])
+async def test_a_form_pauses_and_its_answer_resumes(tmp_path: Path, source: str) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(FORM)
+        given = {"session_id": await server.session(agent_id)} if source == "agent" else {}
+        asked = await server.stream(agent_id, "go", **given)
+        assert asked[-1]["event"] == "user_inputs"
+        assert asked[-1]["data"] == {"inputs": asked[-1]["data"]["inputs"], "tips": "Which size?"}
+        assert list(asked[-1]["data"]["inputs"]) == ["size"]
+        session = {"session_id": asked[-1]["session_id"]}
+        again = await server.ask(agent_id, "", **session)
+        assert (again["data"]["event"], again["data"]["data"]["tips"]) == ("user_inputs", "Which size?")
+        wrong = await server.ask(agent_id, "", inputs={"size": {"value": "big"}}, **session)
+        assert wrong["code"] == 101
+        done = await server.stream(agent_id, "", inputs={"size": {"value": 42}}, **session)
+        assert "workflow_started" not in events(done)
+        assert "".join(f["data"]["content"] for f in done if f["event"] == "message") == "Size 42"
+        row = (await server.client.get(f"/agents/{agent_id}/sessions/{session['session_id']}")).json()["data"]
+        assert [m["content"] for m in row["message"][-2:]] == ["size: 42", "Size 42"]
+
+
+async def test_what_cannot_begin_is_told_in_an_envelope(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id, other = await server.agent(ECHO), await server.agent(ECHO, "Other")
+        session = await server.session(other)
+        cases: list[tuple[dict[str, Any], int, str]] = [
+            ({}, 101, "`agent_id` is required."),
+            ({"agent_id": MISSING}, 103, "Make sure you have permission"),
+            ({"agent_id": agent_id, "session_id": MISSING}, 102, "Session not found!"),
+            ({"agent_id": agent_id, "session_id": session}, 103, "Make sure"),
+            ({"agent_id": agent_id, "inputs": "x"}, 101, "`inputs`"),
+            ({"agent_id": agent_id, "files": "x"}, 101, "`files`"),
+            ({"agent_id": agent_id, "release": "true"}, 102, "no published version"),
+            ({"agent_id": agent_id, "openai-compatible": True}, 102, "at least one message"),
+        ]
+        for body, code, told in cases:
+            answer = await server.client.post("/agents/chat/completions", json={"stream": True, **body})
+            assert (answer.status_code, answer.json()["code"]) == (200, code), body
+            assert told in answer.json()["message"]
+
+
+async def test_a_session_runs_one_turn_at_a_time_and_can_be_cancelled(tmp_path: Path) -> None:
+    async with running(tmp_path, [Reply(chunks=["Let me"], hangs=True), Reply("Fine.")]) as server:
+        agent_id = await server.agent(MODEL)
+        session = await server.session(agent_id)
+        first = asyncio.create_task(server.stream(agent_id, session_id=session))
+        while not server.model.is_hanging:
+            await asyncio.sleep(0.005)
+        busy = await server.ask(agent_id, session_id=session)
+        assert busy["code"] == 103
+        other = {"Authorization": await KeyRepository(server.parts.database).create("other", 1)}
+        for headers in (other, {}):
+            assert not first.done()
+            cancelled = await server.client.post(f"/tasks/{session}/cancel", headers=headers)
+            assert cancelled.json() == {"code": 0, "message": "", "data": True}
+        assert events(await first)[-1] == "workflow_finished"
+        assert (await server.client.post(f"/tasks/{MISSING}/cancel")).json()["data"] is True
+        assert (await server.ask(agent_id, session_id=session))["data"]["data"]["content"] == "Fine."
+        said = (await server.client.get(f"/agents/{agent_id}/sessions/{session}")).json()["data"]["message"]
+        assert [m["content"] for m in said[1:]] == ["hello", "Let me", "hello", "Fine."]
+
+
+async def test_who_asks_on_at_the_end_of_a_message_waits_for_the_turn_to_let_go(tmp_path: Path) -> None:
+    """The oldest SDK reads no further."""
+    async with running(tmp_path, [Reply("One."), Reply("Two.")], busy_s=5) as server:
+        agent_id = await server.agent(MODEL)
+        session = await server.session(agent_id)
+        async with leased(server.parts.store.leases, session):
+            asking = asyncio.create_task(server.ask(agent_id, session_id=session))
+            await asyncio.sleep(0.1)
+            assert not asking.done()
+        assert (await asking)["data"]["data"]["content"] == "One."
+        body = {"agent_id": agent_id, "query": "x", "session_id": session, "stream": True}
+        async with server.client.stream("POST", f"/agents/{agent_id}/completions", json=body) as answer:
+            async for line in answer.aiter_lines():
+                if '"message_end"' in line:
+                    break
+        assert (await server.ask(agent_id, session_id=session))["code"] == 0
+
+
+async def test_a_component_that_fails_ends_the_stream_with_its_error(tmp_path: Path) -> None:
+    async with running(tmp_path, [Reply(error="no model")] * 9) as server:
+        found = await server.stream(await server.agent(MODEL))
+        assert events(found)[-1] == "node_finished"
+        assert "no model" in found[-1]["data"]["outputs"]["_ERROR"]
+
+
+async def test_a_failure_of_the_engine_is_told_to_every_kind_of_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ragflow_lg.base.errors import RunError
+    from ragflow_lg.wire.projection import Projection
+
+    feed = Projection.feed
+
+    def fail(self: Projection, event: Any) -> Any:
+        if type(event).__name__ == "NodeFinished":
+            raise RunError("It broke.")
+        return feed(self, event)
+
+    monkeypatch.setattr(Projection, "feed", fail)
+    async with running(tmp_path) as server:
+        id_ = await server.agent(ECHO)
+        found = await server.stream(id_)
+        assert found[-2]["data"]["content"] == "**ERROR**: It broke."
+        assert found[-1] == {"code": 500, "message": "It broke.", "data": False}
+        oldest = await server.stream(id_, path=f"/agents/{id_}/completions")
+        assert events(oldest) == ["message", "message_end"]
+        told = await server.ask(id_)
+        assert (told["code"], told["message"], len(told["data"]["session_id"])) == (500, "It broke.", 32)
+        body = {"agent_id": id_, "query": "x"}
+        old = await server.client.post("/agents/chat/completions", json=body, headers={"X-RAGFlow-Compat": "0.24"})
+        assert old.json() == {"code": 0, "data": "**ERROR**: It broke."}

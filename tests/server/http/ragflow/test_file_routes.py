@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from msgspec.structs import replace
+
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.http.app import make_app
+from tests.server.http.running import FORM, Running, canvas, running
+
+MISSING = "0" * 32
+READS = canvas(
+    ("begin", "Begin", {"mode": "task", "inputs": {"file": {"name": "File", "type": "file"}}}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{sys.files} {begin@file}"]}, []),
+)
+
+
+async def upload(server: Running, agent_id: str, *files: tuple[str, bytes, str], **values: Any) -> Any:
+    sent = [("file", (name, content, kind)) for name, content, kind in files]
+    return (await server.client.post(f"/agents/{agent_id}/upload", files=sent, **values)).json()
+
+
+async def test_uploads_go_into_turns_and_come_back(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(READS)
+        one = (await upload(server, agent_id, ("notes.TXT", b"some notes", "text/plain")))["data"]
+        assert list(one) == [
+            "id",
+            "name",
+            "size",
+            "extension",
+            "mime_type",
+            "created_by",
+            "created_at",
+            "preview_url",
+        ]
+        assert (one["name"], one["size"], one["extension"], one["created_by"]) == ("notes.TXT", 10, "txt", "tenant")
+        both = (await upload(server, agent_id, ("a.png", b"\x89PNG", "image/png"), ("b", b"B", "")))["data"]
+        assert [file["name"] for file in both] == ["a.png", "b"]
+        for files in ([one, both[0]], [[one, both[0]]]):
+            told = await server.ask(agent_id, files=files, inputs={"file": {"value": [one], "type": "file"}})
+            assert told["data"]["data"]["content"] == (
+                '["some notes", "data:image/png;base64,iVBORw=="] ["some notes"]'
+            ), told
+            body = {"model": agent_id, "messages": [{"role": "user", "content": "hi"}], "files": files}
+            chat = (await server.client.post(f"{server.url}/v1/chat/completions", json=body)).json()
+            content = chat["choices"][0]["message"]["content"]
+            assert content.startswith('["some notes", "data:image/png;base64,iVBORw=="]'), chat
+        raw = await server.client.get("/agents/download", params={"id": one["id"]})
+        assert (raw.content, raw.headers["content-type"]) == (b"some notes", "text/plain; charset=utf-8")
+        for path in (f"/agents/attachments/{one['id']}/download", f"/document/download/{one['id']}"):
+            assert (await server.client.get(path)).content == b"some notes"
+        assert (await server.client.get(f"{server.url}/v1/document/download/{one['id']}")).content == b"some notes"
+
+
+async def test_nothing_that_holds_a_script_is_shown_by_a_browser(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(READS)
+        page = (await upload(server, agent_id, ("a.html", b"<script>", "text/html")))["data"]["id"]
+        picture = (await upload(server, agent_id, ("a.png", b"\x89PNG", "image/png")))["data"]["id"]
+        cases = {
+            f"{picture}/preview": ("image/png", "inline"),
+            f"{picture}/download": ("image/png", "attachment"),
+            f"{page}/preview": ("application/octet-stream", "attachment"),
+            f"{page}/preview?mime_type=image/svg%2Bxml": ("application/octet-stream", "attachment"),
+            f"{picture}/preview?mime_type=text/html": ("application/octet-stream", "attachment"),
+            f"{picture}/preview?mime_type=image/png%0d%0aX:y": ("application/octet-stream", "attachment"),
+        }
+        for path, (kind, disposition) in cases.items():
+            got = await server.client.get(f"/agents/attachments/{path}")
+            assert (got.headers["content-type"], got.headers["content-disposition"].split(";")[0]) == (
+                kind,
+                disposition,
+            )
+            assert got.headers["x-content-type-options"] == "nosniff"
+        names = {"filename": 'ä";\r\nSet-Cookie: x=1/../b.png', "ext": "png"}
+        got = await server.client.get(f"/agents/attachments/{picture}/download", params=names)
+        assert "set-cookie" not in got.headers
+        assert got.headers["content-disposition"] == "attachment; filename=\"b.png\"; filename*=UTF-8''b.png"
+        got = await server.client.get(f"/agents/attachments/{picture}/download", params={"filename": 'ü"x.png'})
+        assert got.headers["content-disposition"] == "attachment; filename=\"__x.png\"; filename*=UTF-8''%C3%BC%22x.png"
+
+
+async def test_files_of_others_are_not_there(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(READS)
+        file = (await upload(server, agent_id, ("a", b"secret", "")))["data"]
+        keys = KeyRepository(server.parts.database)
+        gone = {"code": 102, "message": "document not found"}
+        for kind in ("api", "beta"):
+            other = {"Authorization": await keys.create("other", 1, kind=kind)}
+            for path in (f"/agents/attachments/{file['id']}/preview", f"/agents/download?id={file['id']}"):
+                assert (await server.client.get(path, headers=other)).json() == gone
+            assert (await upload(server, agent_id, ("a", b"x", ""), headers=other))["code"] == 103
+        for path in ("..%2f..%2fserver.db", MISSING, "%00"):
+            assert (await server.client.get(f"/agents/attachments/{path}/download")).json()["code"] in (102, 404)
+        assert (await server.client.get("/agents/download?id=../../server.db")).json() == gone
+        assert (await server.client.get("/agents/download")).json() == gone
+        forged = await server.client.get(
+            f"/agents/download?id={file['id']}", headers={"Authorization": "Bearer beta-x"}
+        )
+        assert forged.status_code == 401
+        theirs = await keys.create("other", 1)
+        server.client.headers["Authorization"] = theirs
+        agent_id = await server.agent(READS, "Theirs")
+        told = await server.ask(agent_id, files=[file])
+        text = f"The files of the request cannot be read: There is no file '{file['id']}'; upload it first."
+        assert (told["code"], told["message"]) == (101, text)
+        body = {"model": agent_id, "messages": [{"role": "user", "content": "hi"}], "files": [file]}
+        chat = await server.client.post(f"{server.url}/v1/chat/completions", json=body)
+        assert (chat.status_code, chat.json()["error"]["message"]) == (400, text)
+        _, message, failed = await server.stream(agent_id, files=[file])
+        assert (message["data"]["content"], failed["code"], failed["message"]) == (f"**ERROR**: {text}", 500, text)
+        asked = (await server.ask(await server.agent(FORM, "Asks")))["data"]["session_id"]
+        path = (await server.client.get("/agents?keywords=Asks")).json()["data"]["canvas"][0]["id"]
+        answer = {"session_id": asked, "inputs": {"size": {"value": 3}}}
+        assert (await server.ask(path, "", **answer, files=[file]))["message"] == text
+        assert (await server.ask(path, "", **answer))["data"]["data"]["content"] == "Size 3"
+
+
+async def test_a_deleted_agent_takes_its_files_along(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(READS)
+        file = (await upload(server, agent_id, ("a", b"x", "")))["data"]
+        await server.client.delete(f"/agents/{agent_id}")
+        assert (await server.client.get(f"/agents/download?id={file['id']}")).json()["code"] == 102
+        assert [path for path in (tmp_path / "files").rglob("*") if path.is_file()] == []
+
+
+async def test_what_is_no_upload_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path, max_files=2, max_body_bytes=2000) as server:
+        agent_id = await server.agent(READS)
+        path = f"/agents/{agent_id}/upload"
+        for values, told in (
+            ({"json": {}}, "multipart/form-data"),
+            ({"files": [("other", ("a", b"x"))]}, "no file in the field"),
+            ({"content": b"x", "headers": {"Content-Type": "multipart/form-data"}}, "cannot be read"),
+            ({"content": b"x", "headers": {"Content-Type": "multipart/form-data; boundary=b"}}, "cannot be read"),
+        ):
+            answer = (await server.client.post(path, **values)).json()  # pyright: ignore[reportArgumentType]
+            assert (answer["code"], told in answer["message"]) == (101, True), answer
+        large = await server.client.post(path, files={"file": b"x" * 3000})
+        assert (large.status_code, large.json()["code"]) == (413, 413)
+        await upload(server, agent_id, ("a", b"x", ""), ("b", b"x", ""))
+        assert (await upload(server, agent_id, ("c", b"x", "")))["code"] == 101
+
+
+async def test_pages_are_imported_by_the_guarded_client_only(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(READS)
+        http = GuardedHttpClient(HttpSettings())
+        parts = replace(server.parts, services=replace(server.parts.services, http=http))
+        transport = httpx.ASGITransport(make_app(parts))
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://here", headers={"Authorization": server.key}
+        ) as client:
+            path = f"/api/v1/agents/{agent_id}/upload"
+            for url in (server.url, "http://169.254.169.254/latest", "http://[::1]/", "http://localhost/"):
+                answer = (await client.post(path, params={"url": url})).json()
+                assert (answer["code"], "refused" in answer["message"]) == (102, True), answer
+            for url in ("file:///etc/passwd", "gopher://x/", "http://", "http://[", "nonsense"):
+                assert (await client.post(path, params={"url": url})).json()["code"] == 101
+        await http.aclose()
+
+
+@pytest.mark.parametrize(
+    ("url", "name"), [("https://x.example/a/b%20c", "b c.html"), ("https://x.example", "x.example.html")]
+)
+async def test_an_imported_page_is_named_by_its_address(tmp_path: Path, url: str, name: str) -> None:
+    from ragflow_lg.services.http import HttpRequest, HttpResponse
+
+    class Pages:
+        async def send(self, request: HttpRequest) -> HttpResponse:
+            status = 200 if request.url == url else 302
+            return HttpResponse(status, {"Content-Type": "text/html; charset=utf-8"}, "<p>Hi</p>", request.url)
+
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(READS)
+        parts = replace(server.parts, services=replace(server.parts.services, http=Pages()))
+        transport = httpx.ASGITransport(make_app(parts))
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://here", headers={"Authorization": server.key}
+        ) as client:
+            path = f"/api/v1/agents/{agent_id}/upload"
+            file = (await client.post(path, params={"url": url})).json()["data"]
+            assert (file["name"], file["mime_type"]) == (name, "text/html")
+            moved = (await client.post(path, params={"url": "https://moved.example"})).json()
+            assert (moved["code"], "302" in moved["message"]) == (102, True)
+        told = await server.ask(agent_id, files=[file])
+        assert told["data"]["data"]["content"] == '["Hi"] ["hello"]'

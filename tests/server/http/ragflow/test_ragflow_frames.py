@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ragflow_lg.server.http.ragflow.ragflow_frames import Collected, Forwarding, Frames, error_frame, sse
+from ragflow_lg.services.chat import Usage
+from ragflow_lg.wire.wire_events import (
+    Envelope,
+    Message,
+    MessageEnd,
+    NodeFinished,
+    NodeStarted,
+    UserInputs,
+    WireEvent,
+    WorkflowFinished,
+    WorkflowStarted,
+)
+
+ENVELOPE = Envelope("m1", 5, "s1", "s1")
+DONE = NodeFinished({}, {"structured": {"a": 1}}, "LLM:0", "", "LLM", None, 0.5, 5.0)
+TURN: list[WireEvent] = [
+    WorkflowStarted({}),
+    NodeStarted("LLM:0", "", "LLM", 5),
+    Message("", start_to_think=True),
+    Message("hm"),
+    Message("", end_to_think=True),
+    Message("Hello"),
+    MessageEnd({"reference": {"chunks": {7: {"id": "c"}}, "doc_aggs": {}}}),
+    DONE,
+    WorkflowFinished({}, "Hello", 0.5, 5.0, Usage(3, 2, 1)),
+]
+
+
+def test_bytes() -> None:
+    assert sse({"a": "é"}) == 'data:{"a":"é"}\n\n'.encode()
+    assert error_frame("no") == {"code": 500, "message": "no", "data": False}
+
+
+@pytest.mark.parametrize(
+    ("forwarding", "names"),
+    [
+        ("all", [event.event for event in TURN]),
+        ("session", ["message"] * 4 + ["message_end", "node_finished", "workflow_finished"]),
+        ("messages", ["message"] * 4 + ["message_end"]),
+    ],
+)
+def test_each_kind_of_client_is_sent_its_events(forwarding: Forwarding, names: list[str]) -> None:
+    frames = Frames(ENVELOPE, forwarding, has_trace=False)
+    sent = [frame for event in TURN if (frame := frames.frame(event))]
+    assert [frame["event"] for frame in sent] == names
+    assert all(list(f) == ["event", "message_id", "created_at", "task_id", "data", "session_id"] for f in sent)
+
+
+def test_the_oldest_clients_find_a_content_in_every_frame_with_data() -> None:
+    frames = Frames(ENVELOPE, "messages", has_trace=True)
+    sent: list[Any] = [frames.frame(event) for event in (DONE, DONE, UserInputs({}, "Which?"))]
+    assert [frame["data"]["content"] for frame in sent] == ["", "", "Which?"]
+    assert [len(frame["data"]["trace"]) for frame in sent[:2]] == [1, 2]
+    assert "trace" not in sent[1]["data"]["trace"][0]["trace"][0]
+
+
+@pytest.mark.parametrize(
+    ("forwarding", "event", "content"),
+    [("all", "workflow_finished", "<think>hm</think>Hello"), ("session", "message_end", "hmHello")],
+)
+def test_the_whole_answer(forwarding: Forwarding, event: str, content: str) -> None:
+    collected = Collected(ENVELOPE, forwarding, has_trace=True)
+    for each in TURN:
+        collected.feed(each)
+    answer = collected.answer()
+    assert (answer["event"], answer["session_id"], answer["data"]["content"]) == (event, "s1", content)
+    assert answer["data"]["reference"] == {"chunks": {7: {"id": "c"}}, "doc_aggs": {}}
+    assert answer["data"]["structured"] == {"LLM:0": {"a": 1}}
+    assert answer["data"]["usage"]["total_tokens"] == 5
+    assert answer["data"]["trace"][0]["component_id"] == "LLM:0"
+
+
+def test_a_form_is_the_answer_where_nothing_was_said() -> None:
+    collected = Collected(ENVELOPE, "messages", has_trace=False)
+    assert collected.answer() == {"session_id": "s1"}
+    collected.feed(UserInputs({"size": {}}, "Which?"))
+    assert collected.answer()["data"] == {"inputs": {"size": {}}, "tips": "Which?", "content": "Which?"}

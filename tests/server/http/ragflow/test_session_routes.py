@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from ragflow_lg.server.database.key_repository import KeyRepository
+from tests.server.http.running import ECHO, FORM, canvas, running
+
+MISSING = "0" * 32
+
+
+async def test_a_session_is_made_listed_and_deleted(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(ECHO)
+        made = (await server.client.post(f"/agents/{agent_id}/sessions?user_id=ada", json={"name": "First"})).json()
+        row = made["data"]
+        assert (made["code"], "message" in made) == (0, False)
+        assert (row["agent_id"], row["user_id"], row["name"], row["source"]) == (agent_id, "ada", "First", "agent")
+        assert row["message"] == [{"role": "assistant", "content": "Hi there!"}]
+        assert ("dialog_id" in row, "reference" in row, row["dsl"]) == (False, False, ECHO)
+        await server.ask(agent_id, "ping", session_id=row["id"])
+        listed = (await server.client.get(f"/agents/{agent_id}/sessions?dsl=false")).json()
+        assert (listed["total"], "dsl" in listed["data"][0]) == (1, False)
+        said = listed["data"][0]["message"]
+        assert [(m["role"], m["content"]) for m in said] == [
+            ("assistant", "Hi there!"),
+            ("user", "ping"),
+            ("assistant", "You said ping"),
+        ]
+        assert ["reference" in m for m in said] == [False, False, True]
+        assert (listed["data"][0]["round"], len(said[1]["id"])) == (1, 32)
+        old = await server.client.get(f"/agents/{agent_id}/sessions", headers={"X-RAGFlow-Compat": "0.24"})
+        assert len(old.json()["data"][0]["messages"]) == 3
+        raw = (await server.client.get(f"/agents/{agent_id}/sessions/{row['id']}")).json()["data"]
+        assert (raw["dialog_id"], raw["reference"]) == (agent_id, [[]])
+        assert (await server.client.delete(f"/agents/{agent_id}/sessions/{row['id']}")).json()["data"] is True
+        gone = (await server.client.get(f"/agents/{agent_id}/sessions/{row['id']}")).json()
+        assert gone == {"code": 102, "message": "Session not found!"}
+
+
+async def test_a_page_of_sessions_repeats_no_large_canvas(tmp_path: Path) -> None:
+    said = ("Message:0", "Message", {"content": ["x" * 500_000]}, [])
+    large = canvas(("begin", "Begin", {}, ["Message:0"]), said)
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(large)
+        await server.client.put(f"/agents/{agent_id}", json={"dsl": ECHO})
+        path, small = f"/agents/{agent_id}/sessions", await server.session(agent_id)
+        listed = (await server.client.get(path)).json()["data"]
+        assert [row["dsl"] for row in listed] == [ECHO]
+        await server.client.put(f"/agents/{agent_id}", json={"dsl": large})
+        for _ in range(9):
+            await server.session(agent_id, name="Large")
+        page = await server.client.get(f"{path}?page_size=8&desc=false&orderby=create_time")
+        assert [row["dsl"] == (ECHO if row["id"] == small else large) for row in page.json()["data"]] == [True] * 8
+        whole = await server.client.get(f"{path}?page_size=100")
+        assert ["dsl" in row for row in whole.json()["data"]] == [False] * 10
+        shown = (await server.client.get(f"{path}/{small}")).json()["data"]
+        assert shown["dsl"] == ECHO
+
+
+async def test_many_are_deleted_at_once(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(ECHO)
+        one, two, three = [await server.session(agent_id) for _ in range(3)]
+        path = f"/agents/{agent_id}/sessions"
+
+        async def delete(body: object) -> dict[str, object]:
+            return (await server.client.request("DELETE", path, json=body)).json()
+
+        assert await delete({}) == {"code": 0}
+        assert await delete({"ids": None}) == {"code": 0}
+        partly = (await delete({"ids": [one, one, MISSING]}))["data"]
+        assert partly == {
+            "success_count": 1,
+            "errors": [f"The agent doesn't own the session {MISSING}", f"Duplicate session ids: {one}"],
+        }
+        assert (await delete({"ids": [MISSING]}))["code"] == 102
+        assert (await server.client.delete(f"{path}?ids={two}")).json() == {"code": 0}
+        assert (await server.client.get(path)).json()["data"][0]["id"] == three
+        assert await delete({"ids": None, "delete_all": True}) == {"code": 0}
+        assert (await server.client.get(path)).json()["total"] == 0
+
+
+async def test_sessions_keep_to_the_version_that_they_began_with(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(ECHO)
+        refused = (await server.client.post(f"/agents/{agent_id}/sessions", json={"release": True})).json()
+        assert refused["code"] == 102
+        old = await server.session(agent_id)
+        await server.client.put(f"/agents/{agent_id}", json={"release": True})
+        await server.client.put(f"/agents/{agent_id}", json={"dsl": FORM})
+        published, draft = await server.session(agent_id, release=True), await server.session(agent_id)
+        assert [
+            (await server.ask(agent_id, "x", session_id=id_))["data"]["event"] for id_ in (old, published, draft)
+        ] == ["message_end", "message_end", "user_inputs"]
+
+
+async def test_what_is_found_by_whom(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(ECHO)
+        id_ = await server.session(agent_id, exp_user_id="eve", name="Hers")
+        path = f"/agents/{agent_id}/sessions"
+        assert (await server.client.get(f"{path}?exp_user_id=eve")).json()["data"] == [{"id": id_, "name": "Hers"}]
+        for query, total in (("from_date=2020-01-01", 1), ("to_date=2020-01-01", 0), ("from_date=soon", 1)):
+            assert (await server.client.get(f"{path}?{query}")).json()["total"] == total
+        other = {"Authorization": await KeyRepository(server.parts.database).create("other", 1)}
+        for method in ("GET", "POST", "DELETE"):
+            answer = (await server.client.request(method, path, headers=other)).json()
+            assert answer == {"code": 102, "message": "Agent not found."}
+        theirs = (await server.client.post("/agents", json={"title": "T", "dsl": ECHO}, headers=other)).json()["data"]
+        stolen = await server.client.get(f"/agents/{theirs['id']}/sessions/{id_}", headers=other)
+        assert stolen.json()["code"] == 102
+        silent = await server.agent(canvas(("begin", "Begin", {"mode": "task", "prologue": "Hm"}, [])), "Task")
+        assert (await server.client.post(f"/agents/{silent}/sessions")).json()["data"]["message"] == []

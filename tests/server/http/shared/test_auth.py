@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from ragflow_lg.server.database.key_repository import KeyRepository
+from tests.server.http.running import ECHO, running
+
+REFUSED = {"code": 401, "message": "<Unauthorized '401: Unauthorized'>", "data": None}
+
+
+async def test_a_key_is_taken_with_or_without_its_scheme(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        cases = {f"bEaReR {server.key}": 200, server.key: 200, f"Basic {server.key}": 401, "Bearer": 401, "": 401}
+        for header, status in cases.items():
+            answer = await server.client.get("/agents", headers={"Authorization": header})
+            assert answer.status_code == status, header
+            if status == 401:
+                assert answer.json() == REFUSED
+
+
+ROUTES = [
+    ("GET", "/agents"),
+    ("POST", "/agents"),
+    ("GET", "/agents/x"),
+    ("PUT", "/agents/x"),
+    ("DELETE", "/agents/x"),
+    ("POST", "/agents/x/sessions"),
+    ("GET", "/agents/x/sessions"),
+    ("GET", "/agents/x/sessions/y"),
+    ("DELETE", "/agents/x/sessions"),
+    ("DELETE", "/agents/x/sessions/y"),
+    ("POST", "/agents/chat/completions"),
+    ("POST", "/agents/x/completions"),
+    ("POST", "/tasks/x/cancel"),
+    ("POST", "/agents/x/reset"),
+    ("GET", "/agents/x/components/y/input-form"),
+    ("POST", "/agents/x/components/y/debug"),
+    ("GET", "/agents/x/logs/y"),
+    ("GET", "/agents/templates"),
+    ("GET", "/agents/prompts"),
+    ("GET", "/agents/tags"),
+    ("PUT", "/agents/x/tags"),
+    ("POST", "/agents/x/upload"),
+    ("GET", "/agents/download"),
+    ("GET", "/agents/attachments/x/download"),
+    ("GET", "/agents/attachments/x/preview"),
+    ("GET", "/document/download/x"),
+    ("POST", "/agents/x/webhook/test"),
+    ("POST", "/webhook_test/x"),
+    ("GET", "/agents/x/webhook/logs"),
+    ("GET", "/webhook_trace/x"),
+]
+
+
+async def test_no_route_opens_without_a_key(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        for method, path in ROUTES:
+            answer = await server.client.request(method, path, headers={"Authorization": "Bearer ragflow-forged"})
+            assert (answer.status_code, answer.json()) == (401, REFUSED), path
+
+
+async def test_revoked_and_beta_keys_open_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        keys = KeyRepository(server.parts.database)
+        beta = await keys.create("tenant", 1, kind="beta")
+        await keys.revoke(server.key, 2)
+        for key in (beta, server.key):
+            assert (await server.client.get("/agents", headers={"Authorization": key})).status_code == 401
+
+
+async def test_key_header_and_setting_choose_the_shapes(tmp_path: Path) -> None:
+    async with running(tmp_path, compat="0.24") as server:
+        made = await server.client.post("/agents", json={"title": "A", "dsl": ECHO})
+        assert made.json()["data"] is True
+        current = await KeyRepository(server.parts.database).create("tenant", 1, compat="current")
+        asked = [({}, list), ({"Authorization": current}, dict), ({"X-RAGFlow-Compat": "current"}, dict)]
+        asked.append(({"Authorization": current, "X-RAGFlow-Compat": "0.24"}, list))
+        for headers, shape in asked:
+            assert isinstance((await server.client.get("/agents", headers=headers)).json()["data"], shape)

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from starlette.requests import Request
+
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.http.shared.beta_keys import beta_authenticated, file_authenticated
+from ragflow_lg.server.observability.operations import Operations
+from tests.server.http.running import running
+
+
+def request(app: Any, header: str) -> Request:
+    headers = [(b"authorization", header.encode("latin-1"))] if header else []
+    return Request(
+        cast("Any", {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": headers, "app": app})
+    )
+
+
+async def test_each_kind_of_route_takes_its_kinds_of_keys(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        operations = Operations(server.parts.settings.server, ())
+        app = SimpleNamespace(state=SimpleNamespace(parts=server.parts, operations=operations))
+        beta = await KeyRepository(server.parts.database).create("shop", 1, kind="beta")
+        for header in (beta, f"bearer {beta}", f"Bearer  {beta} "):
+            assert (await beta_authenticated(request(app, header))).tenant == "shop"
+        assert (await file_authenticated(request(app, beta))).tenant == "shop"
+        assert (await file_authenticated(request(app, server.key))).tenant == "tenant"
+        for header, told in ((server.key, "Authentication error"), ("", "Authorization is not valid!")):
+            with pytest.raises(RequestError, match=told) as refused:
+                await beta_authenticated(request(app, header))
+            assert refused.value.number == 102
+        await KeyRepository(server.parts.database).revoke(beta, 2)
+        for header in ("", "Bearer", beta, f"Basic {beta}"):
+            with pytest.raises(RequestError) as refused:
+                await file_authenticated(request(app, header))
+            assert refused.value.status == 401

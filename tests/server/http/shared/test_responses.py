@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ragflow_lg.base.errors import (
+    AnswerError,
+    CanvasChangedError,
+    CompileError,
+    ConflictError,
+    DatabaseError,
+    RagflowLgError,
+    RequestError,
+)
+from ragflow_lg.server.http.shared.responses import answer, dated, json_bytes, listing, refusal, request_error, result
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"a": "é\U0001f600", "b": [1, None]}, '{"a":"é\U0001f600","b":[1,null]}'),
+        ({386: "chunk"}, '{"386":"chunk"}'),
+        ([float("nan"), object()], "[null,null]"),
+        (2**70, "1180591620717411303424"),
+        ("a\ud800", '"a?"'),
+        (
+            {"a": "\ud800", "b": [float("nan"), float("-inf")], 1: 2**70},
+            '{"a":"?","b":[null,null],"1":1180591620717411303424}',
+        ),
+    ],
+)
+def test_everything_becomes_json(value: Any, text: str) -> None:
+    assert json_bytes(value).decode() == text
+
+
+def test_envelopes_have_their_keys() -> None:
+    bodies = [answer([]), result(), result({}), listing([1], 7)]
+    assert [json.loads(body.body) for body in bodies] == [
+        {"code": 0, "message": "", "data": []},
+        {"code": 0},
+        {"code": 0, "data": {}},
+        {"code": 0, "message": "", "data": [1], "total": 7},
+    ]
+    assert dated(0, 1500)["create_date"] == "Thu, 01 Jan 1970 00:00:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("error", "number", "status"),
+    [
+        (RequestError("no", 102, status=404), 102, 200),
+        (RequestError("no", 401, status=401), 401, 401),
+        (RequestError("no", 413, status=413), 413, 413),
+        (CompileError([]), 101, 200),
+        (AnswerError({"a": "no"}), 101, 200),
+        (ConflictError("busy"), 103, 200),
+        (CanvasChangedError("no"), 103, 200),
+        (DatabaseError("no"), 500, 200),
+    ],
+)
+def test_errors_have_ragflows_numbers(error: RagflowLgError, number: int, status: int) -> None:
+    told = refusal(request_error(error))
+    assert (json.loads(told.body)["code"], told.status_code) == (number, status)

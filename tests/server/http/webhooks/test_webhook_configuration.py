@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.http.webhooks.webhook_configuration import (
+    MAX_BODY_BYTES,
+    Anonymous,
+    BasicAuth,
+    JwtAuth,
+    RateLimit,
+    Security,
+    TokenAuth,
+    read_configuration,
+    webhook_params,
+)
+
+OPEN = {"auth_type": "none", "allow_anonymous": True}
+
+
+def security(**settings: Any) -> Security:
+    return read_configuration({"security": {**OPEN, **settings}}).security
+
+
+def test_a_begin_in_webhook_mode_is_found_in_both_shapes() -> None:
+    params = {"mode": "webhook"}
+    shapes: list[Any] = [
+        {"obj": {"component_name": "Begin", "params": params}},
+        {"component_name": "begin", "params": params},
+    ]
+    for shape in shapes:
+        assert webhook_params({"components": {"a": 7, "b": {"obj": None}, "begin": shape}}) == params
+    for dsl in ([], None, {}, {"components": []}, {"components": {"begin": {"obj": {"component_name": "Begin"}}}}):
+        with pytest.raises(RequestError) as refused:
+            webhook_params(dsl)
+        assert refused.value.number == 400
+
+
+def test_what_is_not_said_has_defaults() -> None:
+    found = read_configuration({"security": OPEN})
+    assert found.security == Security(Anonymous(), MAX_BODY_BYTES, None, None)
+    assert (found.methods, found.content_type, found.schema) == (frozenset(), "", {})
+    assert (found.is_immediate, found.status, found.body_template) == (True, 200, "")
+
+
+def test_everything_that_can_be_said_is_read() -> None:
+    found = read_configuration(
+        {
+            "security": {
+                "auth_type": "JWT",
+                "jwt": {"secret": "s", "audience": "a,b", "issuer": "i", "required_claims": ["role"]},
+                "ip_whitelist": ["10.0.0.0/8", "::1"],
+                "rate_limit": {"limit": "5", "per": "Hour"},
+                "max_body_size": "512KB",
+            },
+            "methods": ["post", "GET"],
+            "content_types": "Application/JSON; charset=utf-8",
+            "schema": {"body": {}},
+            "execution_mode": "Streaming",
+            "response": {"status": 999},
+        }
+    )
+    assert found.security == Security(
+        JwtAuth("s", "HS256", ("a", "b"), "i", ("role",)),
+        512 * 1024,
+        (ip_network("10.0.0.0/8"), ip_network("::1")),
+        RateLimit(5, 3600),
+    )
+    assert (found.methods, found.content_type) == (frozenset({"POST", "GET"}), "application/json")
+    assert (found.is_immediate, found.schema) == (False, {"body": {}})
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"auth_type": "token", "token": {"token_header": "X", "token_value": "v"}}, TokenAuth("X", "v")),
+        ({"auth_type": "basic", "basic_auth": {"username": "u", "password": "p"}}, BasicAuth("u", "p")),
+        ({"allow_anonymous": "yes"}, Anonymous()),
+        ({"allow_anonymous": 1}, Anonymous()),
+    ],
+)
+def test_ways_to_authenticate(settings: dict[str, Any], expected: object) -> None:
+    assert security(**settings).auth == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"allow_anonymous": False}, "allow_anonymous"),
+        ({"allow_anonymous": "no"}, "allow_anonymous"),
+        ({"auth_type": "magic"}, "auth_type"),
+        ({"auth_type": "token"}, "token.token_header"),
+        ({"auth_type": "token", "token": {"token_header": "X", "token_value": None}}, "token.token_value"),
+        ({"auth_type": "token", "token": {"token_header": "X", "token_value": " "}}, "token.token_value"),
+        ({"auth_type": "basic", "basic_auth": {"username": "u", "password": ""}}, "basic_auth.password"),
+        ({"auth_type": "jwt", "jwt": {"secret": ""}}, "jwt.secret"),
+        ({"auth_type": "jwt", "jwt": {"secret": "s", "algorithm": "none"}}, "jwt.algorithm"),
+        ({"auth_type": "jwt", "jwt": {"secret": "s", "required_claims": "role,exp"}}, "should not name exp"),
+        ({"ip_whitelist": ["nonsense"]}, "ip_whitelist"),
+        ({"ip_whitelist": [None]}, "ip_whitelist"),
+        ({"max_body_size": "10"}, "max_body_size"),
+        ({"max_body_size": "11mb"}, "max_body_size"),
+        ({"max_body_size": "0kb"}, "max_body_size"),
+        ({"max_body_size": "-1kb"}, "max_body_size"),
+        ({"rate_limit": {"limit": 0}}, "rate_limit.limit"),
+        ({"rate_limit": {"limit": True}}, "rate_limit.limit"),
+        ({"rate_limit": {"per": "year"}}, "rate_limit.per"),
+        ({"rate_limit": "x"}, "`security.rate_limit` should be an object, such as"),
+        ({"rate_limit": [5]}, "`security.rate_limit` should be an object, such as"),
+    ],
+)
+def test_what_is_wrong_is_named(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(RequestError, match=told) as refused:
+        security(**settings)
+    assert refused.value.number == 400
+
+
+@pytest.mark.parametrize("given", [None, {}, [], "none"])
+def test_a_webhook_without_security_takes_nothing(given: Any) -> None:
+    with pytest.raises(RequestError, match="no `security`"):
+        read_configuration({"security": given})
+
+
+@pytest.mark.parametrize("status", [199, 400, "abc", True, 200.5])
+def test_statuses_of_an_answer_at_once_are_good_ones(status: Any) -> None:
+    with pytest.raises(RequestError, match=r"response\.status"):
+        read_configuration({"security": OPEN, "response": {"status": status}})

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.http.webhooks import webhook_retention as trimming
+from ragflow_lg.server.http.webhooks.webhook_retention import trim
+from tests.server.http.running import Running, canvas, running
+
+HOOK = canvas(
+    ("begin", "Begin", {"mode": "Webhook", "security": {"allow_anonymous": True}}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["Hi"]}, []),
+)
+
+
+async def listed(server: Running, agent_id: str) -> list[Any]:
+    return (await server.client.get(f"/agents/{agent_id}/sessions")).json()["data"]
+
+
+async def test_the_oldest_sessions_of_a_webhook_go_and_those_of_people_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trimming, "EVERY", 3)
+    async with running(tmp_path, webhook_sessions=2) as server:
+        agent_id = await server.agent(HOOK)
+        mine = await server.session(agent_id, name="webhook")
+        for _ in range(6):
+            assert (await server.client.post(f"/agents/{agent_id}/webhook", json={})).status_code == 200
+        async with asyncio.timeout(10):
+            while len(rows := await listed(server, agent_id)) > 3 or server.parts.hub.running:
+                await asyncio.sleep(0.01)
+        assert {row["source"] for row in rows if row["id"] != mine} == {"webhook"}
+        assert mine in {row["id"] for row in rows}
+
+
+async def test_what_is_being_run_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trimming, "EVERY", 1)
+    async with running(tmp_path, webhook_sessions=0) as server:
+        agent_id = await server.agent(HOOK)
+        for _ in range(3):
+            await server.client.post(f"/agents/{agent_id}/webhook", json={})
+        async with asyncio.timeout(10):
+            while server.parts.hub.running:
+                await asyncio.sleep(0.01)
+        oldest = (await listed(server, agent_id))[-1]["id"]
+        agent = await AgentRepository(server.parts.database, "tenant").get(agent_id)
+        assert agent is not None
+        await trim(server.parts, agent)
+        assert len(await listed(server, agent_id)) == 3
+        section = server.parts.settings.server.model_copy(update={"webhook_sessions": 1})
+        parts = replace(server.parts, settings=server.parts.settings.model_copy(update={"server": section}))
+        held = await server.parts.store.leases.acquire(oldest, lambda: None)
+        await trim(parts, agent)
+        assert oldest in {row["id"] for row in await listed(server, agent_id)}
+        assert len(await listed(server, agent_id)) == 2
+        await held.release()

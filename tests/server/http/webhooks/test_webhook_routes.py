@@ -1,0 +1,313 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from msgspec.structs import replace
+
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.http.app import make_app
+from tests.fakes.services import Reply
+from tests.server.http.running import FORM, Running, canvas, running
+
+OPEN = {"auth_type": "none", "allow_anonymous": True}
+BODY = {"body": {"properties": {"event": {"type": "string"}, "n": {"type": "number"}}, "required": ["event"]}}
+MISSING = "0" * 32
+
+
+def hook(text: str = "{begin@body.event} {begin@query}", status: Any = None, **params: Any) -> dict[str, Any]:
+    begin = {"mode": "Webhook", "security": OPEN, "schema": BODY, "execution_mode": "Streaming", **params}
+    message = {"content": [text], **({"status": status} if status is not None else {})}
+    return canvas(("begin", "Begin", begin, ["Message:0"]), ("Message:0", "Message", message, []))
+
+
+async def call(server: Running, agent_id: str, method: str = "POST", path: str = "", **values: Any) -> httpx.Response:
+    """Call without any key."""
+    values.setdefault("json", {"event": "push"}) if not values.keys() & {"content", "files", "data"} else None
+    async with httpx.AsyncClient(base_url=f"{server.url}/api/v1", timeout=20, verify=False) as client:
+        return await client.request(method, path or f"/agents/{agent_id}/webhook", **values)
+
+
+async def test_a_call_plays_a_turn_to_its_end(tmp_path: Path) -> None:
+    schema = {**BODY, "query": {"properties": {"q": {"type": "number"}}}}
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(hook(schema=schema, status="201"))
+        for path in (f"/agents/{agent_id}/webhook", f"/webhook/{agent_id}"):
+            told = await call(server, agent_id, path=f"{path}?q=3&other=4")
+            assert (told.status_code, told.json()) == (201, {"message": 'push {"q": 3}', "success": True, "code": 201})
+            assert list(told.json()) == ["message", "success", "code"]
+        for method in ("PUT", "PATCH", "DELETE", "GET"):
+            assert (await call(server, agent_id, method)).status_code == 201
+        head = await call(server, agent_id, "HEAD")
+        assert (head.status_code, head.content) == (201, b"")
+        (row, *_) = (await server.client.get(f"/agents/{agent_id}/sessions")).json()["data"]
+        assert (row["name"], row["source"], row["message"][-1]["content"]) == ("webhook", "webhook", 'push {"q": 0}')
+
+
+@pytest.mark.parametrize(
+    ("response", "status", "kind", "content"),
+    [
+        ({"status": 202, "body_template": '{"ok": true}'}, 202, "application/json", b'{"ok":true}'),
+        ({"body_template": "Thanks!"}, 200, "text/plain; charset=utf-8", b"Thanks!"),
+        ({}, 200, "application/json", b"null"),
+        ({"status": "204", "body_template": "x"}, 204, None, b""),
+    ],
+)
+async def test_an_answer_at_once_is_that_of_the_canvas(
+    tmp_path: Path, response: dict[str, Any], status: int, kind: str | None, content: bytes
+) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(hook(execution_mode="Immediately", response=response))
+        told = await call(server, agent_id)
+        assert (told.status_code, told.headers.get("content-type"), told.content) == (status, kind, content)
+        for _ in range(200):
+            rows = (await server.client.get(f"/agents/{agent_id}/sessions")).json()["data"]
+            if rows and rows[0]["round"]:
+                break
+            await asyncio.sleep(0.01)
+        assert rows[0]["message"][-1]["content"] == "push {}"
+
+
+async def test_an_answer_at_once_does_not_wait_for_the_model(tmp_path: Path) -> None:
+    begin = {"mode": "Webhook", "security": OPEN, "execution_mode": "Immediately"}
+    slow = canvas(
+        ("begin", "Begin", begin, ["LLM:0"]),
+        ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "Hi"}]}, []),
+    )
+    async with running(tmp_path, [Reply(hangs=True)]) as server:
+        agent_id = await server.agent(slow)
+        assert (await call(server, agent_id)).json() is None
+        while not server.model.is_hanging:
+            await asyncio.sleep(0.005)
+        (row,) = (await server.client.get(f"/agents/{agent_id}/sessions")).json()["data"]
+        await server.client.post(f"/tasks/{row['id']}/cancel")
+
+
+async def test_bodies_of_all_kinds_are_read(tmp_path: Path) -> None:
+    schema = {"body": {"properties": {"event": {}, "n": {"type": "number"}, "f": {"type": "file"}}}}
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(hook("{begin@body}", schema=schema))
+
+        async def body(**values: Any) -> Any:
+            told = await call(server, agent_id, **values)
+            return json.loads(told.json()["message"]) if told.status_code == 200 else told.json()["message"]
+
+        assert await body(json={"event": "a", "n": 1, "more": 2}) == {"event": "a", "n": 1, "f": []}
+        assert await body(data={"event": "ä b", "n": "2"}) == {"event": "ä b", "n": 2, "f": []}
+        files = [("f", ("a.txt", b"text")), ("f", ("b.png", b"\x89", "image/png"))]
+        assert await body(data={"event": "x"}, files=files) == {
+            "event": "x",
+            "n": 0,
+            "f": ["text", "data:image/png;base64,iQ=="],
+        }
+        assert await body(content=b'{"event": "raw"}') == {"event": "raw", "n": 0, "f": []}
+        for content in (b"", b"no JSON", b"[1]"):
+            assert await body(content=content) == {"event": "", "n": 0, "f": []}
+        assert "not JSON" in await body(content=b"{", headers={"Content-Type": "application/json"})
+        assert "JSON object" in await body(content=b"[]", headers={"Content-Type": "application/json"})
+        assert "Too many files" in await body(files=[("f", ("a", b"x"))] * 11)
+        assert "neither UTF-8" in await body(files={"f": ("a.bin", b"\xff\0")})
+        assert "type mismatch" in await body(json={"event": 7})
+
+
+async def test_secrets_of_the_caller_are_not_told_to_the_canvas(tmp_path: Path) -> None:
+    headers = {"properties": {"X-Token": {}, "x-event": {}, "Authorization": {}}}
+    security = {"auth_type": "token", "token": {"token_header": "X-Token", "token_value": "geheim"}}
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(hook("{begin@headers}", security=security, schema={"headers": headers}))
+        sent = {"x-token": "geheim", "X-Event": "push", "Authorization": "Bearer geheim", "Cookie": "a=geheim"}
+        told = await call(server, agent_id, headers=sent)
+        assert json.loads(told.json()["message"]) == {"X-Token": "", "x-event": "push", "Authorization": ""}
+        trace = await call(server, agent_id, path=f"/agents/{agent_id}/webhook/test", headers=sent)
+        assert trace.status_code == 401
+        shown = await server.client.post(
+            f"/agents/{agent_id}/webhook/test", json={}, headers={"X-Token": "geheim", "X-Event": "push"}
+        )
+        assert shown.status_code == 200
+        test_id = (await server.client.get(f"/agents/{agent_id}/webhook/logs?since_ts=1")).json()["data"]["webhook_id"]
+        path = f"/agents/{agent_id}/webhook/logs?since_ts=1&webhook_id={test_id}"
+        events = (await server.client.get(path)).text
+        assert '"x-event":"push"' in events
+        assert "geheim" not in events
+        assert server.key not in events
+
+
+REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"methods": ["GET"]}, {}, "The method POST is not taken; send GET."),
+    ({"security": {}}, {}, "no `security`"),
+    ({"security": {"auth_type": "none"}}, {}, "allow_anonymous"),
+    ({"security": {**OPEN, "max_body_size": "1kb"}}, {"content": b"x" * 2000}, "larger than 1,024 bytes"),
+    ({"security": {**OPEN, "ip_whitelist": "203.0.113.0/24"}}, {}, "this address"),
+    (
+        {"security": {**OPEN, "ip_whitelist": "203.0.113.0/24"}},
+        {"headers": {"X-Real-IP": "203.0.113.1"}},
+        "this address",
+    ),
+    ({"content_types": "text/xml"}, {}, "should be text/xml, not application/json"),
+    ({}, {"json": {}}, "body missing required field: event"),
+    ({"response": {"status": 500}, "execution_mode": "Immediately"}, {}, "response.status"),
+    ({"response": "204"}, {}, "`response` should be an object"),
+    ({"schema": "event"}, {}, "`schema` should be an object"),
+]
+
+
+async def test_what_does_not_fit_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        for number, (params, values, told) in enumerate(REFUSED):
+            agent_id = await server.agent(hook(**params), f"A{number}")
+            answer = await call(server, agent_id, **values)
+            assert (answer.status_code, list(answer.json()), answer.json()["code"]) == (400, ["code", "message"], 400)
+            assert told in answer.json()["message"], answer.json()
+            assert (await server.client.get(f"/agents/{agent_id}/sessions")).json()["total"] == 0
+        other = await server.agent(FORM, "No webhook")
+        flow = await server.agent(hook(), "Flow", canvas_category="dataflow_canvas")
+        for agent_id, told in ((other, "takes no webhook"), (flow, "data flow"), (MISSING, "no such webhook")):
+            answer = await call(server, agent_id)
+            assert (answer.status_code, told in answer.json()["message"]) == (400, True)
+
+
+async def test_a_proxy_on_this_machine_says_who_calls(tmp_path: Path) -> None:
+    async with running(tmp_path, trusted_proxies=("127.0.0.1",)) as server:
+        agent_id = await server.agent(hook(security={**OPEN, "ip_whitelist": ["203.0.113.0/24"]}))
+        assert (await call(server, agent_id, headers={"X-Forwarded-For": "203.0.113.9"})).status_code == 200
+        spoofed = {"X-Forwarded-For": "203.0.113.9, 198.51.100.1"}
+        assert (await call(server, agent_id, headers=spoofed)).status_code == 400
+
+
+async def test_bodies_that_do_not_say_how_large_they_are_are_cut_off(tmp_path: Path) -> None:
+    async def pieces() -> Any:
+        for _ in range(100):
+            yield b"x" * 1000
+
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(hook(security={**OPEN, "max_body_size": "1kb"}))
+        told = await call(server, agent_id, content=pieces())
+        assert (told.status_code, "larger than 1,024" in told.json()["message"]) == (400, True)
+
+
+async def test_forged_tokens_open_nothing(tmp_path: Path) -> None:
+    secret = "s" * 32
+    settings = {"auth_type": "jwt", "jwt": {"secret": secret, "required_claims": ["role"]}}
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(hook(security=settings))
+        good = jwt.encode({"role": "admin"}, secret, algorithm="HS256")
+        assert (await call(server, agent_id, headers={"Authorization": f"Bearer {good}"})).status_code == 200
+        for token in (
+            jwt.encode({"role": "admin"}, "", algorithm="none"),
+            jwt.encode({"role": "admin"}, "t" * 32, algorithm="HS256"),
+            good[:-2],
+            server.key,
+        ):
+            told = await call(server, agent_id, headers={"Authorization": f"Bearer {token}"})
+            assert told.json() == {"code": 400, "message": "The call is not authenticated."}
+
+
+async def test_the_rate_is_one_for_all_servers_of_a_database(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(hook(security={**OPEN, "rate_limit": {"limit": 2, "per": "hour"}}))
+        second = httpx.ASGITransport(make_app(server.parts))
+        async with httpx.AsyncClient(transport=second, base_url="http://other") as other:
+            assert (await call(server, agent_id)).status_code == 200
+            path = f"/api/v1/agents/{agent_id}/webhook"
+            assert (await other.post(path, json={"event": "x"})).status_code == 200
+            told = await other.post(path, json={"event": "x"})
+        assert (told.status_code, "Too many calls" in told.json()["message"]) == (400, True)
+
+
+async def test_failures_are_told_to_the_owner_only(tmp_path: Path) -> None:
+    begin = {"mode": "Webhook", "security": OPEN, "execution_mode": "Streaming"}
+    failing = canvas(
+        ("begin", "Begin", begin, ["LLM:0"]),
+        ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "Hi"}]}, ["Message:0"]),
+        ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
+    )
+    asking = canvas(
+        ("begin", "Begin", begin, ["UserFillUp:0"]), ("UserFillUp:0", "UserFillUp", {"inputs": {"a": {}}}, [])
+    )
+    lost = canvas(("begin", "Begin", begin, ["Loop:0"]), ("Loop:0", "Loop", {"loop_variables": []}, []))
+    async with running(tmp_path, [Reply(error="key sk-123 is wrong")] * 9) as server:
+        for dsl, seen, told in (
+            (failing, "The run failed. Its session is", "sk-123"),
+            (asking, "The run failed. Its session is", "which a webhook cannot answer"),
+            (lost, "its owner can test", "Loop has no body"),
+        ):
+            agent_id = await server.agent(dsl, told)
+            answer = await call(server, agent_id)
+            assert (answer.status_code, answer.json()["code"], seen in answer.json()["message"]) == (400, 400, True)
+            assert told not in answer.text
+            tested = await server.client.post(f"/agents/{agent_id}/webhook/test", json={})
+            assert (tested.status_code, told in tested.json()["message"]) == (400, True)
+
+
+async def test_a_test_is_followed_by_its_owner(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(hook())
+        logs = f"/agents/{agent_id}/webhook/logs"
+        nothing = (await server.client.get(logs)).json()["data"]
+        assert list(nothing) == ["webhook_id", "events", "next_since_ts", "finished"]
+        since = nothing["next_since_ts"]
+        assert nothing == {"webhook_id": None, "events": [], "next_since_ts": since, "finished": False}
+        assert (await server.client.get(logs, params={"since_ts": since})).json()["data"] == nothing
+        await call(server, agent_id)
+        assert (await server.client.get(logs, params={"since_ts": since})).json()["data"] == nothing
+        path = f"/agents/{agent_id}/webhook/test"
+        assert (await server.client.post(path, json={"event": "push"})).json()["message"] == "push {}"
+        first = (await server.client.get(logs, params={"since_ts": since})).json()["data"]
+        assert (first["events"], first["finished"], first["next_since_ts"] > since) == ([], False, True)
+        query = {"since_ts": first["next_since_ts"], "webhook_id": first["webhook_id"]}
+        page = (await server.client.get(f"/webhook_trace/{agent_id}", params=query)).json()["data"]
+        names = [event["event"] for event in page["events"]]
+        assert (names[0], names[-1], page["finished"]) == ("workflow_started", "finished", True)
+        assert [next(iter(event)) for event in page["events"]] == ["ts"] * len(names)
+        assert (page["events"][-1]["success"], page["next_since_ts"]) == (True, page["events"][-1]["ts"])
+        query["since_ts"] = page["events"][2]["ts"]
+        rest = (await server.client.get(logs, params=query)).json()["data"]
+        assert rest["events"] == page["events"][3:]
+        refused = await server.client.post(f"/webhook_test/{agent_id}", json={})
+        assert refused.json()["message"] == "body missing required field: event"
+        second = (await server.client.get(logs, params={"since_ts": page["next_since_ts"]})).json()["data"]
+        query = {"since_ts": 0, "webhook_id": second["webhook_id"]}
+        events = (await server.client.get(logs, params=query)).json()["data"]["events"]
+        assert [(e["event"], e.get("error_type"), e.get("success")) for e in events] == [
+            ("error", "RequestError", None),
+            ("finished", None, False),
+        ]
+        unknown = (await server.client.get(logs, params={"since_ts": 1, "webhook_id": MISSING})).json()["data"]
+        assert (unknown["events"], unknown["finished"]) == ([], True)
+        for odd in ("x", "nan", "-1", "1e99"):
+            assert (await server.client.get(logs, params={"since_ts": odd})).json()["code"] == 101
+        theirs = {"Authorization": await KeyRepository(server.parts.database).create("other", 1)}
+        assert (await server.client.get(logs, params=query, headers=theirs)).json()["code"] == 103
+        assert (await server.client.post(path, json={"event": "x"}, headers=theirs)).json()["code"] == 103
+        assert (await server.client.delete(f"/agents/{agent_id}")).json()["data"] is True
+        assert (await call(server, agent_id)).status_code == 400
+
+
+async def test_an_address_in_a_payload_leads_nowhere_inside(tmp_path: Path) -> None:
+    begin = {"mode": "Webhook", "security": OPEN, "schema": BODY, "execution_mode": "Streaming"}
+    fetching = canvas(
+        ("begin", "Begin", begin, ["Invoke:0"]),
+        ("Invoke:0", "Invoke", {"url": "{begin@body.event}", "method": "get"}, ["Message:0"]),
+        ("Message:0", "Message", {"content": ["{Invoke:0@result}"]}, []),
+    )
+    async with running(tmp_path) as server:
+        agent_id = await server.agent(fetching)
+        http = GuardedHttpClient(HttpSettings())
+        parts = replace(server.parts, services=replace(server.parts.services, http=http))
+        transport = httpx.ASGITransport(make_app(parts))
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            for url in (
+                f"{server.url}/health",
+                "http://169.254.169.254/",
+                "http://[::ffff:127.0.0.1]/",
+                "file:///etc/passwd",
+            ):
+                told = await client.post(f"/api/v1/agents/{agent_id}/webhook", json={"event": url})
+                assert (told.status_code, told.json()["message"].partition(".")[0]) == (400, "The run failed"), url
+        await http.aclose()

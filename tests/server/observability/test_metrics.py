@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ragflow_lg.runs.callbacks import RunSummary
+from ragflow_lg.server.observability import metrics as metrics_module
+from ragflow_lg.server.observability.metrics import Metrics
+from ragflow_lg.server.observability.run_slots import RunPlaces
+from ragflow_lg.services.agent_metrics import AgentMetrics
+from ragflow_lg.services.chat import Usage
+
+
+def value(metrics: Metrics, line: str) -> float:
+    found = [text for text in metrics.text().decode().splitlines() if text.startswith(f"ragflow_lg_{line} ")]
+    return float(found[0].rpartition(" ")[2]) if found else -1.0
+
+
+async def test_runs_and_requests_are_counted() -> None:
+    places = RunPlaces(5)
+    metrics = Metrics(places)
+    await places.take("a")
+    for status in ("succeeded", "waiting", "a status of a later version"):
+        metrics.run(RunSummary(status, None, 0.2, Usage(3, 4), AgentMetrics()))
+    metrics.request("GET", "/agents", 200, 0.1)
+    metrics.request("BREW", "other", 404, 0.1)
+    metrics.refuse("rate")
+    metrics.first_event(0.03)
+    assert value(metrics, 'runs_total{status="succeeded"}') == 1
+    assert value(metrics, 'runs_total{status="waiting"}') == 1
+    assert value(metrics, 'runs_total{status="other"}') == 1
+    assert value(metrics, 'tokens_total{kind="prompt"}') == 9
+    assert value(metrics, 'requests_total{method="other",route="other",status="404"}') == 1
+    assert value(metrics, 'refused_total{reason="rate"}') == 1
+    assert value(metrics, "runs_running") == 1
+    assert value(metrics, "runs_queued") == 0
+    assert value(metrics, "open_streams") == 1
+    metrics.stream_over()
+    assert value(metrics, "open_streams") == 0
+    assert value(metrics, 'first_event_seconds_bucket{le="0.05"}') == 1
+
+
+async def test_the_event_loop_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_module, "LAG_EVERY_S", 0.001)
+    metrics = Metrics(RunPlaces(1))
+    async with asyncio.timeout(5), metrics.watching_the_loop():
+        while value(metrics, "event_loop_lag_seconds_count") < 1:
+            await asyncio.sleep(0.001)

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ragflow_lg.base.errors import BusyError
+from ragflow_lg.server.observability.run_slots import RunPlaces
+
+
+async def _soon() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_who_comes_later_waits_in_order() -> None:
+    places = RunPlaces(1, max_waiting=2, wait_s=5)
+    first = await places.take("a")
+    came: list[str] = []
+
+    async def come(tenant: str) -> None:
+        give_back = await places.take(tenant)
+        came.append(tenant)
+        give_back()
+
+    tasks = [asyncio.create_task(come(tenant)) for tenant in ("b", "c")]
+    await _soon()
+    assert (places.taken, places.waiting, came) == (1, 2, [])
+    with pytest.raises(BusyError, match="server plays as many"):
+        await places.take("d")
+    first()
+    first()
+    await asyncio.gather(*tasks)
+    assert (places.taken, places.waiting, came) == (0, 0, ["b", "c"])
+
+
+async def test_a_tenant_that_has_its_share_does_not_hold_others_up() -> None:
+    places = RunPlaces(3, places_tenant=1, max_waiting=5, wait_s=5)
+    give_back = await places.take("a")
+    waiting = asyncio.create_task(places.take("a"))
+    await _soon()
+    other = await places.take("b")
+    assert not waiting.done()
+    give_back()
+    (await waiting)()
+    other()
+    assert places.taken == 0
+
+
+async def test_patience_ends() -> None:
+    places = RunPlaces(1, places_tenant=1, max_waiting=5, wait_s=0.01)
+    give_back = await places.take("a")
+    with pytest.raises(BusyError, match="tenant plays as many") as caught:
+        await places.take("a")
+    assert (caught.value.number, caught.value.status, caught.value.retry_s) == (429, 429, 1.0)
+    assert places.waiting == 0
+    give_back()
+    assert places.taken == 0
+
+
+async def test_who_goes_away_takes_no_place() -> None:
+    places = RunPlaces(1, max_waiting=5, wait_s=5)
+    give_back = await places.take("a")
+    gone, late = (asyncio.create_task(places.take("b")) for _ in range(2))
+    await _soon()
+    gone.cancel()
+    give_back()
+    late.cancel()  # at the moment in which the place is given to it
+    await asyncio.gather(gone, late, return_exceptions=True)
+    assert (places.taken, places.waiting) == (0, 0)
+
+
+async def test_nobody_waits_where_there_is_no_queue() -> None:
+    places = RunPlaces(1)
+    await places.take("a")
+    with pytest.raises(BusyError):
+        await places.take("a")

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.observability import telemetry
+from ragflow_lg.server.observability.telemetry import open_callbacks
+from ragflow_lg.server.settings import OtelSection, Settings
+from tests.server.cli.command import ROOT, SUPPORT
+
+PLAY = """
+import asyncio, sys
+{before}
+from ragflow_lg import open_runner
+
+async def main():
+    async with open_runner({canvas!r}, model="demo") as runner:
+        async for _ in runner.start("s", {{"query": "q"}}):
+            pass
+
+asyncio.run(main())
+print("ragflow_lg.adapters.telemetry.otel_spans" in sys.modules)
+"""
+
+
+def play(folder: Path, before: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", PLAY.format(canvas=str(SUPPORT), before=before)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT), "HOME": str(folder), "PATH": "", **environment},
+        timeout=60,
+        check=False,
+    )
+
+
+def test_off_it_is_not_needed(tmp_path: Path) -> None:
+    """LangChain imports it for itself where it is installed."""
+    done = play(tmp_path, before="sys.modules['opentelemetry'] = None")
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+def test_on_the_spans_of_a_run_leave(tmp_path: Path) -> None:
+    done = play(tmp_path, RAGFLOW_LG_OTEL__ENABLED="true", RAGFLOW_LG_OTEL__EXPORTER="console")
+    assert done.stdout == "True\n"
+    assert '"name": "invoke_workflow"' in done.stderr
+    assert '"service.name": "ragflow-lg"' in done.stderr
+
+
+async def test_the_providers_of_the_program() -> None:
+    async with open_callbacks(Settings()) as callbacks:
+        assert callbacks == ()
+    async with open_callbacks(Settings(otel=OtelSection(enabled=True, exporter=""))) as callbacks:
+        assert [type(callback) for callback in callbacks] == [OtelSpans]
+
+
+async def test_an_exporter_that_is_not_installed_is_named() -> None:
+    with pytest.raises(SettingsError, match=r"no exporter 'otlp_proto_smoke' \(installed: console"):
+        async with open_callbacks(Settings(otel=OtelSection(enabled=True, exporter="otlp_proto_smoke"))):
+            pass
+
+
+@pytest.mark.parametrize("exporter", ["", "console"])
+async def test_without_the_extra_it_says_what_to_install(exporter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("opentelemetry")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with pytest.raises(SettingsError, match=r"pip install 'ragflow-lg\[otel\]'"):
+        async with open_callbacks(Settings(otel=OtelSection(enabled=True, exporter=exporter))):
+            pass
+
+
+class Stuck:
+    """A provider whose collector does not answer."""
+
+    def shutdown(self) -> None:
+        time.sleep(0.5)
+
+
+async def test_a_collector_that_does_not_answer_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(telemetry, "FLUSH_S", 0.02)
+    began = time.monotonic()
+    await telemetry._shut_down(Stuck())
+    assert time.monotonic() - began < 0.4
+    assert "the last spans were not taken within 0.02 s" in capsys.readouterr().err

@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from ragflow_lg.server.settings import EmbeddingSection, RerankerSection
+
+
+@pytest.mark.parametrize("section", [EmbeddingSection, RerankerSection])
+def test_an_address_has_to_be_one(section: type[EmbeddingSection | RerankerSection]):
+    assert section(base_url=" https://a.example/v1").base_url == "https://a.example/v1"
+    with pytest.raises(ValidationError, match="http://"):
+        section(base_url="a.example/v1")

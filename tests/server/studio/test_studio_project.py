@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+import runpy
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.studio.found_canvases import Canvas, find_canvases
+from ragflow_lg.server.studio.studio_project import CONFIG, MODULE, write_project
+from tests.harness.studio import ROOT
+
+LOOP = ROOT / "examples" / "loop.json"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("a b.json", "class.json", "表 😀.json", "canvas_factory.json"):
+        shutil.copy(LOOP, tmp_path / name)
+    return tmp_path
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_both_files_are_written_and_only_when_they_change(folder: Path, keeps: bool) -> None:
+    canvases = find_canvases(folder).canvases
+    config, is_new = write_project(folder, canvases, model='de"mo', keeps_sessions=keeps)
+    assert is_new
+    written = json.loads(config.read_text())
+    module = runpy.run_path(str(folder / MODULE))
+    factories = [module[path["path"].partition(":")[2]] for path in written["graphs"].values()]
+    assert len(factories) == len(canvases)
+    for factory in factories:
+        assert (await factory()).name
+    assert ("checkpointer" in written) == keeps
+    assert not write_project(folder, canvases, model='de"mo', keeps_sessions=keeps)[1]
+    added = {"env": {"A": "1"}, "checkpointer": {"path": "./mine.py:saver"}}
+    config.write_text(json.dumps({**written, **added}))
+    write_project(folder, canvases[:1], keeps_sessions=keeps)
+    assert added.items() <= json.loads(config.read_text()).items(), "what somebody has added stays"
+    assert len(json.loads(config.read_text())["graphs"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        (CONFIG, '{"graphs": {"mine": "./mine.py:graph"}}', "is your own"),
+        (CONFIG, '{"graphs": {}, "store": {}}', "is your own"),
+        (CONFIG, '{"graphs": ["mine"]}', "is your own"),
+        (CONFIG, "[1]", "is your own"),
+        (CONFIG, "{", "no JSON"),
+        (MODULE, "print()", "not ours to write"),
+    ],
+)
+def test_what_others_have_written_is_left_alone(folder: Path, name: str, text: str, problem: str) -> None:
+    (folder / name).write_text(text)
+    with pytest.raises(SettingsError, match=problem):
+        write_project(folder, find_canvases(folder).canvases)
+    assert (folder / name).read_text() == text
+
+
+def test_a_file_is_written_whole_or_not_at_all(folder: Path) -> None:
+    canvases = find_canvases(folder).canvases
+    config, _ = write_project(folder, canvases)
+    before = config.read_text()
+    with pytest.raises(SettingsError, match="cannot be written"):
+        write_project(folder, [*canvases, Canvas(folder / "x.json", "x", "\udcff")])
+    assert config.read_text() == before
+    assert {file.name for file in folder.iterdir() if file.suffix != ".json"} == {MODULE}
