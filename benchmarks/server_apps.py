@@ -21,7 +21,7 @@ from benchmarks.by_hand import State
 from benchmarks.model_services import services_of
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.server.assembly.app_state import Parts, open_hub
+from ragflow_lg.server.assembly.app_state import AppState, open_run_manager
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.tables import MessageRow
@@ -87,9 +87,9 @@ async def ours(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
     async with (
         open_database(section.database.get_secret_value()) as database,
         open_store(checkpoints, SystemClock()) as store,
-        open_hub(settings, store) as hub,
+        open_run_manager(settings, store) as hub,
     ):
-        app = make_app(Parts(settings, database, store, services_of(SlowModel()), hub))
+        app = make_app(AppState(settings, database, store, services_of(SlowModel()), hub))
         yield app, app.state.turns.drain, await KeyRepository(database).create("bench", 1)
 
 

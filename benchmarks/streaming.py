@@ -24,7 +24,7 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Run, Runner
-from ragflow_lg.server.streaming import CONTINUE, Journal, RunHub, open_journal
+from ragflow_lg.server.streaming import CONTINUE, Journal, RunManager, open_journal
 from ragflow_lg.server.streaming.sse import ragflow_frame
 from ragflow_lg.services.chat import ChatDelta, ChatRequest
 from ragflow_lg.services.services import Services
@@ -77,8 +77,8 @@ def _frame(run: Run, event: Any) -> bytes:
 
 async def _followed(journal: Journal, followers: int, *, elsewhere: Journal | None = None) -> tuple[int, float]:
     """Play a run through a hub; give how many frames its followers have written, and in how many seconds."""
-    hub = RunHub(journal)
-    other = RunHub(elsewhere) if elsewhere is not None else hub
+    hub = RunManager(journal)
+    other = RunManager(elsewhere) if elsewhere is not None else hub
     run = _runner(_Talker()).start("bench", {"query": "q"})
     began = time.perf_counter()
     run_id = await hub.start(run, CONTINUE)
@@ -101,7 +101,7 @@ async def _followed(journal: Journal, followers: int, *, elsewhere: Journal | No
 
 async def _delay(journal: Journal, elsewhere: Journal) -> float:
     """Give the median time from a piece of the model to the frame, at 1,000 pieces a second, in ms."""
-    hub, other, talker = RunHub(journal), RunHub(elsewhere), _Talker()
+    hub, other, talker = RunManager(journal), RunManager(elsewhere), _Talker()
     talker.pause_s = 0.001
     run = _runner(talker).start("bench", {"query": "q"})
     run_id = await hub.start(run, CONTINUE)
@@ -118,7 +118,7 @@ async def _delay(journal: Journal, elsewhere: Journal) -> float:
 
 async def _slow(journal: Journal) -> tuple[float, float, int]:
     """Let many followers stop behind their first event; give MiB of the journal, of all of them, and events lost."""
-    hub = RunHub(journal)
+    hub = RunManager(journal)
     run = _runner(_Talker()).start("bench", {"query": "q"})
     tracemalloc.start()
     run_id = await hub.start(run, CONTINUE)

@@ -17,7 +17,7 @@ from typing import Any, cast
 import orjson
 
 from ragflow_lg.base.errors import CheckpointError, ComponentError
-from ragflow_lg.base.frozen_list import SealedList
+from ragflow_lg.base.frozen_list import FrozenList
 from ragflow_lg.base.values import to_json
 
 __all__ = ["Codec", "FindBlobs"]
@@ -205,7 +205,7 @@ class _Encoding:
 
     def _dump(self, value: Any) -> bytes:
         def sealed(part: Any) -> Any:
-            if not isinstance(part, SealedList):
+            if not isinstance(part, FrozenList):
                 raise TypeError
             if not part.digest or not self._has(part.digest):
                 text = b"[" + b",".join(self._dump(entry) for entry in part) + b"]"

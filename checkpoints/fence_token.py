@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-__all__ = ["EPOCH", "FENCED", "NO_LEASE", "RENEWED", "Blobs", "Claim", "Writing"]
+__all__ = ["EPOCH", "FENCED", "NO_LEASE", "RENEWED", "Blobs", "FenceToken", "Writing"]
 
 FENCED = "another runner holds this session"
 """Text of the error by which a store refuses the write of a runner that has lost its lease."""
@@ -20,7 +20,7 @@ NO_LEASE = -1
 """In place of the token of a writer that has no lease. It may write to threads that nobody has leased."""
 
 
-class Claim(Struct, frozen=True):
+class FenceToken(Struct, frozen=True):
     """By what right, and on which grounds, a thread is written to."""
 
     thread: str
@@ -50,7 +50,7 @@ class Blobs(Protocol):
         ...
 
 
-Writing = Callable[[Claim | None], AbstractAsyncContextManager[None]]
+Writing = Callable[[FenceToken | None], AbstractAsyncContextManager[None]]
 """Goes round what belongs together: all of it is stored, or none.
 
 By a claim that does not hold, an error that has FENCED or RENEWED in its text refuses it. Deleting needs no claim.

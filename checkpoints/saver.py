@@ -25,7 +25,7 @@ from ragflow_lg.checkpoints.channel_values import as_object, as_plain
 from ragflow_lg.checkpoints.checkpoint_ids import begin_after
 from ragflow_lg.checkpoints.codec import Codec
 from ragflow_lg.checkpoints.failures import store_failure
-from ragflow_lg.checkpoints.fence_token import EPOCH, FENCED, NO_LEASE, RENEWED, Blobs, Claim, Writing
+from ragflow_lg.checkpoints.fence_token import EPOCH, FENCED, NO_LEASE, RENEWED, Blobs, FenceToken, Writing
 from ragflow_lg.checkpoints.pruning import Erasing, Place, PruningSaver
 from ragflow_lg.services.sessions import LEASE_TOKEN
 
@@ -46,7 +46,7 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-def _writing(claim: Claim | None) -> AbstractAsyncContextManager[None]:
+def _writing(claim: FenceToken | None) -> AbstractAsyncContextManager[None]:
     return nullcontext()
 
 
@@ -315,7 +315,7 @@ class CanvasSaver(PruningSaver):
                 epoch = await self._epoch(thread)
                 blobs: dict[str, bytes] = {}
                 stored = packed(blobs)
-                async with self._writing(Claim(thread, token, epoch)):
+                async with self._writing(FenceToken(thread, token, epoch)):
                     if blobs:
                         await self._blobs.put(thread, blobs)
                     result = await put(stored)

@@ -30,7 +30,7 @@ from redisvl.query.filter import FilterExpression, Tag
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import session_of_thread
-from ragflow_lg.checkpoints.fence_token import EPOCH, FENCED, NO_LEASE, RENEWED, Claim
+from ragflow_lg.checkpoints.fence_token import EPOCH, FENCED, NO_LEASE, RENEWED, FenceToken
 from ragflow_lg.checkpoints.pruning import Place, place_of
 from ragflow_lg.checkpoints.redis.redis_server import missing_modules
 from ragflow_lg.checkpoints.redis.redis_url import client_of
@@ -76,7 +76,7 @@ _WRITES = {"SET", "JSON.SET", "JSON.MERGE", "ZADD", "DEL", "HSET"}
 class _Fence(NamedTuple):
     lease_key: str
     blobs_key: str
-    claim: Claim
+    claim: FenceToken
 
 
 _fence: ContextVar[_Fence | None] = ContextVar("fence", default=None)
@@ -345,7 +345,7 @@ async def redis_saver(client: FencedRedis, *, prefix: str, ttl_s: int) -> Canvas
     blobs = RedisBlobs(client, prefix, ttl_s)
 
     @asynccontextmanager
-    async def writing(claim: Claim | None) -> AsyncGenerator[None]:
+    async def writing(claim: FenceToken | None) -> AsyncGenerator[None]:
         if claim is None:
             yield
             return

@@ -15,7 +15,7 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.fence_token import EPOCH, FENCED, NO_LEASE, RENEWED, Claim
+from ragflow_lg.checkpoints.fence_token import EPOCH, FENCED, NO_LEASE, RENEWED, FenceToken
 from ragflow_lg.checkpoints.pruning import Place
 from ragflow_lg.checkpoints.saver import CanvasSaver
 from ragflow_lg.checkpoints.serializer import plain_serializer
@@ -58,10 +58,10 @@ class Transactions:
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
-        self._claim: Claim | None = None
+        self._claim: FenceToken | None = None
 
     @asynccontextmanager
-    async def begin(self, claim: Claim | None) -> AsyncGenerator[None]:
+    async def begin(self, claim: FenceToken | None) -> AsyncGenerator[None]:
         """Do at the end what was given inside, or nothing of it."""
         given: list[_Work] = []
         mark = _open.set(given)
@@ -87,7 +87,7 @@ class Transactions:
         """Give the epoch of the open transaction's claim."""
         return self._claim.epoch if self._claim else ""
 
-    def _play(self, claim: Claim | None, given: Sequence[_Work]) -> None:
+    def _play(self, claim: FenceToken | None, given: Sequence[_Work]) -> None:
         self._claim = claim
         connection = self._file.connection
         connection.execute("BEGIN IMMEDIATE")  # one that begins with reading is refused once somebody else has written

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.diagnostics import Diagnostic, Severity
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.component.plan import InnerCanvas, Plan, PlanNode
+from ragflow_lg.component.plan import NestedCanvas, Plan, PlanNode
 from ragflow_lg.component.spec import CanvasName
 from ragflow_lg.dsl.forms import is_file
 from ragflow_lg.dsl_compiler.deployment import FoundCanvas
@@ -60,7 +60,7 @@ def _bound(draft: Draft, node: PlanNode, owner: RawComponent, inside: list[str],
         return node  # the component has said so already
     pointer = pointer_of(node.pointer, [*inside, "canvas" if name.name else "path"])
     plan = _plan(draft, name, _Place(pointer, owner, reporter))
-    return node if plan is None else replace(node, canvas=InnerCanvas(str(name), plan))
+    return node if plan is None else replace(node, canvas=NestedCanvas(str(name), plan))
 
 
 def _plan(draft: Draft, name: CanvasName, place: _Place) -> Plan | None:

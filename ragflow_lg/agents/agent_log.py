@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ragflow_lg.agents.agent_tool import Outcome
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["CITATIONS", "QUESTION", "AgentLog", "IterationLog", "ToolLog", "log_of"]
+__all__ = ["CITATIONS", "QUESTION", "AgentLog", "IterationLog", "ToolLog", "agent_log_of"]
 
 QUESTION = "Multi-turn conversation optimization"
 """Title of the note that the question was rewritten; RAGFlow's name in its trace."""
@@ -30,7 +30,7 @@ _UNKNOWN = "(unknown)"
 """Where calls of tools that there are not are counted: a model may make up any number of names."""
 
 
-def log_of(ctx: RunContext) -> AgentLog:
+def agent_log_of(ctx: RunContext) -> AgentLog:
     """Give the log of the agent that works in this visit, begun if there is none."""
     if isinstance(ctx.agent_log, AgentLog):
         return ctx.agent_log

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ragflow_lg.agents.agent_log import log_of
+from ragflow_lg.agents.agent_log import agent_log_of
 from ragflow_lg.agents.agent_result import Gathered
 from ragflow_lg.agents.agent_tool import Outcome
 from ragflow_lg.agents.context_window import with_room
@@ -61,15 +61,15 @@ class AgentRun(Struct, frozen=True):
 
     async def play(self, strategy: Callable[[AgentRun], Awaitable[str]]) -> str:
         """Let a strategy find the answer; tell at the end what it took."""
-        log_of(self.ctx)
+        agent_log_of(self.ctx)
         try:
             return await strategy(self)
         finally:
-            await log_of(self.ctx).finish()
+            await agent_log_of(self.ctx).finish()
 
     async def thought(self, text: str) -> None:
         """Record a thought that a strategy found in an answer, where it is not marked with tags."""
-        await log_of(self.ctx).thought(text)
+        await agent_log_of(self.ctx).thought(text)
 
     async def is_spent(self, position: str) -> bool:
         """Tell whether the budget is used up; at one position the same again behind a crash."""
@@ -94,7 +94,7 @@ class AgentRun(Struct, frozen=True):
         if self.ctx.refusals:
             position = f"attempt {self.ctx.refusals + 1}, {position}"
         request = with_room(request, len(self.request.messages), self.model.context_tokens)
-        iteration = log_of(self.ctx).iteration(self.model, position)
+        iteration = agent_log_of(self.ctx).iteration(self.model, position)
 
         async def call() -> JsonValue:
             nonlocal is_fresh
@@ -146,7 +146,7 @@ class AgentRun(Struct, frozen=True):
 
     async def _call(self, call: ToolCall, index: int, step: str) -> Outcome:
         """Call one tool and record it."""
-        log = log_of(self.ctx).tool(call.name, index, step, call.id)
+        log = agent_log_of(self.ctx).tool(call.name, index, step, call.id)
         outcome = await self.toolbox.call(call, step, log.begin)
         was_called = log.is_begun
         is_replayed = step in self.ctx.replayed

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ragflow_lg.agents.agent_log import CITATIONS, log_of
+from ragflow_lg.agents.agent_log import CITATIONS, agent_log_of
 from ragflow_lg.base.errors import RunCancelled, ServiceError
 from ragflow_lg.base.thinking import Part, split_thinking, without_thinking
 from ragflow_lg.models.citations import citing_system, known_citations
@@ -98,7 +98,7 @@ async def show_cited(run: AgentRun, show: CitingShow) -> None:
     show.take_held()
     if show.text == before:
         return await _show(show, answer)
-    await log_of(ctx).note(CITATIONS, without_thinking(cited), 0.0, NO_USAGE)
+    await agent_log_of(ctx).note(CITATIONS, without_thinking(cited), 0.0, NO_USAGE)
     return None
 
 

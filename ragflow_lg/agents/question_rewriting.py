@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ragflow_lg.agents.agent_log import QUESTION, log_of
+from ragflow_lg.agents.agent_log import QUESTION, agent_log_of
 from ragflow_lg.base.thinking import without_thinking
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.models.model_call import ask
@@ -38,7 +38,7 @@ async def with_whole_question(ctx: RunContext, model: ChatModel, request: ChatRe
     if len(messages) <= _FEW or messages[-1]["role"] != "user":
         return request
 
-    log = log_of(ctx)
+    log = agent_log_of(ctx)
 
     async def call() -> JsonValue:
         asked = ChatRequest(

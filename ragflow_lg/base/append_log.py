@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias, cast
 
-from ragflow_lg.base.frozen_list import SealedList
+from ragflow_lg.base.frozen_list import FrozenList
 from ragflow_lg.base.values import JsonValue
 
 __all__ = ["Collected", "append_entry", "entries_of"]
@@ -29,16 +29,16 @@ def append_entry(collected: Collected, value: JsonValue) -> Collected:
         levels[depth : depth + 1] = [level]
         if len(level) < BLOCK:
             break
-        entry = SealedList(level)
+        entry = FrozenList(level)
         levels[depth] = []
     return levels
 
 
 def _resealed(level: list[Any], depth: int) -> list[Any]:
     """Seal the blocks of a level that comes from a store, which gives plain lists."""
-    if depth == 0 or all(type(block) is SealedList for block in level):
+    if depth == 0 or all(type(block) is FrozenList for block in level):
         return level
-    return [SealedList(_resealed(block, depth - 1)) for block in level]
+    return [FrozenList(_resealed(block, depth - 1)) for block in level]
 
 
 def entries_of(collected: Collected) -> list[JsonValue]:

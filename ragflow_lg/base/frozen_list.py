@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["SealedList"]
+__all__ = ["FrozenList"]
 
 
-class SealedList(list[Any]):
+class FrozenList(list[Any]):
     """A list that whoever made it will never change. JSON like any other list.
 
     ``digest`` is for the saver: the key under which it has stored the list, ``""`` before.

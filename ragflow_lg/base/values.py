@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ragflow_lg.base.errors import ComponentError
 
 __all__ = ["JsonValue", "empty_like", "empty_of_type", "join_texts", "read_path", "to_json", "to_text", "write_path"]
 
-JsonValue: TypeAlias = Any
+if TYPE_CHECKING:
+    JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+else:  # msgspec decodes records with such fields, and knows no recursive type
+    JsonValue = Any
 """None, bool, int, float, str, or a list or a dict with text keys of these."""
 
 MAX_DEPTH = 64

@@ -15,13 +15,13 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.limits import Limit
 from ragflow_lg.base.values import JsonValue, join_texts, to_json, to_text, write_path
 from ragflow_lg.component.events import Delta, EngineEvent, Piece
-from ragflow_lg.component.memory_steps import HeldSteps, step_key
-from ragflow_lg.component.nested_turn import InnerTurn
+from ragflow_lg.component.memory_steps import MemorySteps, step_key
+from ragflow_lg.component.nested_turn import NestedTurn
 from ragflow_lg.component.spec import Shown
 from ragflow_lg.component.state import TurnRequest, look_up, merge_outputs, output_patch
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.forms import is_file, read_value, submitted_value
-from ragflow_lg.dsl.redacted_view import Presenter
+from ragflow_lg.dsl.redacted_view import RedactedView
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.dsl.variable_references import Reference, Template
 from ragflow_lg.services.chat import NO_USAGE, Usage
@@ -93,7 +93,7 @@ class RunContext:
         task: str = "",
         place: str | None = None,
         write: Callable[[EngineEvent], None] | None = None,
-        held: HeldSteps | None = None,
+        held: MemorySteps | None = None,
     ) -> None:
         self.plan = plan
         self.node = node
@@ -186,15 +186,15 @@ class RunContext:
         return (self._held_steps, self.place) if steps is None or not self.task else (steps, self.task)
 
     @property
-    def _held_steps(self) -> HeldSteps:
+    def _held_steps(self) -> MemorySteps:
         if self._held is None:
-            self._held = HeldSteps()
+            self._held = MemorySteps()
         return self._held
 
-    def inner_turn(self) -> TurnContext:
+    def nested_turn(self) -> TurnContext:
         """Give what a canvas needs to be played within this visit. Its steps are those of this visit."""
         steps, place = self._steps()
-        return TurnContext(self.services, steps=steps, inner=InnerTurn(place, self.budget))
+        return TurnContext(self.services, steps=steps, inner=NestedTurn(place, self.budget))
 
     def count(self, usage: Usage) -> None:
         """Add what a model call has used."""
@@ -277,7 +277,7 @@ class RunContext:
         return child
 
     @property
-    def presenter(self) -> Presenter:
+    def presenter(self) -> RedactedView:
         """Takes the secrets of this canvas, those within it and its services out of what others are shown."""
         turn = self._turn
         if turn.presenter is None:
@@ -286,7 +286,7 @@ class RunContext:
                 nodes = [node for node in plan.nodes.values() if node.tools or node.spec.tool]
                 redactor.learn_from([part.params for node in nodes for part in node.with_tools()])
                 redactor.learn_from(dict(plan.globals))
-            turn.presenter = Presenter(redactor)
+            turn.presenter = RedactedView(redactor)
         return turn.presenter
 
     @property

@@ -7,10 +7,10 @@ import json
 
 from ragflow_lg.base.values import JsonValue
 
-__all__ = ["HeldSteps", "step_key"]
+__all__ = ["MemorySteps", "step_key"]
 
 
-class HeldSteps:
+class MemorySteps:
     """The `ragflow_lg.services.sessions.Steps` of a visit whose session is not stored: its attempts share them."""
 
     def __init__(self) -> None:

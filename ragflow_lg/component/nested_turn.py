@@ -14,10 +14,10 @@ from typing import Any
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.token_budget import TokenBudget
 
-__all__ = ["InnerTurn"]
+__all__ = ["NestedTurn"]
 
 
-class InnerTurn:
+class NestedTurn:
     """Names the visits of one such turn, and gathers what they used and said."""
 
     def __init__(self, place: str, budget: TokenBudget | None = None) -> None:

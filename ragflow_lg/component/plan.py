@@ -32,7 +32,7 @@ __all__ = [
     "STREAMED_OUTPUT",
     "Edge",
     "ExceptionPolicy",
-    "InnerCanvas",
+    "PlayableCanvas",
     "MessagePlan",
     "Plan",
     "PlanNode",
@@ -75,7 +75,7 @@ class Edge(NamedTuple):
     is_conditional: bool = False
 
 
-class NestedCanvas(Protocol):
+class PlayableCanvas(Protocol):
     """A compiled canvas that a node of another one can play."""
 
     async def play_inside(self, request: TurnRequest, turn: TurnContext) -> dict[str, Any]:
@@ -83,13 +83,13 @@ class NestedCanvas(Protocol):
         ...
 
 
-class InnerCanvas(Struct, frozen=True):
+class NestedCanvas(Struct, frozen=True):
     """A canvas that a node plays within itself."""
 
     name: str
     """As the canvas around names it."""
     plan: Plan
-    compiled: NestedCanvas | None = None
+    compiled: PlayableCanvas | None = None
     """Its graph, once the canvas around has been lowered."""
 
 
@@ -127,7 +127,7 @@ class PlanNode(Struct, frozen=True):
     """Joins whose gate must hear what this node chose."""
     tools: tuple[PlanNode, ...] = ()
     """What its model may call, in order; each a node of its own that is in no graph."""
-    canvas: InnerCanvas | None = None
+    canvas: NestedCanvas | None = None
     """What it plays, if its component plays another canvas."""
     runs_alone: bool = False
     """Whether no other node can ever run at the same time."""

@@ -10,8 +10,8 @@ from msgspec import Struct, field
 from ragflow_lg.base.limits import Limits
 from ragflow_lg.component.event_sink import EventSink
 from ragflow_lg.component.events import EngineEvent
-from ragflow_lg.component.nested_turn import InnerTurn
-from ragflow_lg.dsl.redacted_view import Presenter
+from ragflow_lg.component.nested_turn import NestedTurn
+from ragflow_lg.dsl.redacted_view import RedactedView
 
 if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
@@ -33,11 +33,11 @@ class TurnContext(Struct, eq=False):
     """Where results of steps are kept, if the session is."""
     is_cancelled: bool = False
     limits: Limits = field(default_factory=Limits)
-    inner: InnerTurn | None = None
+    inner: NestedTurn | None = None
     """For the turn of a canvas that is played within a node of another."""
     visits: int = 0
     """How many visits of nodes have begun."""
-    presenter: Presenter | None = None
+    presenter: RedactedView | None = None
     """Made when it is first needed."""
     shown: Callable[[EngineEvent], Iterable[Any]] | None = None
     """What is made of an event for LangGraph's stream writer; without it the event itself is written."""

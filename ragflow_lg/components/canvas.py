@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from ragflow_lg.base.diagnostics import Finding
-from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import (
     CanvasName,
@@ -41,7 +40,7 @@ class Outputs(ComponentOutputs):
     """What it showed as ``content``, and the outputs of its last node as ``result``."""
 
     content: str = ""
-    result: dict[str, JsonValue] = Field(default_factory=dict[str, Any])
+    result: dict[str, Any] = Field(default_factory=dict[str, Any])
 
 
 class Arguments(BaseModel):

@@ -88,7 +88,7 @@ class Variable(BaseModel):
 
     key: str = ""
     ref: Annotated[Reference | str | None, Field(union_mode="left_to_right")] = None
-    value: Annotated[Template | JsonValue, Field(union_mode="left_to_right"), PlainSerializer(_written)] = None
+    value: Annotated[Template | Any, Field(union_mode="left_to_right"), PlainSerializer(_written)] = None
 
 
 Method: TypeAlias = Literal["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]

@@ -87,7 +87,7 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
 async def message(ctx: RunContext, params: Params) -> Outputs:
     """Draw one alternative and show it."""
     drawn = ctx.alternative()
-    downloads: list[dict[str, JsonValue]] = []
+    downloads: list[dict[str, Any]] = []
     if drawn.is_live:
         content = await _show_pieces(ctx, drawn.template, downloads)
     else:

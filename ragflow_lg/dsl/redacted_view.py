@@ -9,7 +9,7 @@ from typing import Any, cast
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.dsl.redaction import REDACTED, Redactor, hides_all, is_secret_name
 
-__all__ = ["Presenter"]
+__all__ = ["RedactedView"]
 
 MAX_CHARS = 20_000
 """Most characters that a presented value has in all its texts and keys together."""
@@ -25,7 +25,7 @@ _CUT = "…"
 _END_OF_INTS = 2**63
 
 
-class Presenter:
+class RedactedView:
     """Makes values JSON and small. What is secret in them the redactor knows."""
 
     def __init__(self, redactor: Redactor | None = None) -> None:
@@ -51,7 +51,7 @@ class Presenter:
 class _Walk:
     """One walk over one value, with a budget."""
 
-    def __init__(self, presenter: Presenter, chars: int) -> None:
+    def __init__(self, presenter: RedactedView, chars: int) -> None:
         self._presenter = presenter
         self._chars = chars
         self._entries = MAX_ENTRIES

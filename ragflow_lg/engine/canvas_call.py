@@ -63,7 +63,7 @@ async def play_canvas(ctx: RunContext, given: Mapping[str, Any]) -> ToolResult:
     if canvas is None or canvas.compiled is None:
         raise ComponentError("The canvas was not compiled.", node=ctx.node.id)
     request = _request(ctx, canvas.plan, given)
-    turn = ctx.inner_turn()
+    turn = ctx.nested_turn()
     assert turn.inner is not None
     try:
         state = await canvas.compiled.play_inside(request, turn)

@@ -28,7 +28,7 @@ from ragflow_lg.base.values import JsonValue, to_json, to_text
 from ragflow_lg.component.context import Round, RunContext
 from ragflow_lg.component.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.component.memory_steps import step_key
-from ragflow_lg.component.nested_turn import InnerTurn
+from ragflow_lg.component.nested_turn import NestedTurn
 from ragflow_lg.component.plan import ERROR, NEXT, STREAMED_OUTPUT, Plan, PlanNode
 from ragflow_lg.component.spec import ComponentOutputs
 from ragflow_lg.component.state import TurnRequest, output_patch
@@ -173,7 +173,7 @@ async def visit_item(
     return update, [names[target] for target in program.onward if target in names]
 
 
-async def _made_before(turn: TurnContext, inner: InnerTurn, task: str) -> tuple[dict[str, Any], list[str]] | None:
+async def _made_before(turn: TurnContext, inner: NestedTurn, task: str) -> tuple[dict[str, Any], list[str]] | None:
     """Give what a visit left that was made before a crash, in a canvas that is played within a node of another."""
     if turn.steps is None or not task:
         return None
@@ -182,7 +182,7 @@ async def _made_before(turn: TurnContext, inner: InnerTurn, task: str) -> tuple[
 
 
 async def _keep(
-    turn: TurnContext, inner: InnerTurn, ctx: RunContext, update: Mapping[str, Any], goto: list[str], said: str
+    turn: TurnContext, inner: NestedTurn, ctx: RunContext, update: Mapping[str, Any], goto: list[str], said: str
 ) -> None:
     if turn.steps is not None and ctx.task:
         used = {"usage": list(ctx.usage), "tokens": ctx.budget.spent}

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.append_log import append_entry, entries_of
 from ragflow_lg.base.errors import ComponentError
-from ragflow_lg.base.frozen_list import SealedList
+from ragflow_lg.base.frozen_list import FrozenList
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.context import Round, RunContext
@@ -131,7 +131,7 @@ class Scope(Struct, eq=False):
         began = [clock.now(), clock.monotonic()]
         scope: dict[str, Any] = {"began": began, "collected": {}}
         if self.program.keeps_items and self.items is not None:
-            scope["items"] = SealedList(self.items)
+            scope["items"] = FrozenList(self.items)
         opened = Step({"outputs": {owner.id: dict(self.first)}, "scope": scope})
         if self.only is None:
             await self._emit(NodeStarted(owner.id, began[0]), write)
@@ -247,12 +247,12 @@ class Scope(Struct, eq=False):
             update["turn"] = kept
         return outputs, update
 
-    def _lists(self, state: Mapping[str, Any]) -> dict[str, SealedList]:
+    def _lists(self, state: Mapping[str, Any]) -> dict[str, FrozenList]:
         collected = state.get("scope", {}).get("collected", {})
-        lists = {name: SealedList(entries_of(levels)) for name, levels in collected.items()}
+        lists = {name: FrozenList(entries_of(levels)) for name, levels in collected.items()}
         if rounds := state.get("rounds"):
             for name in self.program.collects:
-                lists[name] = SealedList(rounds[key].get(name, "") for key in sorted(rounds, key=int))
+                lists[name] = FrozenList(rounds[key].get(name, "") for key in sorted(rounds, key=int))
         return lists
 
     def error(self, state: Mapping[str, Any]) -> tuple[NodeId, str] | None:

@@ -23,7 +23,7 @@ from ragflow_lg.services.sessions import LEASE_TOKEN, Leases, leased
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
-__all__ = ["Moment", "fork", "moments", "rerun"]
+__all__ = ["CheckpointInfo", "fork", "moments", "rerun"]
 
 _INTERRUPT = "__interrupt__"
 """LangGraph's channel for what a task asks."""
@@ -31,7 +31,7 @@ _START, _ROUND = "__start__", "__round__"
 """Graph names of the way in, and of a round that runs beside others; all others are those of components."""
 
 
-class Moment(Struct, frozen=True):
+class CheckpointInfo(Struct, frozen=True):
     """A stored superstep of a session. ``next`` are the nodes that come next, by component id."""
 
     checkpoint: str
@@ -192,7 +192,7 @@ class _Branching:
         found = (self._ids.get(name) or stand_in.get(name) for name in snapshot.next)
         return tuple(dict.fromkeys(node for node in found if node is not None))
 
-    async def moments(self, namespace: str) -> AsyncIterator[Moment]:
+    async def moments(self, namespace: str) -> AsyncIterator[CheckpointInfo]:
         """Go through the steps of a namespace, newest first."""
         import orjson
 
@@ -200,7 +200,7 @@ class _Branching:
         async for snapshot in self.history(namespace):
             place = snapshot.config["configurable"]
             record: Mapping[str, Any] = snapshot.values.get("scope") or {}
-            yield Moment(
+            yield CheckpointInfo(
                 place["checkpoint_id"],
                 namespace,
                 region,
@@ -263,7 +263,9 @@ class _Branching:
         raise CheckpointError("The session does not hold the step around this region any more.")
 
 
-async def moments(canvas: CompiledCanvas, saver: BaseCheckpointSaver[Any], session: str) -> AsyncIterator[Moment]:
+async def moments(
+    canvas: CompiledCanvas, saver: BaseCheckpointSaver[Any], session: str
+) -> AsyncIterator[CheckpointInfo]:
     """Go through the stored steps of a session, newest first; those of regions come behind the canvas's own."""
     branching = _Branching(canvas, saver, session)
     for namespace in sorted(await branching.namespaces(), key=lambda name: (bool(name), name)):

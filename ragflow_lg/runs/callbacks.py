@@ -19,7 +19,7 @@ from ragflow_lg.component.plan import Plan
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
 
-__all__ = ["DEFAULT_LIMITS", "CallbackLimits", "Relay", "RunCallbacks", "RunInfo", "RunSummary"]
+__all__ = ["DEFAULT_LIMITS", "CallbackLimits", "CallbackDispatcher", "RunCallbacks", "RunInfo", "RunSummary"]
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ DEFAULT_LIMITS = CallbackLimits()
 _Call: TypeAlias = Callable[[], Awaitable[None]]
 
 
-class Relay:
+class CallbackDispatcher:
     """Passes what happens in one run to all callbacks, each at its own pace. It never waits, but at the end."""
 
     def __init__(
@@ -102,7 +102,7 @@ class Relay:
         """``complained`` holds the callbacks (by ``id``) that have been logged; it outlives the run."""
         self._run = run
         self._limits = limits
-        self._listeners = [_Listener(callback, limits, complained) for callback in callbacks]
+        self._listeners = [_CallbackQueue(callback, limits, complained) for callback in callbacks]
         for listener in self._listeners:
             listener.tell(lambda told=listener.callback: told.on_run_started(run))
 
@@ -128,7 +128,7 @@ class Relay:
             listener.stop()
 
 
-class _Listener:
+class _CallbackQueue:
     """One callback, its queue and the task that works it off."""
 
     def __init__(self, callback: RunCallbacks, limits: CallbackLimits, complained: set[int]) -> None:

@@ -30,7 +30,7 @@ from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.turn import resume_turn
 from ragflow_lg.runs.callbacks import RunSummary
 from ragflow_lg.runs.pauses import answered, answers_to, pauses_of
-from ragflow_lg.runs.run_observer import Audience, RunWatch
+from ragflow_lg.runs.run_observer import CallbackSet, RunObserver
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import Lease, RunRecord, RunStatus, SessionStore, Steps, Trace, leased_config
@@ -82,7 +82,7 @@ class Run:
         canvas_id: str,
         event_limit: int,
         running: set[Run],
-        audience: Audience,
+        audience: CallbackSet,
         busy_s: float = 0.0,
         envelope: Envelope | None = None,
     ) -> None:
@@ -116,7 +116,7 @@ class Run:
             started_ms=int(now * 1000),
             updated_ms=int(now * 1000),
         )
-        self._watch = RunWatch(canvas.plan, audience, self.record, store.traces if store is not None else None)
+        self._watch = RunObserver(canvas.plan, audience, self.record, store.traces if store is not None else None)
         self.status: Literal["running", "succeeded", "failed", "cancelled", "waiting", "drained"] = "running"
         """``running`` until the end; ``waiting`` for an answer, or ``drained``: stopped to go on elsewhere."""
         self.error: str | None = None

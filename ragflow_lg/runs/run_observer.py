@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from ragflow_lg.component.events import AgentRecord, EngineEvent
-from ragflow_lg.runs.callbacks import DEFAULT_LIMITS, CallbackLimits, Relay, RunCallbacks, RunInfo, RunSummary
+from ragflow_lg.runs.callbacks import (
+    DEFAULT_LIMITS,
+    CallbackDispatcher,
+    CallbackLimits,
+    RunCallbacks,
+    RunInfo,
+    RunSummary,
+)
 from ragflow_lg.runs.trace import TraceKeeper, TraceLog
 from ragflow_lg.services.agent_metrics import AgentMetrics
 
@@ -16,10 +23,10 @@ if TYPE_CHECKING:
     from ragflow_lg.component.plan import Plan
     from ragflow_lg.services.sessions import RunRecord, Traces
 
-__all__ = ["Audience", "RunWatch"]
+__all__ = ["CallbackSet", "RunObserver"]
 
 
-class Audience(Struct, frozen=True):
+class CallbackSet(Struct, frozen=True):
     """Who looks on at the runs of a runner."""
 
     callbacks: Sequence[RunCallbacks] = ()
@@ -28,13 +35,13 @@ class Audience(Struct, frozen=True):
     """Callbacks that have been logged, by ``id``."""
 
 
-class RunWatch:
+class RunObserver:
     """Takes the events of one run."""
 
-    def __init__(self, plan: Plan, audience: Audience, record: RunRecord, traces: Traces | None) -> None:
+    def __init__(self, plan: Plan, audience: CallbackSet, record: RunRecord, traces: Traces | None) -> None:
         self._plan = plan
         self._audience = audience
-        self._relay: Relay | None = None
+        self._relay: CallbackDispatcher | None = None
         self.agents = AgentMetrics()
         self.trace = TraceLog(plan)
         self._keeper = TraceKeeper(traces, record, self.trace) if traces is not None else None
@@ -43,7 +50,9 @@ class RunWatch:
         """Tell that the run begins."""
         if self._audience.callbacks:
             run = RunInfo(record.run_id, record.session, record.canvas_id, intent, started_at, self._plan)
-            self._relay = Relay(self._audience.callbacks, run, self._audience.limits, self._audience.complained)
+            self._relay = CallbackDispatcher(
+                self._audience.callbacks, run, self._audience.limits, self._audience.complained
+            )
 
     def note(self, event: EngineEvent) -> None:
         """Take an event."""

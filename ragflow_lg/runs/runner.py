@@ -10,11 +10,11 @@ from ragflow_lg.base.ids import SessionId
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.abandon import abandon
-from ragflow_lg.runs.branching import Moment, fork, moments, rerun
+from ragflow_lg.runs.branching import CheckpointInfo, fork, moments, rerun
 from ragflow_lg.runs.callbacks import DEFAULT_LIMITS, CallbackLimits, RunCallbacks
 from ragflow_lg.runs.pauses import Pause, pauses_of
 from ragflow_lg.runs.run import Intent, Run, thread_config
-from ragflow_lg.runs.run_observer import Audience
+from ragflow_lg.runs.run_observer import CallbackSet
 from ragflow_lg.services.sessions import SessionStore, Trace
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Runner:
         self._event_limit = event_limit
         self._busy_s = busy_s
         self._running: set[Run] = set()
-        self._audience = Audience(tuple(callbacks), callback_limits)
+        self._audience = CallbackSet(tuple(callbacks), callback_limits)
 
     def start(self, session: SessionId | str, request: TurnRequest, envelope: Envelope | None = None) -> Run:
         """Begin a new turn of a session, or answer what it waits for, as RAGFlow's clients do with the same request.
@@ -84,7 +84,7 @@ class Runner:
         """
         return self._run(session, "resume", {**(request or {}), "inputs": dict(answers)})
 
-    def go_on(self, session: SessionId | str, envelope: Envelope | None = None) -> Run:
+    def continue_(self, session: SessionId | str, envelope: Envelope | None = None) -> Run:
         """Go on with a turn that was interrupted by a crash, a stop or a cancel: only what is unfinished runs.
 
         With the ``envelope`` of the run that was interrupted, it goes on under that one's name.
@@ -133,7 +133,7 @@ class Runner:
         )
         return self._run(target, "continue", {})
 
-    def history(self, session: SessionId | str) -> AsyncIterator[Moment]:
+    def history(self, session: SessionId | str) -> AsyncIterator[CheckpointInfo]:
         """Go through the stored steps of a session, newest first."""
         return moments(self._canvas, self._saver(), session)
 
@@ -147,7 +147,7 @@ class Runner:
         return self._checkpointer
 
     def drain(self) -> None:
-        """Let every run stop at the end of its superstep; `go_on` takes it up again, here or elsewhere."""
+        """Let every run stop at the end of its superstep; `continue_` takes it up again, here or elsewhere."""
         for run in self._running:
             run.drain()
 

@@ -16,7 +16,7 @@ from ragflow_lg.server.database.tables import TITLE_CHARS, VersionRow
 from ragflow_lg.server.observability.audit import audit
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.database import Database
     from ragflow_lg.server.database.tables import AgentRow
     from ragflow_lg.server.settings import Settings
@@ -112,27 +112,27 @@ async def version_of(database: Database, agent: AgentRow, name: str) -> VersionR
 
 
 async def publish(
-    parts: Parts, agent: AgentRow, *, title: str = "", description: str = "", dsl: Any = None
+    app_state: AppState, agent: AgentRow, *, title: str = "", description: str = "", dsl: Any = None
 ) -> VersionRow:
     """Publish the draft as a version of its own, which nothing changes any more. A ``dsl`` becomes the draft first.
 
     Raises:
         RequestError: if there is nothing to publish, or the canvas is none.
     """
-    agents, now = AgentRepository(parts.database, agent.tenant), parts.now_ms()
-    draft = await version_of(parts.database, agent, DRAFT)
-    text = draft.dsl if dsl is None else await canvas_text(parts.settings, dsl)
+    agents, now = AgentRepository(app_state.database, agent.tenant), app_state.now_ms()
+    draft = await version_of(app_state.database, agent, DRAFT)
+    text = draft.dsl if dsl is None else await canvas_text(app_state.settings, dsl)
     if text != draft.dsl:
-        changed = new_version(parts.new_id(), agent.id, agent.title, text, now, is_released=False)
+        changed = new_version(app_state.new_id(), agent.id, agent.title, text, now, is_released=False)
         await agents.change(agent.id, {"update_ms": now}, changed)
     name = (title or agent.title)[:TITLE_CHARS]
-    made = new_version(parts.new_id(), agent.id, name, text, now, is_released=True, description=description)
+    made = new_version(app_state.new_id(), agent.id, name, text, now, is_released=True, description=description)
     await agents.add_version(made)
     audit("version.published", agent=agent.id, version=made.id)
     return made
 
 
-async def delete_version(parts: Parts, agent: AgentRow, version: VersionRow) -> None:
+async def delete_version(app_state: AppState, agent: AgentRow, version: VersionRow) -> None:
     """Delete a version that nothing needs.
 
     Raises:
@@ -141,7 +141,7 @@ async def delete_version(parts: Parts, agent: AgentRow, version: VersionRow) -> 
     problem = ""
     if version.id == agent.version_id:
         problem = "This is the agent's draft; change that first."
-    elif users := await AgentRepository(parts.database, agent.tenant).delete_version(agent.id, version.id):
+    elif users := await AgentRepository(app_state.database, agent.tenant).delete_version(agent.id, version.id):
         problem = f"{users} session{'' if users == 1 else 's'} keep to this version: delete them, or pin another one."
     if problem:
         raise RequestError(problem, 103, status=409, reason="version-in-use")

@@ -16,7 +16,7 @@ from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.agents.file_store import FileStore
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.services.services import Services
 
 __all__ = ["TenantFiles", "file_store", "file_text", "tenant_services"]
@@ -29,15 +29,15 @@ _HELD = ("content", "text")
 """Keys of an object that has its content with it."""
 
 
-def file_store(parts: Parts, tenant: str) -> FileStore:
+def file_store(app_state: AppState, tenant: str) -> FileStore:
     """Give the files of a tenant."""
-    section = parts.settings.server
-    return FileStore(section.files, parts.database, tenant, section.max_files, section.max_files_bytes)
+    section = app_state.settings.server
+    return FileStore(section.files, app_state.database, tenant, section.max_files, section.max_files_bytes)
 
 
-def tenant_services(parts: Parts, tenant: str) -> Services:
+def tenant_services(app_state: AppState, tenant: str) -> Services:
     """Give the services for the runs of a tenant: they read its uploads."""
-    return replace(parts.services, files=TenantFiles(file_store(parts, tenant)))
+    return replace(app_state.services, files=TenantFiles(file_store(app_state, tenant)))
 
 
 class TenantFiles(Struct, frozen=True):

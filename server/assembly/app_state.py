@@ -13,7 +13,7 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.server.assembly.library import open_services
 from ragflow_lg.server.database.database import Database, open_database
 from ragflow_lg.server.observability.telemetry import open_callbacks
-from ragflow_lg.server.streaming import RunHub, open_journal
+from ragflow_lg.server.streaming import RunManager, open_journal
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.services import Services
 
-__all__ = ["Parts", "open_hub", "open_parts"]
+__all__ = ["AppState", "open_run_manager", "open_app_state"]
 
 
-class Parts(Struct, frozen=True):
+class AppState(Struct, frozen=True):
     """What the routes of the server work with."""
 
     settings: Settings
     database: Database
     store: Store
     services: Services
-    hub: RunHub
+    hub: RunManager
     callbacks: Sequence[RunCallbacks] = ()
 
     def now_ms(self) -> int:
@@ -44,7 +44,7 @@ class Parts(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def open_parts(settings: Settings, *, model: str = "") -> AsyncGenerator[Parts]:
+async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerator[AppState]:
     """Open what the settings describe. ``model`` answers for every model of all canvases.
 
     Raises:
@@ -58,15 +58,15 @@ async def open_parts(settings: Settings, *, model: str = "") -> AsyncGenerator[P
     async with (
         open_database(url) as database,
         open_store(settings.checkpoints, clock, prefix=prefix, ttl_s=settings.checkpoint_ttl_s) as store,
-        open_hub(settings, store) as hub,
+        open_run_manager(settings, store) as hub,
         open_callbacks(settings) as callbacks,
         open_services(settings, model=model) as services,
     ):
-        yield Parts(settings, database, store, services, hub, callbacks)
+        yield AppState(settings, database, store, services, hub, callbacks)
 
 
 @asynccontextmanager
-async def open_hub(settings: Settings, store: Store) -> AsyncGenerator[RunHub]:
+async def open_run_manager(settings: Settings, store: Store) -> AsyncGenerator[RunManager]:
     """Open what plays runs, with the journal of their events: in Redis if checkpoints are, or where it is told to be.
 
     Raises:
@@ -76,7 +76,7 @@ async def open_hub(settings: Settings, store: Store) -> AsyncGenerator[RunHub]:
     url = section.journal.get_secret_value() or settings.checkpoints
     prefix, silence_s = settings.checkpoint_prefix, section.replica_silence_s
     async with open_journal(url, prefix=prefix, kept_s=section.events_kept_s, alive_s=silence_s) as journal:
-        hub = RunHub(journal, store.cancels, beat_s=silence_s / 3)
+        hub = RunManager(journal, store.cancels, beat_s=silence_s / 3)
         try:
             yield hub
         finally:

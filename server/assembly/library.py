@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "catalog",
     "check_file",
-    "kept_canvas",
+    "cached_canvas",
     "load_canvas",
     "load_graph",
     "open_runner",
@@ -143,7 +143,7 @@ _kept: OrderedDict[bytes, tuple[CompiledCanvas, Mapping[str, object]]] = Ordered
 """Compiled canvases by content, with the rules that they asked for and were compiled by."""
 
 
-def kept_canvas(content: bytes, settings: Settings) -> CompiledCanvas | None:
+def cached_canvas(content: bytes, settings: Settings) -> CompiledCanvas | None:
     """Give a compiled canvas if `load_canvas` has kept it, and would give it now; at once, without a thread."""
     return _held(content, CanvasFiles(lambda: settings))
 

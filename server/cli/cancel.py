@@ -35,7 +35,7 @@ def cancel(
 
 async def _cancel(store: Store, session: str, file: Path | None, settings: Settings) -> str:
     from ragflow_lg.server.cli.play import no_session
-    from ragflow_lg.server.runs.stored_sessions import give_up, has_session, newest_run
+    from ragflow_lg.server.runs.stored_sessions import abandon_turn, has_session, newest_run
 
     if holder := await store.leases.holder(session):
         await store.cancels.request(session)
@@ -48,5 +48,5 @@ async def _cancel(store: Store, session: str, file: Path | None, settings: Setti
     from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.server.assembly.library import load_canvas
 
-    await give_up(store, load_canvas(file or Path(newest.canvas_id), settings), session, SystemClock())
+    await abandon_turn(store, load_canvas(file or Path(newest.canvas_id), settings), session, SystemClock())
     return f"{session!r} waits no longer; the next run of it begins a new turn."

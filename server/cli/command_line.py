@@ -13,7 +13,7 @@ __all__ = ["COMMANDS", "command_line"]
 COMMANDS = {
     "run": "run",
     "resume": "resume",
-    "continue": "go_on",
+    "continue": "continue_",
     "cancel": "cancel",
     "sessions": "sessions",
     "history": "history",

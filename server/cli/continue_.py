@@ -16,10 +16,10 @@ from ragflow_lg.server.cli.options import (
     TraceOption,
 )
 
-__all__ = ["go_on"]
+__all__ = ["continue_"]
 
 
-def go_on(
+def continue_(
     session: Session,
     canvas: CanvasFile = None,
     model: Model = "",
@@ -42,7 +42,7 @@ def go_on(
 
     play_session(
         session,
-        lambda runner, name: runner.go_on(name),
+        lambda runner, name: runner.continue_(name),
         canvas_file=canvas,
         place=Place(checkpoint, settings, model),
         tapes=TapeOptions(record, replay, replay_mode),

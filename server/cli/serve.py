@@ -13,7 +13,7 @@ import typer
 from ragflow_lg.server.cli.options import Model, SettingsFile
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.observability.operations import Operations
     from ragflow_lg.server.settings import ServerSection, Settings
 
@@ -55,7 +55,7 @@ def serve(
 
 
 async def _serve(settings: Settings, model: str) -> None:
-    from ragflow_lg.server.assembly.app_state import open_parts
+    from ragflow_lg.server.assembly.app_state import open_app_state
     from ragflow_lg.server.http.app import make_app
     from ragflow_lg.server.http.edge.listening_socket import listening
     from ragflow_lg.server.http.edge.uvicorn_server import serve as serve_app
@@ -69,9 +69,9 @@ async def _serve(settings: Settings, model: str) -> None:
         open_audit(section.audit),
         listening(section.host, section.port) as opened,
     ):
-        async with open_parts(settings, model=model) as parts:
-            app = make_app(parts)
-            key = await _first_key(parts)
+        async with open_app_state(settings, model=model) as app_state:
+            app = make_app(app_state)
+            key = await _first_key(app_state)
 
             def announce(url: str) -> None:
                 _tell(url)
@@ -102,16 +102,16 @@ async def _metrics(section: ServerSection, operations: Operations) -> AsyncGener
             yield
 
 
-async def _first_key(parts: Parts) -> str:
+async def _first_key(app_state: AppState) -> str:
     """Make a key if there never was one; give it, else ``""``."""
     from ragflow_lg.server.database.key_repository import KeyRepository
     from ragflow_lg.server.observability.audit import audit
 
-    keys = KeyRepository(parts.database)
+    keys = KeyRepository(app_state.database)
     if await keys.count():
         return ""
     audit("key.created", tenant=DEFAULT_TENANT, name="first start", kind="api")
-    return await keys.create(DEFAULT_TENANT, parts.now_ms(), name="first start")
+    return await keys.create(DEFAULT_TENANT, app_state.now_ms(), name="first start")
 
 
 def _tell(line: str) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
     from ragflow_lg.services.chat import Usage
 
-__all__ = ["EndedTurn", "keep_turn"]
+__all__ = ["EndedTurn", "write_turn"]
 
 # Without the mapper: a turn is written so often that its work counts.
 _MESSAGES, _RUNS, _SESSIONS = (cast("Table", row.__table__) for row in (MessageRow, RunRow, SessionRow))
@@ -88,7 +88,7 @@ class EndedTurn(Struct, frozen=True):
     """Whether another process has begun the run, and may have stored how far it came."""
 
 
-async def keep_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
+async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
     """Store a turn, or nothing of it; of a session that is gone only the run.
 
     Nothing is stored of a run that somebody else has ended since, under a later lease. What was stored of one that is

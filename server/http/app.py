@@ -40,7 +40,7 @@ from ragflow_lg.server.observability.operations import Operations
 from ragflow_lg.server.runs.turns import Turns
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.assembly.app_state import AppState
 
 __all__ = ["make_app"]
 
@@ -60,18 +60,18 @@ class _Application(FastAPI):
         return self.openapi_schema
 
 
-def make_app(parts: Parts) -> FastAPI:
+def make_app(app_state: AppState) -> FastAPI:
     """Make the application of opened parts. ``app.state.turns`` drains it."""
     app = _Application(
         title="ragflow-lg", version=version("ragflow-lg"), docs_url=None, redoc_url=None, redirect_slashes=False
     )
-    section = parts.settings.server
-    operations = Operations(section, parts.callbacks)
-    parts = replace(parts, callbacks=(*parts.callbacks, RunMetrics(operations.metrics)))
-    app.state.parts = parts
+    section = app_state.settings.server
+    operations = Operations(section, app_state.callbacks)
+    app_state = replace(app_state, callbacks=(*app_state.callbacks, RunMetrics(operations.metrics)))
+    app.state.app_state = app_state
     app.state.operations = operations
-    app.state.readiness = Readiness(parts)
-    app.state.turns = Turns(parts, operations.places)
+    app.state.readiness = Readiness(app_state)
+    app.state.turns = Turns(app_state, operations.places)
     # The fixed paths of completions come first: /agents/chat/… is no agent called chat.
     before = (completions, files, tags, templates, versions)
     for module in (*before, agents, sessions, openai, trials, traces, embedded, webhooks, native, health):

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from ragflow_lg.runs.callbacks import RunCallbacks, RunInfo, RunSummary
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.observability.run_slots import RunPlaces
+    from ragflow_lg.server.observability.run_slots import RunSlots
 
 __all__ = ["CONTENT_TYPE", "Metrics", "RunMetrics"]
 
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 class Metrics:
     """Counts what the server does."""
 
-    def __init__(self, places: RunPlaces) -> None:
+    def __init__(self, places: RunSlots) -> None:
         self._registry = CollectorRegistry()
         self._requests = self._counter("requests", "Requests, by template of the path.", "method", "route", "status")
         self._seconds = self._histogram("request_seconds", "Until the last byte of an answer.", _RUN_S, "route")

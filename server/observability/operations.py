@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ragflow_lg.server.observability.metrics import Metrics
 from ragflow_lg.server.observability.rate_limits import Rates
 from ragflow_lg.server.observability.request_spans import RequestSpans
-from ragflow_lg.server.observability.run_slots import RunPlaces
+from ragflow_lg.server.observability.run_slots import RunSlots
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Operations:
     """Limits, metrics and spans of one process."""
 
     def __init__(self, section: ServerSection, callbacks: Sequence[RunCallbacks] = ()) -> None:
-        self.places = RunPlaces(
+        self.places = RunSlots(
             section.max_runs,
             places_tenant=section.max_runs_tenant,
             max_waiting=section.max_waiting_runs,

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ragflow_lg.base.errors import BusyError
 
-__all__ = ["RunPlaces"]
+__all__ = ["RunSlots"]
 
 
 class _Waiting(Struct):
@@ -18,7 +18,7 @@ class _Waiting(Struct):
     turn: asyncio.Future[None]
 
 
-class RunPlaces:
+class RunSlots:
     """The places for runs of one process."""
 
     def __init__(self, places: int, *, places_tenant: int = 0, max_waiting: int = 0, wait_s: float = 0.0) -> None:

@@ -13,18 +13,18 @@ from ragflow_lg.base.errors import CheckpointError, ConflictError, RagflowLgErro
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.run_repository import RunRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
-from ragflow_lg.server.runs.replay_filter import Stitch
+from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from ragflow_lg.wire.wire_events import Envelope, WorkflowFinished
 
 if TYPE_CHECKING:
     from ragflow_lg.runs.run import Run
     from ragflow_lg.runs.runner import Runner
-    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow, SessionRow
     from ragflow_lg.server.streaming import Followed
     from ragflow_lg.services.chat import Usage
 
-__all__ = ["Takeover", "TurnPlayer"]
+__all__ = ["Failover", "TurnPlayer"]
 
 FREE_S = 60.0
 """How long the session of a process that has stopped may be held at most: longer than its lease."""
@@ -41,22 +41,22 @@ class TurnPlayer(Protocol):
         """Return what runs the turns of a session."""
         ...
 
-    async def keep(self, run: StitchedRun, tenant: str, asked: str | None, start_ms: int, *, was: str) -> None:
+    async def keep(self, run: ContinuedRun, tenant: str, asked: str | None, start_ms: int, *, was: str) -> None:
         """Let the hub play a run that stands in the database; ``was`` is the player that has stopped."""
         ...
 
 
-class Takeover:
+class Failover:
     """Takes interrupted runs over, each once, however many follow it here and elsewhere."""
 
-    def __init__(self, parts: Parts, turns: TurnPlayer) -> None:
-        self._parts = parts
+    def __init__(self, app_state: AppState, turns: TurnPlayer) -> None:
+        self._app_state = app_state
         self._turns = turns
         self._taking: dict[str, asyncio.Task[bool]] = {}
 
     async def take(self, run_id: str) -> bool:
         """See to it that a run goes on; tell whether it does, here or elsewhere."""
-        if self._parts.hub.is_draining:
+        if self._app_state.hub.is_draining:
             return False
         if (taking := self._taking.get(run_id)) is None:
             taking = self._taking[run_id] = asyncio.create_task(self._take(run_id))
@@ -71,48 +71,50 @@ class Takeover:
             return False
 
     async def _played(self, run_id: str) -> bool:
-        parts, head = self._parts, await self._parts.hub.head(run_id)
-        row = await RunRepository(parts.database, head.owner).get(run_id)
-        session = await SessionRepository(parts.database, head.owner).get(row.session_id) if row is not None else None
-        agent = await AgentRepository(parts.database, head.owner).get(row.agent_id) if row is not None else None
-        if row is None or session is None or agent is None or not await self._is_free(session.id):
+        app_state, head = self._app_state, await self._app_state.hub.head(run_id)
+        row = await RunRepository(app_state.database, head.owner).get(run_id)
+        if row is None:
             return False
-        stitch = Stitch(await self._said(run_id))
+        session = await SessionRepository(app_state.database, head.owner).get(row.session_id)
+        agent = await AgentRepository(app_state.database, head.owner).get(row.agent_id)
+        if session is None or agent is None or not await self._is_free(session.id):
+            return False
+        stitch = ReplayFilter(await self._said(run_id))
         runner = await self._turns.runner(agent, session)
         state = await runner.state(session.id)
         if await runner.pauses(session.id):
             run = runner.start(session.id, {}, head.envelope)  # asks once more
         else:
-            run = runner.go_on(session.id, head.envelope)
+            run = runner.continue_(session.id, head.envelope)
         try:
-            going_on = StitchedRun(run, stitch, state)
+            going_on = ContinuedRun(run, stitch, state)
             await self._turns.keep(going_on, head.owner, row.asked or None, row.start_ms, was=head.player)
         except StreamError:
             # Whoever was quicker goes on with it.
-            return (await parts.hub.head(run_id)).player != head.player
+            return (await app_state.hub.head(run_id)).player != head.player
         logger.info("run %s was interrupted and goes on here", run_id)
         return True
 
     async def _said(self, run_id: str) -> list[Followed]:
         try:
-            return await self._parts.hub.said(run_id)
+            return await self._app_state.hub.said(run_id)
         except StreamGapError:
             return []
 
     async def _is_free(self, session_id: str) -> bool:
         """Wait until nobody holds the session any more."""
         until = time.monotonic() + FREE_S
-        while await self._parts.store.leases.holder(session_id):
+        while await self._app_state.store.leases.holder(session_id):
             if time.monotonic() > until:
                 return False
             await asyncio.sleep(PAUSE_S)
         return True
 
 
-class StitchedRun:
+class ContinuedRun:
     """The continuation of a run for followers who know how it began."""
 
-    def __init__(self, run: Run, stitch: Stitch, state: dict[str, Any]) -> None:
+    def __init__(self, run: Run, stitch: ReplayFilter, state: dict[str, Any]) -> None:
         self._run = run
         self._stitch = stitch
         self._state = state

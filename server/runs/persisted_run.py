@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import orjson
 
 from ragflow_lg.base.errors import RagflowLgError
-from ragflow_lg.server.database.turn_writer import EndedTurn, keep_turn
+from ragflow_lg.server.database.turn_writer import EndedTurn, write_turn
 from ragflow_lg.server.streaming.run_task import Playable
 from ragflow_lg.wire.wire_events import Envelope, MessageEnd, UserInputs
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.streaming import Followed
     from ragflow_lg.services.chat import Usage
 
-__all__ = ["Keepable", "KeptRun", "chunks_of"]
+__all__ = ["Persistable", "PersistedRun", "chunks_of"]
 
 logger = logging.getLogger(__name__)
 
 
-class Keepable(Playable, Protocol):
+class Persistable(Playable, Protocol):
     """A run that tells, at its end, how it went."""
 
     @property
@@ -49,7 +49,7 @@ class Keepable(Playable, Protocol):
         ...
 
 
-class KeptRun:
+class PersistedRun:
     """Plays a run for the hub, and stores what was said when it is over, however it ended.
 
     It goes by the run itself and not by the journal, so it is no follower: a run that all clients have left is left.
@@ -57,8 +57,8 @@ class KeptRun:
 
     def __init__(
         self,
-        run: Keepable,
-        parts: Parts,
+        run: Persistable,
+        app_state: AppState,
         tenant: str,
         asked: str | None,
         start_ms: int,
@@ -75,7 +75,7 @@ class KeptRun:
         self._on_end = on_end
         self._is_taken_over = is_taken_over
         self._run = run
-        self._parts = parts
+        self._app_state = app_state
         self._tenant = tenant
         self._asked = asked
         self._start_ms = start_ms
@@ -131,7 +131,7 @@ class KeptRun:
             run.error or "",
             run.usage,
             self._start_ms,
-            self._parts.now_ms(),
+            self._app_state.now_ms(),
             asked=self._asked,
             answered=run.answer or self._tips,
             reference=orjson.dumps(self._chunks).decode() if self._chunks else "",
@@ -140,7 +140,7 @@ class KeptRun:
             is_taken_over=self._is_taken_over,
         )
         try:
-            await keep_turn(self._parts.database, self._tenant, turn)
+            await write_turn(self._app_state.database, self._tenant, turn)
         except RagflowLgError as failure:
             logger.error("run %s is not in the database: %s", envelope.message_id, failure)
 

@@ -13,10 +13,10 @@ from ragflow_lg.wire.wire_events import Message, MessageEnd, NodeFinished, NodeS
 if TYPE_CHECKING:
     from ragflow_lg.server.streaming import Followed
 
-__all__ = ["Stitch"]
+__all__ = ["ReplayFilter"]
 
 
-class Stitch:
+class ReplayFilter:
     """Passes on of a continuation what followers have not been told.
 
     A continuation plays the nodes anew that had not ended. What such a node said before is passed over when it is said

@@ -21,14 +21,14 @@ from ragflow_lg.server.database.run_repository import RunRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, RunRow, SessionRow
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.runs.stored_sessions import fork_session, give_up, newest_run
+from ragflow_lg.server.runs.stored_sessions import abandon_turn, fork_session, newest_run
 from ragflow_lg.server.runs.turns import NAME_CHARS, asked_text
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.runs.pauses import Pause
     from ragflow_lg.runs.runner import Run, Runner
-    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow
     from ragflow_lg.server.runs.turns import Turn, Turns
     from ragflow_lg.server.streaming import DisconnectPolicy
@@ -40,13 +40,15 @@ __all__ = ["RunControl", "said_by", "wrapped_answers"]
 class RunControl:
     """The runs of one agent. ``policy`` is what becomes of those begun here when nobody follows them."""
 
-    def __init__(self, parts: Parts, turns: Turns, agent: AgentRow, policy: DisconnectPolicy | None = None) -> None:
-        self._parts = parts
+    def __init__(
+        self, app_state: AppState, turns: Turns, agent: AgentRow, policy: DisconnectPolicy | None = None
+    ) -> None:
+        self._app_state = app_state
         self._turns = turns
         self._agent = agent
         self._policy = policy
-        self._sessions = SessionRepository(parts.database, agent.tenant)
-        self._runs = RunRepository(parts.database, agent.tenant)
+        self._sessions = SessionRepository(app_state.database, agent.tenant)
+        self._runs = RunRepository(app_state.database, agent.tenant)
 
     # What there is
 
@@ -74,7 +76,7 @@ class RunControl:
 
     async def record(self, run: RunRow) -> RunRecord | None:
         """Give what the store of sessions knows of a run; None if it never began or has been forgotten."""
-        return await self._parts.store.runs.get(run.id)
+        return await self._app_state.store.runs.get(run.id)
 
     async def runs(self, session_id: str, page: int, page_size: int) -> tuple[list[RunRow], int]:
         """Give a page of runs, the newest first, and how many there are; of one session, or all for ``""``."""
@@ -92,21 +94,21 @@ class RunControl:
 
     async def is_busy(self, session_id: str) -> bool:
         """Tell whether a run of a session goes on somewhere."""
-        return bool(await self._parts.store.leases.holder(session_id))
+        return bool(await self._app_state.store.leases.holder(session_id))
 
     async def state(self, run: RunRow) -> str:
         """Say how a run stands; see `ragflow_lg.server.http.native.native_responses.RunState`."""
         if run.status in ("succeeded", "failed", "cancelled", "refused"):
             return run.status
-        newest = await newest_run(self._parts.store, run.session_id)
+        newest = await newest_run(self._app_state.store, run.session_id)
         is_last = newest is None or newest.run_id == run.id
         if run.status == "waiting":
             if not is_last:
                 return "answered"
             return "cancelled" if newest is not None and newest.status == "cancelled" else "waiting"
-        if await self._parts.hub.is_played(run.id):
+        if await self._app_state.hub.is_played(run.id):
             return "running"
-        fresh = await RunRepository(self._parts.database, self._agent.tenant).get(run.id)
+        fresh = await RunRepository(self._app_state.database, self._agent.tenant).get(run.id)
         if fresh is not None and fresh.status != run.status:
             return await self.state(fresh)  # it ended while we looked
         return "interrupted"
@@ -154,7 +156,7 @@ class RunControl:
         asked = asked_text({"inputs": {name: value for given in forms for name, value in given.items()}})
         return await self._play(session, runner.resume(session.id, wrapped), asked, parent=run.id)
 
-    async def go_on(self, run: RunRow) -> Turn:
+    async def continue_(self, run: RunRow) -> Turn:
         """Go on with a run that a crash, a stop or a cancel has interrupted; only what is unfinished runs.
 
         Raises:
@@ -164,7 +166,7 @@ class RunControl:
         session = await self.session(run.session_id)
         runner = await self._last(run, session)
         asked = await self._unsaid(runner, session)
-        return await self._play(session, runner.go_on(session.id), asked, parent=run.id)
+        return await self._play(session, runner.continue_(session.id), asked, parent=run.id)
 
     async def rerun(
         self,
@@ -181,7 +183,7 @@ class RunControl:
         """
         session = await self.session(run.session_id)
         runner = await self._last(run, session)
-        target = self._parts.new_id()
+        target = self._app_state.new_id()
         try:
             begun = await runner.rerun(session.id, target, node, round=round_, changes=changes)
         except CheckpointError as error:
@@ -196,15 +198,15 @@ class RunControl:
         Raises:
             RequestError: if there is no such checkpoint, or the session is busy.
         """
-        session, parts = await self.session(run.session_id), self._parts
+        session, app_state = await self.session(run.session_id), self._app_state
         await self._refuse_busy(session.id)
         if not checkpoint:
             checkpoint = await self._end_of(run)
         canvas = await self._turns.canvas(await self._turns.version(self._agent, session.version_id))
-        services, target = parts.services, parts.new_id()
+        services, target = app_state.services, app_state.new_id()
         try:
             record = await fork_session(
-                parts.store,
+                app_state.store,
                 canvas,
                 session.id,
                 target,
@@ -240,7 +242,7 @@ class RunControl:
             RequestError: if it cannot be gone on from.
         """
         await self._refuse_busy(run.session_id)
-        newest = await newest_run(self._parts.store, run.session_id)
+        newest = await newest_run(self._app_state.store, run.session_id)
         if newest is None or newest.run_id != run.id:
             has_asked, run = run.status == "waiting", await self.fork(run)
             if has_asked and run.status == "drained":
@@ -249,7 +251,7 @@ class RunControl:
         if stands == "waiting":
             return await self.resume(run, answers)
         if stands in ("interrupted", "cancelled"):
-            return await self.go_on(run)
+            return await self.continue_(run)
         request = {**request, "user_id": session.user_id or self._agent.tenant}
         runner = await self._turns.runner(self._agent, session)
         failed = (await runner.state(session.id)).get("turn", {}).get("error")
@@ -261,12 +263,12 @@ class RunControl:
         """Stop a run, wherever it is played. One that waits is given up; one that is over is left alone."""
         stands = await self.state(run)
         if stands == "running":
-            if not await self._parts.hub.cancel(run.id):
-                await self._parts.store.cancels.request(run.session_id)
+            if not await self._app_state.hub.cancel(run.id):
+                await self._app_state.store.cancels.request(run.session_id)
         elif stands == "waiting":
             session = await self.session(run.session_id)
             canvas = await self._turns.canvas(await self._turns.version(self._agent, session.version_id))
-            await give_up(self._parts.store, canvas, session.id, self._parts.services.clock)
+            await abandon_turn(self._app_state.store, canvas, session.id, self._app_state.services.clock)
 
     async def pin(self, session: SessionRow, version_id: str) -> None:
         """Let a session keep to another version.
@@ -285,7 +287,7 @@ class RunControl:
             RequestError: if a run of it goes on.
         """
         try:
-            await self._parts.store.delete_session(session.id)
+            await self._app_state.store.delete_session(session.id)
         except ConflictError as error:
             raise _busy(str(error)) from error
         await self._sessions.delete(self._agent.id, session.id)
@@ -296,7 +298,7 @@ class RunControl:
     async def _last(self, run: RunRow, session: SessionRow) -> Runner:
         """Give the runner of a session whose last run this is."""
         await self._refuse_busy(session.id)
-        newest = await newest_run(self._parts.store, session.id)
+        newest = await newest_run(self._app_state.store, session.id)
         if newest is None or newest.run_id != run.id:
             told = (
                 f"that is {newest.run_id}. To go on from this one, fork it." if newest else "nothing is stored of it."
@@ -306,8 +308,8 @@ class RunControl:
         return await self._turns.runner(self._agent, session)
 
     async def _refuse_busy(self, session_id: str) -> None:
-        until = time.monotonic() + self._parts.settings.server.busy_s
-        while await self._parts.store.leases.holder(session_id):
+        until = time.monotonic() + self._app_state.settings.server.busy_s
+        while await self._app_state.store.leases.holder(session_id):
             if time.monotonic() >= until:
                 raise _busy("The session is being run; wait for the end, or cancel that run.")
             await asyncio.sleep(BUSY_POLL_S)
@@ -319,7 +321,7 @@ class RunControl:
     async def _end_of(self, run: RunRow) -> str:
         record = await self.record(run)
         if record is None or not record.checkpoint:
-            newest = await newest_run(self._parts.store, run.session_id)
+            newest = await newest_run(self._app_state.store, run.session_id)
             if newest is None or newest.run_id != run.id:
                 raise RequestError(
                     "It is not known where the run ended; name a checkpoint of the session's history.",
@@ -331,7 +333,7 @@ class RunControl:
 
     async def _asked_again(self, run: RunRow) -> RunRow:
         """Continue a fork to the form that its original has waited at."""
-        turn = await self.go_on(run)
+        turn = await self.continue_(run)
         async with aclosing(turn.numbered()) as events:
             async for _ in events:
                 pass
@@ -349,7 +351,7 @@ class RunControl:
         self, session: SessionRow, target: str, name: str, state: Mapping[str, Any], *, is_open: bool
     ) -> SessionRow:
         """Make a session of another one, with what had been said by then."""
-        now = self._parts.now_ms()
+        now = self._app_state.now_ms()
         made = SessionRow(
             id=target,
             agent_id=session.agent_id,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ragflow_lg.services.services import Clock, Ids
     from ragflow_lg.services.sessions import RunStatus
 
-__all__ = ["delete_stopped", "fork_session", "give_up", "has_session", "is_interrupted", "newest_run"]
+__all__ = ["delete_stopped", "fork_session", "abandon_turn", "has_session", "is_interrupted", "newest_run"]
 
 
 PATIENCE_S = 10.0
@@ -109,7 +109,7 @@ async def fork_session(
     return record
 
 
-async def give_up(store: Store, canvas: CompiledCanvas, session: str, clock: Clock) -> None:
+async def abandon_turn(store: Store, canvas: CompiledCanvas, session: str, clock: Clock) -> None:
     """Let a session wait no longer; the next run of it begins a new turn.
 
     Raises:

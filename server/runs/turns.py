@@ -13,15 +13,15 @@ from ragflow_lg.base.values import to_text
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.agents.tenant_files import tenant_services
-from ragflow_lg.server.assembly.library import kept_canvas, load_canvas
+from ragflow_lg.server.assembly.library import cached_canvas, load_canvas
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.run_repository import RunRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from ragflow_lg.server.observability.logs import notes
-from ragflow_lg.server.observability.run_slots import RunPlaces
-from ragflow_lg.server.runs.failover import Takeover
-from ragflow_lg.server.runs.persisted_run import Keepable, KeptRun
+from ragflow_lg.server.observability.run_slots import RunSlots
+from ragflow_lg.server.runs.failover import Failover
+from ragflow_lg.server.runs.persisted_run import Persistable, PersistedRun
 from ragflow_lg.server.streaming import parse_policy
 from ragflow_lg.services.chat import Usage
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.engine.compiled_canvas import CompiledCanvas
     from ragflow_lg.runs.run import Run
-    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.streaming import DisconnectPolicy, Followed, RunHead
     from ragflow_lg.wire.wire_events import WireEvent
 
@@ -70,13 +70,13 @@ class Turn:
 class Turns:
     """The turns of one process, of all tenants."""
 
-    def __init__(self, parts: Parts, places: RunPlaces | None = None) -> None:
+    def __init__(self, app_state: AppState, places: RunSlots | None = None) -> None:
         """Every run takes one of the ``places``; one that is taken over from a dead replica does not wait for one."""
-        self._parts = parts
-        self._places = places or RunPlaces(sys.maxsize)
+        self._app_state = app_state
+        self._places = places or RunSlots(sys.maxsize)
         self._compiling = asyncio.Semaphore(COMPILES)
-        self._policy = parse_policy(parts.settings.server.on_disconnect)
-        self._takeover = Takeover(parts, self)
+        self._policy = parse_policy(app_state.settings.server.on_disconnect)
+        self._takeover = Failover(app_state, self)
         self._keeping: set[asyncio.Task[None]] = set()
 
     async def canvas(self, version: VersionRow) -> CompiledCanvas:
@@ -85,8 +85,8 @@ class Turns:
         Raises:
             CompileError: if it has errors.
         """
-        content, settings = version.dsl.encode(), self._parts.settings
-        if (kept := kept_canvas(content, settings)) is not None:
+        content, settings = version.dsl.encode(), self._app_state.settings
+        if (kept := cached_canvas(content, settings)) is not None:
             return kept
         async with self._compiling:
             return await asyncio.to_thread(load_canvas, content, settings)
@@ -97,7 +97,7 @@ class Turns:
         Raises:
             RequestError: if a released one is asked for and there is none.
         """
-        agents = AgentRepository(self._parts.database, agent.tenant)
+        agents = AgentRepository(self._app_state.database, agent.tenant)
         if is_released:
             found = await agents.released(agent.id)
             if found is None:
@@ -124,9 +124,9 @@ class Turns:
 
         ``earlier`` are pairs of a role and a text, for people: its first turn is told of them by its request.
         """
-        now = self._parts.now_ms()
+        now = self._app_state.now_ms()
         session = SessionRow(
-            id=self._parts.new_id(),
+            id=self._app_state.new_id(),
             agent_id=agent.id,
             version_id=version.id,
             user_id=user_id[:TITLE_CHARS],
@@ -141,7 +141,7 @@ class Turns:
             MessageRow(session_id=session.id, number=number, role=role, content=text, create_ms=now)
             for number, (role, text) in enumerate(said)
         ]
-        await SessionRepository(self._parts.database, agent.tenant).add(session, rows)
+        await SessionRepository(self._app_state.database, agent.tenant).add(session, rows)
         return session, rows
 
     async def begin(
@@ -166,15 +166,15 @@ class Turns:
         Raises:
             CompileError: if the canvas has errors.
         """
-        parts = self._parts
+        app_state = self._app_state
         return Runner(
             await self.canvas(version or await self.version(agent, session.version_id)),
-            tenant_services(parts, agent.tenant),
-            store=parts.store,
+            tenant_services(app_state, agent.tenant),
+            store=app_state.store,
             canvas_id=agent.id,
-            event_limit=parts.settings.run.event_limit,
-            callbacks=parts.callbacks,
-            busy_s=parts.settings.server.busy_s,
+            event_limit=app_state.settings.run.event_limit,
+            callbacks=app_state.callbacks,
+            busy_s=app_state.settings.server.busy_s,
         )
 
     async def play(
@@ -204,22 +204,22 @@ class Turns:
         policy: DisconnectPolicy | None,
         give_back: Callable[[], None],
     ) -> Turn:
-        parts, held = self._parts, notes()
+        app_state, held = self._app_state, notes()
         held.run, held.session = run.envelope.message_id, session.id
-        run_id, start_ms = run.envelope.message_id, parts.now_ms()
+        run_id, start_ms = run.envelope.message_id, app_state.now_ms()
         row = RunRow(id=run_id, agent_id=agent.id, version_id=session.version_id, session_id=session.id)
         row.start_ms, row.asked = start_ms, asked or ""
-        await RunRepository(parts.database, agent.tenant).add(row)
+        await RunRepository(app_state.database, agent.tenant).add(row)
         try:
             await self.keep(run, agent.tenant, asked, start_ms, policy, on_end=give_back)
         except StreamError as error:
-            await RunRepository(parts.database, agent.tenant).end(run_id, "failed", str(error), Usage(), start_ms)
+            await RunRepository(app_state.database, agent.tenant).end(run_id, "failed", str(error), Usage(), start_ms)
             raise
         return Turn(run, self)
 
     async def keep(
         self,
-        run: Keepable,
+        run: Persistable,
         tenant: str,
         asked: str | None,
         start_ms: int,
@@ -228,13 +228,15 @@ class Turns:
         was: str = "",
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """Let the hub play a run that stands in the database; ``was`` is for `RunHub.start`.
+        """Let the hub play a run that stands in the database; ``was`` is for `RunManager.start`.
 
         Raises:
             StreamError: if the journal does not take it, or the server is shutting down.
         """
-        kept = KeptRun(run, self._parts, tenant, asked, start_ms, self._keeping, on_end, is_taken_over=bool(was))
-        await self._parts.hub.start(kept, policy or self._policy, owner=tenant, was=was)
+        kept = PersistedRun(
+            run, self._app_state, tenant, asked, start_ms, self._keeping, on_end, is_taken_over=bool(was)
+        )
+        await self._app_state.hub.start(kept, policy or self._policy, owner=tenant, was=was)
 
     async def head(self, tenant: str, run_id: str) -> RunHead:
         """Give what is known of a run of a tenant, wherever it is played; another's is unknown.
@@ -242,7 +244,7 @@ class Turns:
         Raises:
             RunUnknownError: if there is none.
         """
-        head = await self._parts.hub.head(run_id)
+        head = await self._app_state.hub.head(run_id)
         if head.owner != tenant:
             raise RunUnknownError(f"There is no run {run_id[:64]!r}, or its events are kept no longer.")
         return head
@@ -265,13 +267,13 @@ class Turns:
                 yield pair
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, Followed]]:
-        """Give the events of a run behind number ``after``, each with its number; see `RunHub.follow`.
+        """Give the events of a run behind number ``after``, each with its number; see `RunManager.follow`.
 
         One that was interrupted is taken over, so that its followers never know.
         """
         while True:
             try:
-                async with aclosing(self._parts.hub.follow(run_id, after)) as events:
+                async with aclosing(self._app_state.hub.follow(run_id, after)) as events:
                     async for pair in events:
                         after = pair[0]
                         yield pair
@@ -289,12 +291,12 @@ class Turns:
 
     async def cancel(self, session_id: str) -> None:
         """Stop the turn of a session, wherever it runs."""
-        if not self._parts.hub.cancel_session(session_id):
-            await self._parts.store.cancels.request(session_id)
+        if not self._app_state.hub.cancel_session(session_id):
+            await self._app_state.store.cancels.request(session_id)
 
     async def drain(self) -> None:
         """Let every turn stop where it can go on, and wait until all are kept."""
-        await self._parts.hub.drain()
+        await self._app_state.hub.drain()
         await asyncio.gather(*self._keeping, return_exceptions=True)
 
     async def _prologue(self, version: VersionRow) -> str:

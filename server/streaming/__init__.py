@@ -12,7 +12,7 @@ from ragflow_lg.server.streaming.event_window import Bounds
 from ragflow_lg.server.streaming.journal import Journal, RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from ragflow_lg.server.streaming.open_journal import open_journal
-from ragflow_lg.server.streaming.run_manager import RunHub
+from ragflow_lg.server.streaming.run_manager import RunManager
 
 __all__ = [
     "CANCEL",
@@ -25,7 +25,7 @@ __all__ = [
     "MemoryJournal",
     "RunEnd",
     "RunHead",
-    "RunHub",
+    "RunManager",
     "open_journal",
     "parse_policy",
 ]

@@ -14,11 +14,11 @@ from ragflow_lg.server.streaming.disconnect_policy import DEFAULT_POLICY, Discon
 from ragflow_lg.server.streaming.error_codec import revive_error
 from ragflow_lg.server.streaming.event_codec import Followed, RunEnd, decode_entry
 from ragflow_lg.server.streaming.journal import Journal, RunHead, unknown_run
-from ragflow_lg.server.streaming.run_task import Playable, PlayedRun, interrupted
+from ragflow_lg.server.streaming.run_task import Playable, RunTask, interrupted
 from ragflow_lg.server.streaming.task_cancellation import end_task
 from ragflow_lg.services.sessions import Cancels
 
-__all__ = ["RunHub"]
+__all__ = ["RunManager"]
 
 ARRIVAL_S = 30.0
 BEAT_S = 5.0
@@ -29,7 +29,7 @@ MISSED_LOOKS = 2
 _RUN_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
-class RunHub:
+class RunManager:
     """Plays runs, each in tasks of its own, and lets any number of followers read what they say.
 
     Followers read from the journal at their own pace. They never hold a run up, and each of them holds no more than one
@@ -49,7 +49,7 @@ class RunHub:
         self._arrival_s = arrival_s
         self._beat_s = beat_s
         self._player = secrets.token_hex(8)
-        self._played: dict[str, PlayedRun] = {}
+        self._played: dict[str, RunTask] = {}
         self._away: Counter[str] = Counter()
         """Followers of runs that others play."""
         self._beating: asyncio.Task[None] | None = None
@@ -89,7 +89,7 @@ class RunHub:
         await self._live()
         head = RunHead(run.envelope, self._player, owner)
         arrival_s, away_s = self._arrival_s, 3 * self._beat_s
-        played = PlayedRun(run, head, policy, self._journal, arrival_s=arrival_s, away_s=away_s, was=was)
+        played = RunTask(run, head, policy, self._journal, arrival_s=arrival_s, away_s=away_s, was=was)
         self._played[run_id] = played
         played.task.add_done_callback(lambda _: self._played.pop(run_id, None))
         await asyncio.shield(played.began)
@@ -255,13 +255,13 @@ class RunHub:
 
     # Who is there
 
-    def _join(self, run_id: str, played: PlayedRun | None) -> None:
+    def _join(self, run_id: str, played: RunTask | None) -> None:
         if played is not None:
             played.join()
         else:
             self._away[run_id] += 1
 
-    def _leave(self, run_id: str, played: PlayedRun | None) -> None:
+    def _leave(self, run_id: str, played: RunTask | None) -> None:
         if played is not None:
             played.leave()
             return
@@ -269,7 +269,7 @@ class RunHub:
         if not self._away[run_id]:
             del self._away[run_id]
 
-    async def _is_silent(self, head: RunHead, played: PlayedRun | None) -> bool:
+    async def _is_silent(self, head: RunHead, played: RunTask | None) -> bool:
         """Tell whether nobody plays the run, as far as can be seen."""
         if head.player == self._player:
             return played is None or played.task.done()

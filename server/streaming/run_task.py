@@ -17,7 +17,7 @@ from ragflow_lg.server.streaming.journal import Journal, RunHead
 from ragflow_lg.server.streaming.task_cancellation import end_task
 from ragflow_lg.wire.wire_events import Envelope
 
-__all__ = ["Playable", "PlayedRun", "interrupted"]
+__all__ = ["Playable", "RunTask", "interrupted"]
 
 MAX_BACKLOG = 256
 MAX_BACKLOG_BYTES = 1024 * 1024
@@ -55,7 +55,7 @@ class Playable(Protocol):
         ...
 
 
-class PlayedRun:
+class RunTask:
     """A run, the task that plays it, and the followers it has in this process."""
 
     def __init__(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.base.frozen_list import SealedList
+from ragflow_lg.base.frozen_list import FrozenList
 from ragflow_lg.checkpoints.codec import GROUP, Codec
 
 
@@ -25,8 +25,8 @@ async def test_a_value_without_large_parts_is_plain_json() -> None:
 
 async def test_nested_sealed_lists_come_back_and_are_encoded_once() -> None:
     codec, texts = Codec(), Texts()
-    inner = SealedList(["x" * 30] * 100)
-    value = {"collected": {"lines": [["new"], [inner, SealedList([inner, "y"])]]}}
+    inner = FrozenList(["x" * 30] * 100)
+    value = {"collected": {"lines": [["new"], [inner, FrozenList([inner, "y"])]]}}
     for _ in range(2):
         fresh: dict[str, bytes] = {}
         text = codec.encode(value, "t", fresh)
@@ -38,7 +38,7 @@ async def test_nested_sealed_lists_come_back_and_are_encoded_once() -> None:
 
 
 async def test_another_thread_gets_its_own_copy() -> None:
-    codec, value = Codec(), {"a": "z" * 5000, "b": SealedList([1, 2])}
+    codec, value = Codec(), {"a": "z" * 5000, "b": FrozenList([1, 2])}
     for thread in ("one", "two"):
         fresh: dict[str, bytes] = {}
         text = codec.encode(value, thread, fresh)

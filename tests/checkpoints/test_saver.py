@@ -17,7 +17,7 @@ from langgraph.types import Interrupt, Send
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError
-from ragflow_lg.base.frozen_list import SealedList
+from ragflow_lg.base.frozen_list import FrozenList
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.services.sessions import leased
 from tests.stores import OpenStore, fresh_prefix
@@ -118,7 +118,7 @@ async def test_hostile_writes_stay_data_and_pauses_come_back(reopen: OpenStore) 
 
 
 async def test_large_parts_are_stored_once(reopen: OpenStore) -> None:
-    big, lists = "x" * 100_000, SealedList([SealedList(["y" * 90] * 20), "z" * 2000])
+    big, lists = "x" * 100_000, FrozenList([FrozenList(["y" * 90] * 20), "z" * 2000])
     async with reopen() as store:
         sizes: list[int] = []
         put = store.saver._blobs.put  # pyright: ignore[reportPrivateUsage]
@@ -217,7 +217,7 @@ async def test_what_is_acknowledged_can_be_read_whatever_happens_beside_it(reope
 
 
 async def test_a_session_that_is_deleted_elsewhere_is_written_whole_again(reopen_shared: OpenStore) -> None:
-    values = {"n": "x" * 9000, "m": SealedList(["y" * 2000])}
+    values = {"n": "x" * 9000, "m": FrozenList(["y" * 2000])}
     async with reopen_shared() as one, reopen_shared() as other:
         await put(one, "t", values)
         await other.saver.adelete_thread("t")

@@ -89,7 +89,7 @@ async def play_agent(
     if "store" not in more:
         more.setdefault("saver", InMemorySaver())
     runner = runner_of({"a": node("Agent", asked, ["out"]), "out": reader}, services=services, **more)
-    run = runner.go_on("s") if goes_on else runner.start("s", {"query": query})
+    run = runner.continue_("s") if goes_on else runner.start("s", {"query": query})
 
     async def until_it_hangs() -> None:
         while not model.is_hanging:

@@ -24,7 +24,7 @@ from ragflow_lg.adapters.system_services import RandomIds, SystemClock
 from ragflow_lg.base.errors import CompileError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.server.assembly import library
-from ragflow_lg.server.assembly.app_state import Parts, open_hub
+from ragflow_lg.server.assembly.app_state import AppState, open_run_manager
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
@@ -69,20 +69,20 @@ async def played_over_http(case: Case, folder: Path) -> list[list[Any]]:
         patch.object(library, "catalog", lambda: catalog),
         patch.object(library, "_kept", OrderedDict()),
         # The files of a case were never uploaded: they are read where the case has them.
-        patch.object(turns, "tenant_services", lambda parts, _: parts.services),
+        patch.object(turns, "tenant_services", lambda app_state, _: app_state.services),
     ):
         async with (
             _stub(case) as (_, http),
             open_database(section.database.get_secret_value()) as database,
             open_store("memory://", SystemClock()) as store,
-            open_hub(settings, store) as hub,
+            open_run_manager(settings, store) as hub,
         ):
             servers = {id_: ScriptedServer(scripts) for id_ in case.servers}
             knowledge = FakeKnowledge.of_case(case.data.get("kb", {}))
             services = fake_services(
                 models=models, http=http, files=files, servers=servers, knowledge=knowledge, ids=_Ids()
             )
-            app = make_app(Parts(settings, database, store, services, hub))
+            app = make_app(AppState(settings, database, store, services, hub))
             key = await KeyRepository(database).create("tenant", 1)
             opened = listening("127.0.0.1", 0)
             async with (

@@ -234,7 +234,7 @@ async def _play(document: bytes, where: Where, log: _Log, query: str, intent: st
         if intent == "start":
             run = runner.start(session, {"query": query, "inputs": _answers(canvas.plan.form)})
         elif intent == "continue":
-            run = runner.go_on(session)
+            run = runner.continue_(session)
         else:
             fields = [field for pause in pauses for field in form_fields(pause.inputs)]
             run = runner.resume(session, _answers(fields))

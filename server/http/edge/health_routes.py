@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.shared.auth import parts_of
+from ragflow_lg.server.http.shared.auth import app_state_of
 from ragflow_lg.server.http.shared.responses import json_bytes
 from ragflow_lg.server.observability.metrics import CONTENT_TYPE
 
@@ -43,7 +43,7 @@ async def health() -> Response:
 @router.get("/ready")
 async def ready(request: Request) -> Response:
     """Tell whether requests can be answered, and which part fails: 503 if one does, or the server is about to stop."""
-    if parts_of(request).hub.is_draining:
+    if app_state_of(request).hub.is_draining:
         return _json({"status": "stopping", "parts": {}}, 503)
     found = await cast("Readiness", request.app.state.readiness).states()
     status = "ready" if set(found.values()) == {"ok"} else "failing"
@@ -53,7 +53,7 @@ async def ready(request: Request) -> Response:
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
     """Give metrics to whoever has their key."""
-    section = parts_of(request).settings.server
+    section = app_state_of(request).settings.server
     if section.metrics != "key":
         raise HTTPException(404)
     scheme, _, given = request.headers.get("authorization", "").partition(" ")

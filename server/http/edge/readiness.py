@@ -14,7 +14,7 @@ from ragflow_lg.base.errors import ConflictError, RagflowLgError
 from ragflow_lg.services.sessions import leased
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.assembly.app_state import AppState
 
 __all__ = ["Readiness"]
 
@@ -36,8 +36,8 @@ logger = logging.getLogger(__name__)
 class Readiness:
     """Tries the parts of one process."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, app_state: AppState) -> None:
+        self._app_state = app_state
         self._asking = asyncio.Lock()
         self._found: Mapping[str, str] = {}
         self._until = 0.0
@@ -53,18 +53,18 @@ class Readiness:
             return self._found
 
     async def _database(self) -> None:
-        await self._parts.database.write(lambda connection: connection.execute(_WRITE))
+        await self._app_state.database.write(lambda connection: connection.execute(_WRITE))
 
     async def _checkpoints(self) -> None:
         """Hold a session for a moment, as every run does first; if another replica does, the store works."""
         try:
-            async with leased(self._parts.store.leases, PROBED):
-                await self._parts.store.runs.get(PROBED)
+            async with leased(self._app_state.store.leases, PROBED):
+                await self._app_state.store.runs.get(PROBED)
         except ConflictError:
             pass
 
     async def _journal(self) -> None:
-        await self._parts.hub.journal.head(PROBED)
+        await self._app_state.hub.journal.head(PROBED)
 
 
 async def _state(name: str, check: Callable[[], Awaitable[None]]) -> str:

@@ -17,7 +17,7 @@ from ragflow_lg.server.drawing import to_mermaid, to_png, to_svg, to_text_drawin
 from ragflow_lg.server.http.native.native_responses import CheckAnswer, DiagnosticAnswer, respond
 from ragflow_lg.server.http.native.native_routing import Authenticated, native_router
 from ragflow_lg.server.http.native.problem_details import problem_responses
-from ragflow_lg.server.http.shared.auth import parts_of
+from ragflow_lg.server.http.shared.auth import app_state_of
 
 if TYPE_CHECKING:
     from ragflow_lg.component.plan import Plan
@@ -48,7 +48,7 @@ _at_work = asyncio.Semaphore(2)
 @router.post("/check", response_model=CheckAnswer, responses=problem_responses(), openapi_extra=_BODY, summary="Check")
 async def check(request: Request, caller: Authenticated) -> Response:
     """Say everything that is wrong with a canvas, with line and column in the text as it was sent; also of no JSON."""
-    document, settings = await request.body(), parts_of(request).settings
+    document, settings = await request.body(), app_state_of(request).settings
     async with _at_work:
         plan, found = await asyncio.to_thread(check_canvas, document, catalog(), CanvasFiles(lambda: settings))
     shown = [DiagnosticAnswer(**diagnostic.as_dict()) for diagnostic in found]
@@ -72,7 +72,7 @@ async def draw(
     request: Request, caller: Authenticated, format: Annotated[Format, Query(description="Kind of picture.")] = "svg"
 ) -> Response:
     """Draw a canvas: real titles, dashed edges where the way depends on the run, boxes round loops."""
-    document, settings = await request.body(), parts_of(request).settings
+    document, settings = await request.body(), app_state_of(request).settings
     make, kind = _DRAWING[format]
 
     def drawn() -> str | bytes:

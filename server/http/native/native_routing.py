@@ -18,7 +18,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.native.exception_statuses import known_names
 from ragflow_lg.server.http.native.problem_details import PREFIX
-from ragflow_lg.server.http.shared.auth import Caller, authenticated, parts_of, turns_of
+from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated, turns_of
 from ragflow_lg.server.http.shared.request_parsing import refuse_depth
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.run_control import RunControl
@@ -64,7 +64,7 @@ async def agent_of_path(agent_id: str, request: Request, caller: Authenticated) 
     Raises:
         RequestError: if the caller has none of this id.
     """
-    found = await AgentRepository(parts_of(request).database, caller.tenant).get(agent_id)
+    found = await AgentRepository(app_state_of(request).database, caller.tenant).get(agent_id)
     if found is None:
         audit("agent.refused", agent=agent_id)
         raise RequestError("There is no such agent.", status=404)
@@ -76,7 +76,7 @@ Agent = Annotated[AgentRow, Depends(agent_of_path)]
 
 def control_of(request: Request, agent: Agent) -> RunControl:
     """Give the runs of the agent."""
-    return RunControl(parts_of(request), turns_of(request), agent)
+    return RunControl(app_state_of(request), turns_of(request), agent)
 
 
 Control = Annotated[RunControl, Depends(control_of)]

@@ -28,7 +28,7 @@ from ragflow_lg.server.http.native.turn_playback import (
     shown_run,
     stream_run,
 )
-from ragflow_lg.server.http.shared.auth import parts_of, turns_of
+from ragflow_lg.server.http.shared.auth import app_state_of, turns_of
 from ragflow_lg.server.runs.run_control import RunControl
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ async def continue_run(run_id: str, player: Playing, body: NoFields | None = Non
     """Go on with a run that a crash, a stop or a cancel has interrupted. What has finished does not run again."""
 
     async def begin(control: RunControl) -> Turn:
-        return await control.go_on(await control.run(run_id))
+        return await control.continue_(await control.run(run_id))
 
     return await player.play(begin)
 
@@ -184,7 +184,7 @@ def _beginning(player: Player, body: RunRequest) -> Callable[[RunControl], Await
                 version = await turns.version(agent, session.version_id)
                 refuse_unknown((await turns.canvas(version)).plan, body.inputs)
         else:
-            version = await version_of(parts_of(request).database, agent, body.version)
+            version = await version_of(app_state_of(request).database, agent, body.version)
             canvas = await turns.canvas(version)  # a broken one makes no session
             refuse_unknown(canvas.plan, body.inputs)
             name = body.session_name or (body.query if isinstance(body.query, str) else "")

@@ -25,12 +25,13 @@ from ragflow_lg.server.http.native.native_responses import (
 from ragflow_lg.server.http.native.native_routing import Agent, Control, agent_router
 from ragflow_lg.server.http.native.native_views import moment_view, pause_view, session_view, whole_session
 from ragflow_lg.server.http.native.problem_details import problem_responses
-from ragflow_lg.server.http.shared.auth import parts_of, turns_of
+from ragflow_lg.server.http.shared.auth import app_state_of, turns_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from ragflow_lg.runs.branching import Moment
+    from ragflow_lg.runs.branching import CheckpointInfo
+
 
 __all__ = ["router"]
 
@@ -48,7 +49,7 @@ _FOUND = problem_responses(404)
 )
 async def open_session(body: OpenSession, request: Request, agent: Agent, control: Control) -> Response:
     """Make a session. It keeps to one version of the canvas, until another one is pinned."""
-    version = await version_of(parts_of(request).database, agent, body.version)
+    version = await version_of(app_state_of(request).database, agent, body.version)
     session, said = await turns_of(request).open_session(
         agent, version, user_id=body.user_id or agent.tenant, name=body.name, source="workflow"
     )
@@ -67,7 +68,7 @@ async def list_sessions(
 ) -> Response:
     """List sessions, the one that was used last first."""
     wanted = SessionQuery(user_id=user_id, page=page, page_size=page_size)
-    rows, total = await SessionRepository(parts_of(request).database, agent.tenant).find(agent.id, wanted)
+    rows, total = await SessionRepository(app_state_of(request).database, agent.tenant).find(agent.id, wanted)
     return respond(SessionListAnswer(sessions=[session_view(row) for row in rows], total=total))
 
 
@@ -75,7 +76,7 @@ async def list_sessions(
 async def get_session(session_id: str, request: Request, agent: Agent, control: Control) -> Response:
     """Show a session with all that was said, and what it waits for."""
     session = await control.session(session_id)
-    said = await SessionRepository(parts_of(request).database, agent.tenant).messages([session.id])
+    said = await SessionRepository(app_state_of(request).database, agent.tenant).messages([session.id])
     is_busy = await control.is_busy(session.id)
     pauses = [] if is_busy else await control.pauses(session)
     return respond(whole_session(session, said[session.id], pauses, is_busy=is_busy))
@@ -119,9 +120,9 @@ async def get_history(
     """List the stored steps of a session, the newest first: when, how large, and which nodes came next."""
     session, turns = await control.session(session_id), turns_of(request)
     canvas = await turns.canvas(await turns.version(agent, session.version_id))
-    saver, found = parts_of(request).store.saver, list[MomentAnswer]()
+    saver, found = app_state_of(request).store.saver, list[MomentAnswer]()
     seen = 0
-    listed = cast("AsyncGenerator[Moment]", moments(canvas.with_saver(saver), saver, session.id))
+    listed = cast("AsyncGenerator[CheckpointInfo]", moments(canvas.with_saver(saver), saver, session.id))
     async with aclosing(listed):
         async for moment in listed:
             seen += 1
@@ -144,6 +145,6 @@ async def pin_version(session_id: str, body: PinRequest, request: Request, agent
     A turn that waits or was interrupted goes on only if that version still has the nodes that come next.
     """
     session = await control.session(session_id)
-    version = await version_of(parts_of(request).database, agent, body.version)
+    version = await version_of(app_state_of(request).database, agent, body.version)
     await control.pin(session, version.id)
     return respond(session_view(await control.session(session_id)))

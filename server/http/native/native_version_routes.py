@@ -13,7 +13,7 @@ from ragflow_lg.server.http.native.native_responses import VersionAnswer, Versio
 from ragflow_lg.server.http.native.native_routing import Agent, agent_router
 from ragflow_lg.server.http.native.native_views import version_view
 from ragflow_lg.server.http.native.problem_details import problem_responses
-from ragflow_lg.server.http.shared.auth import parts_of
+from ragflow_lg.server.http.shared.auth import app_state_of
 
 __all__ = ["router"]
 
@@ -23,7 +23,7 @@ router = agent_router("versions")
 @router.get("/versions", response_model=VersionListAnswer, responses=problem_responses(404), summary="List versions")
 async def list_versions(request: Request, agent: Agent) -> Response:
     """List all versions, the newest first, without their canvases."""
-    rows = await AgentRepository(parts_of(request).database, agent.tenant).all_versions(agent.id)
+    rows = await AgentRepository(app_state_of(request).database, agent.tenant).all_versions(agent.id)
     return respond(VersionListAnswer(versions=[version_view(row, agent) for row in rows]))
 
 
@@ -36,8 +36,8 @@ async def list_versions(request: Request, agent: Agent) -> Response:
 )
 async def publish_version(body: PublishRequest, request: Request, agent: Agent) -> Response:
     """Publish the draft, or a canvas that becomes the draft: always as a new version, nothing is overwritten."""
-    parts = parts_of(request)
-    made = await publish(parts, agent, title=body.title, description=body.description, dsl=body.dsl)
+    app_state = app_state_of(request)
+    made = await publish(app_state, agent, title=body.title, description=body.description, dsl=body.dsl)
     return respond(version_view(made, agent), 201)
 
 
@@ -46,7 +46,7 @@ async def publish_version(body: PublishRequest, request: Request, agent: Agent) 
 )
 async def get_version(version: str, request: Request, agent: Agent) -> Response:
     """Show a version with its canvas: `draft`, `published` (the last one), or an id."""
-    row = await version_of(parts_of(request).database, agent, version)
+    row = await version_of(app_state_of(request).database, agent, version)
     return respond(VersionWhole(**version_view(row, agent).model_dump(), dsl=orjson.loads(row.dsl)))
 
 
@@ -59,6 +59,6 @@ async def get_version(version: str, request: Request, agent: Agent) -> Response:
 )
 async def remove_version(version: str, request: Request, agent: Agent) -> Response:
     """Delete a version, by its id. The draft, and what sessions keep to, stay."""
-    parts = parts_of(request)
-    await delete_version(parts, agent, await version_of(parts.database, agent, version))
+    app_state = app_state_of(request)
+    await delete_version(app_state, agent, await version_of(app_state.database, agent, version))
     return Response(status_code=204)

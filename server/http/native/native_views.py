@@ -25,7 +25,7 @@ from ragflow_lg.server.http.native.native_responses import (
 if TYPE_CHECKING:
     from ragflow_lg.base.ids import NodeId
     from ragflow_lg.component.plan import Plan
-    from ragflow_lg.runs.branching import Moment
+    from ragflow_lg.runs.branching import CheckpointInfo
     from ragflow_lg.runs.pauses import Pause
     from ragflow_lg.server.database.tables import AgentRow, MessageRow, RunRow, SessionRow, VersionRow
     from ragflow_lg.server.runs.run_control import RunControl
@@ -115,7 +115,7 @@ def _chunks(row: MessageRow) -> list[Any]:
     return orjson.loads(row.reference) if row.reference else []
 
 
-def moment_view(moment: Moment, plan: Plan) -> MomentAnswer:
+def moment_view(moment: CheckpointInfo, plan: Plan) -> MomentAnswer:
     """Show a stored step, with the nodes as the canvas calls them."""
     return MomentAnswer(
         checkpoint=moment.checkpoint,

@@ -18,7 +18,7 @@ from ragflow_lg.server.http.native.native_responses import RunAnswer, respond
 from ragflow_lg.server.http.native.native_routing import Agent
 from ragflow_lg.server.http.native.native_views import run_view
 from ragflow_lg.server.http.native.problem_details import PREFIX, problem_responses
-from ragflow_lg.server.http.shared.auth import parts_of, turns_of
+from ragflow_lg.server.http.shared.auth import app_state_of, turns_of
 from ragflow_lg.server.http.shared.event_following import while_there
 from ragflow_lg.server.http.shared.event_stream import EventStream
 from ragflow_lg.server.runs.run_control import RunControl
@@ -106,12 +106,12 @@ class Player(Struct, frozen=True):
         policy = parse_policy(self.on_disconnect) if self.on_disconnect else None
         if self.mode == "background" and policy is None:
             policy = CONTINUE
-        control = RunControl(parts_of(request), turns_of(request), self.agent, policy)
+        control = RunControl(app_state_of(request), turns_of(request), self.agent, policy)
         turn = await begin(control)
         run_id = turn.run.envelope.message_id
         if self.mode == "background":
-            parts = parts_of(request)
-            await parts.hub.opened(run_id, parts.settings.server.busy_s + OPENING_S)
+            app_state = app_state_of(request)
+            await app_state.hub.opened(run_id, app_state.settings.server.busy_s + OPENING_S)
             run = await control.run(run_id)
             headers = {"Location": f"{PREFIX}/agents/{self.agent.id}/runs/{run_id}"}
             return respond(await run_view(control, run), 202, headers)
@@ -173,4 +173,4 @@ async def stream_run(
     frames = event_frames(
         run.id, run.session_id, events, lambda: shown_run(control, run.id), first=first, has_records=has_records
     )
-    return EventStream(frames, parts_of(request).settings.server.heartbeat_s)
+    return EventStream(frames, app_state_of(request).settings.server.heartbeat_s)

@@ -16,7 +16,7 @@ from ragflow_lg.engine.prior_messages import in_turns
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, authenticated, parts_of, turns_of
+from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated, turns_of
 from ragflow_lg.server.http.shared.event_following import policy_of, while_there
 from ragflow_lg.server.http.shared.event_stream import EventStream
 from ragflow_lg.server.http.shared.request_parsing import MAX_PAGE_SIZE, body_of, flag, text_of
@@ -61,7 +61,7 @@ def openai_refusal(error: RequestError) -> Response:
 @router.get("/v1/models")
 async def list_models(request: Request, caller: Authenticated) -> Response:
     """List the agents as models."""
-    agents, rows = AgentRepository(parts_of(request).database, caller.tenant), list[Any]()
+    agents, rows = AgentRepository(app_state_of(request).database, caller.tenant), list[Any]()
     for page in range(1, MAX_MODELS // MAX_PAGE_SIZE + 1):
         found, total = await agents.find(AgentQuery(page=page, page_size=MAX_PAGE_SIZE))
         rows += [_model(agent) for agent in found]
@@ -122,7 +122,7 @@ async def openai_answer(request: Request, caller: Caller, agent: AgentRow, body:
     if not flag(body.get("stream")):
         return await while_there(request, _whole(turn, events, shapes))
     first = await anext(events, None)
-    return EventStream(_stream(first, events, turn, shapes), parts_of(request).settings.server.heartbeat_s)
+    return EventStream(_stream(first, events, turn, shapes), app_state_of(request).settings.server.heartbeat_s)
 
 
 async def _agent_of_model(request: Request, caller: Caller, model: str) -> AgentRow:
@@ -142,7 +142,7 @@ async def _session(
     named: Any = cast("dict[str, Any]", metadata).get("id") if isinstance(metadata, dict) else ""
     session_id = text_of(body.get("session_id")) or text_of(body.get("id")) or text_of(named)
     if session_id:
-        session = await SessionRepository(parts_of(request).database, caller.tenant).get(session_id)
+        session = await SessionRepository(app_state_of(request).database, caller.tenant).get(session_id)
         if session is None or session.agent_id != agent.id:
             raise RequestError("Session not found!", status=404)
         return session, False

@@ -17,7 +17,7 @@ from ragflow_lg.server.database.agent_repository import AgentQuery, AgentReposit
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
 from ragflow_lg.server.database.webhook_repository import WebhookTests
 from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, authenticated, parts_of
+from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated
 from ragflow_lg.server.http.shared.request_parsing import body_of, flag, page_of, text_of
 from ragflow_lg.server.http.shared.responses import answer, dated
 from ragflow_lg.server.observability.audit import audit
@@ -57,7 +57,7 @@ async def list_agents(request: Request, caller: Authenticated) -> Response:
     )
     if any(owner not in ("", caller.tenant) for owner in query.get("owner_ids", "").split(",")):
         raise RequestError("Only agents of your own can be listed.", 103, data=False, has_data=True)
-    agents = AgentRepository(parts_of(request).database, caller.tenant)
+    agents = AgentRepository(app_state_of(request).database, caller.tenant)
     if query.get("type") == "filter":
         return answer(_filter(caller, await agents.categories()))
     rows, total = await agents.find(wanted)
@@ -71,19 +71,19 @@ async def list_agents(request: Request, caller: Authenticated) -> Response:
 @router.post("/agents")
 async def create_agent(request: Request, caller: Authenticated) -> Response:
     """Make an agent of a canvas."""
-    parts, given = parts_of(request), _given(await body_of(request))
+    app_state, given = app_state_of(request), _given(await body_of(request))
     if not given.get("dsl"):
         raise RequestError("No DSL data in request.", 101)
-    dsl = await canvas_text(parts.settings, given["dsl"])
+    dsl = await canvas_text(app_state.settings, given["dsl"])
     if not text_of(given.get("title")).strip():
         raise RequestError("No title in request.", 101)
-    now = parts.now_ms()
-    agent = AgentRow(id=parts.new_id(), create_ms=now, update_ms=now, canvas_category=_CATEGORY)
+    now = app_state.now_ms()
+    agent = AgentRow(id=app_state.new_id(), create_ms=now, update_ms=now, canvas_category=_CATEGORY)
     for name, value in _columns(given).items():
         setattr(agent, name, value)
-    version = new_version(parts.new_id(), agent.id, agent.title, dsl, now, is_released=flag(given.get("release")))
+    version = new_version(app_state.new_id(), agent.id, agent.title, dsl, now, is_released=flag(given.get("release")))
     agent.version_id = version.id
-    await AgentRepository(parts.database, caller.tenant).add(agent, version)
+    await AgentRepository(app_state.database, caller.tenant).add(agent, version)
     audit("agent.created", agent=agent.id)
     return answer(True if caller.is_old else await _shown(request, caller, agent, version))
 
@@ -91,7 +91,7 @@ async def create_agent(request: Request, caller: Authenticated) -> Response:
 @router.get("/agents/{agent_id}")
 async def get_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Show an agent with its draft."""
-    agents = AgentRepository(parts_of(request).database, caller.tenant)
+    agents = AgentRepository(app_state_of(request).database, caller.tenant)
     agent = await agents.get(agent_id)
     version = await agents.version(agent_id, agent.version_id) if agent is not None else None
     if agent is None or version is None:
@@ -104,17 +104,17 @@ async def get_agent(agent_id: str, request: Request, caller: Authenticated) -> R
 @router.patch("/agents/{agent_id}")
 async def update_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Change what is given of an agent. Another canvas becomes its draft, as a new version."""
-    parts, given = parts_of(request), _given(await body_of(request))
+    app_state, given = app_state_of(request), _given(await body_of(request))
     agent = await agent_of(request, caller, agent_id)
-    agents = AgentRepository(parts.database, caller.tenant)
-    now, version = parts.now_ms(), None
+    agents = AgentRepository(app_state.database, caller.tenant)
+    now, version = app_state.now_ms(), None
     values: dict[str, Any] = {**_columns(given), "update_ms": now}
     if given.get("dsl"):
-        dsl = await canvas_text(parts.settings, given["dsl"])
+        dsl = await canvas_text(app_state.settings, given["dsl"])
         draft = await agents.version(agent_id, agent.version_id)
         if draft is None or draft.dsl != dsl:
             title = values.get("title", agent.title)
-            version = new_version(parts.new_id(), agent_id, title, dsl, now, is_released=flag(given.get("release")))
+            version = new_version(app_state.new_id(), agent_id, title, dsl, now, is_released=flag(given.get("release")))
     await agents.change(agent_id, values, version)
     if version is None and flag(given.get("release")):
         await agents.release(agent_id, agent.version_id, now)
@@ -125,14 +125,14 @@ async def update_agent(agent_id: str, request: Request, caller: Authenticated) -
 @router.delete("/agents/{agent_id}")
 async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Delete an agent with its versions and sessions."""
-    parts = parts_of(request)
+    app_state = app_state_of(request)
     await agent_of(request, caller, agent_id, is_owned=True)
-    agents = AgentRepository(parts.database, caller.tenant)
+    agents = AgentRepository(app_state.database, caller.tenant)
     # The agent goes last: what fails before that can be repeated, and nothing is left behind.
     for session_id in await agents.sessions(agent_id):
-        await delete_stopped(parts.store, session_id)
-    await file_store(parts, caller.tenant).delete_of_agent(agent_id)
-    await WebhookTests(parts.database, caller.tenant, agent_id).delete_all()
+        await delete_stopped(app_state.store, session_id)
+    await file_store(app_state, caller.tenant).delete_of_agent(agent_id)
+    await WebhookTests(app_state.database, caller.tenant, agent_id).delete_all()
     await agents.delete(agent_id)
     audit("agent.deleted", agent=agent_id)
     return answer(True)
@@ -166,7 +166,7 @@ def _columns(given: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _shown(request: Request, caller: Caller, agent: AgentRow, version: VersionRow) -> dict[str, Any]:
-    released = await AgentRepository(parts_of(request).database, caller.tenant).released(agent.id)
+    released = await AgentRepository(app_state_of(request).database, caller.tenant).released(agent.id)
     return {**_whole(agent, version), "last_publish_time": released.update_ms if released else None}
 
 

@@ -15,7 +15,7 @@ from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.openai.openai_routes import openai_answer
 from ragflow_lg.server.http.ragflow.ragflow_frames import DONE, Collected, Forwarding, Frames, error_frame, sse
 from ragflow_lg.server.http.shared.agent_lookup import NO_ACCESS, agent_of
-from ragflow_lg.server.http.shared.auth import Caller, authenticated, parts_of, turns_of
+from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated, turns_of
 from ragflow_lg.server.http.shared.event_following import Place, place_in, policy_of, while_there
 from ragflow_lg.server.http.shared.event_stream import EventStream
 from ragflow_lg.server.http.shared.request_parsing import body_of, flag, text_of
@@ -56,7 +56,7 @@ async def complete_of_agent(agent_id: str, request: Request, caller: Authenticat
 @router.post("/tasks/{task_id}/cancel")
 async def cancel_task(task_id: str, request: Request, caller: Authenticated) -> Response:
     """Stop the turn of a session. One that nobody knows, or that is another's, is left alone without a word."""
-    if await SessionRepository(parts_of(request).database, caller.tenant).get(task_id) is not None:
+    if await SessionRepository(app_state_of(request).database, caller.tenant).get(task_id) is not None:
         await turns_of(request).cancel(task_id)
     return answer(True)
 
@@ -84,7 +84,7 @@ async def complete_of_page(request: Request, caller: Caller, agent: AgentRow, bo
     first = await anext(events, None)  # what is refused at once is no stream yet
     frames = Frames(envelope, "all", has_trace=False)
     streamed = _stream(first, events, frames, place, error_prefix="Error 102: ")
-    return EventStream(streamed, parts_of(request).settings.server.heartbeat_s)
+    return EventStream(streamed, app_state_of(request).settings.server.heartbeat_s)
 
 
 async def _complete(
@@ -115,7 +115,7 @@ async def _complete(
         events = turns.wire_events(place.run_id, place.after)
     first = await anext(events, None)  # what is refused at once is no stream yet
     frames = Frames(envelope, forwarding, has_trace=has_trace)
-    heartbeat_s = 0.0 if is_old_path else parts_of(request).settings.server.heartbeat_s
+    heartbeat_s = 0.0 if is_old_path else app_state_of(request).settings.server.heartbeat_s
     return EventStream(_stream(first, events, frames, place), heartbeat_s)
 
 
@@ -130,13 +130,13 @@ async def answer_turn(
         return await while_there(request, _whole(events, collected, envelope, caller))
     first = await anext(events, None)
     frames = Frames(envelope, "all", has_trace=has_trace)
-    return EventStream(_stream(first, events, frames, place), parts_of(request).settings.server.heartbeat_s)
+    return EventStream(_stream(first, events, frames, place), app_state_of(request).settings.server.heartbeat_s)
 
 
 async def _run_of(request: Request, caller: Caller, agent: AgentRow, run_id: str) -> tuple[Envelope, Forwarding]:
     """Give the envelope of a run that its client comes back to, and which events that expects."""
     head = await turns_of(request).head(caller.tenant, run_id)
-    session = await SessionRepository(parts_of(request).database, caller.tenant).get(head.envelope.session_id)
+    session = await SessionRepository(app_state_of(request).database, caller.tenant).get(head.envelope.session_id)
     if session is None or session.agent_id != agent.id:
         raise RequestError("Session not found!", status=404)
     return head.envelope, "session" if session.source == "agent" else "all"
@@ -148,7 +148,7 @@ async def _session(
     """Give the session that is named, or a new one; and the version of that."""
     session_id = text_of(body.get("session_id"))
     if session_id:
-        session = await SessionRepository(parts_of(request).database, caller.tenant).get(session_id)
+        session = await SessionRepository(app_state_of(request).database, caller.tenant).get(session_id)
         if session is None:
             raise RequestError("Session not found!", status=404)
         if session.agent_id != agent.id:

@@ -16,7 +16,7 @@ from ragflow_lg.server.agents.tenant_files import tenant_services
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import VersionRow
 from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, authenticated, parts_of, turns_of
+from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated, turns_of
 from ragflow_lg.server.http.shared.event_following import while_there
 from ragflow_lg.server.http.shared.request_parsing import body_of
 from ragflow_lg.server.http.shared.responses import answer, json_bytes
@@ -34,14 +34,14 @@ Authenticated = Annotated[Caller, Depends(authenticated)]
 @router.post("/agents/{agent_id}/reset")
 async def reset_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Take out of the draft what turns have left in it; give the canvas."""
-    parts, agent = parts_of(request), await agent_of(request, caller, agent_id)
+    app_state, agent = app_state_of(request), await agent_of(request, caller, agent_id)
     draft = await turns_of(request).version(agent)
     canvas = reset_canvas(orjson.loads(draft.dsl))
     dsl = json_bytes(canvas).decode()
     if dsl != draft.dsl:
-        now = parts.now_ms()
+        now = app_state.now_ms()
         version = VersionRow(
-            id=parts.new_id(),
+            id=app_state.new_id(),
             agent_id=agent_id,
             title=draft.title,
             description=draft.description,
@@ -50,7 +50,7 @@ async def reset_agent(agent_id: str, request: Request, caller: Authenticated) ->
             create_ms=now,
             update_ms=now,
         )
-        await AgentRepository(parts.database, caller.tenant).change(agent_id, {"update_ms": now}, version)
+        await AgentRepository(app_state.database, caller.tenant).change(agent_id, {"update_ms": now}, version)
     return answer(canvas)
 
 
@@ -71,7 +71,7 @@ async def debug_component(agent_id: str, component_id: str, request: Request, ca
     given = _values(body)
     turns = turns_of(request)
     canvas = await turns.canvas(await turns.version(agent))
-    services = tenant_services(parts_of(request), caller.tenant)
+    services = tenant_services(app_state_of(request), caller.tenant)
     give_back = await cast("Operations", request.app.state.operations).places.take(caller.tenant)
     try:
         return answer(await while_there(request, visit_alone(canvas.plan, component_id, given, services)))

@@ -12,7 +12,7 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.ragflow.completion_routes import complete_of_page
-from ragflow_lg.server.http.shared.auth import Caller, parts_of, turns_of
+from ragflow_lg.server.http.shared.auth import Caller, app_state_of, turns_of
 from ragflow_lg.server.http.shared.beta_keys import beta_authenticated
 from ragflow_lg.server.http.shared.request_parsing import body_of
 from ragflow_lg.server.http.shared.responses import answer
@@ -52,7 +52,7 @@ async def get_inputs(agent_id: str, request: Request, caller: Page) -> Response:
 
 
 async def _agent(request: Request, caller: Caller, agent_id: str) -> AgentRow:
-    found = await AgentRepository(parts_of(request).database, caller.tenant).get(agent_id)
+    found = await AgentRepository(app_state_of(request).database, caller.tenant).get(agent_id)
     if found is None:
         audit("agent.refused", agent=agent_id)
         raise RequestError(f"Can't find agent by ID: {agent_id}", status=404)

@@ -14,7 +14,7 @@ from ragflow_lg.server.agents.file_store import plain_name, plain_type
 from ragflow_lg.server.agents.tenant_files import file_store
 from ragflow_lg.server.database.tables import FileRow
 from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, parts_of
+from ragflow_lg.server.http.shared.auth import Caller, app_state_of
 from ragflow_lg.server.http.shared.beta_keys import file_authenticated
 from ragflow_lg.server.http.shared.multipart import Upload, is_multipart, parts_of_body
 from ragflow_lg.server.http.shared.responses import answer
@@ -38,14 +38,14 @@ _TEXTS = ("text/plain", "text/markdown", "text/csv")
 @router.post("/api/v1/agents/{agent_id}/upload")
 async def upload(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Store files, for the ``files`` of a turn; with ``url`` the page at that address."""
-    parts, agent = parts_of(request), await agent_of(request, caller, agent_id)
+    app_state, agent = app_state_of(request), await agent_of(request, caller, agent_id)
     url = request.query_params.get("url", "")
     found = [await _fetched(request, url)] if url else await _uploads(request)
-    store = file_store(parts, caller.tenant)
+    store = file_store(app_state, caller.tenant)
     stored: list[dict[str, Any]] = []
     for each in found:
-        now = parts.now_ms()
-        row = await store.save(parts.new_id(), each.name, each.mime_type, each.content, now, agent.id)
+        now = app_state.now_ms()
+        row = await store.save(app_state.new_id(), each.name, each.mime_type, each.content, now, agent.id)
         stored.append(_described(row, caller))
     return answer(stored[0] if len(stored) == 1 else stored)
 
@@ -71,7 +71,7 @@ async def preview(file_id: str, request: Request, caller: Authenticated) -> Resp
 
 
 async def _download(request: Request, caller: Caller, file_id: str, *, is_preview: bool = False) -> Response:
-    store = file_store(parts_of(request), caller.tenant)
+    store = file_store(app_state_of(request), caller.tenant)
     file = await store.find(file_id)
     if file is None:
         audit("file.refused", file=file_id)
@@ -106,7 +106,7 @@ async def _fetched(request: Request, url: str) -> Upload:
     if not _is_address(url):
         raise RequestError("`url` should be an address that begins with http:// or https://.", 101)
     try:
-        answered = await parts_of(request).services.http.send(HttpRequest("GET", url))
+        answered = await app_state_of(request).services.http.send(HttpRequest("GET", url))
     except ServiceError as error:
         raise RequestError(f"The page cannot be imported: {error}", 102) from error
     if answered.status != 200:

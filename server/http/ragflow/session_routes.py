@@ -16,7 +16,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow
 from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, authenticated, parts_of, turns_of
+from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated, turns_of
 from ragflow_lg.server.http.shared.request_parsing import MAX_PAGE_SIZE, body_of, flag, page_of, text_of
 from ragflow_lg.server.http.shared.responses import answer, dated, listing, result
 from ragflow_lg.server.observability.audit import audit
@@ -70,7 +70,7 @@ async def list_sessions(agent_id: str, request: Request, caller: Authenticated) 
         order="create" if query.get("orderby") == "create_time" else "update",
         is_descending=query.get("desc", "true") not in ("false", "False"),
     )
-    sessions = SessionRepository(parts_of(request).database, caller.tenant)
+    sessions = SessionRepository(app_state_of(request).database, caller.tenant)
     rows, total = await sessions.find(agent_id, wanted)
     if wanted.exp_user_id:
         return listing([{"id": row.id, "name": row.name} for row in rows], total)
@@ -95,7 +95,7 @@ async def list_sessions(agent_id: str, request: Request, caller: Authenticated) 
 async def get_session(agent_id: str, session_id: str, request: Request, caller: Authenticated) -> Response:
     """Show a session."""
     agent = await _agent(request, caller, agent_id)
-    sessions = SessionRepository(parts_of(request).database, caller.tenant)
+    sessions = SessionRepository(app_state_of(request).database, caller.tenant)
     session = await sessions.get(session_id)
     if session is None or session.agent_id != agent_id:
         raise RequestError("Session not found!", status=404)
@@ -120,7 +120,7 @@ async def delete_sessions(agent_id: str, request: Request, caller: Authenticated
     body = await body_of(request)
     ids = _ids(body.get("ids") or request.query_params.getlist("ids"))
     if not ids and flag(body.get("delete_all", request.query_params.get("delete_all"))):
-        ids = await SessionRepository(parts_of(request).database, caller.tenant).ids(agent_id)
+        ids = await SessionRepository(app_state_of(request).database, caller.tenant).ids(agent_id)
     elif len(ids) > MAX_PAGE_SIZE:
         raise RequestError(f"At most {MAX_PAGE_SIZE} sessions are deleted at once.", 101)
     once = list(dict.fromkeys(ids))
@@ -142,7 +142,7 @@ async def _agent(request: Request, caller: Caller, agent_id: str) -> AgentRow:
 
 async def _is_small(request: Request, agent: AgentRow, version_ids: Sequence[str]) -> bool:
     """Tell whether an answer may hold the canvases of all its rows, each with its own."""
-    agents = AgentRepository(parts_of(request).database, agent.tenant)
+    agents = AgentRepository(app_state_of(request).database, agent.tenant)
     sizes = await agents.canvas_sizes(sorted({*version_ids, agent.version_id}))
     draft = sizes.get(agent.version_id, 0)
     return sum(sizes.get(id_, draft) for id_ in version_ids) <= MAX_CANVAS_CHARS
@@ -150,20 +150,20 @@ async def _is_small(request: Request, agent: AgentRow, version_ids: Sequence[str
 
 async def _canvases(request: Request, agent: AgentRow, version_ids: Sequence[str]) -> dict[str, Any]:
     """Give canvases by the id of their version, the draft's too: it stands for versions that have been dropped."""
-    agents = AgentRepository(parts_of(request).database, agent.tenant)
+    agents = AgentRepository(app_state_of(request).database, agent.tenant)
     found = await agents.versions(sorted({*version_ids, agent.version_id}))
     return {id_: orjson.loads(version.dsl) for id_, version in found.items()}
 
 
 async def _delete(request: Request, caller: Caller, agent_id: str, session_id: str) -> str:
     """Delete a session; say what was wrong, ``""`` if nothing."""
-    parts = parts_of(request)
-    sessions = SessionRepository(parts.database, caller.tenant)
+    app_state = app_state_of(request)
+    sessions = SessionRepository(app_state.database, caller.tenant)
     session = await sessions.get(session_id)
     if session is None or session.agent_id != agent_id:
         return f"The agent doesn't own the session {session_id}"
     try:
-        await parts.store.delete_session(session_id)
+        await app_state.store.delete_session(session_id)
     except ConflictError as error:
         return f"The session {session_id} is being run: {error}"
     await sessions.delete(agent_id, session_id)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.tag_repository import AgentTags
 from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, authenticated, parts_of
+from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated
 from ragflow_lg.server.http.shared.request_parsing import body_of, text_of
 from ragflow_lg.server.http.shared.responses import answer
 
@@ -29,7 +29,7 @@ Authenticated = Annotated[Caller, Depends(authenticated)]
 async def list_tags(request: Request, caller: Authenticated) -> Response:
     """List the tags with how many agents have each, the most used first."""
     category = text_of(request.query_params.get("canvas_category"))
-    counted = await AgentTags(parts_of(request).database, caller.tenant).counts(category)
+    counted = await AgentTags(app_state_of(request).database, caller.tenant).counts(category)
     ordered = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
     return answer([{"tag": tag, "count": count} for tag, count in ordered])
 
@@ -42,7 +42,7 @@ async def set_tags(agent_id: str, request: Request, caller: Authenticated) -> Re
         raise RequestError("required argument are missing: tags; ", 101)
     await agent_of(request, caller, agent_id)
     tags = _tags(body.get("tags"))
-    await AgentTags(parts_of(request).database, caller.tenant).set(agent_id, ",".join(tags))
+    await AgentTags(app_state_of(request).database, caller.tenant).set(agent_id, ",".join(tags))
     return answer(True)
 
 

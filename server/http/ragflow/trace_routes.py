@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from ragflow_lg.server.database.run_repository import RunRepository
 from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, authenticated, parts_of
+from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated
 from ragflow_lg.server.http.shared.beta_keys import beta_authenticated
 from ragflow_lg.server.http.shared.request_parsing import text_of
 from ragflow_lg.server.http.shared.responses import answer
@@ -37,9 +37,9 @@ async def get_trace_of_page(
 
 
 async def _trace(request: Request, caller: Caller, agent_id: str, message_id: str) -> Response:
-    parts = parts_of(request)
+    app_state = app_state_of(request)
     await agent_of(request, caller, agent_id)
-    run = await RunRepository(parts.database, caller.tenant).get(text_of(message_id))
+    run = await RunRepository(app_state.database, caller.tenant).get(text_of(message_id))
     if run is None or run.agent_id != agent_id:
         return answer({})
-    return answer(await parts.store.traces.get(run.id) or {})
+    return answer(await app_state.store.traces.get(run.id) or {})

@@ -16,7 +16,7 @@ from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, SessionRow, VersionRow
 from ragflow_lg.server.http.ragflow.completion_routes import answer_turn
 from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, authenticated, parts_of, turns_of
+from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated, turns_of
 from ragflow_lg.server.http.shared.event_following import policy_of
 from ragflow_lg.server.http.shared.request_parsing import body_of, flag, text_of
 from ragflow_lg.server.http.shared.responses import answer, dated
@@ -34,7 +34,7 @@ Authenticated = Annotated[Caller, Depends(authenticated)]
 async def list_versions(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """List versions, the one that was changed last first."""
     agent = await agent_of(request, caller, agent_id)
-    rows = await AgentRepository(parts_of(request).database, caller.tenant).all_versions(agent.id)
+    rows = await AgentRepository(app_state_of(request).database, caller.tenant).all_versions(agent.id)
     return answer([_item(row) for row in rows])
 
 
@@ -42,7 +42,7 @@ async def list_versions(agent_id: str, request: Request, caller: Authenticated) 
 async def get_version(agent_id: str, version_id: str, request: Request, caller: Authenticated) -> Response:
     """Show a version with its canvas."""
     agent = await agent_of(request, caller, agent_id)
-    return answer(_whole(await version_of(parts_of(request).database, agent, version_id)))
+    return answer(_whole(await version_of(app_state_of(request).database, agent, version_id)))
 
 
 @router.post("/agents/{agent_id}/versions")
@@ -51,7 +51,7 @@ async def publish_version(agent_id: str, request: Request, caller: Authenticated
     """Publish the draft, or the ``dsl`` that is given, which becomes the draft, as a new version."""
     agent, body = await agent_of(request, caller, agent_id), await body_of(request)
     made = await publish(
-        parts_of(request),
+        app_state_of(request),
         agent,
         title=text_of(body.get("title")),
         description=text_of(body.get("description")),
@@ -63,8 +63,8 @@ async def publish_version(agent_id: str, request: Request, caller: Authenticated
 @router.delete("/agents/{agent_id}/versions/{version_id}")
 async def remove_version(agent_id: str, version_id: str, request: Request, caller: Authenticated) -> Response:
     """Delete a version; the draft, and what sessions keep to, stay."""
-    agent, parts = await agent_of(request, caller, agent_id), parts_of(request)
-    await delete_version(parts, agent, await version_of(parts.database, agent, version_id))
+    agent, app_state = await agent_of(request, caller, agent_id), app_state_of(request)
+    await delete_version(app_state, agent, await version_of(app_state.database, agent, version_id))
     return answer(True)
 
 
@@ -106,7 +106,7 @@ async def _play(
     body = {**given, "query": query}
     policy = policy_of(request, given.get("on_disconnect"))
     if source := text_of(given.get("resume_from")):
-        control = RunControl(parts_of(request), turns, agent, policy)
+        control = RunControl(app_state_of(request), turns, agent, policy)
         run = await control.run(source)
         asked = asked_of(caller, await control.session(run.session_id), body)
         inputs = asked.get("inputs") or {}
@@ -128,7 +128,7 @@ async def _session_for(request: Request, agent: AgentRow, given: dict[str, Any],
     """Give the session that is named, or a new one of the version that is."""
     if session_id := text_of(given.get("session_id")):
         return await _session(request, agent, session_id)
-    version = await version_of(parts_of(request).database, agent, text_of(given.get("version")))
+    version = await version_of(app_state_of(request).database, agent, text_of(given.get("version")))
     session, _ = await turns_of(request).open_session(
         agent,
         version,
@@ -140,7 +140,7 @@ async def _session_for(request: Request, agent: AgentRow, given: dict[str, Any],
 
 
 async def _session(request: Request, agent: AgentRow, session_id: str) -> SessionRow:
-    found = await SessionRepository(parts_of(request).database, agent.tenant).get(session_id)
+    found = await SessionRepository(app_state_of(request).database, agent.tenant).get(session_id)
     if found is None or found.agent_id != agent.id:
         raise RequestError("Session not found!", status=404)
     return found

@@ -14,11 +14,11 @@ from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.logs import notes
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.observability.operations import Operations
     from ragflow_lg.server.runs.turns import Turns
 
-__all__ = ["COMPAT_HEADER", "PREFIX_SHOWN", "Caller", "authenticated", "parts_of", "turns_of"]
+__all__ = ["COMPAT_HEADER", "PREFIX_SHOWN", "Caller", "authenticated", "app_state_of", "turns_of"]
 
 COMPAT_HEADER = "x-ragflow-compat"
 PREFIX_SHOWN = 12
@@ -39,9 +39,9 @@ class Caller(Struct, frozen=True):
     """Whether its client expects the shapes of RAGFlow up to 0.25.0."""
 
 
-def parts_of(request: Request) -> Parts:
+def app_state_of(request: Request) -> AppState:
     """Give what the server is made of."""
-    return cast("Parts", request.app.state.parts)
+    return cast("AppState", request.app.state.app_state)
 
 
 def turns_of(request: Request) -> Turns:
@@ -55,11 +55,11 @@ async def authenticated(request: Request) -> Caller:
     Raises:
         RequestError: if there is no key that holds.
     """
-    parts = parts_of(request)
+    app_state = app_state_of(request)
     given = request.headers.get("authorization", "").strip()
     scheme, _, rest = given.partition(" ")
     key = rest.strip() if scheme.lower() == "bearer" else given
-    row = await KeyRepository(parts.database).find(key) if key else None
+    row = await KeyRepository(app_state.database).find(key) if key else None
     if row is None:
         cast("Operations", request.app.state.operations).metrics.refuse("key")
         audit("key.refused", path=request.url.path, beginning=key[:PREFIX_SHOWN] if key.startswith("ragflow-") else "")
@@ -70,5 +70,5 @@ async def authenticated(request: Request) -> Caller:
     asked = request.headers.get(COMPAT_HEADER, "")
     if asked not in ("", "current", _OLD):
         raise RequestError(f"X-RAGFlow-Compat should be current or {_OLD}, not {asked[:20]!r}.", 101)
-    compat = asked or row.compat or parts.settings.server.compat
+    compat = asked or row.compat or app_state.settings.server.compat
     return Caller(row.tenant, row.id, compat == _OLD)

@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.shared.auth import PREFIX_SHOWN, Caller, authenticated, parts_of
+from ragflow_lg.server.http.shared.auth import PREFIX_SHOWN, Caller, app_state_of, authenticated
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.logs import notes
 
@@ -32,7 +32,7 @@ async def beta_authenticated(request: Request) -> Caller:
     key = _key(request)
     if not key:
         raise RequestError(_NO_HEADER, 102, has_data=True)
-    row = await KeyRepository(parts_of(request).database).find(key, "beta")
+    row = await KeyRepository(app_state_of(request).database).find(key, "beta")
     if row is None:
         cast("Operations", request.app.state.operations).metrics.refuse("key")
         shown = key[:PREFIX_SHOWN] if key.startswith(("beta-", "ragflow-")) else ""
@@ -48,7 +48,7 @@ async def file_authenticated(request: Request) -> Caller:
         RequestError: if there is no key that holds.
     """
     key = _key(request)
-    row = await KeyRepository(parts_of(request).database).find(key, "beta") if key else None
+    row = await KeyRepository(app_state_of(request).database).find(key, "beta") if key else None
     return _caller(row) if row is not None else await authenticated(request)
 
 

@@ -10,7 +10,7 @@ from ragflow_lg.base.errors import ConflictError, RagflowLgError
 from ragflow_lg.server.database.session_repository import SessionRepository
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow
 
 __all__ = ["EVERY", "SOURCE", "trim"]
@@ -26,18 +26,18 @@ _calls: Counter[str] = Counter()
 logger = logging.getLogger(__name__)
 
 
-async def trim(parts: Parts, agent: AgentRow) -> None:
+async def trim(app_state: AppState, agent: AgentRow) -> None:
     """Delete the oldest sessions of an agent's webhook, now and then. What is being run stays, for the next time."""
-    kept = parts.settings.server.webhook_sessions
+    kept = app_state.settings.server.webhook_sessions
     _calls[agent.id] += 1
     if not kept or _calls[agent.id] < EVERY:
         return
     del _calls[agent.id]
-    sessions = SessionRepository(parts.database, agent.tenant)
+    sessions = SessionRepository(app_state.database, agent.tenant)
     try:
         for id_ in await sessions.beyond(agent.id, SOURCE, kept, 2 * EVERY):
             try:
-                await parts.store.delete_session(id_)
+                await app_state.store.delete_session(id_)
             except ConflictError:
                 continue
             await sessions.delete(agent.id, id_)

@@ -16,7 +16,7 @@ from ragflow_lg.base.errors import BusyError, CompileError, RagflowLgError, Requ
 from ragflow_lg.server.database.tables import AgentRow, WebhookEventRow
 from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent
 from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, authenticated, parts_of, turns_of
+from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated, turns_of
 from ragflow_lg.server.http.shared.request_parsing import text_of
 from ragflow_lg.server.http.shared.responses import answer, json_bytes
 from ragflow_lg.server.http.webhooks.webhook_configuration import (
@@ -54,7 +54,7 @@ Owner = Annotated[Caller, Depends(authenticated)]
 async def call_webhook(agent_id: str, request: Request) -> Response:
     """Run an agent with the payload of a call, if its canvas lets the caller."""
     try:
-        agent = await find_agent(parts_of(request).database, agent_id)
+        agent = await find_agent(app_state_of(request).database, agent_id)
         if agent is None:
             raise RequestError("There is no such webhook.", 400)
         return await _call(request, agent, None)
@@ -65,8 +65,8 @@ async def call_webhook(agent_id: str, request: Request) -> Response:
 async def try_webhook(agent_id: str, request: Request, caller: Owner) -> Response:
     """Do the same for its owner, who can read in the log what happens."""
     agent = await agent_of(request, caller, agent_id, is_owned=True)
-    parts = parts_of(request)
-    recorded = RecordedTest(parts, WebhookTests(parts.database, agent.tenant, agent.id), parts.new_id())
+    app_state = app_state_of(request)
+    recorded = RecordedTest(app_state, WebhookTests(app_state.database, agent.tenant, agent.id), app_state.new_id())
     await recorded.begin()
     try:
         return await _call(request, agent, recorded)
@@ -86,11 +86,11 @@ for method in METHODS:
 @router.get("/webhook_trace/{agent_id}")
 async def list_events(agent_id: str, request: Request, caller: Owner) -> Response:
     """Give the events of a test behind a time; without a time only the time, to begin with."""
-    parts, agent = parts_of(request), await agent_of(request, caller, agent_id)
-    tests = WebhookTests(parts.database, agent.tenant, agent.id)
+    app_state, agent = app_state_of(request), await agent_of(request, caller, agent_id)
+    tests = WebhookTests(app_state.database, agent.tenant, agent.id)
     query = request.query_params
     if not query.get("since_ts"):
-        return answer(_page(None, [], round(parts.services.clock.now(), 6), is_finished=False))
+        return answer(_page(None, [], round(app_state.services.clock.now(), 6), is_finished=False))
     since_us = _microseconds(query["since_ts"])
     since_s = since_us / 1_000_000
     test_id = text_of(query.get("webhook_id"))
@@ -125,7 +125,7 @@ async def _call(request: Request, agent: AgentRow, recorded: RecordedTest | None
     await check_caller(configuration.security, headers, host, _taker(request, agent), is_owner=recorded is not None)
     payload = await read_payload(request, configuration)
     turn = await begin_turn(turns, agent, payload)
-    trim_unseen(parts_of(request), agent)
+    trim_unseen(app_state_of(request), agent)
     if configuration.is_immediate:
         play_unseen(turn, recorded)
         return _templated(configuration)
@@ -133,11 +133,11 @@ async def _call(request: Request, agent: AgentRow, recorded: RecordedTest | None
 
 
 def _taker(request: Request, agent: AgentRow) -> Callable[[RateLimit], Awaitable[float]]:
-    parts = parts_of(request)
-    rates = WebhookRepository(parts.database, agent.tenant, agent.id)
+    app_state = app_state_of(request)
+    rates = WebhookRepository(app_state.database, agent.tenant, agent.id)
 
     async def take(rate: RateLimit) -> float:
-        return await rates.take(rate.limit, rate.period_s, parts.now_ms())
+        return await rates.take(rate.limit, rate.period_s, app_state.now_ms())
 
     return take
 

@@ -14,7 +14,7 @@ from ragflow_lg.server.streaming.disconnect_policy import CONTINUE
 from ragflow_lg.wire.wire_events import Message, MessageEnd
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow
     from ragflow_lg.server.http.webhooks.webhook_trace import RecordedTest
     from ragflow_lg.server.runs.turns import Turn, Turns
@@ -47,9 +47,9 @@ async def begin_turn(turns: Turns, agent: AgentRow, payload: dict[str, Any]) -> 
     return await turns.begin(agent, session, {"query": "", "payload": payload, "user_id": agent.tenant}, CONTINUE)
 
 
-def trim_unseen(parts: Parts, agent: AgentRow) -> None:
+def trim_unseen(app_state: AppState, agent: AgentRow) -> None:
     """Let old sessions go, while others go on."""
-    task = asyncio.create_task(trim(parts, agent))
+    task = asyncio.create_task(trim(app_state, agent))
     _unseen.add(task)
     task.add_done_callback(_unseen.discard)
 

@@ -9,7 +9,7 @@ from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.http.shared.responses import json_bytes
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.assembly.app_state import Parts
+    from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.webhook_repository import WebhookTests
 
 __all__ = ["RecordedTest"]
@@ -27,8 +27,8 @@ PAUSE_US = 300_000
 class RecordedTest:
     """The events of one test. What does not fit is left out, its end never; a database that fails harms nothing."""
 
-    def __init__(self, parts: Parts, tests: WebhookTests, test_id: str) -> None:
-        self._clock = parts.services.clock
+    def __init__(self, app_state: AppState, tests: WebhookTests, test_id: str) -> None:
+        self._clock = app_state.services.clock
         self._tests = tests
         self._test_id = test_id
         self._waiting: list[tuple[int, str]] = []

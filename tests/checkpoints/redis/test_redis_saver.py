@@ -12,7 +12,7 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.base.ids import session_of_thread
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.fence_token import Claim
+from ragflow_lg.checkpoints.fence_token import FenceToken
 from ragflow_lg.checkpoints.redis.redis_saver import FencedRedis, lease_key, open_redis, redis_saver
 from ragflow_lg.services.sessions import leased_config
 from tests.fakes.regions import out, played, runner_of
@@ -126,7 +126,7 @@ async def test_errors_of_commands_are_those_of_a_pipeline(redis_url: str) -> Non
         key = fresh_prefix()
         await client.hset(f"{key}lease", "token", 1)  # type: ignore[misc]
         await client.hset(f"{key}blobs", "epoch", "e")  # type: ignore[misc]
-        mark = _fence.set(_Fence(f"{key}lease", f"{key}blobs", Claim("t", 1, "e")))
+        mark = _fence.set(_Fence(f"{key}lease", f"{key}blobs", FenceToken("t", 1, "e")))
         try:
             pipeline = client.pipeline()
             pipeline.set(key, "text")

@@ -148,7 +148,7 @@ async def test_what_a_crash_left_is_replayed_and_counts_once(reopen: OpenStore) 
         assert first.run.status == "cancelled"
         assert (first.run.agents.iterations, first.run.agents.calls) == (1, 1)
         first.model.replies.append(Reply("Vientiane."))
-        run = first.runner.go_on("s")
+        run = first.runner.continue_("s")
         records = await records_of(run)
         kept = [await store.traces.get(r.envelope.message_id) for r in (first.run, run)]
     assert kinds(records) == [*(f"={kind}" for kind in ROUND), *END]

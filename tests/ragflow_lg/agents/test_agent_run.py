@@ -7,7 +7,7 @@ from ragflow_lg.agents.toolbox import Toolbox
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.context import RunContext, TurnContext
-from ragflow_lg.component.memory_steps import HeldSteps
+from ragflow_lg.component.memory_steps import MemorySteps
 from ragflow_lg.services.chat import ChatRequest
 from ragflow_lg.services.token_budget import TokenBudget
 from tests.fakes.agents import calling, play_agent
@@ -24,7 +24,7 @@ async def test_what_has_ended_is_not_repeated_when_the_turn_goes_on(reopen: Open
         first = await play_agent([LOOK, Reply("Vien", hangs=True)], store=store)
         assert (first.run.status, len(first.model.requests), len(first.http.requests)) == ("cancelled", 2, 1)
         first.model.replies.append(Reply("Vientiane."))
-        run = first.runner.go_on("s")
+        run = first.runner.continue_("s")
         answer, _ = await played(run)
     assert run.status == "succeeded"
     assert (len(first.model.requests), len(first.http.requests)) == (3, 1)
@@ -36,13 +36,13 @@ async def test_what_was_used_before_a_crash_counts(reopen: OpenStore) -> None:
     async with reopen() as store:
         first = await play_agent([LOOK, Reply(hangs=True)], store=store, is_shown=False)
         first.model.replies.append(Reply("Vientiane."))
-        run = first.runner.go_on("s")
+        run = first.runner.continue_("s")
         finished = [event async for event in run if event.event == "workflow_finished"]
     assert finished[0].data()["usage"]["calls"] == 2
 
 
 async def test_whether_a_shared_budget_was_used_up_is_the_same_behind_a_crash() -> None:
-    plan, steps = plan_of(canvas({"a": text()})), HeldSteps()
+    plan, steps = plan_of(canvas({"a": text()})), MemorySteps()
 
     def process(spent: int) -> AgentRun:
         ctx = RunContext(plan, plan.nodes[NodeId("a")], TurnContext(fake_services(), steps=steps), {}, task="t")

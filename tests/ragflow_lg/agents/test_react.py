@@ -115,7 +115,7 @@ async def test_what_has_ended_is_not_repeated_when_the_turn_goes_on(reopen: Open
         )
         assert (first.run.status, len(first.http.requests)) == ("cancelled", 1)
         first.model.replies.append(Reply("Final Answer: Vientiane."))
-        run = first.runner.go_on("s")
+        run = first.runner.continue_("s")
         answer, _ = await play(run)
     assert (answer, len(first.model.requests), len(first.http.requests)) == ("Vientiane.", 3, 1)
 

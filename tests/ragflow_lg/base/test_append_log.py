@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragflow_lg.base.append_log import BLOCK, Collected, append_entry, entries_of
-from ragflow_lg.base.frozen_list import SealedList
+from ragflow_lg.base.frozen_list import FrozenList
 
 
 @given(st.integers(0, 3 * BLOCK * BLOCK + 7))
@@ -18,7 +18,7 @@ def test_entries_come_back_in_order_and_what_changes_stays_small(count: int) -> 
         collected = longer
     assert entries_of(collected) == list(range(count))
     assert all(len(level) < BLOCK for level in collected)
-    assert all(isinstance(block, SealedList) for level in collected[1:] for block in level)
+    assert all(isinstance(block, FrozenList) for level in collected[1:] for block in level)
 
 
 def test_it_goes_on_after_having_been_stored() -> None:

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from ragflow_lg.component.nested_turn import InnerTurn
+from ragflow_lg.component.nested_turn import NestedTurn
 from ragflow_lg.services.chat import Usage
 
 
 def test_a_visit_has_the_same_name_in_every_process() -> None:
     def names(salt: str) -> list[str]:
-        inner = InnerTurn("call")
+        inner = NestedTurn("call")
         inner.number_round(f"it:{salt}1|__round__:{salt}2", 4)
         return [
             inner.task_of(f"a:{salt}0"),
@@ -20,7 +20,7 @@ def test_a_visit_has_the_same_name_in_every_process() -> None:
 
 
 def test_what_was_made_before_counts_and_is_said_again() -> None:
-    inner = InnerTurn("")
+    inner = NestedTurn("")
     inner.note(Usage(calls=1), "")
     stored = {"update": {"outputs": {}}, "goto": ["b"], "usage": list(Usage(3, 4, 2, 0.5)), "said": "hi", "tokens": 7}
     assert inner.recall(stored) == ({"outputs": {}}, ["b"])

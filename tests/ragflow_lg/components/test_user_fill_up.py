@@ -80,12 +80,12 @@ async def test_answers_that_nobody_waits_for_are_a_conflict() -> None:
     with pytest.raises(AnswerError, match="does not wait for 0000"):
         await played(play.resume("s", {"0" * 32: {"colour": "red"}}))
     with pytest.raises(ConflictError, match="resume it"):
-        await played(play.go_on("s"))
+        await played(play.continue_("s"))
     await played(play.resume("s", {"colour": "red"}))
     with pytest.raises(ConflictError, match="does not wait"):
         await played(play.resume("s", {"colour": "red"}))
     with pytest.raises(ConflictError, match="nothing left"):
-        await played(play.go_on("s"))
+        await played(play.continue_("s"))
 
 
 async def test_several_forms_together_one_by_one_and_by_id() -> None:

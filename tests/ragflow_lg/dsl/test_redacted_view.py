@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.dsl.redacted_view import MAX_CHARS, Presenter
+from ragflow_lg.dsl.redacted_view import MAX_CHARS, RedactedView
 from ragflow_lg.dsl.redaction import Redactor
 
 SECRET = "s3cret-of-the-house"
 
 
-def presenter(*secrets: str) -> Presenter:
-    return Presenter(Redactor(secrets))
+def presenter(*secrets: str) -> RedactedView:
+    return RedactedView(Redactor(secrets))
 
 
 @pytest.mark.parametrize(

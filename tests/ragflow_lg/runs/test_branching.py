@@ -101,7 +101,7 @@ async def test_a_fork_of_an_older_step_runs_what_came_next(reopen: OpenStore) ->
         moments = [m async for m in play.history("s") if not m.namespace]
         (before_out,) = [m for m in moments if m.next == ("out",)]
         await play.fork("s", "older", before_out.checkpoint)
-        assert await played(play.go_on("older")) == ("aaaa", ["+out", "-out"])
+        assert await played(play.continue_("older")) == ("aaaa", ["+out", "-out"])
 
 
 async def test_a_fork_in_the_middle_of_a_loop_takes_the_loop_along(reopen: OpenStore) -> None:
@@ -139,7 +139,7 @@ async def test_a_fork_of_any_step_that_is_listed_ends_as_the_original(
         for number, moment in enumerate(moments):
             await play.fork("s", f"fork {number}", moment.checkpoint)
             if number:
-                await played(play.go_on(f"fork {number}"))
+                await played(play.continue_(f"fork {number}"))
             state = await play.state(f"fork {number}")
             assert (state["outputs"]["out"]["content"], state["turn"]["status"]) == (answer, "succeeded"), moment
 
@@ -150,7 +150,7 @@ async def test_what_came_before_a_step_of_a_region_does_not_run_again(reopen: Op
         await played(play.start("s", {"inputs": {"items": {"value": ["a", "b"]}}}))
         steps = [moment async for moment in play.history("s") if moment.round == 1 and moment.next == ("u",)]
         await play.fork("s", "twin", steps[0].checkpoint)
-        assert (await played(play.go_on("twin")))[1] == ["+u", "-u", "-it", "+out", "-out"]
+        assert (await played(play.continue_("twin")))[1] == ["+u", "-u", "-it", "+out", "-out"]
         answer, events = await played(await play.rerun("s", "again", "u", round=0, changes={"t@result": "T"}))
         assert (answer, events) == ('["T?", "b!?"]', ["+u", "-u", "-it", "+out", "-out"])
 
@@ -163,7 +163,7 @@ async def test_the_beginning_of_an_id_is_enough() -> None:
     shared = [m.checkpoint for m in moments if m is not inner]
     length = next(n for n in range(1, 37) if not any(id_.startswith(inner.checkpoint[:n]) for id_ in shared))
     await play.fork("s", "short", inner.checkpoint[:length])
-    assert await played(play.go_on("short"))
+    assert await played(play.continue_("short"))
     for wrong, reason in (("1", r"begin with '1'.*history s`"), ("zz", r"no checkpoint 'zz'.*history s`")):
         with pytest.raises(CheckpointError, match=reason):
             await play.fork("s", "wrong", wrong)
@@ -179,7 +179,7 @@ async def test_a_fork_of_what_a_region_waits_for_now_takes_the_question_along(re
         await play.fork("s", "now", steps[0].checkpoint)
         assert [pause.node for pause in await play.pauses("now")] == ["ask"]
         await play.fork("s", "before", steps[1].checkpoint)
-        assert await played(play.go_on("before")) == ("", ["?w"])
+        assert await played(play.continue_("before")) == ("", ["?w"])
         for word in ("2", "3"):
             answer, _ = await played(play.resume("before", {"w": word}))
         assert answer == "3"

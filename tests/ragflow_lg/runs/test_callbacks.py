@@ -169,7 +169,7 @@ async def test_failed_cancelled_and_refused_runs() -> None:
     assert listener.told[-1] == "cancelled"
     count = len(listener.told)
     with pytest.raises(ConflictError):
-        await played(runner.go_on("s"))
+        await played(runner.continue_("s"))
     assert len(listener.told) == count
 
 

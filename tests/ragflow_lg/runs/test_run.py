@@ -77,7 +77,7 @@ async def test_a_cancel_from_elsewhere_stops_a_model_in_flight_and_the_turn_goes
         assert (run.status, rest[-1]) == ("cancelled", "workflow_finished")
         assert [r.status async for r in store.runs.of_session("s")] == ["cancelled"]
         model.is_let_go = True
-        answer, node_events = await played(play.go_on("s"))
+        answer, node_events = await played(play.continue_("s"))
         assert answer == "said all"
         assert "+a" not in node_events
         assert model.calls == 2
@@ -148,7 +148,7 @@ async def test_a_drained_run_goes_on_elsewhere(reopen: OpenStore) -> None:
         assert run.status == "drained"
     async with reopen() as store:
         play = runner_of(STREAM, services=fake_services(models=OneModel(model)), store=store)  # type: ignore[arg-type]
-        _, node_events = await played(play.go_on("s"))
+        _, node_events = await played(play.continue_("s"))
         assert node_events == ["+m", "-m"]
         assert (await play.state("s"))["outputs"]["m"]["content"] == "said all"
 
@@ -183,8 +183,8 @@ async def test_a_turn_does_not_go_on_in_a_region_that_repeats_in_another_way(bef
                 run.drain()
         assert run.status == "drained"
         with pytest.raises(CanvasChangedError, match=r"it was Iteration with rounds .* and is Iteration with rounds"):
-            await played(runner_of(over(after), variables=PLACES, store=store).go_on("s"))
-        assert (await played(play.go_on("s")))[0] == '["a!?", "b!?", "c!?"]'
+            await played(runner_of(over(after), variables=PLACES, store=store).continue_("s"))
+        assert (await played(play.continue_("s")))[0] == '["a!?", "b!?", "c!?"]'
 
 
 async def test_the_last_event_tells_of_what_is_stored(reopen: OpenStore) -> None:
@@ -219,7 +219,7 @@ async def test_a_store_that_fails_is_no_cancel() -> None:
 
 async def test_without_a_store_there_is_nothing_to_resume_or_to_go_on_with() -> None:
     play = runner_of({"t": text()})
-    for run in (play.resume("s", {"a": 1}), play.go_on("s")):
+    for run in (play.resume("s", {"a": 1}), play.continue_("s")):
         with pytest.raises(ConflictError, match="stands alone"):
             await played(run)
 
@@ -285,7 +285,7 @@ async def test_steps_that_were_stored_are_not_done_again(reopen: OpenStore) -> N
         with pytest.raises(Died):
             await played(worker(spec, store).start("s", {"query": "q"}))
     async with reopen() as store:
-        answer, _ = await played(worker(spec, store).go_on("s"))
+        answer, _ = await played(worker(spec, store).continue_("s"))
     assert log == ["call 1", "call 2", "call 3", "call 3"]
     assert answer == '[{"number": 1}, {"number": 2}, {"number": 3}]'
 
@@ -299,7 +299,7 @@ async def test_a_node_that_runs_once_asks_before_it_runs_again(reopen: OpenStore
             await played(worker(spec, store).start("s", {"query": "q"}))
     async with reopen() as store:
         play = worker(spec, store)
-        run = play.go_on("s")
+        run = play.continue_("s")
         await played(run)
         assert run.status == "waiting"
         run = play.resume("s", {"decision": decision})
@@ -336,7 +336,7 @@ async def test_a_redis_that_is_killed_and_comes_back_loses_nothing(tmp_path: Pat
             play = runner_of(STREAM, services=services, store=opened)
             while True:  # the lease could not be given back; it runs out
                 try:
-                    answer, node_events = await played(play.go_on("s"))
+                    answer, node_events = await played(play.continue_("s"))
                     break
                 except ConflictError:
                     await asyncio.sleep(0.5)
@@ -361,8 +361,8 @@ async def test_a_canvas_that_has_changed_inside_a_region_is_refused_too(stop: st
             play.drain() if stop == "drain" else None
     changed = runner_of(components("g"), saver=saver)
     with pytest.raises(CanvasChangedError, match="f is gone"):
-        await played(changed.resume("s", {"a": "1"}) if stop == "pause" else changed.go_on("s"))
-    rest, _ = await played(play.resume("s", {"a": "1"}) if stop == "pause" else play.go_on("s"))
+        await played(changed.resume("s", {"a": "1"}) if stop == "pause" else changed.continue_("s"))
+    rest, _ = await played(play.resume("s", {"a": "1"}) if stop == "pause" else play.continue_("s"))
     assert rest.startswith("got ")
 
 
@@ -383,7 +383,7 @@ async def test_a_run_is_drained_while_it_still_opens() -> None:
     run.drain()
     assert [event async for event in run] == []
     assert run.status == "drained"
-    assert (await played(play.go_on("s")))[0] == "x"
+    assert (await played(play.continue_("s")))[0] == "x"
 
 
 async def test_lists_that_grow_take_linear_room(tmp_path: Path) -> None:

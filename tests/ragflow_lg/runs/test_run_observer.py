@@ -4,7 +4,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import AgentRecord, NodeStarted
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.callbacks import RunSummary
-from ragflow_lg.runs.run_observer import Audience, RunWatch
+from ragflow_lg.runs.run_observer import CallbackSet, RunObserver
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import NO_USAGE
 from ragflow_lg.services.sessions import RunRecord
@@ -19,7 +19,7 @@ def finished(total_s: float, caller: str = "") -> AgentRecord:
 
 
 async def test_without_callbacks_and_store_it_only_counts() -> None:
-    watch = RunWatch(PLAN, Audience(), RunRecord("r", "s"), None)
+    watch = RunObserver(PLAN, CallbackSet(), RunRecord("r", "s"), None)
     watch.begin(RunRecord("r", "s"), "start", 0.0)
     for event in (NodeStarted(NodeId("a"), 0.0), finished(1.0), finished(0.5, "0.1")):
         watch.note(event)

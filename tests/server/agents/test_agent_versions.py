@@ -28,24 +28,24 @@ async def test_what_cannot_be_a_draft_is_refused(dsl: object, told: str) -> None
 
 async def test_a_version_is_named_in_many_ways(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
-        agents = AgentRepository(server.parts.database, "tenant")
+        agents = AgentRepository(server.app_state.database, "tenant")
         agent = await agents.get(await server.agent(ECHO))
         assert agent is not None
-        database = server.parts.database
+        database = server.app_state.database
         draft = await version_of(database, agent, "draft")
         assert (await version_of(database, agent, "")).id == draft.id == agent.version_id
         with pytest.raises(RequestError, match="no published version"):
             await version_of(database, agent, "published")
         with pytest.raises(RequestError, match="draft"):
-            await delete_version(server.parts, agent, draft)
-        first = await publish(server.parts, agent)
-        second = await publish(server.parts, agent, title="Two", dsl=FORM)
+            await delete_version(server.app_state, agent, draft)
+        first = await publish(server.app_state, agent)
+        second = await publish(server.app_state, agent, title="Two", dsl=FORM)
         assert {(await version_of(database, agent, name)).dsl for name in ("", "published", second.id)} == {second.dsl}
         assert (await version_of(database, agent, first.id)).dsl == first.dsl != second.dsl
         changed = await agents.get(agent.id)
         assert changed is not None
         assert (await version_of(database, changed, "draft")).dsl == second.dsl
-        await delete_version(server.parts, changed, first)
+        await delete_version(server.app_state, changed, first)
         with pytest.raises(RequestError, match="Version not found"):
             await version_of(database, changed, first.id)
 

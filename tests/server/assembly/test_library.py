@@ -10,7 +10,14 @@ from ragflow_lg.base.errors import CompileError, SettingsError
 from ragflow_lg.dsl_compiler.source import MAX_BYTES
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.assembly.canvas_files import read_canvas
-from ragflow_lg.server.assembly.library import catalog, check_file, kept_canvas, load_canvas, load_graph, open_services
+from ragflow_lg.server.assembly.library import (
+    cached_canvas,
+    catalog,
+    check_file,
+    load_canvas,
+    load_graph,
+    open_services,
+)
 from ragflow_lg.server.settings import AgentsSection, HttpSection, Settings, ToolSection
 from tests.fakes.canvas import canvas, node
 from tests.fakes.http_server import HttpServer, Route
@@ -33,10 +40,10 @@ def test_a_compiled_canvas_is_kept_by_content() -> None:
 def test_a_kept_canvas_is_given_at_once_while_the_settings_say_the_same() -> None:
     agent = {"llm_id": "m@T", "tools": [{"component_name": "ArXiv", "name": "A", "params": {}}]}
     content = json.dumps(canvas({"a": node("Agent", agent)})).encode()
-    assert kept_canvas(content, Settings()) is None
+    assert cached_canvas(content, Settings()) is None
     compiled = load_canvas(content, Settings())
-    assert kept_canvas(content, Settings()) is compiled
-    assert kept_canvas(content, Settings(agents=AgentsSection(deny_tools=("ArXiv",)))) is None
+    assert cached_canvas(content, Settings()) is compiled
+    assert cached_canvas(content, Settings(agents=AgentsSection(deny_tools=("ArXiv",)))) is None
 
 
 def test_errors(tmp_path: Path) -> None:

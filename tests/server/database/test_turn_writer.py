@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ragflow_lg.server.database.run_repository import RunRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import RunRow
-from ragflow_lg.server.database.turn_writer import EndedTurn, keep_turn
+from ragflow_lg.server.database.turn_writer import EndedTurn, write_turn
 from ragflow_lg.services.chat import Usage
 from tests.server.database.rows import message, opened, session
 
@@ -28,7 +28,7 @@ async def test_a_turn_is_stored_with_its_run_and_added_to_its_session(tmp_path: 
         sessions, runs = SessionRepository(database, "t"), RunRepository(database, "t")
         await sessions.add(session(), [message("s1", "Welcome")])
         await runs.add(row())
-        await keep_turn(database, "t", ended())
+        await write_turn(database, "t", ended())
         run, kept, said = await runs.get("r1"), await sessions.get("s1"), (await sessions.messages(["s1"]))["s1"]
         assert run is not None
         assert (run.status, run.error, run.prompt_tokens, run.completion_tokens) == ("failed", "odd", 3, 4)
@@ -54,7 +54,7 @@ async def test_a_question_stands_in_its_session_from_the_beginning_of_its_run(tm
             await runs.add(begun)
         assert await said() == ["Welcome", "lost?", "hi", "more"]
         assert (await SessionRepository(database, "other").messages(["s1"]))["s1"] == []
-        await keep_turn(database, "t", ended())
+        await write_turn(database, "t", ended())
         assert await said() == ["Welcome", "lost?", "hi", "Hello", "more"]
         await runs.end("r2", "failed", "No journal.", Usage(), 4000)
         assert await said() == ["Welcome", "lost?", "hi", "Hello"]
@@ -65,9 +65,9 @@ async def test_of_a_refused_run_a_lost_session_or_another_tenant_nothing_is_said
         sessions, runs = SessionRepository(database, "t"), RunRepository(database, "t")
         await sessions.add(session(), [])
         await runs.add(row())
-        await keep_turn(database, "t", ended(has_begun=False))
-        await keep_turn(database, "t", ended(session_id="gone"))
-        await keep_turn(database, "other", ended())
+        await write_turn(database, "t", ended(has_begun=False))
+        await write_turn(database, "t", ended(session_id="gone"))
+        await write_turn(database, "other", ended())
         assert (await sessions.messages(["s1"]))["s1"] == []
         run = await runs.get("r1")
         assert run is not None
@@ -79,7 +79,7 @@ async def test_turns_that_end_at_once_each_get_their_numbers(tmp_path: Path) -> 
         await SessionRepository(database, "t").add(session(), [])
         for number in range(8):
             await RunRepository(database, "t").add(row(f"r{number}"))
-        await asyncio.gather(*(keep_turn(database, "t", ended(f"r{number}")) for number in range(8)))
+        await asyncio.gather(*(write_turn(database, "t", ended(f"r{number}")) for number in range(8)))
         said = (await SessionRepository(database, "t").messages(["s1"]))["s1"]
         assert [m.number for m in said] == list(range(16))
         assert [m.role for m in said] == ["user", "assistant"] * 8
@@ -96,7 +96,7 @@ async def test_a_run_that_is_taken_over_is_said_once_whoever_ends_it_last(tmp_pa
             await sessions.add(session(id=name), [message(name, "Welcome")])
             await runs.add(row(name))
             for turn in turns:
-                await keep_turn(database, "t", replace(turn, run_id=name, session_id=name))
+                await write_turn(database, "t", replace(turn, run_id=name, session_id=name))
             run, kept, said = await runs.get(name), await sessions.get(name), (await sessions.messages([name]))[name]
             assert [(m.number, m.content, m.reference) for m in said[1:]] == [(1, "hi", ""), (2, "Hello you", "[2]")]
             assert run is not None

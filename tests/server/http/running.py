@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from ragflow_lg.adapters.system_services import RandomIds, SystemClock
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.runs.callbacks import RunCallbacks
-from ragflow_lg.server.assembly.app_state import Parts, open_hub
+from ragflow_lg.server.assembly.app_state import AppState, open_run_manager
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
@@ -28,7 +28,7 @@ from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 class Running(Struct):
     url: str
     key: str
-    parts: Parts
+    app_state: AppState
     model: ScriptedModel
     client: httpx.AsyncClient
     turns: Any
@@ -74,10 +74,10 @@ async def running(
     async with (
         open_database(url) as database,
         open_store("memory://", SystemClock()) as store,
-        open_hub(settings, store) as hub,
+        open_run_manager(settings, store) as hub,
     ):
-        parts = Parts(settings, database, store, services, hub, callbacks)
-        app = make_app(parts)
+        app_state = AppState(settings, database, store, services, hub, callbacks)
+        app = make_app(app_state)
         key = await KeyRepository(database).create("tenant", 1)
         async with (
             serving(app, listening("127.0.0.1", 0), app.state.turns.drain, 5, section=settings.server) as address,
@@ -85,7 +85,7 @@ async def running(
                 base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=20
             ) as client,
         ):
-            yield Running(address, key, parts, model, client, app.state.turns)
+            yield Running(address, key, app_state, model, client, app.state.turns)
 
 
 def canvas(*nodes: tuple[str, str, dict[str, Any], list[str]]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ async def test_a_failure_of_the_server_shows_nothing_of_it(tmp_path: Path, monke
 
     monkeypatch.setattr("ragflow_lg.server.http.ragflow.agent_routes.agent_of", fail)
     async with running(tmp_path) as server:
-        transport = httpx.ASGITransport(make_app(server.parts), raise_app_exceptions=False)
+        transport = httpx.ASGITransport(make_app(server.app_state), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
             answer = await client.delete("/api/v1/agents/x", headers={"Authorization": server.key})
     assert (answer.status_code, answer.json()["code"]) == (500, 100)

@@ -37,9 +37,9 @@ async def test_odd_bodies_are_refused(tmp_path: Path) -> None:
             refused = await server.client.post(url, json={"query": {"x": nested(depth)}})
             assert (refused.status_code, "deep" in refused.json()["error"]["message"]) == (400, True)
         assert (await server.client.get(f"/agents/{agent}/sessions")).json()["data"] == []
-        parts = b'--b\r\nContent-Disposition: form-data; name="text"\r\n\r\na\\ud800\r\n--b--\r\n'
+        app_state = b'--b\r\nContent-Disposition: form-data; name="text"\r\n\r\na\\ud800\r\n--b--\r\n'
         kind = {"content-type": "multipart/form-data; boundary=b; charset=undefined"}
-        told = await server.client.post(f"/agents/{agent}/upload", content=parts, headers=kind)
+        told = await server.client.post(f"/agents/{agent}/upload", content=app_state, headers=kind)
         assert "charset" in told.json()["message"]
 
 
@@ -101,4 +101,4 @@ async def test_an_agent_that_runs_is_stopped_before_it_is_deleted(tmp_path: Path
             await asyncio.sleep(0.01)
         assert (await server.client.delete(f"/agents/{agent}")).json()["data"] is True
         await asyncio.wait_for(asking, 10)
-        assert [record async for record in server.parts.store.runs.sessions()] == []
+        assert [record async for record in server.app_state.store.runs.sessions()] == []

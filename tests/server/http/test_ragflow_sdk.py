@@ -16,7 +16,7 @@ sdk: Any = pytest.importorskip("ragflow_sdk", reason="It needs Python below 3.13
 
 
 async def old_client(server: Running) -> Any:
-    key = await KeyRepository(server.parts.database).create("tenant", 1, compat="0.24")
+    key = await KeyRepository(server.app_state.database).create("tenant", 1, compat="0.24")
     return sdk.RAGFlow(key, server.url)
 
 

@@ -36,7 +36,7 @@ async def printed(server: Any, version: str, *program: str) -> str:
     if not path.is_dir():
         pytest.skip(f"ragflow-sdk {version} is not there; `make clients` fetches it.")
     compat = "0.24" if version in LIST_SHAPE else ""
-    key = await KeyRepository(server.parts.database).create("tenant", 1, compat=compat)
+    key = await KeyRepository(server.app_state.database).create("tenant", 1, compat=compat)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, *program),
         cwd=ROOT,

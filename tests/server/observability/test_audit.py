@@ -50,7 +50,7 @@ async def test_who_changes_and_who_is_refused_stands_in_it(tmp_path: Path) -> No
             agent_id = await server.agent(ECHO)
             first, second = await server.session(agent_id), await server.session(agent_id)
             native = f"{server.url}/native/v1/agents"
-            beta = await KeyRepository(server.parts.database).create("other", 1, kind="beta")
+            beta = await KeyRepository(server.app_state.database).create("other", 1, kind="beta")
             page = {"Authorization": f"Bearer {beta}"}
             forged = {"Authorization": "Bearer beta-forged-by-somebody"}
             requests: list[tuple[str, str, dict[str, str]]] = [

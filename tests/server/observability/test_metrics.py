@@ -7,7 +7,7 @@ import pytest
 from ragflow_lg.runs.callbacks import RunSummary
 from ragflow_lg.server.observability import metrics as metrics_module
 from ragflow_lg.server.observability.metrics import Metrics
-from ragflow_lg.server.observability.run_slots import RunPlaces
+from ragflow_lg.server.observability.run_slots import RunSlots
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
 
@@ -18,7 +18,7 @@ def value(metrics: Metrics, line: str) -> float:
 
 
 async def test_runs_and_requests_are_counted() -> None:
-    places = RunPlaces(5)
+    places = RunSlots(5)
     metrics = Metrics(places)
     await places.take("a")
     for status in ("succeeded", "waiting", "a status of a later version"):
@@ -43,7 +43,7 @@ async def test_runs_and_requests_are_counted() -> None:
 
 async def test_the_event_loop_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_module, "LAG_EVERY_S", 0.001)
-    metrics = Metrics(RunPlaces(1))
+    metrics = Metrics(RunSlots(1))
     async with asyncio.timeout(5), metrics.watching_the_loop():
         while value(metrics, "event_loop_lag_seconds_count") < 1:
             await asyncio.sleep(0.001)

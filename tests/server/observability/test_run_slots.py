@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ragflow_lg.base.errors import BusyError
-from ragflow_lg.server.observability.run_slots import RunPlaces
+from ragflow_lg.server.observability.run_slots import RunSlots
 
 
 async def _soon() -> None:
@@ -14,7 +14,7 @@ async def _soon() -> None:
 
 
 async def test_who_comes_later_waits_in_order() -> None:
-    places = RunPlaces(1, max_waiting=2, wait_s=5)
+    places = RunSlots(1, max_waiting=2, wait_s=5)
     first = await places.take("a")
     came: list[str] = []
 
@@ -35,7 +35,7 @@ async def test_who_comes_later_waits_in_order() -> None:
 
 
 async def test_a_tenant_that_has_its_share_does_not_hold_others_up() -> None:
-    places = RunPlaces(3, places_tenant=1, max_waiting=5, wait_s=5)
+    places = RunSlots(3, places_tenant=1, max_waiting=5, wait_s=5)
     give_back = await places.take("a")
     waiting = asyncio.create_task(places.take("a"))
     await _soon()
@@ -48,7 +48,7 @@ async def test_a_tenant_that_has_its_share_does_not_hold_others_up() -> None:
 
 
 async def test_patience_ends() -> None:
-    places = RunPlaces(1, places_tenant=1, max_waiting=5, wait_s=0.01)
+    places = RunSlots(1, places_tenant=1, max_waiting=5, wait_s=0.01)
     give_back = await places.take("a")
     with pytest.raises(BusyError, match="tenant plays as many") as caught:
         await places.take("a")
@@ -59,7 +59,7 @@ async def test_patience_ends() -> None:
 
 
 async def test_who_goes_away_takes_no_place() -> None:
-    places = RunPlaces(1, max_waiting=5, wait_s=5)
+    places = RunSlots(1, max_waiting=5, wait_s=5)
     give_back = await places.take("a")
     gone, late = (asyncio.create_task(places.take("b")) for _ in range(2))
     await _soon()
@@ -71,7 +71,7 @@ async def test_who_goes_away_takes_no_place() -> None:
 
 
 async def test_nobody_waits_where_there_is_no_queue() -> None:
-    places = RunPlaces(1)
+    places = RunSlots(1)
     await places.take("a")
     with pytest.raises(BusyError):
         await places.take("a")

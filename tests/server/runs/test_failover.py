@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.server.runs import failover as takeover
-from ragflow_lg.server.runs.failover import Takeover
+from ragflow_lg.server.runs.failover import Failover
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.server.http.running import ECHO, Running, running
 from tests.server.replicas import TWO_MESSAGES, Replica, replicas
@@ -107,7 +107,7 @@ class FakeTurns:
         self._runner = SimpleNamespace(
             state=AsyncMock(return_value={"globals": {"sys.query": "hi"}}),
             pauses=AsyncMock(return_value=[]),
-            go_on=lambda session, envelope: SimpleNamespace(envelope=envelope),
+            continue_=lambda session, envelope: SimpleNamespace(envelope=envelope),
         )
 
     async def runner(self, agent: Any, session: Any) -> Any:
@@ -122,10 +122,10 @@ async def ended(server: Running) -> str:
 async def test_an_interrupted_run_is_taken_over_once_however_many_ask(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         run_id, turns = await ended(server), FakeTurns()
-        taking = Takeover(server.parts, turns)  # type: ignore[arg-type]
+        taking = Failover(server.app_state, turns)  # type: ignore[arg-type]
         assert await asyncio.gather(*(taking.take(run_id) for _ in range(5))) == [True] * 5
         ((run, owner, asked, _), options) = turns.keep.await_args
-        player = (await server.parts.hub.head(run_id)).player
+        player = (await server.app_state.hub.head(run_id)).player
         assert (run.envelope.message_id, owner, asked, options) == (run_id, "tenant", None, {"was": player})
         assert turns.keep.await_count == 1
 
@@ -137,14 +137,14 @@ async def test_a_run_that_nobody_knows_and_a_session_that_stays_held_are_left(
     monkeypatch.setattr(takeover, "PAUSE_S", 0.01)
     async with running(tmp_path) as server:
         run_id, turns = await ended(server), FakeTurns()
-        taking = Takeover(server.parts, turns)  # type: ignore[arg-type]
+        taking = Failover(server.app_state, turns)  # type: ignore[arg-type]
         assert not await taking.take("0" * 32)
-        session = (await server.parts.hub.head(run_id)).envelope.session_id
-        held = await server.parts.store.leases.acquire(session, lambda: None)
+        session = (await server.app_state.hub.head(run_id)).envelope.session_id
+        held = await server.app_state.store.leases.acquire(session, lambda: None)
         assert not await taking.take(run_id)
         await held.release()
         assert await taking.take(run_id)
-        await server.parts.hub.drain()
+        await server.app_state.hub.drain()
         assert not await taking.take(run_id)
         assert turns.keep.await_count == 1
 
@@ -152,9 +152,9 @@ async def test_a_run_that_nobody_knows_and_a_session_that_stays_held_are_left(
 @pytest.mark.parametrize("is_quicker", [True, False])
 async def test_whoever_was_quicker_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_quicker: bool) -> None:
     async with running(tmp_path) as server:
-        run_id, hub = await ended(server), server.parts.hub
+        run_id, hub = await ended(server), server.app_state.hub
         head = await hub.head(run_id)
         heads = [head, replace(head, player="other") if is_quicker else head]
         monkeypatch.setattr(hub, "head", AsyncMock(side_effect=heads))
-        taking = Takeover(server.parts, FakeTurns(StreamError("Taken.")))  # type: ignore[arg-type]
+        taking = Failover(server.app_state, FakeTurns(StreamError("Taken.")))  # type: ignore[arg-type]
         assert await taking.take(run_id) is is_quicker

@@ -16,16 +16,16 @@ from tests.server.http.running import ECHO, running
 async def test_a_run_that_never_began_is_refused_and_one_without_a_question_adds_none(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         agent_id = await server.agent(ECHO)
-        agent = await AgentRepository(server.parts.database, "tenant").get(agent_id)
-        sessions = SessionRepository(server.parts.database, "tenant")
+        agent = await AgentRepository(server.app_state.database, "tenant").get(agent_id)
+        sessions = SessionRepository(server.app_state.database, "tenant")
         session = await sessions.get(await server.session(agent_id))
         assert agent is not None
         assert session is not None
         runner = await server.turns.runner(agent, session)
-        refused = await server.turns.play(agent, session, runner.go_on(session.id), None)
+        refused = await server.turns.play(agent, session, runner.continue_(session.id), None)
         with pytest.raises(ConflictError):
             assert [event async for event in refused.events()]
-        run = await RunRepository(server.parts.database, "tenant").get(refused.run.envelope.message_id)
+        run = await RunRepository(server.app_state.database, "tenant").get(refused.run.envelope.message_id)
         assert run is not None
         assert run.status == "refused"
         played = await server.turns.play(agent, session, runner.start(session.id, {"query": "hi"}), None)

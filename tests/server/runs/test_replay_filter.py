@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.server.runs.replay_filter import Stitch
+from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from ragflow_lg.wire.wire_events import Message, MessageEnd, NodeFinished, NodeStarted, WorkflowStarted
 
 
@@ -25,7 +25,7 @@ BEGUN: list[Any] = [WorkflowStarted({}), started("begin", "Begin"), finished("be
 
 
 def stitched(said: list[Any], more: list[Any], outputs: dict[str, Any] | None = None) -> list[Any]:
-    stitch = Stitch(said)
+    stitch = ReplayFilter(said)
     return [*stitch.finish(outputs or {}), *(told for event in more for told in stitch.feed(event))]
 
 

@@ -11,9 +11,9 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.assembly.library import load_canvas
 from ragflow_lg.server.runs.stored_sessions import (
+    abandon_turn,
     delete_stopped,
     fork_session,
-    give_up,
     has_session,
     is_interrupted,
     newest_run,
@@ -44,7 +44,7 @@ async def test_a_waiting_session_is_forked_and_given_up() -> None:
             await fork_session(store, canvas, "ada", "eve", "", **named)
         with pytest.raises(CheckpointError):
             await fork_session(store, canvas, "ada", "bob", "nowhere", **named)
-        await give_up(store, canvas, "eve", clock)
+        await abandon_turn(store, canvas, "eve", clock)
         assert await runner.pauses("eve") == []
         assert len(await runner.pauses("ada")) == 1
 

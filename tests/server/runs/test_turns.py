@@ -20,18 +20,18 @@ async def test_a_turn_is_kept_although_nobody_follows_it(tmp_path: Path) -> None
     async with running(tmp_path, [Reply("Hello")]) as server:
         agent_id = await server.agent(MODEL)
         session_id = await server.session(agent_id)
-        agent = await AgentRepository(server.parts.database, "tenant").get(agent_id)
-        sessions = SessionRepository(server.parts.database, "tenant")
+        agent = await AgentRepository(server.app_state.database, "tenant").get(agent_id)
+        sessions = SessionRepository(server.app_state.database, "tenant")
         session = await sessions.get(session_id)
         assert agent is not None
         assert session is not None
         turn = await server.turns.begin(agent, session, {"query": "hi"})
-        while server.parts.hub.running:
+        while server.app_state.hub.running:
             await asyncio.sleep(0.001)
         assert [event.event async for event in turn.events()][-1] == "workflow_finished"
         said = (await sessions.messages([session_id]))[session_id]
         assert [row.content for row in said[-2:]] == ["hi", "Hello"]
-        run = await RunRepository(server.parts.database, "tenant").get(turn.run.envelope.message_id)
+        run = await RunRepository(server.app_state.database, "tenant").get(turn.run.envelope.message_id)
         assert run is not None
         assert (run.status, run.session_id, run.end_ms >= run.start_ms) == ("succeeded", session_id, True)
 
@@ -40,7 +40,7 @@ async def test_a_database_that_fails_breaks_no_run_off(tmp_path: Path, monkeypat
     async def fail(*_: Any, **__: Any) -> None:
         raise DatabaseError("It is full.")
 
-    monkeypatch.setattr("ragflow_lg.server.runs.persisted_run.keep_turn", fail)
+    monkeypatch.setattr("ragflow_lg.server.runs.persisted_run.write_turn", fail)
     async with running(tmp_path) as server:
         assert (await server.ask(await server.agent(ECHO)))["data"]["data"]["content"] == "You said hello"
 

@@ -14,7 +14,7 @@ from ragflow_lg.server.streaming.event_window import Bounds
 from ragflow_lg.server.streaming.journal import MAX_RUN, Journal, RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from ragflow_lg.server.streaming.redis_journal import RedisJournal
-from ragflow_lg.server.streaming.run_manager import RunHub
+from ragflow_lg.server.streaming.run_manager import RunManager
 from ragflow_lg.wire.wire_events import Envelope
 
 OpenJournal = Callable[..., Any]
@@ -39,8 +39,8 @@ async def memory_journal(max_run: Bounds = MAX_RUN, **more: Any) -> AsyncIterato
 
 
 @asynccontextmanager
-async def hub_on(journal: Journal, **more: Any) -> AsyncIterator[RunHub]:
-    hub = RunHub(journal, **{"arrival_s": 5, "beat_s": 0.1, **more})
+async def hub_on(journal: Journal, **more: Any) -> AsyncIterator[RunManager]:
+    hub = RunManager(journal, **{"arrival_s": 5, "beat_s": 0.1, **more})
     yield hub
     await hub.aclose()
 
@@ -60,7 +60,7 @@ async def read(journal: Journal, run_id: str, after: int, count: int) -> list[tu
     return found
 
 
-async def said(hub: RunHub, run_id: str, after: int = 0) -> list[tuple[int, str]]:
+async def said(hub: RunManager, run_id: str, after: int = 0) -> list[tuple[int, str]]:
     """Follow a run to its end; give the number of each event, and what it says."""
     async with aclosing(hub.follow(run_id, after)) as events:
         return [(number, getattr(event, "content", event.event)) async for number, event in events]

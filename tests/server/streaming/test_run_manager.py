@@ -25,7 +25,7 @@ from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.streaming.disconnect_policy import CANCEL, CONTINUE, DisconnectPolicy
 from ragflow_lg.server.streaming.event_window import Bounds
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
-from ragflow_lg.server.streaming.run_manager import RunHub
+from ragflow_lg.server.streaming.run_manager import RunManager
 from ragflow_lg.wire.wire_events import Message
 from tests.fakes.canvas import canvas, node
 from tests.fakes.scripted_run import ScriptedRun, words
@@ -33,7 +33,7 @@ from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.server.streaming.journals import OpenJournal, hub_on, said
 
 
-async def start(hub: RunHub, run: Any, policy: DisconnectPolicy = CONTINUE) -> str:
+async def start(hub: RunManager, run: Any, policy: DisconnectPolicy = CONTINUE) -> str:
     return await hub.start(run, policy)
 
 
@@ -156,7 +156,7 @@ async def test_who_is_too_slow_for_the_journal_gets_a_gap(open_journal: OpenJour
 # Who leaves, and what becomes of the run
 
 
-async def follow_a_little(hub: RunHub, run_id: str) -> None:
+async def follow_a_little(hub: RunManager, run_id: str) -> None:
     async with aclosing(hub.follow(run_id)) as events:
         await anext(events)
 
@@ -267,7 +267,7 @@ async def test_a_failure_is_told_elsewhere_too(open_replica: OpenJournal) -> Non
 async def test_a_replica_that_dies_is_noticed(open_replica: OpenJournal) -> None:
     run = ScriptedRun([*words(2), asyncio.Event()])
     async with open_replica() as one, open_replica(quiet_s=0.2) as two, hub_on(two) as there:
-        dying = RunHub(one, beat_s=0.1)
+        dying = RunManager(one, beat_s=0.1)
         run_id = await start(dying, run)
         seen: list[int] = []
 
@@ -299,7 +299,7 @@ class Cancels:
 async def test_a_run_is_cancelled_from_elsewhere_by_its_session(open_replica: OpenJournal) -> None:
     run, cancels = ScriptedRun([*words(1), asyncio.Event()]), Cancels()
     async with open_replica() as one, open_replica() as two:
-        here, there = RunHub(one), RunHub(two, cancels)  # type: ignore[arg-type]
+        here, there = RunManager(one), RunManager(two, cancels)  # type: ignore[arg-type]
         run_id = await start(here, run)
         assert await there.cancel(run_id)
         assert cancels.asked == [run.envelope.session_id]
@@ -365,7 +365,7 @@ async def test_a_real_run_says_the_same_through_the_hub(open_journal: OpenJourna
 async def test_a_real_run_that_cannot_begin_tells_its_followers() -> None:
     runner = Runner(compile_canvas(CANVAS, load_catalog()), fake_services())
     async with hub_on(MemoryJournal()) as hub:
-        run_id = await start(hub, runner.go_on("s"))
+        run_id = await start(hub, runner.continue_("s"))
         with pytest.raises(ConflictError, match="Nothing waits"):
             await said(hub, run_id)
 

@@ -9,7 +9,7 @@ from ragflow_lg.server.streaming.disconnect_policy import CONTINUE
 from ragflow_lg.server.streaming.event_codec import RunEnd, decode_entry
 from ragflow_lg.server.streaming.journal import RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
-from ragflow_lg.server.streaming.run_task import MAX_BACKLOG, PlayedRun
+from ragflow_lg.server.streaming.run_task import MAX_BACKLOG, RunTask
 from tests.fakes.scripted_run import ScriptedRun, words
 
 
@@ -30,9 +30,9 @@ class SlowJournal(MemoryJournal):
         await super().append(run_id, data, is_last=is_last)
 
 
-def play(run: ScriptedRun, journal: MemoryJournal) -> PlayedRun:
+def play(run: ScriptedRun, journal: MemoryJournal) -> RunTask:
     head = RunHead(run.envelope, "hub")
-    return PlayedRun(run, head, CONTINUE, journal, arrival_s=1, away_s=1)  # type: ignore[arg-type]
+    return RunTask(run, head, CONTINUE, journal, arrival_s=1, away_s=1)  # type: ignore[arg-type]
 
 
 async def test_a_slow_journal_holds_the_run_up_and_what_waits_goes_at_once() -> None:

@@ -173,7 +173,7 @@ async def test_what_was_there_before_a_crash_has_no_span_again(reopen: OpenStore
         first = await play_agent([LOOK, Reply(hangs=True)], store=store, callbacks=[spans.callback])
         spans.exporter.clear()
         first.model.replies.append(Reply("Vientiane."))
-        await played(first.runner.go_on("s"))
+        await played(first.runner.continue_("s"))
     names = [s.name for s in spans.all]
     assert "execute_tool wikipedia_search_0" not in names
     assert [name for name in names if name.startswith(("iteration", "chat"))] == ["chat m", "iteration 2"]

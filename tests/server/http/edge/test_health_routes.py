@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.http.edge.health_routes import metrics_app
 from ragflow_lg.server.observability.metrics import Metrics
-from ragflow_lg.server.observability.run_slots import RunPlaces
+from ragflow_lg.server.observability.run_slots import RunSlots
 from tests.fakes.services import Reply
 from tests.server.http.running import ECHO, MODEL, running
 
@@ -36,10 +36,10 @@ async def test_a_server_that_works_is_alive_and_ready(tmp_path: Path) -> None:
 
 async def test_what_fails_is_named_and_not_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
-        monkeypatch.setattr(server.parts.database, "write", AsyncMock(side_effect=DatabaseError("password geheim")))
+        monkeypatch.setattr(server.app_state.database, "write", AsyncMock(side_effect=DatabaseError("password geheim")))
         ready = await client.get("/ready")
-        parts = {"database": "failed", "checkpoints": "ok", "journal": "ok"}
-        assert (ready.status_code, ready.json()) == (503, {"status": "failing", "parts": parts})
+        app_state = {"database": "failed", "checkpoints": "ok", "journal": "ok"}
+        assert (ready.status_code, ready.json()) == (503, {"status": "failing", "parts": app_state})
         assert (await client.get("/health")).status_code == 200
 
 
@@ -47,9 +47,9 @@ async def test_a_server_that_stops_is_not_ready(tmp_path: Path) -> None:
     async with running(tmp_path, [Reply(chunks=["a"], hangs=True)]) as server:
         playing = asyncio.create_task(server.ask(await server.agent(MODEL)))
         async with asyncio.timeout(10):
-            while not server.parts.hub.running:
+            while not server.app_state.hub.running:
                 await asyncio.sleep(0.01)
-        draining = asyncio.create_task(server.parts.hub.drain(0.2))
+        draining = asyncio.create_task(server.app_state.hub.drain(0.2))
         await asyncio.sleep(0)
         ready = await server.client.get(f"{server.url}/ready")
         assert (ready.status_code, ready.json()["status"]) == (503, "stopping")
@@ -78,7 +78,7 @@ async def test_metrics_are_off_unless_there_is_a_key(tmp_path: Path) -> None:
 
 
 async def test_a_port_of_their_own_gives_metrics_and_nothing_else() -> None:
-    transport = httpx.ASGITransport(metrics_app(Metrics(RunPlaces(1))))
+    transport = httpx.ASGITransport(metrics_app(Metrics(RunSlots(1))))
     async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
         assert "ragflow_lg_runs_running 0.0" in (await client.get("/metrics")).text
         assert (await client.get("/api/v1/agents")).status_code == 404

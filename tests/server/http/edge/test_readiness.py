@@ -30,7 +30,7 @@ async def test_what_can_be_written_is_well_and_does_not_grow(tmp_path: Path, mon
     monkeypatch.setattr(readiness, "FRESH_S", 0.0)
     paths = tmp_path / "server.db", tmp_path / "sessions.db"
     async with running(tmp_path) as server, open_store(f"sqlite:///{paths[1]}", SystemClock()) as store:
-        asked = Readiness(replace(server.parts, store=store))
+        asked = Readiness(replace(server.app_state, store=store))
         assert await asked.states() == WELL
         held = [rows(path) for path in paths]
         for _ in range(5):
@@ -42,7 +42,7 @@ async def test_what_can_only_be_read_is_not_well(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(readiness, "CHECK_S", 0.05)
     paths = tmp_path / "server.db", tmp_path / "sessions.db"
     async with running(tmp_path) as server, open_store(f"sqlite:///{paths[1]}", SystemClock()) as store:
-        asked = Readiness(replace(server.parts, store=store))
+        asked = Readiness(replace(server.app_state, store=store))
         writers = [sqlite3.connect(path, isolation_level=None) for path in paths]
         for writer in writers:
             writer.execute("BEGIN IMMEDIATE")
@@ -55,10 +55,10 @@ async def test_who_asks_often_makes_no_work_and_sees_what_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as server:
-        asked = Readiness(server.parts)
+        asked = Readiness(server.app_state)
         head = AsyncMock(side_effect=StreamError("Redis at geheim is gone."))
-        monkeypatch.setattr(server.parts.hub.journal, "head", head)
-        monkeypatch.setattr(server.parts.store.leases, "acquire", AsyncMock(side_effect=CheckpointError("geheim")))
+        monkeypatch.setattr(server.app_state.hub.journal, "head", head)
+        monkeypatch.setattr(server.app_state.store.leases, "acquire", AsyncMock(side_effect=CheckpointError("geheim")))
         states = await asyncio.gather(*(asked.states() for _ in range(20)))
         assert states == [{"database": "ok", "checkpoints": "failed", "journal": "failed"}] * 20
         assert head.await_count == 1
@@ -66,6 +66,6 @@ async def test_who_asks_often_makes_no_work_and_sees_what_fails(
 
 async def test_a_store_that_another_replica_probes_just_now_is_well(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
-        held = await server.parts.store.leases.acquire(readiness.PROBED, lambda: None)
-        assert await Readiness(server.parts).states() == WELL
+        held = await server.app_state.store.leases.acquire(readiness.PROBED, lambda: None)
+        assert await Readiness(server.app_state).states() == WELL
         await held.release()

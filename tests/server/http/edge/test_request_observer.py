@@ -75,7 +75,7 @@ HOOKED = canvas(
 
 async def all_routes(server: Running, agent: str) -> dict[str, tuple[str, dict[str, str]]]:
     """Give the address and the headers of a request that begins a run, for each kind of route."""
-    beta = await KeyRepository(server.parts.database).create("tenant", 1, kind="beta")
+    beta = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta")
     api, page = ({"Authorization": f"Bearer {key}"} for key in (server.key, beta))
     root = f"{server.url}/api/v1"
     return {
@@ -119,7 +119,7 @@ async def test_every_route_says_in_its_own_shape_that_there_is_no_place(tmp_path
         while server.turns._places.taken != 1:
             await asyncio.sleep(0.005)
         assert await refusals(server, await all_routes(server, agent)) == SHAPES
-        assert (server.turns._places.taken, server.parts.hub.running) == (1, 1)
+        assert (server.turns._places.taken, server.app_state.hub.running) == (1, 1)
         while not first.done():  # its model may not have been asked yet
             await server.client.post(f"/tasks/{session}/cancel")
 

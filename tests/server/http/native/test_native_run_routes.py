@@ -222,7 +222,7 @@ async def test_tenants_do_not_see_each_others_runs(tmp_path: Path) -> None:
         agent_id = await server.agent(FORM)
         async with native(server, agent_id) as client:
             run = (await client.post("/runs", json={})).json()
-            other = await KeyRepository(server.parts.database).create("other", 1)
+            other = await KeyRepository(server.app_state.database).create("other", 1)
             client.headers["Authorization"] = f"Bearer {other}"
             theirs = (
                 await server.client.post("/agents", json={"title": "T", "dsl": FORM}, headers=client.headers)

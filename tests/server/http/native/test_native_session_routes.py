@@ -74,7 +74,7 @@ async def test_a_session_keeps_to_its_version_until_another_is_pinned(tmp_path: 
 
 async def test_what_studio_does_in_a_session_is_seen(tmp_path: Path) -> None:
     async with native_agent(tmp_path, FORM) as (server, client):
-        saver = server.parts.store.saver  # as LangGraph's server has it, from the same settings
+        saver = server.app_state.store.saver  # as LangGraph's server has it, from the same settings
         studio = load_graph(FORM, services=fake_services(), checkpointer=saver)
         run = (await client.post("/runs", json={"query": "hi"})).json()
         path = f"/sessions/{run['session_id']}"

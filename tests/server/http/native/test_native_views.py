@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.runs.branching import Moment
+from ragflow_lg.runs.branching import CheckpointInfo
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow, VersionRow
 from ragflow_lg.server.http.native.native_views import (
@@ -49,7 +49,7 @@ def test_a_version_knows_whether_it_is_the_draft() -> None:
 def test_a_step_names_nodes_as_the_canvas_does_and_those_it_has_lost_by_their_id() -> None:
     document = canvas({"begin": node("Begin", {}, ["lp"]), **loop({"ask": node("LLM", {"llm_id": "m"})}), **out("x")})
     document["graph"] = {"nodes": [{"id": "ask", "data": {"name": "Ask it", "label": "LLM"}}]}
-    moment = Moment("c", "ns", NodeId("lp"), 4, "2026-01-01", (NodeId("ask"), NodeId("lost")), 2, 10)
+    moment = CheckpointInfo("c", "ns", NodeId("lp"), 4, "2026-01-01", (NodeId("ask"), NodeId("lost")), 2, 10)
     shown = moment_view(moment, plan_of(document))
     assert [(one.id, one.title) for one in shown.next] == [("ask", "Ask it"), ("lost", "lost")]
     assert shown.region is not None

@@ -64,7 +64,7 @@ async def test_who_comes_too_late_to_a_session_is_told_that_it_is_busy(
         path = f"/runs/{run['id']}/continue"
         # All are let in before any of them holds the session.
         monkeypatch.setattr(RunControl, "_refuse_busy", AsyncMock())
-        held = await server.parts.store.leases.acquire(run["session_id"], lambda: None)
+        held = await server.app_state.store.leases.acquire(run["session_id"], lambda: None)
         assert problem(await client.post(f"{path}?mode={mode}")) == (409, "session-busy")
         await held.release()
 

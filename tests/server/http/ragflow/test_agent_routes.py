@@ -111,7 +111,7 @@ async def test_what_a_list_can_be_narrowed_down_to_is_counted(tmp_path: Path) ->
 async def test_agents_of_others_are_not_there(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         agent_id = await server.agent(ECHO)
-        other = {"Authorization": await KeyRepository(server.parts.database).create("other", 1)}
+        other = {"Authorization": await KeyRepository(server.app_state.database).create("other", 1)}
         for id_ in (agent_id, MISSING, "%00"):
             refused = await server.client.put(f"/agents/{id_}", json={"title": "Mine"}, headers=other)
             assert refused.json() == NO_ACCESS

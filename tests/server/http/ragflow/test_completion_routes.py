@@ -53,7 +53,7 @@ async def test_headers_of_a_request_are_neither_taken_over_nor_stored(tmp_path: 
         session_id = told["data"]["session_id"]
         row = (await server.client.get(f"/agents/{agent_id}/sessions/{session_id}")).text
         place: Any = {"configurable": {"thread_id": thread_of_session(session_id), "checkpoint_ns": ""}}
-        kept = [saved async for saved in server.parts.store.saver.alist(place)]
+        kept = [saved async for saved in server.app_state.store.saver.alist(place)]
         assert kept
         assert "sesame" not in f"{row}{kept}"
 
@@ -138,7 +138,7 @@ async def test_a_session_runs_one_turn_at_a_time_and_can_be_cancelled(tmp_path: 
             await asyncio.sleep(0.005)
         busy = await server.ask(agent_id, session_id=session)
         assert busy["code"] == 103
-        other = {"Authorization": await KeyRepository(server.parts.database).create("other", 1)}
+        other = {"Authorization": await KeyRepository(server.app_state.database).create("other", 1)}
         for headers in (other, {}):
             assert not first.done()
             cancelled = await server.client.post(f"/tasks/{session}/cancel", headers=headers)
@@ -155,7 +155,7 @@ async def test_who_asks_on_at_the_end_of_a_message_waits_for_the_turn_to_let_go(
     async with running(tmp_path, [Reply("One."), Reply("Two.")], busy_s=5) as server:
         agent_id = await server.agent(MODEL)
         session = await server.session(agent_id)
-        async with leased(server.parts.store.leases, session):
+        async with leased(server.app_state.store.leases, session):
             asking = asyncio.create_task(server.ask(agent_id, session_id=session))
             await asyncio.sleep(0.1)
             assert not asking.done()

@@ -23,7 +23,7 @@ async def test_a_reset_gives_the_canvas_as_it_was_before_anybody_talked(tmp_path
         assert told["data"]["globals"] == {"sys.query": "", "env.x": ""}
         assert (await server.client.get(f"/agents/{agent_id}")).json()["data"]["dsl"] == told["data"]
         assert (await server.client.post(f"/agents/{agent_id}/reset")).json() == told
-        other = {"Authorization": await KeyRepository(server.parts.database).create("other", 1)}
+        other = {"Authorization": await KeyRepository(server.app_state.database).create("other", 1)}
         for path in ("reset", "components/begin/debug"):
             refused = await server.client.post(f"/agents/{agent_id}/{path}", json={"params": {}}, headers=other)
             assert refused.json()["code"] == 103
@@ -94,8 +94,8 @@ async def test_a_component_reaches_no_address_inside(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         agent_id = await server.agent(invoke)
         http = GuardedHttpClient(HttpSettings())
-        parts = replace(server.parts, services=replace(server.parts.services, http=http))
-        transport = httpx.ASGITransport(make_app(parts))
+        app_state = replace(server.app_state, services=replace(server.app_state.services, http=http))
+        transport = httpx.ASGITransport(make_app(app_state))
         headers = {"Authorization": server.key}
         async with httpx.AsyncClient(transport=transport, base_url="http://here", headers=headers) as client:
             body = {"params": {"sys.query": {"value": f"{server.url}/api/v1/agents"}}}

@@ -16,7 +16,7 @@ MISSING = "0" * 32
 @asynccontextmanager
 async def embedded(folder: Path, **section: Any) -> AsyncGenerator[tuple[Running, dict[str, str]]]:
     async with running(folder, **section) as server:
-        key = await KeyRepository(server.parts.database).create("tenant", 1, kind="beta")
+        key = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta")
         yield server, {"Authorization": f"Bearer {key}"}
 
 
@@ -73,7 +73,7 @@ async def test_a_beta_key_opens_nothing_else_and_other_keys_no_page(tmp_path: Pa
         ):
             assert (await server.client.request(method, path, headers=beta)).status_code == 401, path
         no_key = {"code": 102, "message": "Authentication error: API key is invalid! ", "data": None}
-        other = await KeyRepository(server.parts.database).create("other", 1, kind="beta")
+        other = await KeyRepository(server.app_state.database).create("other", 1, kind="beta")
         for path, method in ((f"/agentbots/{agent_id}/completions", "POST"), (f"/agentbots/{agent_id}/inputs", "GET")):
             for header in (server.key, "Bearer beta-forged", f"Bearer {'x' * 300}"):
                 answer = await server.client.request(method, path, headers={"Authorization": header})

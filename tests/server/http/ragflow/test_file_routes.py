@@ -89,7 +89,7 @@ async def test_files_of_others_are_not_there(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         agent_id = await server.agent(READS)
         file = (await upload(server, agent_id, ("a", b"secret", "")))["data"]
-        keys = KeyRepository(server.parts.database)
+        keys = KeyRepository(server.app_state.database)
         gone = {"code": 102, "message": "document not found"}
         for kind in ("api", "beta"):
             other = {"Authorization": await keys.create("other", 1, kind=kind)}
@@ -153,8 +153,8 @@ async def test_pages_are_imported_by_the_guarded_client_only(tmp_path: Path) -> 
     async with running(tmp_path) as server:
         agent_id = await server.agent(READS)
         http = GuardedHttpClient(HttpSettings())
-        parts = replace(server.parts, services=replace(server.parts.services, http=http))
-        transport = httpx.ASGITransport(make_app(parts))
+        app_state = replace(server.app_state, services=replace(server.app_state.services, http=http))
+        transport = httpx.ASGITransport(make_app(app_state))
         async with httpx.AsyncClient(
             transport=transport, base_url="http://here", headers={"Authorization": server.key}
         ) as client:
@@ -180,8 +180,8 @@ async def test_an_imported_page_is_named_by_its_address(tmp_path: Path, url: str
 
     async with running(tmp_path) as server:
         agent_id = await server.agent(READS)
-        parts = replace(server.parts, services=replace(server.parts.services, http=Pages()))
-        transport = httpx.ASGITransport(make_app(parts))
+        app_state = replace(server.app_state, services=replace(server.app_state.services, http=Pages()))
+        transport = httpx.ASGITransport(make_app(app_state))
         async with httpx.AsyncClient(
             transport=transport, base_url="http://here", headers={"Authorization": server.key}
         ) as client:

@@ -102,7 +102,7 @@ async def test_what_is_found_by_whom(tmp_path: Path) -> None:
         assert (await server.client.get(f"{path}?exp_user_id=eve")).json()["data"] == [{"id": id_, "name": "Hers"}]
         for query, total in (("from_date=2020-01-01", 1), ("to_date=2020-01-01", 0), ("from_date=soon", 1)):
             assert (await server.client.get(f"{path}?{query}")).json()["total"] == total
-        other = {"Authorization": await KeyRepository(server.parts.database).create("other", 1)}
+        other = {"Authorization": await KeyRepository(server.app_state.database).create("other", 1)}
         for method in ("GET", "POST", "DELETE"):
             answer = (await server.client.request(method, path, headers=other)).json()
             assert answer == {"code": 102, "message": "Agent not found."}

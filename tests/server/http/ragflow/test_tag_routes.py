@@ -34,7 +34,7 @@ async def test_tags_are_given_and_counted(tmp_path: Path) -> None:
         assert (slip.json()["code"], slip.json()["message"]) == (101, "required argument are missing: tags; ")
         await server.client.put(f"/agents/{one}/tags", json={})
         assert len((await server.client.get("/agents/tags")).json()["data"]) == 2
-        other = {"Authorization": await KeyRepository(server.parts.database).create("other", 1)}
+        other = {"Authorization": await KeyRepository(server.app_state.database).create("other", 1)}
         assert (await server.client.put(f"/agents/{one}/tags", json={"tags": "x"}, headers=other)).json()["code"] == 103
         assert (await server.client.get("/agents/tags", headers=other)).json()["data"] == []
 

@@ -18,11 +18,11 @@ async def test_the_trace_of_a_run_is_its_agents_and_its_tenants_alone(tmp_path: 
         run_id = told["data"]["message_id"]
         path = f"/agents/{agent_id}/logs/{run_id}"
         assert (await server.client.get(path)).json() == {"code": 0, "message": "", "data": {}}
-        await server.parts.store.traces.put(RunRecord(run_id, told["data"]["session_id"]), TRACE)
+        await server.app_state.store.traces.put(RunRecord(run_id, told["data"]["session_id"]), TRACE)
         assert (await server.client.get(path)).json()["data"] == TRACE
         assert (await server.client.get(f"/agents/{other_id}/logs/{run_id}")).json()["data"] == {}
         assert (await server.client.get(f"/agents/{agent_id}/logs/{'0' * 32}")).json()["data"] == {}
-        keys = KeyRepository(server.parts.database)
+        keys = KeyRepository(server.app_state.database)
         page = path.replace("/agents/", "/agentbots/")
         beta = {"Authorization": await keys.create("tenant", 1, kind="beta")}
         assert (await server.client.get(page, headers=beta)).json()["data"] == TRACE

@@ -80,7 +80,7 @@ async def test_versions_of_others_are_not_there(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         (draft,) = (await call(server, "GET", f"/agents/{agent_id}/versions"))["data"]
-        server.client.headers["Authorization"] = await KeyRepository(server.parts.database).create("other", 1)
+        server.client.headers["Authorization"] = await KeyRepository(server.app_state.database).create("other", 1)
         theirs = await server.agent(ECHO)
         for method, path in (("GET", ""), ("POST", ""), ("GET", f"/{draft['id']}"), ("DELETE", f"/{draft['id']}")):
             assert (await call(server, method, f"/agents/{agent_id}/versions{path}"))["code"] == 103

@@ -61,7 +61,7 @@ async def test_no_route_opens_without_a_key(tmp_path: Path) -> None:
 
 async def test_revoked_and_beta_keys_open_nothing(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
-        keys = KeyRepository(server.parts.database)
+        keys = KeyRepository(server.app_state.database)
         beta = await keys.create("tenant", 1, kind="beta")
         await keys.revoke(server.key, 2)
         for key in (beta, server.key):
@@ -72,7 +72,7 @@ async def test_key_header_and_setting_choose_the_shapes(tmp_path: Path) -> None:
     async with running(tmp_path, compat="0.24") as server:
         made = await server.client.post("/agents", json={"title": "A", "dsl": ECHO})
         assert made.json()["data"] is True
-        current = await KeyRepository(server.parts.database).create("tenant", 1, compat="current")
+        current = await KeyRepository(server.app_state.database).create("tenant", 1, compat="current")
         asked = [({}, list), ({"Authorization": current}, dict), ({"X-RAGFlow-Compat": "current"}, dict)]
         asked.append(({"Authorization": current, "X-RAGFlow-Compat": "0.24"}, list))
         for headers, shape in asked:

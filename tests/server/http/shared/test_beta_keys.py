@@ -23,9 +23,9 @@ def request(app: Any, header: str) -> Request:
 
 async def test_each_kind_of_route_takes_its_kinds_of_keys(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
-        operations = Operations(server.parts.settings.server, ())
-        app = SimpleNamespace(state=SimpleNamespace(parts=server.parts, operations=operations))
-        beta = await KeyRepository(server.parts.database).create("shop", 1, kind="beta")
+        operations = Operations(server.app_state.settings.server, ())
+        app = SimpleNamespace(state=SimpleNamespace(app_state=server.app_state, operations=operations))
+        beta = await KeyRepository(server.app_state.database).create("shop", 1, kind="beta")
         for header in (beta, f"bearer {beta}", f"Bearer  {beta} "):
             assert (await beta_authenticated(request(app, header))).tenant == "shop"
         assert (await file_authenticated(request(app, beta))).tenant == "shop"
@@ -34,7 +34,7 @@ async def test_each_kind_of_route_takes_its_kinds_of_keys(tmp_path: Path) -> Non
             with pytest.raises(RequestError, match=told) as refused:
                 await beta_authenticated(request(app, header))
             assert refused.value.number == 102
-        await KeyRepository(server.parts.database).revoke(beta, 2)
+        await KeyRepository(server.app_state.database).revoke(beta, 2)
         for header in ("", "Bearer", beta, f"Basic {beta}"):
             with pytest.raises(RequestError) as refused:
                 await file_authenticated(request(app, header))

@@ -37,7 +37,7 @@ async def asking(server: Running, agent_id: str, **headers: str) -> AsyncIterato
 
 async def status_of(server: Running, run_id: str) -> str:
     async with asyncio.timeout(5):
-        while (row := await RunRepository(server.parts.database, "tenant").get(run_id)) is None or not row.end_ms:
+        while (row := await RunRepository(server.app_state.database, "tenant").get(run_id)) is None or not row.end_ms:
             await asyncio.sleep(0.005)
         return row.status
 
@@ -76,7 +76,7 @@ async def test_a_place_that_is_none_or_anothers_is_refused(tmp_path: Path) -> No
         agent_id, other_agent = await server.agent(ECHO), await server.agent(ECHO, "Other")
         frames = await server.stream(agent_id)
         run_id = frames[0]["message_id"]
-        other = await KeyRepository(server.parts.database).create("other", 1)
+        other = await KeyRepository(server.app_state.database).create("other", 1)
         theirs = {"Authorization": f"Bearer {other}"}
         made = await server.client.post("/agents", json={"title": "Mine", "dsl": ECHO}, headers=theirs)
         body = {"stream": True, "query": "hi"}
@@ -120,7 +120,7 @@ async def test_the_settings_say_it_for_all_and_for_answers_in_one_piece_too(tmp_
         asking = asyncio.create_task(server.ask(agent_id))
         while not server.model.is_hanging:
             await asyncio.sleep(0.005)
-        (run_id,) = server.parts.hub._played
+        (run_id,) = server.app_state.hub._played
         asking.cancel()
         assert await status_of(server, run_id) == "cancelled"
 

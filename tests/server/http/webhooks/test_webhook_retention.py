@@ -32,7 +32,7 @@ async def test_the_oldest_sessions_of_a_webhook_go_and_those_of_people_stay(
         for _ in range(6):
             assert (await server.client.post(f"/agents/{agent_id}/webhook", json={})).status_code == 200
         async with asyncio.timeout(10):
-            while len(rows := await listed(server, agent_id)) > 3 or server.parts.hub.running:
+            while len(rows := await listed(server, agent_id)) > 3 or server.app_state.hub.running:
                 await asyncio.sleep(0.01)
         assert {row["source"] for row in rows if row["id"] != mine} == {"webhook"}
         assert mine in {row["id"] for row in rows}
@@ -45,17 +45,17 @@ async def test_what_is_being_run_stays(tmp_path: Path, monkeypatch: pytest.Monke
         for _ in range(3):
             await server.client.post(f"/agents/{agent_id}/webhook", json={})
         async with asyncio.timeout(10):
-            while server.parts.hub.running:
+            while server.app_state.hub.running:
                 await asyncio.sleep(0.01)
         oldest = (await listed(server, agent_id))[-1]["id"]
-        agent = await AgentRepository(server.parts.database, "tenant").get(agent_id)
+        agent = await AgentRepository(server.app_state.database, "tenant").get(agent_id)
         assert agent is not None
-        await trim(server.parts, agent)
+        await trim(server.app_state, agent)
         assert len(await listed(server, agent_id)) == 3
-        section = server.parts.settings.server.model_copy(update={"webhook_sessions": 1})
-        parts = replace(server.parts, settings=server.parts.settings.model_copy(update={"server": section}))
-        held = await server.parts.store.leases.acquire(oldest, lambda: None)
-        await trim(parts, agent)
+        section = server.app_state.settings.server.model_copy(update={"webhook_sessions": 1})
+        app_state = replace(server.app_state, settings=server.app_state.settings.model_copy(update={"server": section}))
+        held = await server.app_state.store.leases.acquire(oldest, lambda: None)
+        await trim(app_state, agent)
         assert oldest in {row["id"] for row in await listed(server, agent_id)}
         assert len(await listed(server, agent_id)) == 2
         await held.release()

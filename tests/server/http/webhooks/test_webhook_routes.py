@@ -211,7 +211,7 @@ async def test_forged_tokens_open_nothing(tmp_path: Path) -> None:
 async def test_the_rate_is_one_for_all_servers_of_a_database(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         agent_id = await server.agent(hook(security={**OPEN, "rate_limit": {"limit": 2, "per": "hour"}}))
-        second = httpx.ASGITransport(make_app(server.parts))
+        second = httpx.ASGITransport(make_app(server.app_state))
         async with httpx.AsyncClient(transport=second, base_url="http://other") as other:
             assert (await call(server, agent_id)).status_code == 200
             path = f"/api/v1/agents/{agent_id}/webhook"
@@ -282,7 +282,7 @@ async def test_a_test_is_followed_by_its_owner(tmp_path: Path) -> None:
         assert (unknown["events"], unknown["finished"]) == ([], True)
         for odd in ("x", "nan", "-1", "1e99"):
             assert (await server.client.get(logs, params={"since_ts": odd})).json()["code"] == 101
-        theirs = {"Authorization": await KeyRepository(server.parts.database).create("other", 1)}
+        theirs = {"Authorization": await KeyRepository(server.app_state.database).create("other", 1)}
         assert (await server.client.get(logs, params=query, headers=theirs)).json()["code"] == 103
         assert (await server.client.post(path, json={"event": "x"}, headers=theirs)).json()["code"] == 103
         assert (await server.client.delete(f"/agents/{agent_id}")).json()["data"] is True
@@ -299,8 +299,8 @@ async def test_an_address_in_a_payload_leads_nowhere_inside(tmp_path: Path) -> N
     async with running(tmp_path) as server:
         agent_id = await server.agent(fetching)
         http = GuardedHttpClient(HttpSettings())
-        parts = replace(server.parts, services=replace(server.parts.services, http=http))
-        transport = httpx.ASGITransport(make_app(parts))
+        app_state = replace(server.app_state, services=replace(server.app_state.services, http=http))
+        transport = httpx.ASGITransport(make_app(app_state))
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
             for url in (
                 f"{server.url}/health",

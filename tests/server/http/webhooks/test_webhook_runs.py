@@ -59,7 +59,7 @@ async def test_a_canvas_that_cannot_run_leaves_no_session(tmp_path: Path) -> Non
     lost = canvas(("begin", "Begin", {}, ["Loop:0"]), ("Loop:0", "Loop", {"loop_variables": []}, []))
     async with running(tmp_path) as server:
         agent_id = await server.agent(lost)
-        agent = await find_agent(server.parts.database, agent_id)
+        agent = await find_agent(server.app_state.database, agent_id)
         assert agent is not None
         with pytest.raises(CompileError):
             await begin_turn(server.turns, agent, {})
