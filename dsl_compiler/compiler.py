@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import CompileError
 from ragflow_lg.component.plan import Plan
-from ragflow_lg.dsl_compiler.deployment import Deployment, FoundCanvas, NoDeployment
+from ragflow_lg.dsl_compiler.deployment import CanvasSource, Deployment, NoDeployment
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, Nesting
 from ragflow_lg.dsl_compiler.passes import PASSES
@@ -67,7 +67,7 @@ def _examine(
 ) -> tuple[Draft | None, tuple[Diagnostic, ...]]:
     deployment = deployment or NoDeployment()
 
-    def check(found: FoundCanvas, nesting: Nesting) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
+    def check(found: CanvasSource, nesting: Nesting) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
         return _checked(*_examine(found.content, catalog, found.deployment, nesting))
 
     reporter = Reporter()

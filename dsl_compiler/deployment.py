@@ -10,10 +10,10 @@ from msgspec import Struct
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.tool_policies import ToolPermits
 
-__all__ = ["Deployment", "FoundCanvas", "NoDeployment"]
+__all__ = ["Deployment", "CanvasSource", "NoDeployment"]
 
 
-class FoundCanvas(Struct, frozen=True):
+class CanvasSource(Struct, frozen=True):
     """Another canvas. ``key`` is the same for the same canvas, however it is named; ``label`` is for people."""
 
     key: str
@@ -28,7 +28,7 @@ class Deployment(Protocol):
 
     @property
     def key(self) -> str:
-        """The `FoundCanvas.key` of the canvas itself, ``""`` if it came from nowhere."""
+        """The `CanvasSource.key` of the canvas itself, ``""`` if it came from nowhere."""
         ...
 
     @property
@@ -41,7 +41,7 @@ class Deployment(Protocol):
         """The servers of tools by id, with the tools that each lets be called, None for all; None if nobody knows."""
         ...
 
-    def named(self, name: str) -> FoundCanvas:
+    def canvas_by_name(self, name: str) -> CanvasSource:
         """Give the canvas of a name.
 
         Raises:
@@ -49,7 +49,7 @@ class Deployment(Protocol):
         """
         ...
 
-    def beside(self, path: str) -> FoundCanvas:
+    def canvas_at_path(self, path: str) -> CanvasSource:
         """Give the canvas of a path that begins where this canvas stands.
 
         Raises:
@@ -65,10 +65,10 @@ class NoDeployment:
     permits = ToolPermits()
     servers = None
 
-    def named(self, name: str) -> FoundCanvas:
+    def canvas_by_name(self, name: str) -> CanvasSource:
         """Refuse."""
         raise SettingsError(f"There is no canvas {name!r}: this canvas is compiled without settings.")
 
-    def beside(self, path: str) -> FoundCanvas:
+    def canvas_at_path(self, path: str) -> CanvasSource:
         """Refuse."""
         raise SettingsError(f"{path!r} cannot be found: this canvas was not read from a file.")

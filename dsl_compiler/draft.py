@@ -14,7 +14,7 @@ from ragflow_lg.component.plan import FormField, MessagePlan, Plan, PlanNode, Re
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.component.spec import AnySpec
 from ragflow_lg.dsl.joins import JoinRegion
-from ragflow_lg.dsl_compiler.deployment import Deployment, FoundCanvas, NoDeployment
+from ragflow_lg.dsl_compiler.deployment import CanvasSource, Deployment, NoDeployment
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 
 NO_ENTRY = NodeId("")
@@ -42,7 +42,7 @@ class RawComponent(Struct, frozen=True):
 class Nesting(Struct, frozen=True):
     """How a canvas came to be compiled, and how those that it plays are."""
 
-    check: Callable[[FoundCanvas, Nesting], tuple[Plan | None, tuple[Diagnostic, ...]]]
+    check: Callable[[CanvasSource, Nesting], tuple[Plan | None, tuple[Diagnostic, ...]]]
     """Gives the plan of another canvas, or None, and what there is to say of it."""
     trail: tuple[tuple[str, str], ...] = ()
     """Key and label of the outermost canvas, of the one that it plays, and so on down to this one."""

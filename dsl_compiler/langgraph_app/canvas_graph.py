@@ -21,11 +21,11 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.dsl_compiler.langgraph_app.edit_values import edit_values
 from ragflow_lg.dsl_compiler.langgraph_app.editing import edited
-from ragflow_lg.dsl_compiler.langgraph_app.node_colours import colour_of
 from ragflow_lg.dsl_compiler.langgraph_app.schemas import (
     CanvasConfig,
     CanvasSettings,
     NoConfig,
+    colour_of,
     input_schema,
     output_schema,
 )

@@ -1,7 +1,8 @@
-"""What a canvas takes, gives and can be set to, for pages and clients of LangGraph."""
+"""The canvas as LangGraph's pages and clients are shown it: schemas of input, state and settings, node colours."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -9,7 +10,17 @@ from pydantic import BaseModel, Field
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.dsl.response_schema import field_schema
 
-__all__ = ["CanvasConfig", "CanvasSettings", "NoConfig", "input_schema", "output_schema"]
+__all__ = ["CanvasConfig", "CanvasSettings", "NoConfig", "colour_of", "input_schema", "output_schema"]
+
+_COLOURS: Mapping[str, str] = {
+    "entry": "#2f9e6e",
+    "message": "#3b74d6",
+    "model": "#8450c9",
+    "route": "#cf8a1c",
+    "region": "#5b7083",
+    "interrupt": "#cc4b4b",
+}
+_PLAIN_COLOUR = "#8796a5"
 
 
 class CanvasSettings(BaseModel):
@@ -100,6 +111,11 @@ def output_schema(plan: Plan) -> dict[str, Any]:
         "turn": {"title": "Turn", "description": "The engine's notes on the last turn.", "type": "object"},
     }
     return {"title": f"{_title(plan)} state", "type": "object", "properties": properties}
+
+
+def colour_of(kind: str) -> str:
+    """Return the colour of a kind of component, the same in every drawing."""
+    return _COLOURS.get(kind, _PLAIN_COLOUR)
 
 
 def _title(plan: Plan) -> str:

@@ -12,7 +12,7 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.component.plan import NestedCanvas, Plan, PlanNode
 from ragflow_lg.component.spec import CanvasName
 from ragflow_lg.dsl.forms import is_file
-from ragflow_lg.dsl_compiler.deployment import FoundCanvas
+from ragflow_lg.dsl_compiler.deployment import CanvasSource
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.engine.canvas_call import takes_query
@@ -66,7 +66,7 @@ def _bound(draft: Draft, node: PlanNode, owner: RawComponent, inside: list[str],
 def _plan(draft: Draft, name: CanvasName, place: _Place) -> Plan | None:
     """Find and compile a canvas; None where it cannot be played."""
     try:
-        found = draft.deployment.named(name.name) if name.name else draft.deployment.beside(name.path)
+        found = draft.deployment.canvas_by_name(name.name) if name.name else draft.deployment.canvas_at_path(name.path)
     except SettingsError as error:
         place.tell("canvas-unknown", str(error), "Name it in the settings, under [canvases], or set path.")
         return None
@@ -81,7 +81,7 @@ def _plan(draft: Draft, name: CanvasName, place: _Place) -> Plan | None:
     return plan
 
 
-def _is_nested_well(draft: Draft, found: FoundCanvas, place: _Place) -> bool:
+def _is_nested_well(draft: Draft, found: CanvasSource, place: _Place) -> bool:
     """Refuse canvases that play each other without end, and too many of them."""
     trail = draft.nesting.trail
     if found.key in [key for key, _ in trail]:
@@ -96,7 +96,7 @@ def _is_nested_well(draft: Draft, found: FoundCanvas, place: _Place) -> bool:
     return True
 
 
-def _tell_findings(found: FoundCanvas, diagnostics: Iterable[Diagnostic], place: _Place) -> None:
+def _tell_findings(found: CanvasSource, diagnostics: Iterable[Diagnostic], place: _Place) -> None:
     """Tell what is wrong with a canvas; what is only remarked there is left out."""
     grave = [d for d in diagnostics if d.severity != "info"]
     for diagnostic in grave[:MAX_TOLD]:

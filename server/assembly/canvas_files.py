@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.dsl_compiler.deployment import FoundCanvas
+from ragflow_lg.dsl_compiler.deployment import CanvasSource
 from ragflow_lg.dsl_compiler.source import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class CanvasFiles:
         """Tell whether the settings would say the same as others have; what was not asked is not looked at."""
         return all(getattr(self, name) == said for name, said in asked.items())
 
-    def named(self, name: str) -> FoundCanvas:
+    def canvas_by_name(self, name: str) -> CanvasSource:
         """Give a canvas of the settings.
 
         Raises:
@@ -88,7 +88,7 @@ class CanvasFiles:
             raise SettingsError(f"The settings name no canvas {name!r} under [canvases].{meant}")
         return self._found(path.absolute().resolve(), name)
 
-    def beside(self, path: str) -> FoundCanvas:
+    def canvas_at_path(self, path: str) -> CanvasSource:
         """Give a canvas of this one's folder.
 
         Raises:
@@ -109,10 +109,10 @@ class CanvasFiles:
             raise SettingsError(f"{path!r} is no canvas: the name of its file has to end in .json.")
         return self._found(file, str(file.relative_to(folder)))
 
-    def _found(self, file: Path, label: str) -> FoundCanvas:
+    def _found(self, file: Path, label: str) -> CanvasSource:
         if not file.is_file():
             raise SettingsError(f"The canvas {label!r} cannot be read: there is no such file.")
-        return FoundCanvas(
+        return CanvasSource(
             str(file), label, read_canvas(file), CanvasFiles(self._settings, file, asks_servers=self._asks_servers)
         )
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.store.base import BaseStore
 
-    from ragflow_lg.adapters.recording.recording import Recorder
-    from ragflow_lg.adapters.recording.replaying import Replay
+    from ragflow_lg.adapters.recording.player import Player
+    from ragflow_lg.adapters.recording.recorder import Recorder
     from ragflow_lg.base.diagnostics import Diagnostic
     from ragflow_lg.component.plan import Plan
     from ragflow_lg.component.registry import Registry
@@ -176,7 +176,7 @@ def _usual() -> Settings:
 
 @asynccontextmanager
 async def open_services(
-    settings: Settings, *, model: str = "", tape: Recorder | Replay | None = None
+    settings: Settings, *, model: str = "", tape: Recorder | Player | None = None
 ) -> AsyncGenerator[Services]:
     """Make the services that the settings describe, and close them again. ``model`` answers for every other.
 
@@ -186,7 +186,7 @@ async def open_services(
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
     from ragflow_lg.adapters.local_files import InlineFiles
     from ragflow_lg.adapters.mcp.mcp_servers import McpServers
-    from ragflow_lg.adapters.recording.replaying import Replay
+    from ragflow_lg.adapters.recording.player import Player
     from ragflow_lg.adapters.system_services import RandomIds, SystemClock
     from ragflow_lg.server.assembly.call_policies import tool_policies
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
@@ -194,7 +194,7 @@ async def open_services(
 
     clock = SystemClock()
     policies = tool_policies(settings, clock)
-    if isinstance(tape, Replay):
+    if isinstance(tape, Player):
         yield tape.services(InlineFiles(), clock, RandomIds(), policies)
         return
     models = ConfiguredModels(settings.chat_settings(override_model=model))

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.recording.recording import Recorder
-    from ragflow_lg.adapters.recording.replaying import Replay
+    from ragflow_lg.adapters.recording.player import Player
+    from ragflow_lg.adapters.recording.recorder import Recorder
     from ragflow_lg.component.plan import Plan
 
 __all__ = ["open_tape"]
@@ -25,7 +25,7 @@ def open_tape(
     is_loose: bool = False,
     secrets: Iterable[str] = (),
     sources: Iterable[str | bytes | Mapping[str, Any]] = (),
-) -> Generator[Recorder | Replay | None]:
+) -> Generator[Recorder | Player | None]:
     """Open what records or replays a run, None where neither is asked for.
 
     ``secrets`` are values, ``sources`` documents and inputs whose fields may hold some, as may those of canvases within
@@ -38,8 +38,8 @@ def open_tape(
         yield None
         return
     from ragflow_lg.adapters.recording.cassette import CassetteWriter
-    from ragflow_lg.adapters.recording.recording import Recorder
-    from ragflow_lg.adapters.recording.replaying import Replay
+    from ragflow_lg.adapters.recording.player import Player
+    from ragflow_lg.adapters.recording.recorder import Recorder
     from ragflow_lg.dsl.redaction import Redactor
 
     redactor = Redactor(secrets)
@@ -49,7 +49,7 @@ def open_tape(
         redactor.learn_from(dict(inner.globals))
         redactor.learn_from([part.params for node in inner.nodes.values() for part in node.with_tools()])
     if replay:
-        yield Replay(Path(replay), redactor, is_loose=is_loose)
+        yield Player(Path(replay), redactor, is_loose=is_loose)
         return
     with CassetteWriter(Path(record)) as writer:
         yield Recorder(writer, redactor)

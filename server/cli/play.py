@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 from msgspec import Struct
 
-from ragflow_lg.adapters.recording.replaying import Replay
+from ragflow_lg.adapters.recording.player import Player
 from ragflow_lg.base.errors import AnswerError, CanvasChangedError, CheckpointError, ConflictError, RagflowLgError
 from ragflow_lg.runs.runner import Run, Runner
 from ragflow_lg.server.assembly.library import load_canvas, open_services, read_canvas
@@ -122,7 +122,7 @@ def play_canvas(
             run = begun if isinstance(begun, Run) else await begun
             shown = show(canvas.plan, run, has_trace=has_trace) if is_pretty else _write_lines(run, has_trace)
             status = await _show(runner, run, told, shown, is_pretty=is_pretty)
-            return _replayed(tape, run) if isinstance(tape, Replay) else status
+            return _replayed(tape, run) if isinstance(tape, Player) else status
 
     status = asyncio.run(play())
     raise typer.Exit(EXIT_CODES.get(status, 1))
@@ -242,7 +242,7 @@ async def _show(runner: Runner, run: Run, told: _Told, shown: Coroutine[Any, Any
     return run.status
 
 
-def _replayed(replay: Replay, run: Run) -> str:
+def _replayed(replay: Player, run: Run) -> str:
     """Tell of what was asked in vain, also where the canvas has gone on; and of what was not asked any more."""
     for problem in replay.problems:
         if problem != run.error:

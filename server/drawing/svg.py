@@ -13,7 +13,7 @@ from msgspec import Struct
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Edge, Plan, PlanNode
-from ragflow_lg.dsl_compiler.langgraph_app.node_colours import colour_of
+from ragflow_lg.dsl_compiler.langgraph_app.schemas import colour_of
 from ragflow_lg.server.drawing.drawing_layout import Box, Layout, drawn_edges, drawn_nodes, label_of, lay_out
 
 __all__ = ["to_png", "to_svg"]

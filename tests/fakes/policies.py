@@ -12,7 +12,7 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.function_tool import spec_of_function
 from ragflow_lg.component.registry import Registry
-from ragflow_lg.dsl_compiler.deployment import FoundCanvas
+from ragflow_lg.dsl_compiler.deployment import CanvasSource
 from ragflow_lg.services.tool_policies import Allow, ToolPermits, ToolUse, Verdict
 
 
@@ -38,15 +38,15 @@ class Canvases:
     key: str = ""
     servers: Mapping[str, Sequence[str] | None] | None = None
 
-    def named(self, name: str) -> FoundCanvas:
+    def canvas_by_name(self, name: str) -> CanvasSource:
         if name not in self.documents:
             raise SettingsError(f"There is no canvas {name!r}.")
         document = self.documents[name]
         content = document if isinstance(document, bytes) else json.dumps(document).encode()
-        return FoundCanvas(name, name, content, Canvases(self.documents, self.permits, name, self.servers))
+        return CanvasSource(name, name, content, Canvases(self.documents, self.permits, name, self.servers))
 
-    def beside(self, path: str) -> FoundCanvas:
-        return self.named(path)
+    def canvas_at_path(self, path: str) -> CanvasSource:
+        return self.canvas_by_name(path)
 
 
 @dataclass

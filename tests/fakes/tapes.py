@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ragflow_lg.adapters.recording.cassette import CassetteWriter
-from ragflow_lg.adapters.recording.recording import Recorder
-from ragflow_lg.adapters.recording.replaying import Replay
+from ragflow_lg.adapters.recording.player import Player
+from ragflow_lg.adapters.recording.recorder import Recorder
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.runs.runner import Run
 from ragflow_lg.services.services import Services
@@ -41,9 +41,9 @@ async def record(
 
 async def replay(
     path: Path, components: dict[str, Any], query: Any = "q", *, is_loose: bool = False, **more: Any
-) -> tuple[Run, list[Any], Replay]:
+) -> tuple[Run, list[Any], Player]:
     """Play a turn from a recording."""
-    tape = Replay(path, Redactor(), is_loose=is_loose)
+    tape = Player(path, Redactor(), is_loose=is_loose)
     services = tape.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
     run, events = await play(components, services, {"query": query, **more})
     return run, events, tape

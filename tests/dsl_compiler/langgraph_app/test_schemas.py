@@ -1,7 +1,10 @@
+import re
+
 import pytest
 from jsonschema import Draft202012Validator
 
-from ragflow_lg.dsl_compiler.langgraph_app.schemas import CanvasConfig, input_schema, output_schema
+from ragflow_lg.catalog import load_catalog
+from ragflow_lg.dsl_compiler.langgraph_app.schemas import CanvasConfig, colour_of, input_schema, output_schema
 from tests.dsl_compiler.langgraph_app.test_application import ECHO, application
 from tests.fakes.canvas import canvas, node, plan_of
 
@@ -34,3 +37,13 @@ def test_a_turn_fits_what_is_said_of_it() -> None:
 async def test_the_state_fits_its_schema(messages: object) -> None:
     state = await application(ECHO).ainvoke({"messages": messages})
     Draft202012Validator(output_schema(plan_of(ECHO))).validate(state)
+
+
+def test_every_kind_of_component_has_a_colour() -> None:
+    colours = {spec.kind: colour_of(spec.kind) for spec in load_catalog()}
+    assert len(colours) > 4
+    assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in colours.values())
+
+
+def test_an_unknown_kind_has_the_plain_colour() -> None:
+    assert colour_of("no such kind") not in {colour_of(kind) for kind in ("entry", "message", "model", "route")}

@@ -34,11 +34,11 @@ def files(path: Path | None = None, **named: Path) -> CanvasFiles:
 def test_a_file_beside_and_below_is_found(tmp_path: Path) -> None:
     here = write(tmp_path / "a" / "main.json")
     write(tmp_path / "a" / "b" / "other.json")
-    found = files(here).beside("./b/../b/other.json")
+    found = files(here).canvas_at_path("./b/../b/other.json")
     assert (found.label, json.loads(found.content)) == ("b/other.json", HELLO)
     assert found.key == found.deployment.key
     write(tmp_path / "a" / "b" / "third.json")
-    assert found.deployment.beside("third.json").label == "third.json"
+    assert found.deployment.canvas_at_path("third.json").label == "third.json"
 
 
 @pytest.mark.parametrize(
@@ -66,21 +66,21 @@ def test_nothing_else_is_read(tmp_path: Path, path: str, says: str) -> None:
     (tmp_path / "a" / "folder").symlink_to(tmp_path)
     os.mkfifo(tmp_path / "a" / "pipe.json")
     with pytest.raises(SettingsError, match=says):
-        files(here).beside(path.replace("{here}", str(tmp_path / "a")))
+        files(here).canvas_at_path(path.replace("{here}", str(tmp_path / "a")))
 
 
 def test_a_canvas_that_is_no_file_has_none_beside() -> None:
     with pytest.raises(SettingsError, match="not read from a file"):
-        files().beside("x.json")
+        files().canvas_at_path("x.json")
 
 
 def test_canvases_of_the_settings_are_found_by_name(tmp_path: Path) -> None:
     path = write(tmp_path / "r.json")
-    assert files(report=path).named("report").label == "report"
+    assert files(report=path).canvas_by_name("report").label == "report"
     with pytest.raises(SettingsError, match="Did you mean 'report'"):
-        files(report=path).named("raport")
+        files(report=path).canvas_by_name("raport")
     with pytest.raises(SettingsError, match="no such file"):
-        files(report=tmp_path).named("report")
+        files(report=tmp_path).canvas_by_name("report")
 
 
 def test_settings_are_read_only_when_they_are_asked_for(tmp_path: Path) -> None:

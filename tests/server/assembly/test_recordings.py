@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.recording.recording import Recorder
-from ragflow_lg.adapters.recording.replaying import Replay
+from ragflow_lg.adapters.recording.player import Player
+from ragflow_lg.adapters.recording.recorder import Recorder
 from ragflow_lg.base.errors import CassetteError
 from ragflow_lg.server.assembly.recordings import open_tape
 from ragflow_lg.services.chat import ChatRequest
@@ -38,7 +38,7 @@ async def test_secrets_of_settings_and_documents_are_known_before_the_first_requ
     assert "canvas-key" not in written
     assert "settings-key" not in written
     with open_tape(replay=file) as tape:
-        assert isinstance(tape, Replay)
+        assert isinstance(tape, Player)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ragflow_lg.adapters.recording.cassette import CassetteWriter, DatasetsLine, Line, MetadataLine, SearchLine
 from ragflow_lg.adapters.recording.knowledge_replaying import ReplayedKnowledge
-from ragflow_lg.adapters.recording.replaying import Replay
+from ragflow_lg.adapters.recording.player import Player
 from ragflow_lg.base.errors import CassetteError, ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
@@ -90,7 +90,7 @@ def lines_of(tmp_path: Path, *lines: Line) -> ReplayedKnowledge:
     with CassetteWriter(file) as writer:
         for line in lines:
             writer.write(line)
-    return ReplayedKnowledge(Replay(file, Redactor(), is_loose=True), Caller("a"), Redactor())
+    return ReplayedKnowledge(Player(file, Redactor(), is_loose=True), Caller("a"), Redactor())
 
 
 async def test_lines_without_an_answer_are_errors(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from ragflow_lg.adapters.recording.cassette import (
     ServerAnswerRecord,
     ServerLine,
 )
-from ragflow_lg.adapters.recording.replaying import Replay
+from ragflow_lg.adapters.recording.player import Player
 from ragflow_lg.base.errors import CassetteError, ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatModel, ChatRequest, ToolCall, Usage
@@ -225,14 +225,14 @@ async def test_loose_takes_the_next_answer_of_the_node(tmp_path: Path) -> None:
     assert "of 'b'" in tape.problems[0] or "of 'a'" in tape.problems[0]
 
 
-def tape_of(path: Path, *lines: Any, is_loose: bool = False) -> Replay:
+def tape_of(path: Path, *lines: Any, is_loose: bool = False) -> Player:
     with CassetteWriter(path) as writer:
         for line in lines:
             writer.write(line)
-    return Replay(path, Redactor(), is_loose=is_loose)
+    return Player(path, Redactor(), is_loose=is_loose)
 
 
-def model_of(tape: Replay, node: str = "a", llm_id: str = "m") -> ChatModel:
+def model_of(tape: Player, node: str = "a", llm_id: str = "m") -> ChatModel:
     services = tape.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
     assert services.for_caller is not None
     return services.for_caller(Caller(node)).models.model(llm_id)
@@ -263,7 +263,7 @@ async def test_a_real_server_is_not_needed_again(tmp_path: Path) -> None:
     assert "of-the-canvas-1" not in written
 
 
-def server_of(tape: Replay, position: str = "", id_: str = "s") -> ToolServer:
+def server_of(tape: Player, position: str = "", id_: str = "s") -> ToolServer:
     services: Services = tape.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
     assert services.for_caller is not None
     return services.for_caller(Caller("a", position)).servers[id_]

@@ -41,7 +41,7 @@ from ragflow_lg.services.services import Caller, Clock, Files, Ids, Services
 from ragflow_lg.services.tool_policies import ToolPolicies
 from ragflow_lg.services.tool_server import ServerAnswer, ToolServer, ToolSettings
 
-__all__ = ["Replay"]
+__all__ = ["Player"]
 
 MAX_COMPARED = 500
 MAX_PROBLEMS = 100
@@ -97,7 +97,7 @@ class _Tracks(Generic[L]):
         return number, line, told
 
 
-class Replay:
+class Player:
     """A recording that answers. ``problems`` holds what was asked in vain, also where a canvas has caught the error.
 
     Strict, a request has to be one that the same node made; each recorded answer is given once, in the order of the
@@ -251,7 +251,7 @@ def _delta(piece: str | PieceRecord) -> ChatDelta:
 
 
 class _Models:
-    def __init__(self, replay: Replay, caller: Caller) -> None:
+    def __init__(self, replay: Player, caller: Caller) -> None:
         self._replay = replay
         self._caller = caller
 
@@ -260,7 +260,7 @@ class _Models:
 
 
 class _Chat:
-    def __init__(self, replay: Replay, caller: Caller, llm_id: str, about: ModelLine) -> None:
+    def __init__(self, replay: Player, caller: Caller, llm_id: str, about: ModelLine) -> None:
         self._replay = replay
         self._caller = caller
         self._llm_id = llm_id
@@ -290,7 +290,7 @@ class _Chat:
 
 
 class _Http:
-    def __init__(self, replay: Replay, caller: Caller) -> None:
+    def __init__(self, replay: Player, caller: Caller) -> None:
         self._replay = replay
         self._caller = caller
 
@@ -307,7 +307,7 @@ class _Http:
 class _Servers(Mapping[str, ToolServer]):
     """Every server that is asked for, so that a recording without it can say so."""
 
-    def __init__(self, replay: Replay, caller: Caller) -> None:
+    def __init__(self, replay: Player, caller: Caller) -> None:
         self._replay = replay
         self._caller = caller
 
@@ -324,7 +324,7 @@ class _Servers(Mapping[str, ToolServer]):
 
 
 class _Server:
-    def __init__(self, replay: Replay, caller: Caller, id_: str) -> None:
+    def __init__(self, replay: Player, caller: Caller, id_: str) -> None:
         self._replay = replay
         self._caller = caller
         self._id = id_

@@ -20,7 +20,7 @@ from ragflow_lg.adapters.recording.cassette import (
     ServerLine,
     read_cassette,
 )
-from ragflow_lg.adapters.recording.recording import Recorder
+from ragflow_lg.adapters.recording.recorder import Recorder
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, Usage
