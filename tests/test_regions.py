@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.canvas import canvas, node, switch, text
-from tests.fakes.regions import assign, form, out, played, runner_of
+from tests.fakes.regions import assign, form, out, play_run, runner_of
 from tests.stores import OpenStore, reopenable
 
 COUNT, BATCHES = int(os.environ.get("REGIONS", "100")), 10
@@ -133,7 +133,7 @@ async def play_through(
             play = runner_of(components, first=first, variables=document["variables"], store=store)
             while True:
                 run = play.start("s", {"query": "q"}) if answer is None else play.resume("s", answer)
-                said, events = await played(run)
+                said, events = await play_run(run)
                 told += [event for event in events if event[0] != "?"]
                 if run.status != "waiting":
                     assert run.status == "succeeded", run.error

@@ -6,7 +6,7 @@ import pytest
 from langgraph.checkpoint.base import id as langgraph_ids
 
 from ragflow_lg.checkpoints.checkpoint_ids import begin_after
-from tests.fakes.regions import out, played, runner_of
+from tests.fakes.regions import out, play_run, runner_of
 from tests.stores import OpenStore
 
 RANDOM = "9b2f0c1e-5d3a-4c7b-8e6f-1a2b3c4d5e6f"
@@ -41,7 +41,7 @@ def test_ids_grow_over_a_stored_one(request: pytest.FixtureRequest) -> None:
 async def test_no_turn_is_lost_when_the_clock_goes_back(reopen: OpenStore, request: pytest.FixtureRequest) -> None:
     async with reopen() as store:
         for _ in range(2):
-            await played(runner_of(COUNTING, store=store).start("s", {"query": "q"}))
+            await play_run(runner_of(COUNTING, store=store).start("s", {"query": "q"}))
         request.getfixturevalue("an_hour_earlier")
         runner = runner_of(COUNTING, store=store)
-        assert [(await played(runner.start("s", {"query": "q"})))[0] for _ in range(2)] == ["3", "4"]
+        assert [(await play_run(runner.start("s", {"query": "q"})))[0] for _ in range(2)] == ["3", "4"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.memory import MemoryBlobs
-from tests.fakes.regions import form, loop, node, out, played, runner_of, text
+from tests.fakes.regions import form, loop, node, out, play_run, runner_of, text
 
 
 async def test_blobs_belong_to_their_thread() -> None:
@@ -24,10 +24,10 @@ async def test_every_step_of_a_long_session_is_listed_and_can_be_forked() -> Non
     asking = loop({"ask": form("f")}, count=2)
     async with open_store("memory://", SystemClock()) as store:
         play = runner_of({**first, **asking, **out("done")}, first=["A"], store=store)
-        await played(play.start("s", {"query": "q"}))
-        await played(play.resume("s", {"f": "1"}))
+        await play_run(play.start("s", {"query": "q"}))
+        await play_run(play.resume("s", {"f": "1"}))
         listed = [moment async for moment in play.history("s")]
         assert {moment.region for moment in listed} == {None, "A", "lp"}
         assert len({moment.checkpoint for moment in listed}) == len(listed) > 70
         await play.fork("s", "twin")
-        assert (await played(play.resume("twin", {"f": "2"})))[0] == "done"
+        assert (await play_run(play.resume("twin", {"f": "2"})))[0] == "done"

@@ -34,7 +34,7 @@ def page(title: str, text: str) -> HttpResponse:
 
 
 @dataclass
-class Played:
+class AgentTurn:
     """What an agent's turn gave."""
 
     run: Run
@@ -48,7 +48,7 @@ class Played:
         return self.state["outputs"]["a"]
 
     @property
-    def told(self) -> list[str]:
+    def tool_results(self) -> list[str]:
         """What the model was told by its tools, in the last request."""
         return [m["content"] for m in self.model.requests[-1][1].messages if m["role"] == "tool"]
 
@@ -62,12 +62,12 @@ async def play_agent(
     is_shown: bool = True,
     query: str = "q",
     policies: ToolPolicies | None = None,
-    goes_on: bool = False,
+    is_continued: bool = False,
     model: ScriptedModel | None = None,
     clock: Any = None,
     knowledge: Any = None,
     **more: Any,
-) -> Played:
+) -> AgentTurn:
     """Play one turn of an agent ``a``, shown by a Message or read by another node. One that hangs is cancelled.
 
     It is not to cite, unless the params say so.
@@ -89,7 +89,7 @@ async def play_agent(
     if "store" not in more:
         more.setdefault("saver", InMemorySaver())
     runner = runner_of({"a": node("Agent", asked, ["out"]), "out": reader}, services=services, **more)
-    run = runner.continue_("s") if goes_on else runner.start("s", {"query": query})
+    run = runner.continue_("s") if is_continued else runner.start("s", {"query": query})
 
     async def until_it_hangs() -> None:
         while not model.is_hanging:
@@ -100,9 +100,9 @@ async def play_agent(
     async for _ in run:
         pass
     watching.cancel()
-    return Played(run, model, http, await runner.state("s"), runner)
+    return AgentTurn(run, model, http, await runner.state("s"), runner)
 
 
-def calling(*calls: tuple[str, Any], text: str = "") -> Reply:
+def tool_calls(*calls: tuple[str, Any], text: str = "") -> Reply:
     """Give a reply that asks for calls."""
     return Reply(text, calls=[{"name": name, "arguments": arguments} for name, arguments in calls])

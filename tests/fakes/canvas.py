@@ -41,6 +41,6 @@ def plan_of(document: Any) -> Plan:
     return plan
 
 
-def found(document: Any, code: str) -> list[Diagnostic]:
+def diagnostics_of(document: Any, code: str) -> list[Diagnostic]:
     """Give the diagnostics of one code."""
     return [d for d in check_canvas(document, CATALOG)[1] if d.code == code]

@@ -17,7 +17,7 @@ class CutProxy:
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_cut = False
-        self.loses_answers = False
+        self.drops_next_reply = False
         """Whether the next answer is not passed on, and the way is cut in its place for that connection."""
         self.url = ""
 
@@ -26,7 +26,7 @@ class CutProxy:
         for writer in self._writers:
             writer.transport.abort()
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         self.is_cut = False
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -43,8 +43,8 @@ class CutProxy:
     async def _pass_on(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, is_answer: bool) -> None:
         with suppress(OSError):
             while data := await source.read(65536):
-                if is_answer and self.loses_answers:
-                    self.loses_answers = False
+                if is_answer and self.drops_next_reply:
+                    self.drops_next_reply = False
                     break
                 target.write(data)
                 await target.drain()

@@ -48,7 +48,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(port: int) -> Iterator[subprocess.Popen[bytes]]:
+def http_server(port: int) -> Iterator[subprocess.Popen[bytes]]:
     """Start the server made with the SDK on a port, both HTTP transports; give its process once it listens."""
     command = [sys.executable, *REAL, str(port)]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as process:

@@ -25,8 +25,8 @@ class MockLLM:
 
     replies: Sequence[Reply] = field(default_factory=lambda: [reply("ok", usage=False)])
     requests: list[Exchange] = field(default_factory=list[Exchange])
-    was_asked: asyncio.Event = field(default_factory=asyncio.Event)
-    was_left: asyncio.Event = field(default_factory=asyncio.Event)
+    received_request: asyncio.Event = field(default_factory=asyncio.Event)
+    client_left: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the client cut the connection while an answer was on its way."""
     base_url: str = ""
     _serving: Any = None
@@ -45,6 +45,6 @@ class MockLLM:
     def _listen(self, exchange: Exchange) -> None:
         if not exchange.end:
             self.requests.append(exchange)
-            self.was_asked.set()
+            self.received_request.set()
         elif exchange.end == "left":
-            self.was_left.set()
+            self.client_left.set()

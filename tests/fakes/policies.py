@@ -53,17 +53,17 @@ class Canvases:
 class Guard:
     """A guard that says what it is made to say, and remembers what it was asked."""
 
-    says_before: Any = field(default_factory=Allow)
-    says_after: Any = field(default_factory=Allow)
-    asked: list[Any] = field(default_factory=list)
+    before_verdict: Any = field(default_factory=Allow)
+    after_verdict: Any = field(default_factory=Allow)
+    calls: list[Any] = field(default_factory=list)
 
     async def before(self, use: ToolUse) -> Verdict:
-        self.asked.append(("before", use.tool, dict(use.arguments)))
-        return self._said(self.says_before)
+        self.calls.append(("before", use.tool, dict(use.arguments)))
+        return self._said(self.before_verdict)
 
     async def after(self, use: ToolUse, result: JsonValue) -> Verdict:
-        self.asked.append(("after", use.tool, result))
-        return self._said(self.says_after)
+        self.calls.append(("after", use.tool, result))
+        return self._said(self.after_verdict)
 
     def _said(self, what: Any) -> Any:
         if isinstance(what, Exception):

@@ -73,7 +73,7 @@ def runner_of(
     return Runner(compile_canvas(document, catalog, deployment), services or fake_services(), **more)
 
 
-async def played(run: Run) -> tuple[str, list[str]]:
+async def play_run(run: Run) -> tuple[str, list[str]]:
     """Play a run; give its answer and its node events, ``+id`` and ``-id``, ``?`` for a pause."""
     events: list[str] = []
     marks = {"node_started": "+", "node_finished": "-"}
@@ -89,7 +89,7 @@ async def answer_of(components: dict[str, Any], query: str = "q", inputs: Any = 
     """Play one turn and give its answer, read as JSON where it is some."""
     request: Any = {"query": query, "inputs": {"items": {"value": inputs}} if inputs is not None else {}}
     run = runner_of(components, **more).start("s", request)
-    answer, _ = await played(run)
+    answer, _ = await play_run(run)
     assert run.status == "succeeded", run.error
     try:
         return json.loads(answer)
@@ -97,4 +97,4 @@ async def answer_of(components: dict[str, Any], query: str = "q", inputs: Any = 
         return answer
 
 
-__all__ = ["answer_of", "assign", "form", "iteration", "loop", "node", "out", "played", "runner_of", "text"]
+__all__ = ["answer_of", "assign", "form", "iteration", "loop", "node", "out", "play_run", "runner_of", "text"]

@@ -23,7 +23,7 @@ class ScriptedRun:
     def __init__(self, script: Sequence[Any], run_id: str = "") -> None:
         self.envelope = Envelope(run_id or f"{next(_numbers):032x}", 1_700_000_000, "e" * 32, "e" * 32)
         self.status = "running"
-        self.said = 0
+        self.event_count = 0
         self.is_closed = False
         self._script = script
         self._stop = asyncio.Event()
@@ -48,7 +48,7 @@ class ScriptedRun:
                     self._end = "failed"
                     raise step
                 if not isinstance(step, asyncio.Event):
-                    self.said += 1
+                    self.event_count += 1
                     yield step
             self.status = self._end
         finally:

@@ -18,7 +18,7 @@ from tests.fakes.services import ScriptedHttp, fake_services
 
 
 @asynccontextmanager
-async def served(
+async def local_service(
     *routes: Route, service: str, key: str = "", is_allowed: bool = True
 ) -> AsyncGenerator[tuple[HttpServer, Services]]:
     """Serve what a service answers; give the server, and services that know it by the settings."""
@@ -32,13 +32,13 @@ async def served(
             await http.aclose()
 
 
-def asked(received: Received) -> tuple[str, str, dict[str, str]]:
+def request_parts(received: Received) -> tuple[str, str, dict[str, str]]:
     """Give method, path and query of a request."""
     parts = urlsplit(received.path)
     return received.method, parts.path, dict(parse_qsl(parts.query, keep_blank_values=True))
 
 
-async def searched(
+async def run_search(
     spec: AnySpec,
     params: Mapping[str, Any],
     answers: Mapping[str, HttpResponse | Exception],

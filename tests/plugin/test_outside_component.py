@@ -90,14 +90,14 @@ def test_a_model_calls_functions_and_the_guard_looks_on(installed: Path) -> None
         "from ragflow_lg.catalog import load_catalog\n"
         "from ragflow_lg.server.assembly.call_policies import tool_policies\n"
         "from ragflow_lg.server.settings import AgentsSection, Settings\n"
-        "from tests.fakes.agents import calling, play_agent\n"
+        "from tests.fakes.agents import play_agent, tool_calls\n"
         "from tests.fakes.services import FixedClock, Reply\n"
         "policies = tool_policies(Settings(agents=AgentsSection(guards=['no_swearing'])), FixedClock())\n"
         "texts = ('CountWords_0', {'text': 'a b'}), ('CountWords_0', {'text': 'damn'}), ('Refund_1', {'order': 7})\n"
         "tools = [{'component_name': n, 'name': n, 'params': {}} for n in ('CountWords', 'Refund')]\n"
-        "replies = [calling(*texts), Reply('ok')]\n"
+        "replies = [tool_calls(*texts), Reply('ok')]\n"
         "played = play_agent(replies, {'tools': tools}, catalog=load_catalog(), policies=policies)\n"
-        "print(json.dumps(asyncio.run(played).told))\n"
+        "print(json.dumps(asyncio.run(played).tool_results))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -15,7 +15,7 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.fence_token import FenceToken
 from ragflow_lg.checkpoints.redis.redis_saver import FencedRedis, lease_key, open_redis, redis_saver
 from ragflow_lg.services.sessions import leased_config
-from tests.fakes.regions import out, played, runner_of
+from tests.fakes.regions import out, play_run, runner_of
 from tests.stores import fresh_prefix
 
 THREAD = str(uuid.uuid4())
@@ -183,14 +183,14 @@ async def test_a_refused_write_is_told_once_and_quietly(redis_url: str, caplog: 
 async def test_an_open_store_goes_on_behind_a_flush(redis_url: str) -> None:
     async with open_store("memory://", SystemClock()) as other:
         play = runner_of(out("x"), store=other)
-        await played(play.start("s", {"query": "q"}))
+        await play_run(play.start("s", {"query": "q"}))
         whole = len([moment async for moment in play.history("s")])
     async with open_store(redis_url, SystemClock(), prefix=fresh_prefix()) as store:
         inner: Any = store.saver.inner
         for index in (inner.checkpoints_index, inner.checkpoint_writes_index):
             await index.delete(drop=True)
         play = runner_of(out("x"), store=store)
-        await played(play.start("s", {"query": "q"}))
+        await play_run(play.start("s", {"query": "q"}))
         listed: list[Any] = []
         async with asyncio.timeout(10):  # the server reads what is there into a new index by and by
             while len(listed) < whole:

@@ -1,4 +1,4 @@
-from tests.fakes.canvas import canvas, found, node, plan_of
+from tests.fakes.canvas import canvas, diagnostics_of, node, plan_of
 
 
 def test_names_are_looked_up_ignoring_case() -> None:
@@ -6,12 +6,12 @@ def test_names_are_looked_up_ignoring_case() -> None:
 
 
 def test_an_unknown_name_is_refused_with_near_ones() -> None:
-    (diagnostic,) = found(canvas({"a": node("Mesage", {"content": ["x"]})}), "component-unknown")
+    (diagnostic,) = diagnostics_of(canvas({"a": node("Mesage", {"content": ["x"]})}), "component-unknown")
     assert diagnostic.severity == "error"
     assert "Message" in diagnostic.hint
 
 
 def test_the_rest_of_the_canvas_is_checked_all_the_same() -> None:
     document = canvas({"a": node("Warp", {}, ["b"]), "b": node("Switch", {"conditions": [], "end_cpn_ids": ["a"]})})
-    assert found(document, "component-unknown")
-    assert found(document, "params-invalid")
+    assert diagnostics_of(document, "component-unknown")
+    assert diagnostics_of(document, "params-invalid")

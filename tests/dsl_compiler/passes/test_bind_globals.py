@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.canvas import canvas, found, node, plan_of, text
+from tests.fakes.canvas import canvas, diagnostics_of, node, plan_of, text
 
 
 def start(**document: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def test_a_list_of_variables_and_an_undeclared_one() -> None:
 def test_a_value_that_is_dropped_is_told() -> None:
     document = canvas({"a": text()}, globals={"env.tone": "plain", "env.left": "", "env.n": 0, "env.kept": 1})
     document["variables"] = {"kept": {"name": "kept", "type": "number", "value": 2}}
-    (warning,) = found(document, "global-undeclared")
+    (warning,) = diagnostics_of(document, "global-undeclared")
     assert (warning.severity, warning.pointer) == ("warning", "/globals/env.tone")
     assert "'env.tone' is dropped" in warning.message
     assert "under variables" in warning.hint
@@ -57,7 +57,7 @@ def test_a_value_that_is_dropped_is_told() -> None:
 def test_a_strange_global_is_left_out() -> None:
     document = canvas({"a": text()}, globals={"other": 1})
     assert "other" not in plan_of(document).globals
-    assert found(document, "component-dropped")
+    assert diagnostics_of(document, "component-dropped")
 
 
 def test_the_form_of_begin() -> None:

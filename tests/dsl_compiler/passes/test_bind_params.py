@@ -4,17 +4,17 @@ from typing import Any
 import pytest
 
 from ragflow_lg.dsl_compiler import check_canvas
-from tests.fakes.canvas import CATALOG, canvas, found, node, plan_of, switch, text
+from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, plan_of, switch, text
 
 
 def test_each_wrong_parameter_is_reported_with_its_place() -> None:
     document = canvas({"a": node("ListOperations", {"query": "sys.query", "operations": "explode", "max_retries": -1})})
-    pointers = {d.pointer for d in found(document, "params-invalid")}
+    pointers = {d.pointer for d in diagnostics_of(document, "params-invalid")}
     assert pointers == {"/components/a/obj/params/operations", "/components/a/obj/params/max_retries"}
 
 
 def test_a_missing_parameter_is_reported() -> None:
-    (diagnostic,) = found(canvas({"a": node("ListOperations", {})}), "params-invalid")
+    (diagnostic,) = diagnostics_of(canvas({"a": node("ListOperations", {})}), "params-invalid")
     assert "query" in diagnostic.message
 
 
@@ -25,12 +25,12 @@ def test_null_means_not_set() -> None:
 
 def test_unknown_parameters_are_told_of_but_not_those_of_editors() -> None:
     document = canvas({"a": node("Message", {"content": ["x"], "contnt": 1, "llm_filter": "x"})})
-    assert [d.pointer for d in found(document, "params-unknown")] == ["/components/a/obj/params/contnt"]
+    assert [d.pointer for d in diagnostics_of(document, "params-unknown")] == ["/components/a/obj/params/contnt"]
 
 
 def test_a_near_name_is_offered_for_an_unknown_parameter() -> None:
     document = canvas({"a": node("Message", {"content": ["x"], "contnt": 1, "zzzz": 1})})
-    assert [d.hint for d in found(document, "params-unknown")] == [
+    assert [d.hint for d in diagnostics_of(document, "params-unknown")] == [
         "Did you mean content?",
         "Correct the name, or remove it.",
     ]
@@ -38,9 +38,11 @@ def test_a_near_name_is_offered_for_an_unknown_parameter() -> None:
 
 def test_a_wrong_value_is_told_once() -> None:
     document = canvas({"s": switch(["a"], ["a"], operator="is_so"), "a": text()})
-    (told,) = found(document, "params-invalid")
+    (told,) = diagnostics_of(document, "params-invalid")
     assert told.message.count("'is_so'") == 1
-    (wrong,) = found(canvas({"a": node("ListOperations", {"query": "sys.query", "sort_method": 5})}), "params-invalid")
+    (wrong,) = diagnostics_of(
+        canvas({"a": node("ListOperations", {"query": "sys.query", "sort_method": 5})}), "params-invalid"
+    )
     assert wrong.message.endswith("It is 5.")
 
 
@@ -73,7 +75,7 @@ def test_declared_outputs_are_those_of_model_and_document() -> None:
 
 def test_what_has_no_effect_yet_is_warned_about() -> None:
     params = {"content": ["x"], "auto_play": True, "output_format": "pdf", "memory_ids": ["m"]}
-    assert len(found(canvas({"a": node("Message", params)}), "params-unsupported")) == 3
+    assert len(diagnostics_of(canvas({"a": node("Message", params)}), "params-unsupported")) == 3
 
 
 def bad(component: dict[str, Any], **params: Any) -> dict[str, Any]:

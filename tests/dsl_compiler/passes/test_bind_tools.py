@@ -7,20 +7,22 @@ import pytest
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.services.tool_policies import ToolPermits
 from tests.fakes.agents import TAVILY, WIKI
-from tests.fakes.canvas import CATALOG, canvas, found, node
+from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node
 from tests.fakes.policies import Canvases
 
 
 def checked(*tools: Any, **params: Any) -> tuple[Any, dict[str, str]]:
     agent = node("Agent", {"llm_id": "m@T", "tools": list(tools), **params}, ["out"])
-    plan, found = check_canvas(canvas({"a": agent, "out": node("Message", {"content": ["{a@content}"]})}), CATALOG)
-    return plan, {d.code: d.pointer for d in found}
+    plan, diagnostics = check_canvas(
+        canvas({"a": agent, "out": node("Message", {"content": ["{a@content}"]})}), CATALOG
+    )
+    return plan, {d.code: d.pointer for d in diagnostics}
 
 
 def test_tools_are_nodes_below_their_agent() -> None:
     inner = {"component_name": "agent", "name": "Fact Finder", "params": {"llm_id": "m@T", "tools": [WIKI]}}
-    plan, found = checked(inner, TAVILY)
-    assert found == {}
+    plan, diagnostics = checked(inner, TAVILY)
+    assert diagnostics == {}
     finder, search = plan.nodes["a"].tools
     assert (finder.id, finder.tools[0].id) == ("a-->Fact_Finder", "a-->Fact_Finder-->Wiki")
     assert (search.spec.name, search.params.api_key) == ("TavilySearch", "k")
@@ -29,20 +31,20 @@ def test_tools_are_nodes_below_their_agent() -> None:
 
 def test_what_a_tool_reads_is_read_by_its_agent() -> None:
     finder = {"component_name": "Agent", "name": "F", "params": {"llm_id": "m@T", "sys_prompt": "{ghost@x}"}}
-    plan, found = checked(finder)
-    assert "reference-unknown-node" in found
+    plan, diagnostics = checked(finder)
+    assert "reference-unknown-node" in diagnostics
     assert plan is None or plan
 
 
 def test_wrong_params_of_a_tool_are_told_where_they_stand() -> None:
-    _, found = checked({**TAVILY, "params": {"topic": "gossip"}})
-    assert found["params-invalid"].endswith("/tools/0/params/topic")
+    _, diagnostics = checked({**TAVILY, "params": {"topic": "gossip"}})
+    assert diagnostics["params-invalid"].endswith("/tools/0/params/topic")
 
 
 def test_an_unknown_tool_is_left_out_one_that_is_to_come_refused() -> None:
-    plan, found = checked({"component_name": "Bing", "name": "B", "params": {}}, WIKI)
+    plan, diagnostics = checked({"component_name": "Bing", "name": "B", "params": {}}, WIKI)
     assert [tool.spec.name for tool in plan.nodes["a"].tools] == ["Wikipedia"]
-    assert "tool-unknown" in found
+    assert "tool-unknown" in diagnostics
     assert "component-not-yet" in checked({"component_name": "CodeExec", "name": "R", "params": {}})[1]
     assert checked(mcp=[{"mcp_id": "x", "tools": {}}])[1] == {}
 
@@ -51,8 +53,8 @@ def test_agents_within_agents_end_somewhere() -> None:
     tool: Any = WIKI
     for _ in range(30):
         tool = {"component_name": "Agent", "name": "A", "params": {"llm_id": "m@T", "tools": [tool]}}
-    _, found = checked(tool)
-    assert "params-invalid" in found
+    _, diagnostics = checked(tool)
+    assert "params-invalid" in diagnostics
 
 
 @pytest.mark.parametrize(
@@ -69,8 +71,8 @@ def test_agents_within_agents_end_somewhere() -> None:
 def test_a_forbidden_tool_is_refused(permits: ToolPermits, allowed: Any, says: str) -> None:
     agent = node("Agent", {"llm_id": "m@T", "tools": [WIKI], "allowed_tools": allowed}, ["out"])
     document = canvas({"a": agent, "out": node("Message", {"content": ["{a@content}"]})})
-    plan, found = check_canvas(document, CATALOG, Canvases(permits=permits))
-    told = [(d.pointer, d.message) for d in found if d.code == "tool-forbidden"]
+    plan, diagnostics = check_canvas(document, CATALOG, Canvases(permits=permits))
+    told = [(d.pointer, d.message) for d in diagnostics if d.code == "tool-forbidden"]
     assert (plan is None, [pointer for pointer, _ in told]) == (
         bool(says),
         ["/components/a/obj/params/tools/0"] if says else [],
@@ -84,7 +86,7 @@ def test_a_forbidden_tool_is_refused(permits: ToolPermits, allowed: Any, says: s
 )
 def test_advice_on_a_tool_that_is_none_names_tools_only(name: str, hint: str) -> None:
     agent = node("Agent", {"llm_id": "m@T", "tools": [{"component_name": name, "params": {}}]})
-    (told,) = found(canvas({"a": agent}), "tool-unknown")
+    (told,) = diagnostics_of(canvas({"a": agent}), "tool-unknown")
     assert hint in told.hint
 
 

@@ -1,11 +1,11 @@
 import pytest
 
-from tests.fakes.canvas import canvas, found, node
+from tests.fakes.canvas import canvas, diagnostics_of, node
 
 
 @pytest.mark.parametrize("name", ["CodeExec", "codeexec", "PubMed"])
 def test_a_known_component_that_cannot_run_yet_is_named(name: str) -> None:
-    (diagnostic,) = found(canvas({"a": node(name)}), "component-not-yet")
+    (diagnostic,) = diagnostics_of(canvas({"a": node(name)}), "component-not-yet")
     assert diagnostic.severity == "error"
     assert diagnostic.pointer == "/components/a/obj/component_name"
-    assert not found(canvas({"a": node(name)}), "component-unknown")
+    assert not diagnostics_of(canvas({"a": node(name)}), "component-unknown")

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from tests.fakes.canvas import canvas, found, node, switch, text
+from tests.fakes.canvas import canvas, diagnostics_of, node, switch, text
 
 VARIABLES = {"count": {"name": "count", "type": "number", "value": 0}}
 
@@ -19,7 +19,7 @@ VARIABLES = {"count": {"name": "count", "type": "number", "value": 0}}
 )
 def test_what_does_not_exist_is_a_warning(script: str, code: str) -> None:
     document = canvas({"a": text(["b"]), "b": text([], script)}, variables=VARIABLES)
-    (diagnostic,) = found(document, code)
+    (diagnostic,) = diagnostics_of(document, code)
     assert diagnostic.severity == "warning"
     assert diagnostic.pointer == "/components/b/obj/params/script"
 
@@ -28,30 +28,32 @@ def test_what_does_not_exist_is_a_warning(script: str, code: str) -> None:
 def test_what_exists_is_fine(script: str) -> None:
     document = canvas({"a": text(["b"]), "b": text([], script)}, variables=VARIABLES)
     assert not [
-        d for code in ("unknown-node", "unknown-output", "unknown-global") for d in found(document, f"reference-{code}")
+        d
+        for code in ("unknown-node", "unknown-output", "unknown-global")
+        for d in diagnostics_of(document, f"reference-{code}")
     ]
 
 
 def test_near_names_are_offered() -> None:
     document = canvas({"a": text(["b"]), "b": text([], "{a@resutl}")})
-    assert "Did you mean result?" in found(document, "reference-unknown-output")[0].hint
+    assert "Did you mean result?" in diagnostics_of(document, "reference-unknown-output")[0].hint
 
 
 def test_what_an_assigner_makes_exists() -> None:
     assigner = node(
         "VariableAssigner", {"variables": [{"variable": "env.new", "operator": "set", "parameter": "1"}]}, ["b"]
     )
-    assert not found(canvas({"a": assigner, "b": text([], "{env.new}")}), "reference-unknown-global")
+    assert not diagnostics_of(canvas({"a": assigner, "b": text([], "{env.new}")}), "reference-unknown-global")
 
 
 def test_a_node_that_runs_beside_the_reader() -> None:
     document = canvas({"a": text(), "b": text([], "{a@result}")}, ["a", "b"])
-    assert found(document, "reference-not-upstream")[0].node == "b"
+    assert diagnostics_of(document, "reference-not-upstream")[0].node == "b"
 
 
 def test_a_branch_that_excludes_the_reader() -> None:
     document = canvas({"s": switch(["a"], ["b"]), "a": text(), "b": text([], "{a@result}")})
-    assert found(document, "reference-excluded")[0].severity == "warning"
+    assert diagnostics_of(document, "reference-excluded")[0].severity == "warning"
 
 
 def test_many_bad_references_take_linear_time() -> None:
@@ -59,7 +61,7 @@ def test_many_bad_references_take_linear_time() -> None:
     ids = ["".join(rng.choices("abcdefgh", k=30)) for _ in range(600)]
     components = {id_: text([], "".join(f"{{{other}q@x}}" for other in ids[:10])) for id_ in ids}
     began = time.process_time()
-    assert len(found(canvas(components, ids), "reference-unknown-node")) == 6000
+    assert len(diagnostics_of(canvas(components, ids), "reference-unknown-node")) == 6000
     assert time.process_time() - began < 10
 
 
@@ -70,7 +72,7 @@ def test_a_hint_lists_some_outputs_only() -> None:
         "b": text(parent_id="it"),
         "c": text([], "{it@zzz}"),
     }
-    (diagnostic,) = found(canvas(components), "reference-unknown-output")
+    (diagnostic,) = diagnostics_of(canvas(components), "reference-unknown-output")
     assert diagnostic.hint.endswith("output11, ….")
 
 
@@ -85,7 +87,7 @@ def test_what_an_iteration_gathers_is_checked() -> None:
         "out": text(),
     }
     codes = ("reference-unknown-node", "reference-not-upstream", "reference-unknown-output")
-    told = [d.pointer.rpartition("/")[2] for code in codes for d in found(canvas(components), code)]
+    told = [d.pointer.rpartition("/")[2] for code in codes for d in diagnostics_of(canvas(components), code)]
     assert told == ["c", "d", "e"]
 
 
@@ -104,11 +106,11 @@ def test_an_iteration_over_no_list_is_told_to_fail(items: str, code: str, messag
         "ii": node("IterationItem", {}, ["b"], parent_id="it"),
         "b": text(parent_id="it"),
     }
-    (told,) = found(canvas(components), code)
+    (told,) = diagnostics_of(canvas(components), code)
     assert (told.severity, told.pointer) == ("warning", "/components/it/obj/params/items_ref")
     assert message in told.message
     components["it"] = node("Iteration", {"items": items})
-    assert len(found(canvas(components), code)) == (code != "params-invalid")
+    assert len(diagnostics_of(canvas(components), code)) == (code != "params-invalid")
 
 
 @pytest.mark.parametrize("items", ["m@downloads", "m@content.0", "sys.files"])
@@ -119,4 +121,4 @@ def test_what_may_be_a_list_is_not_told_of(items: str) -> None:
         "ii": node("IterationItem", {}, ["b"], parent_id="it"),
         "b": text(parent_id="it"),
     }
-    assert found(canvas(components), "params-invalid") == []
+    assert diagnostics_of(canvas(components), "params-invalid") == []

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.fakes.canvas import canvas, found, node, text
+from tests.fakes.canvas import canvas, diagnostics_of, node, text
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from tests.fakes.canvas import canvas, found, node, text
     ],
 )
 def test_a_pipeline_is_named_as_such(document: dict[str, object]) -> None:
-    (diagnostic,) = found(document, "pipeline-document")
+    (diagnostic,) = diagnostics_of(document, "pipeline-document")
     assert diagnostic.severity == "error"
 
 
@@ -21,7 +21,7 @@ def test_a_pipeline_is_named_as_such(document: dict[str, object]) -> None:
     "name", ["Generate", "Answer", "Relevant", "RewriteQuestion", "KeywordExtract", "Concentrator", "Template"]
 )
 def test_each_legacy_component_is_named_with_what_replaces_it(name: str) -> None:
-    (diagnostic,) = found(canvas({"old": node(name)}), "legacy-component")
+    (diagnostic,) = diagnostics_of(canvas({"old": node(name)}), "legacy-component")
     assert diagnostic.pointer == "/components/old"
     assert "Replaced by" in diagnostic.hint
 
@@ -30,4 +30,4 @@ def test_legacy_components_of_a_graph_are_found_too() -> None:
     document = {
         "graph": {"nodes": [{"id": "begin", "data": {"label": "Begin"}}, {"id": "g", "data": {"label": "Generate"}}]}
     }
-    assert found(document, "legacy-component")[0].pointer == "/graph/nodes/1"
+    assert diagnostics_of(document, "legacy-component")[0].pointer == "/graph/nodes/1"

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.dsl_compiler.passes.collect_components import MAX_COMPONENTS
-from tests.fakes.canvas import CATALOG, canvas, found, node, plan_of, text
+from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, plan_of, text
 from tests.fakes.regions import answer_of, out
 
 
@@ -30,22 +30,22 @@ def test_titles_and_parents_come_from_the_graph() -> None:
 
 @pytest.mark.parametrize("document", [{"components": []}, {"components": "x"}, {"components": 1}])
 def test_components_of_a_wrong_type_are_refused(document: dict[str, Any]) -> None:
-    assert found(document, "document-shape")[0].pointer == "/components"
+    assert diagnostics_of(document, "document-shape")[0].pointer == "/components"
 
 
 @pytest.mark.parametrize("component", [None, 1, "x", [], {"obj": {}}, {"obj": {"component_name": 3}}, {"...": "..."}])
 def test_what_is_no_component_is_refused_with_its_place(component: Any) -> None:
-    assert found(canvas({"a": text(), "bad": component}), "document-shape")[0].pointer == "/components/bad"
+    assert diagnostics_of(canvas({"a": text(), "bad": component}), "document-shape")[0].pointer == "/components/bad"
 
 
 def test_params_of_a_wrong_type_are_refused() -> None:
     bad = {"obj": {"component_name": "Message", "params": [1]}}
-    assert found(canvas({"bad": bad}), "document-shape")[0].pointer == "/components/bad/obj/params"
+    assert diagnostics_of(canvas({"bad": bad}), "document-shape")[0].pointer == "/components/bad/obj/params"
 
 
 @pytest.mark.parametrize("id_", ["", "__operations__"])
 def test_ids_that_cannot_be_used(id_: str) -> None:
-    assert found(canvas({"a": text(), id_: text()}), "id-invalid")
+    assert diagnostics_of(canvas({"a": text(), id_: text()}), "id-invalid")
 
 
 @pytest.mark.parametrize("id_", ["__e", "__start__", "__end__", "__round__", "__interrupt__"])
@@ -56,7 +56,7 @@ async def test_ids_that_only_look_like_those_of_the_engine_can_run(id_: str) -> 
 
 @pytest.mark.parametrize("document", [{}, {"components": {}}, {"graph": {"nodes": []}}])
 def test_an_empty_document(document: dict[str, Any]) -> None:
-    assert found(document, "document-empty")
+    assert diagnostics_of(document, "document-empty")
 
 
 def test_old_run_state_is_ignored() -> None:
@@ -77,12 +77,12 @@ def test_upstream_is_not_needed_and_not_believed() -> None:
 
 def test_a_canvas_has_limits() -> None:
     nested = {"r0": node("Loop"), **{f"r{i}": node("Loop", parent_id=f"r{i - 1}") for i in range(1, 200)}}
-    assert "deep" in found(canvas(nested), "document-too-large")[0].message
+    assert "deep" in diagnostics_of(canvas(nested), "document-too-large")[0].message
     many = {f"n{i}": text() for i in range(MAX_COMPONENTS + 1)}
-    assert "10,000" in found(canvas(many), "document-too-large")[0].message
+    assert "10,000" in diagnostics_of(canvas(many), "document-too-large")[0].message
 
 
 def test_an_id_may_not_be_endless() -> None:
-    (diagnostic,) = found(canvas({"x" * 2000: text(), "a": text()}, ["a"]), "id-invalid")
+    (diagnostic,) = diagnostics_of(canvas({"x" * 2000: text(), "a": text()}, ["a"]), "id-invalid")
     assert len(diagnostic.message) < 200
     assert diagnostic.pointer == "/components"

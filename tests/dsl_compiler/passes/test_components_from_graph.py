@@ -5,7 +5,7 @@ from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.dsl_compiler.compiler import Draft
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.passes.components_from_graph import components_from_graph
-from tests.fakes.canvas import CATALOG, found, plan_of
+from tests.fakes.canvas import CATALOG, diagnostics_of, plan_of
 
 
 def drawn(id_: str, label: str, form: Any = None, **more: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def test_nodes_and_edges_become_components() -> None:
     assert [route.targets for route in plan.nodes["s"].routes] == [("m",), ("e",)]
     assert plan.nodes["m"].title == "Message title"
     assert plan.nodes["m"].pointer == "/graph/nodes/2"
-    assert found({"graph": graph}, "document-rewritten")[0].severity == "info"
+    assert diagnostics_of({"graph": graph}, "document-rewritten")[0].severity == "info"
 
 
 def test_category_targets_come_from_handles() -> None:

@@ -1,18 +1,18 @@
-from tests.fakes.canvas import canvas, found, plan_of, switch, text
+from tests.fakes.canvas import canvas, diagnostics_of, plan_of, switch, text
 
 
 def test_a_cycle_with_a_way_out_is_told_of_as_a_path() -> None:
     document = canvas({"a": text(["s"]), "s": switch(["a"], ["end"]), "end": text()})
     assert plan_of(document).cyclic == {"a", "s"}
-    (diagnostic,) = found(document, "flow-cycle")
+    (diagnostic,) = diagnostics_of(document, "flow-cycle")
     assert diagnostic.severity == "warning"
     assert "a → s → a" in diagnostic.message
 
 
 def test_a_cycle_without_a_way_out_is_refused() -> None:
-    (diagnostic,) = found(canvas({"a": text(["b"]), "b": text(["a"])}), "flow-cycle")
+    (diagnostic,) = diagnostics_of(canvas({"a": text(["b"]), "b": text(["a"])}), "flow-cycle")
     assert diagnostic.severity == "error"
 
 
 def test_a_node_that_leads_to_itself_is_a_cycle() -> None:
-    assert found(canvas({"a": text(["a"])}), "flow-cycle")[0].severity == "error"
+    assert diagnostics_of(canvas({"a": text(["a"])}), "flow-cycle")[0].severity == "error"

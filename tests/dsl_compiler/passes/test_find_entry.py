@@ -1,10 +1,10 @@
-from tests.fakes.canvas import canvas, found, node, plan_of, text
+from tests.fakes.canvas import canvas, diagnostics_of, node, plan_of, text
 
 
 def test_the_id_begin_goes_first() -> None:
     document = {"components": {"other": node("Begin", {}, ["a"]), "begin": node("Begin", {}, ["a"]), "a": text()}}
     assert plan_of(document).entry == "begin"
-    assert found(document, "begin-multiple")[0].severity == "warning"
+    assert diagnostics_of(document, "begin-multiple")[0].severity == "warning"
 
 
 def test_any_id_will_do_if_there_is_one_begin() -> None:
@@ -13,14 +13,14 @@ def test_any_id_will_do_if_there_is_one_begin() -> None:
 
 def test_two_begins_without_the_usual_id_are_refused() -> None:
     document = {"components": {"one": node("Begin", {}, ["a"]), "two": node("Begin", {}, ["a"]), "a": text()}}
-    assert found(document, "begin-multiple")[0].severity == "error"
+    assert diagnostics_of(document, "begin-multiple")[0].severity == "error"
 
 
 def test_no_begin_is_refused() -> None:
-    assert found({"components": {"a": text()}}, "begin-missing")[0].pointer == "/components"
+    assert diagnostics_of({"components": {"a": text()}}, "begin-missing")[0].pointer == "/components"
 
 
 def test_a_begin_with_wrong_params_is_not_reported_as_missing() -> None:
     document = canvas({"begin": node("Begin", {"mode": "sideways"}, ["a"]), "a": text()})
-    assert found(document, "params-invalid")
-    assert not found(document, "begin-missing")
+    assert diagnostics_of(document, "params-invalid")
+    assert not diagnostics_of(document, "begin-missing")

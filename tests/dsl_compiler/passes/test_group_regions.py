@@ -3,8 +3,8 @@ from typing import Any
 from ragflow_lg.component.plan import Region
 from ragflow_lg.dsl_compiler.compiler import Draft, _run_passes
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
-from tests.fakes.canvas import CATALOG, canvas, found, node, plan_of, switch, text
-from tests.fakes.regions import out, played, runner_of
+from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, plan_of, switch, text
+from tests.fakes.regions import out, play_run, runner_of
 
 ITERATION = {
     "it": node("Iteration", {"items_ref": "sys.files", "outputs": {}}, ["after"]),
@@ -29,7 +29,7 @@ def test_a_region_without_item_node_starts_where_nothing_leads_to() -> None:
 
 def test_an_edge_back_to_the_item_node_is_no_cycle() -> None:
     components = {**ITERATION, "last": text(["item"], parent_id="it")}
-    assert not found(canvas(components), "flow-cycle")
+    assert not diagnostics_of(canvas(components), "flow-cycle")
 
 
 def region(**body: Any) -> Region:
@@ -75,28 +75,28 @@ def test_where_a_body_may_jump_to_is_known_at_every_level() -> None:
 
 def test_an_edge_into_a_body_is_refused() -> None:
     loop = {"lp": node("Loop", {}, []), "li": node("LoopItem", {}, ["a"], parent_id="lp"), "a": text(parent_id="lp")}
-    (diagnostic,) = found(canvas({"first": text(["lp", "a"]), **loop}), "region-invalid")
+    (diagnostic,) = diagnostics_of(canvas({"first": text(["lp", "a"]), **loop}), "region-invalid")
     assert (diagnostic.node, "'a'" in diagnostic.message) == ("first", True)
 
 
 def test_an_item_that_leads_nowhere_is_refused() -> None:
     loop = {"lp": node("Loop", {}, []), "li": node("LoopItem", {}, [], parent_id="lp"), "a": text(parent_id="lp")}
-    (diagnostic,) = found(canvas(loop), "region-invalid")
+    (diagnostic,) = diagnostics_of(canvas(loop), "region-invalid")
     assert "leads to no node" in diagnostic.message
 
 
 def test_a_region_without_body_is_invalid() -> None:
-    assert found(canvas({"it": node("Iteration", {"items_ref": "sys.files"})}), "region-invalid")
+    assert diagnostics_of(canvas({"it": node("Iteration", {"items_ref": "sys.files"})}), "region-invalid")
 
 
 def test_an_item_node_outside_of_a_region_is_invalid() -> None:
-    assert found(canvas({"item": node("IterationItem")}), "region-invalid")
-    assert found(canvas({"exit": node("ExitLoop", parent_id="nobody")}), "region-invalid")
+    assert diagnostics_of(canvas({"item": node("IterationItem")}), "region-invalid")
+    assert diagnostics_of(canvas({"exit": node("ExitLoop", parent_id="nobody")}), "region-invalid")
 
 
 async def test_the_way_back_to_the_region_ends_the_round_and_further_out_is_refused() -> None:
     loop = {"lp": node("Loop", {"maximum_loop_count": 2}, ["out"]), "li": node("LoopItem", {}, ["a"], parent_id="lp")}
-    _, events = await played(
+    _, events = await play_run(
         runner_of({**loop, "a": text(["lp"], parent_id="lp"), **out("x")}).start("s", {"query": "q"})
     )
     assert events.count("+a") == 2
@@ -106,7 +106,7 @@ async def test_the_way_back_to_the_region_ends_the_round_and_further_out_is_refu
         "b": text(["lp"], parent_id="in"),
     }
     loop["li"]["downstream"] = ["in"]
-    (diagnostic,) = found(canvas({**loop, **inner, **out("x")}), "region-invalid")
+    (diagnostic,) = diagnostics_of(canvas({**loop, **inner, **out("x")}), "region-invalid")
     assert (diagnostic.node, "leads back to 'lp'" in diagnostic.message) == ("b", True)
 
 
@@ -118,5 +118,5 @@ def test_a_second_item_node_and_what_it_leads_to_are_told_of() -> None:
         "b": text(parent_id="it"),
         "c": text(parent_id="it"),
     }
-    assert [(d.node, d.severity) for d in found(canvas(components), "region-invalid")] == [("i2", "warning")]
-    assert [d.node for d in found(canvas(components), "node-unreachable")] == ["c"]
+    assert [(d.node, d.severity) for d in diagnostics_of(canvas(components), "region-invalid")] == [("i2", "warning")]
+    assert [d.node for d in diagnostics_of(canvas(components), "node-unreachable")] == ["c"]

@@ -1,7 +1,7 @@
 import time
 
 from ragflow_lg.dsl_compiler import check_canvas
-from tests.fakes.canvas import CATALOG, canvas, found, node, text
+from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, text
 
 
 def test_a_renamed_component_takes_its_id_along() -> None:
@@ -13,8 +13,8 @@ def test_a_renamed_component_takes_its_id_along() -> None:
     )
     _, diagnostics = check_canvas(document, CATALOG)
     assert {d.node for d in diagnostics if d.code == "component-not-yet"} == {"DocGenerator:Old"}
-    assert not found(document, "reference-unknown-node")
-    assert found(document, "document-rewritten")
+    assert not diagnostics_of(document, "reference-unknown-node")
+    assert diagnostics_of(document, "document-rewritten")
 
 
 def test_an_id_that_is_taken_is_left() -> None:

@@ -6,7 +6,7 @@ import pytest
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.dsl_compiler.compiler import Draft, _run_passes
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
-from tests.fakes.canvas import CATALOG, canvas, found, node, plan_of, text
+from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, plan_of, text
 
 
 def test_a_simplified_switch() -> None:
@@ -24,18 +24,18 @@ def test_a_simplified_categorize_with_a_map_downstream() -> None:
 
 def test_a_rewrite_is_told_of() -> None:
     document = canvas({"l": node("LLM", {"system_prompt": "x"}, ["m"]), "m": node("Message", {"content": "x"})})
-    assert found(document, "document-rewritten")[0].node == "l"
+    assert diagnostics_of(document, "document-rewritten")[0].node == "l"
 
 
 @pytest.mark.parametrize("blank", ["", None, []])
 def test_an_empty_key_that_goes_is_not_worth_a_word(blank: Any) -> None:
     agent = node("Agent", {"sys_prompt": "x", "user_prompt": blank, "prompts": "y"}, ["m"])
-    assert found(canvas({"l": agent, "m": node("Message", {"content": "x"})}), "document-rewritten") == []
+    assert diagnostics_of(canvas({"l": agent, "m": node("Message", {"content": "x"})}), "document-rewritten") == []
 
 
 def test_what_goes_is_told_of_as_such() -> None:
     agent = node("Agent", {"sys_prompt": "x", "system_prompt": "gone"}, ["m"])
-    (told,) = found(canvas({"l": agent, "m": node("Message", {"content": "x"})}), "document-rewritten")
+    (told,) = diagnostics_of(canvas({"l": agent, "m": node("Message", {"content": "x"})}), "document-rewritten")
     assert told.message == "Agent is written in another shape: system_prompt was left out."
 
 
@@ -44,10 +44,10 @@ def test_the_tools_of_an_older_agent_are_read() -> None:
     agent = node("Agent", {"llm_id": "m@T", "llm_enabled_tools": tools}, ["m"])
     document = canvas({"l": agent, "m": node("Message", {"content": "x"})})
     assert [tool.spec.name for tool in plan_of(document).nodes["l"].tools] == ["TavilySearch"]
-    assert found(document, "document-rewritten")[0].message.endswith("llm_enabled_tools was read as tools.")
+    assert diagnostics_of(document, "document-rewritten")[0].message.endswith("llm_enabled_tools was read as tools.")
     agent["obj"]["params"]["tools"] = [{"component_name": "Wikipedia", "params": {}}]
     assert [tool.spec.name for tool in plan_of(document).nodes["l"].tools] == ["Wikipedia"]
-    assert len(found(document, "params-unknown")) == 1
+    assert len(diagnostics_of(document, "params-unknown")) == 1
 
 
 def test_the_named_item_of_a_simplified_iteration() -> None:

@@ -9,12 +9,12 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.run import Run
 from ragflow_lg.services.agent_metrics import ToolMetrics
-from tests.fakes.agents import TAVILY, WIKI, calling, play_agent
+from tests.fakes.agents import TAVILY, WIKI, play_agent, tool_calls
 from tests.fakes.services import Reply
 from tests.stores import OpenStore
 
 KEY = "tvly-0123456789"
-LOOK = calling(("wikipedia_search_0", {"query": "Laos"}), text="<think>Where?</think>Looking. ")
+LOOK = tool_calls(("wikipedia_search_0", {"query": "Laos"}), text="<think>Where?</think>Looking. ")
 INNER = {
     "component_name": "Agent",
     "name": "Fact Finder",
@@ -81,7 +81,7 @@ async def test_a_round_a_call_and_an_answer(is_shown: bool) -> None:
 
 
 async def test_failures_say_what_went_wrong_and_whether_a_tool_was_reached() -> None:
-    calls = calling(
+    calls = tool_calls(
         ("wikipedia_search_0", {"query": "Laos"}),
         ("tavily_search_1", {"query": "x"}),
         ("nothing_2", {}),
@@ -103,8 +103,8 @@ async def test_failures_say_what_went_wrong_and_whether_a_tool_was_reached() -> 
 
 async def test_an_agent_that_is_a_tool_has_records_of_its_own() -> None:
     replies = [
-        calling(("Fact_Finder_0", FIND), ("Fact_Finder_0", FIND)),
-        *(calling(("wikipedia_search_0", {"query": "Laos"})) for _ in range(2)),
+        tool_calls(("Fact_Finder_0", FIND), ("Fact_Finder_0", FIND)),
+        *(tool_calls(("wikipedia_search_0", {"query": "Laos"})) for _ in range(2)),
         *(Reply("Vientiane.", match="You find facts") for _ in range(2)),
         Reply("It is Vientiane."),
     ]

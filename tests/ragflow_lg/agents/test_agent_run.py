@@ -10,13 +10,13 @@ from ragflow_lg.component.context import RunContext, TurnContext
 from ragflow_lg.component.memory_steps import MemorySteps
 from ragflow_lg.services.chat import ChatRequest
 from ragflow_lg.services.token_budget import TokenBudget
-from tests.fakes.agents import calling, play_agent
+from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.canvas import canvas, plan_of, text
-from tests.fakes.regions import played
+from tests.fakes.regions import play_run
 from tests.fakes.services import Reply, ScriptedModel, fake_services
 from tests.stores import OpenStore
 
-LOOK = calling(("wikipedia_search_0", {"query": "Laos"}), text="Looking. ")
+LOOK = tool_calls(("wikipedia_search_0", {"query": "Laos"}), text="Looking. ")
 
 
 async def test_what_has_ended_is_not_repeated_when_the_turn_goes_on(reopen: OpenStore) -> None:
@@ -25,7 +25,7 @@ async def test_what_has_ended_is_not_repeated_when_the_turn_goes_on(reopen: Open
         assert (first.run.status, len(first.model.requests), len(first.http.requests)) == ("cancelled", 2, 1)
         first.model.replies.append(Reply("Vientiane."))
         run = first.runner.continue_("s")
-        answer, _ = await played(run)
+        answer, _ = await play_run(run)
     assert run.status == "succeeded"
     assert (len(first.model.requests), len(first.http.requests)) == (3, 1)
     assert answer == "Looking. Vientiane."

@@ -4,10 +4,10 @@ import pytest
 
 from ragflow_lg.models.citations import CITING_HEAD
 from ragflow_lg.services.references import chunks_of_rows, number_of
-from tests.fakes.agents import calling, play_agent
+from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.services import Reply
 
-LOOK = calling(("wikipedia_search_0", {"query": "Laos"}))
+LOOK = tool_calls(("wikipedia_search_0", {"query": "Laos"}))
 FOUND = chunks_of_rows([("Laos", "http://wiki.test/Laos", "Vientiane is the capital.", 1.0)])
 NUMBER = number_of(str(FOUND[0]["chunk_id"]))
 CITES = {"cite": True, "sys_prompt": "Help."}
@@ -15,7 +15,7 @@ CITES = {"cite": True, "sys_prompt": "Help."}
 
 async def test_an_answer_that_cites_nothing_is_written_again_and_shown_once() -> None:
     text = "Let me look. "
-    replies = [calling(("wikipedia_search_0", {"query": "Laos"}), text=text), Reply("It is Vientiane.")]
+    replies = [tool_calls(("wikipedia_search_0", {"query": "Laos"}), text=text), Reply("It is Vientiane.")]
     replies.append(Reply(f"{text}It is Vientiane [ID:{NUMBER}]."))
     played = await play_agent(replies, CITES)
     assert played.run.answer == f"{text}It is Vientiane [ID:{NUMBER}]."
@@ -48,7 +48,7 @@ async def test_a_second_writing_that_fails_half_way_is_a_failure() -> None:
 
 
 async def test_what_is_said_before_more_calls_is_shown_before_them() -> None:
-    more = calling(("wikipedia_search_0", {"query": "more"}), text="Looking again. ")
+    more = tool_calls(("wikipedia_search_0", {"query": "more"}), text="Looking again. ")
     replies = [LOOK, more, Reply(f"So [ID:{NUMBER}].")]
     played = await play_agent(replies, CITES)
     notice = "<think>Running the wikipedia_search_0 tool...</think>"

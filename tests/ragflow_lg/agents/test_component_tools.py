@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.fakes.agents import TAVILY, WIKI, calling, play_agent
+from tests.fakes.agents import TAVILY, WIKI, play_agent, tool_calls
 from tests.fakes.services import Reply
 
 CHILD = {"component_name": "Agent", "name": "The Helper", "params": {"llm_id": "m@T", "description": "Helps."}}
@@ -17,8 +17,8 @@ async def test_each_tool_is_shown_by_its_own_name_or_the_canvas_one() -> None:
 async def test_what_a_tool_of_a_tool_found_may_be_cited() -> None:
     child = {**CHILD, "params": {**CHILD["params"], "tools": [WIKI]}}
     replies = [
-        calling(("The_Helper_0", {"user_prompt": "look"})),
-        calling(("wikipedia_search_0", {"query": "Laos"})),
+        tool_calls(("The_Helper_0", {"user_prompt": "look"})),
+        tool_calls(("wikipedia_search_0", {"query": "Laos"})),
         Reply("found"),
         Reply("done"),
     ]

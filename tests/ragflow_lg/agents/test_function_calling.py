@@ -3,18 +3,18 @@ from __future__ import annotations
 from typing import Any
 
 from ragflow_lg.base.errors import ServiceError
-from tests.fakes.agents import TAVILY, WIKI, calling, play_agent
+from tests.fakes.agents import TAVILY, WIKI, play_agent, tool_calls
 from tests.fakes.services import Reply
 
-LOOK = calling(("wikipedia_search_0", {"query": "Laos"}))
+LOOK = tool_calls(("wikipedia_search_0", {"query": "Laos"}))
 
 
 async def test_results_come_back_in_the_order_of_the_calls() -> None:
-    calls = calling(("tavily_search_1", {"query": "b"}), ("wikipedia_search_0", {"query": "a"}))
+    calls = tool_calls(("tavily_search_1", {"query": "b"}), ("wikipedia_search_0", {"query": "a"}))
     found = {"http://t/search": ServiceError("Tavily is down")}
     played = await play_agent([calls, Reply("ok")], {"tools": [WIKI, TAVILY]}, answers=found)
-    assert played.told[0] == "Tavily error: Tavily is down"
-    assert played.told[1].endswith("Vientiane is the capital.")
+    assert played.tool_results[0] == "Tavily error: Tavily is down"
+    assert played.tool_results[1].endswith("Vientiane is the capital.")
     assistant: Any = played.model.requests[-1][1].messages[1]
     assert [call["name"] for call in assistant["tool_calls"]] == ["tavily_search_1", "wikipedia_search_0"]
 
@@ -32,7 +32,7 @@ async def test_an_empty_streamed_answer_is_asked_for_again() -> None:
 
 
 async def test_reasoning_and_calls_are_one_thought() -> None:
-    first = calling(("wikipedia_search_0", {"query": "Laos"}))
+    first = tool_calls(("wikipedia_search_0", {"query": "Laos"}))
     first.reasoning = "I need to look."
     played = await play_agent([first, Reply("Vientiane.", reasoning="Now I know it.")])
     thought = "I need to look.Running the wikipedia_search_0 tool...Now I know it."

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.agents import calling, play_agent
+from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.canvas import canvas, node
 from tests.fakes.policies import Canvases, catalog_with, entry
 from tests.fakes.regions import runner_of
@@ -21,12 +21,12 @@ def hostile() -> str:
 
 
 CATALOG = catalog_with(Hostile=hostile)
-ASK = calling(("Hostile_0", {}))
+ASK = tool_calls(("Hostile_0", {}))
 
 
 async def test_what_later_rounds_are_told_is_the_text_itself() -> None:
     played = await play_agent([ASK, Reply("ok")], {"tools": [entry("Hostile")]}, catalog=CATALOG)
-    assert played.told == [HOSTILE]
+    assert played.tool_results == [HOSTILE]
     assert played.model.requests[1][1].system == played.model.requests[0][1].system
 
 
@@ -84,11 +84,11 @@ async def test_an_agent_or_canvas_below_is_asked_the_text_itself() -> None:
     inner = canvas({"m": node("Message", {"content": ["{sys.query}|{begin@note}"]})})
     inner["components"]["begin"]["obj"]["params"] = {"inputs": {"note": {"type": "line", "optional": True}}}
     replies = [
-        calling(("Helper_0", {"user_prompt": HOSTILE}), ("Canvas_1", {"query": HOSTILE, "note": HOSTILE})),
+        tool_calls(("Helper_0", {"user_prompt": HOSTILE}), ("Canvas_1", {"query": HOSTILE, "note": HOSTILE})),
         Reply(HOSTILE),
         Reply("ok"),
     ]
     tools = [helper, entry("Canvas", canvas="c")]
     played = await play_agent(replies, {"tools": tools}, deployment=Canvases({"c": inner}), is_shown=False)
     assert played.model.requests[1][1].messages[-1]["content"] == HOSTILE
-    assert played.told == [HOSTILE, f"{HOSTILE}|{HOSTILE}"]
+    assert played.tool_results == [HOSTILE, f"{HOSTILE}|{HOSTILE}"]

@@ -18,7 +18,7 @@ import pytest
 
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.component.function_tool import function_tool
-from tests.fakes.agents import calling, play_agent
+from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.canvas import canvas, node
 from tests.fakes.policies import Canvases, catalog_with, entry
 from tests.fakes.services import FixedClock, Reply
@@ -84,10 +84,10 @@ class Killed:
                 query=ASKED,
                 store=store,
                 catalog=catalog_with(**tools),
-                goes_on=intent == "go on",
+                is_continued=intent == "go on",
                 **more,
             )
-            return {"told": played.told, "status": played.run.status, "usage": played.run.usage.calls}
+            return {"told": played.tool_results, "status": played.run.status, "usage": played.run.usage.calls}
 
     def _in_folder(self) -> AbstractAsyncContextManager[Store]:
         return open_store(f"sqlite:///{self._folder}/s.db", FixedClock())  # type: ignore[arg-type]
@@ -95,7 +95,7 @@ class Killed:
 
 def first(call: tuple[str, Any]) -> Reply:
     """Give the reply to the question; a second process asks it no more."""
-    return replace(calling(call), match=ASKED)
+    return replace(tool_calls(call), match=ASKED)
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_nor_with_others_side_by_side_on_any_store(tmp_path: Path, reopen_shared
         killed.note("seen")
         return at
 
-    calls = calling(("Send_0", {"to": "ada"}), ("Look_1", {"at": "bob"}), ("Send_0", {"to": "eve"}))
+    calls = tool_calls(("Send_0", {"to": "ada"}), ("Look_1", {"at": "bob"}), ("Send_0", {"to": "eve"}))
     replies = [replace(calls, match=ASKED), Reply("Done.")]
     said = killed.play({"Send": send, "Look": look}, replies, [entry("Send"), entry("Look")])
     assert sorted(killed.done) in (["ada", "seen"], ["ada", "eve", "seen"], ["eve", "seen"])
@@ -191,7 +191,7 @@ def test_what_had_ended_in_a_canvas_is_not_repeated(killed: Killed) -> None:
     replies = [
         first(("Canvas_0", {"query": "one"})),
         Reply("Outer.", match="First"),
-        replace(calling(("Note_0", {"text": "two"})), match="<one>"),
+        replace(tool_calls(("Note_0", {"text": "two"})), match="<one>"),
         Reply("Inner.", match="<two>"),
     ]
     said = killed.play(

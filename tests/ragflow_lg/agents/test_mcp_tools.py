@@ -11,7 +11,7 @@ from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.runs.runner import Run
 from ragflow_lg.services.tool_policies import ToolPermits, ToolPolicies
 from ragflow_lg.services.tool_server import ServerAnswer
-from tests.fakes.agents import Played, calling, play_agent
+from tests.fakes.agents import AgentTurn, play_agent, tool_calls
 from tests.fakes.canvas import node
 from tests.fakes.mcp_servers import FakeServer, servers_of, text_of, tiny
 from tests.fakes.regions import runner_of
@@ -28,19 +28,19 @@ async def told(answer: Any, arguments: Any = None, schema: Any = None) -> str:
     """Give what a model is told of one call."""
     entry = listed(t={"description": "d", "inputSchema": schema or {}})
     played = await play_agent(
-        [calling(("t_0", arguments or {})), Reply("done")],
+        [tool_calls(("t_0", arguments or {})), Reply("done")],
         {"tools": [], "mcp": [entry]},
         servers={"s": FakeServer(answer)},
     )
     assert played.outputs["content"].endswith("done")
-    return played.told[0]
+    return played.tool_results[0]
 
 
 async def test_tools_are_numbered_behind_those_of_the_canvas_across_servers() -> None:
     first, second = FakeServer(ServerAnswer(("3",))), FakeServer()
     mcp = [listed(add={"description": "adds", "inputSchema": ADD}, echo={}), listed("z", add={"parameters": {}})]
     played = await play_agent(
-        [calling(("add_1", {"a": 1, "b": 2}), ("add_3", {"x": "any"})), Reply("3")],
+        [tool_calls(("add_1", {"a": 1, "b": 2}), ("add_3", {"x": "any"})), Reply("3")],
         {"mcp": mcp, "custom_header": {"X-Team": "a", "X-Size": 3}},
         servers={"s": first, "z": second},
     )
@@ -51,7 +51,7 @@ async def test_tools_are_numbered_behind_those_of_the_canvas_across_servers() ->
     own = {"X-Team": "a", "X-Size": "3"}
     assert first.calls == [("add", {"a": 1, "b": 2}, own)]
     assert second.calls == [("add", {"x": "any"}, own)]
-    assert played.told == ["3", "ok"]
+    assert played.tool_results == ["3", "ok"]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ async def test_a_pattern_of_the_canvas_is_not_run() -> None:
 
 
 async def failing(mcp: Any, servers: Any) -> str:
-    played: Played = await play_agent([Reply("x")], {"mcp": mcp}, servers=servers, is_shown=False)
+    played: AgentTurn = await play_agent([Reply("x")], {"mcp": mcp}, servers=servers, is_shown=False)
     assert played.model.requests == []
     return played.run.error or ""
 
@@ -137,7 +137,7 @@ async def test_rules_of_the_deployment_know_a_tool_by_its_server() -> None:
 
 async def test_an_agent_within_an_agent_calls_its_own() -> None:
     inner = {"component_name": "Agent", "name": "In", "params": {"llm_id": "m@T", "mcp": [listed(t={})]}}
-    replies = [calling(("In_0", {"user_prompt": "go"})), calling(("t_0", {})), Reply("inner"), Reply("outer")]
+    replies = [tool_calls(("In_0", {"user_prompt": "go"})), tool_calls(("t_0", {})), Reply("inner"), Reply("outer")]
     server = FakeServer()
     played = await play_agent(replies, {"tools": [inner]}, servers={"s": server}, is_shown=False)
     assert (played.outputs["content"], len(server.calls)) == ("outer", 1)
@@ -146,7 +146,7 @@ async def test_an_agent_within_an_agent_calls_its_own() -> None:
 async def test_a_cancel_of_the_run_ends_the_call_at_once() -> None:
     async with servers_of(s=tiny()) as servers:
         await text_of(servers, "echo")  # the session is open
-        model = ScriptedModel([calling(("wait_0", {}))])
+        model = ScriptedModel([tool_calls(("wait_0", {}))])
         asked = {"llm_id": "m@T", "prompts": "{sys.query}", "mcp": [listed(wait={})]}
         services = fake_services(models=OneModel(model), servers=servers)
         run = runner_of({"a": node("Agent", asked)}, services=services).start("s", {"query": "q"})

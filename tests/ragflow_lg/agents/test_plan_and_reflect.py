@@ -8,7 +8,7 @@ import pytest
 from ragflow_lg.agents.plan_prompts import LAST, PROMPTS
 from ragflow_lg.models.citations import CITATION_GUIDELINES
 from tests.fakes.agents import TOOLS, WIKI, page, play_agent
-from tests.fakes.regions import played as play
+from tests.fakes.regions import play_run as play
 from tests.fakes.services import Reply, ScriptedModel
 from tests.stores import OpenStore
 

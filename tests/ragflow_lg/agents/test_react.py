@@ -12,7 +12,7 @@ from ragflow_lg.agents.react_action import WrittenCall
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.chat import ChatAnswer, ChatRequest, ToolSchema
 from tests.fakes.agents import TOOLS, WIKI, play_agent
-from tests.fakes.regions import played as play
+from tests.fakes.regions import play_run as play
 from tests.fakes.services import Reply, ScriptedModel
 from tests.stores import OpenStore
 

@@ -14,8 +14,8 @@ from ragflow_lg.dsl_compiler import check_canvas
 from tests.conftest import FIXTURES
 from tests.fakes.agents import TOOLS, play_agent
 from tests.fakes.canvas import CATALOG, canvas, node
-from tests.fakes.minds import replies_of
 from tests.fakes.services import ScriptedModel
+from tests.fakes.strategy_scripts import replies_of
 
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
 TASKS = sorted((FIXTURES / "agent_tasks").glob("*.json"))

@@ -16,14 +16,14 @@ from ragflow_lg.component.spec import ComponentParams, ToolResult
 from ragflow_lg.component.tool import tool
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.services.tool_policies import ToolPermits, ToolPolicies
-from tests.fakes.agents import TAVILY, WIKI, calling, play_agent
+from tests.fakes.agents import TAVILY, WIKI, play_agent, tool_calls
 from tests.fakes.services import Reply
 
 
 async def told(name: str, arguments: Any, tools: Any = (WIKI,), **more: Any) -> str:
-    played = await play_agent([calling((name, arguments)), Reply("ok")], {"tools": list(tools)}, **more)
+    played = await play_agent([tool_calls((name, arguments)), Reply("ok")], {"tools": list(tools)}, **more)
     assert played.run.status == "succeeded"
-    return played.told[0]
+    return played.tool_results[0]
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ async def test_whatever_a_model_asks_for_it_is_told(name: str, arguments: Any, s
 
 
 async def test_a_name_of_any_length_is_told_in_short() -> None:
-    played = await play_agent([calling(("x" * 10_000, {})), Reply("ok")])
-    assert len(played.told[0]) < 100
+    played = await play_agent([tool_calls(("x" * 10_000, {})), Reply("ok")])
+    assert len(played.tool_results[0]) < 100
     assert len(played.outputs["use_tools"][0]["name"]) == 64
     assert len(played.model.requests[-1][1].messages[1]["tool_calls"][0]["name"]) == 64
     assert len(played.outputs["content"]) < 200
@@ -95,9 +95,9 @@ async def test_an_error_is_tried_again_and_then_told_with_the_name_of_the_servic
     tool = {**WIKI, "params": {"max_retries": 2, "delay_after_error": 0}}
     answers = {"http://wiki.test": ServiceError("down")}
     played = await play_agent(
-        [calling(("wikipedia_search_0", {"query": "x"})), Reply("ok")], {"tools": [tool]}, answers=answers
+        [tool_calls(("wikipedia_search_0", {"query": "x"})), Reply("ok")], {"tools": [tool]}, answers=answers
     )
-    assert played.told == ["Wikipedia error: down"]
+    assert played.tool_results == ["Wikipedia error: down"]
     assert len(played.http.requests) == 3
 
 
@@ -163,9 +163,9 @@ async def test_whatever_a_foreign_tool_raises_is_told_in_a_word(error: BaseExcep
 
 
 async def test_a_round_has_a_limit_of_calls() -> None:
-    calls = calling(*(("wikipedia_search_0", {"query": str(number)}) for number in range(200)))
+    calls = tool_calls(*(("wikipedia_search_0", {"query": str(number)}) for number in range(200)))
     played = await play_agent([calls, Reply("ok")])
     assert played.run.status == "succeeded"
     assert len(played.http.requests) == MAX_CALLS
-    assert len(played.told) == 200
-    assert played.told[-1] == f"This call was not made: a round may have {MAX_CALLS} calls."
+    assert len(played.tool_results) == 200
+    assert played.tool_results[-1] == f"This call was not made: a round may have {MAX_CALLS} calls."

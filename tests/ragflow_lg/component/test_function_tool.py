@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from ragflow_lg.base.errors import ComponentError, SettingsError
 from ragflow_lg.component.function_tool import function_tool, spec_of_function
-from tests.fakes.agents import calling, play_agent
+from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.policies import catalog_with, entry
 from tests.fakes.run import bind, run_component
 from tests.fakes.services import Reply
@@ -38,13 +38,13 @@ def add_days(date: str, days: int = 1, *, unit: Literal["d", "w"] = "d", schema:
 
 async def told(function: Callable[..., Any], arguments: Any, **more: Any) -> str:
     played = await play_agent(
-        [calling(("Tool_0", arguments)), Reply("ok")],
+        [tool_calls(("Tool_0", arguments)), Reply("ok")],
         {"tools": [entry("Tool")]},
         catalog=catalog_with(Tool=function),
         **more,
     )
     assert played.run.status == "succeeded", played.run.error
-    return played.told[0]
+    return played.tool_results[0]
 
 
 async def test_a_model_sees_signature_and_docstring() -> None:

@@ -9,19 +9,21 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.models.citations import CITATION_GUIDELINES
 from ragflow_lg.services.chat import ChatRequest, Usage
 from ragflow_lg.services.references import chunks_of_rows, number_of
-from tests.fakes.agents import TAVILY, TOOLS, WIKI, calling, play_agent
+from tests.fakes.agents import TAVILY, TOOLS, WIKI, play_agent, tool_calls
 from tests.fakes.services import FixedClock, Reply, ScriptedModel
 
 NUMBER = number_of(str(chunks_of_rows([("Laos", "", "Vientiane is the capital.", 1.0)])[0]["chunk_id"]))
-LOOK = calling(("wikipedia_search_0", {"query": "Laos"}))
+LOOK = tool_calls(("wikipedia_search_0", {"query": "Laos"}))
 SCHEMA = {"structured": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
 
 
 async def test_calls_and_answer_are_shown_as_they_come() -> None:
-    played = await play_agent([calling(("wikipedia_search_0", {"query": "Laos"}), text="Well. "), Reply("Vientiane.")])
+    played = await play_agent(
+        [tool_calls(("wikipedia_search_0", {"query": "Laos"}), text="Well. "), Reply("Vientiane.")]
+    )
     assert played.run.answer == "Well. Vientiane."
     assert played.outputs["content"] == "Well. <think>Running the wikipedia_search_0 tool...</think>Vientiane."
-    assert played.told[0].endswith("Vientiane is the capital.")
+    assert played.tool_results[0].endswith("Vientiane is the capital.")
     assert played.run.usage.calls == 2
 
 
@@ -42,7 +44,7 @@ async def test_an_agent_can_be_a_tool() -> None:
         "params": {"llm_id": "m@Test", "sys_prompt": "You find.", "tools": [WIKI], "description": "Finds facts."},
     }
     task = {"user_prompt": "Find it", "reasoning": "why", "context": "Laos"}
-    replies = [calling(("Fact_Finder_0", task)), LOOK, Reply("Found."), Reply("It is found.")]
+    replies = [tool_calls(("Fact_Finder_0", task)), LOOK, Reply("Found."), Reply("It is found.")]
     played = await play_agent(replies, {"sys_prompt": "Boss.", "tools": [finder]})
     assert (played.run.answer, played.run.usage.calls) == ("It is found.", 4)
     inner = played.model.requests[1][1]
@@ -88,7 +90,7 @@ LOOKUP = {"component_name": "LookUp", "name": "LookUp", "params": {}}
 
 async def test_files_that_tools_made_stand_below_the_answer() -> None:
     for is_shown in (True, False):
-        replies = [calling(("draw_0", {"query": "cat"})), Reply("See ![cat.png](/files/cat.png).")]
+        replies = [tool_calls(("draw_0", {"query": "cat"})), Reply("See ![cat.png](/files/cat.png).")]
         played = await play_agent(replies, {"tools": [DRAW]}, catalog=TOOLS, is_shown=is_shown)
         assert played.outputs["content"].endswith(
             "See ![cat.png](/files/cat.png).\n\n[Download cat.csv](/files/cat.csv)"
@@ -96,7 +98,7 @@ async def test_files_that_tools_made_stand_below_the_answer() -> None:
 
 
 async def test_files_of_another_visit_do_not() -> None:
-    played = await play_agent([calling(("draw_0", {"query": "cat"})), Reply("a")], {"tools": [DRAW]}, catalog=TOOLS)
+    played = await play_agent([tool_calls(("draw_0", {"query": "cat"})), Reply("a")], {"tools": [DRAW]}, catalog=TOOLS)
     played.model.replies.append(Reply("b"))
     run = played.runner.start("s", {"query": "again"})
     async for _ in run:
@@ -106,7 +108,7 @@ async def test_files_of_another_visit_do_not() -> None:
 
 async def test_a_model_is_told_to_cite_once_there_is_something_to_cite() -> None:
     played = await play_agent(
-        [calling(("look_up_0", {"query": "Laos"})), Reply("A.")],
+        [tool_calls(("look_up_0", {"query": "Laos"})), Reply("A.")],
         {"tools": [LOOKUP], "cite": True},
         catalog=TOOLS,
         is_shown=False,
@@ -116,12 +118,12 @@ async def test_a_model_is_told_to_cite_once_there_is_something_to_cite() -> None
 
 
 async def test_nobody_is_told_to_cite_where_it_is_off_or_nested() -> None:
-    replies = [calling(("look_up_0", {"query": "Laos"})), Reply("A.")]
+    replies = [tool_calls(("look_up_0", {"query": "Laos"})), Reply("A.")]
     played = await play_agent(list(replies), {"tools": [LOOKUP], "cite": False}, catalog=TOOLS)
     assert [request.system for _, request in played.model.requests] == ["", ""]
     child = {"component_name": "Agent", "name": "Child", "params": {"tools": [LOOKUP], "sys_prompt": "Child."}}
     played = await play_agent(
-        [calling(("Child_0", {"user_prompt": "x"})), *replies, Reply("B.")],
+        [tool_calls(("Child_0", {"user_prompt": "x"})), *replies, Reply("B.")],
         {"tools": [child], "cite": True},
         catalog=TOOLS,
         is_shown=False,
@@ -131,7 +133,7 @@ async def test_nobody_is_told_to_cite_where_it_is_off_or_nested() -> None:
 
 async def test_required_evidence_is_asked_for_once_and_shown_when_it_is_there() -> None:
     number = number_of(str(chunks_of_rows([("Laos", "", "The capital is Vientiane.", 1.0)])[0]["chunk_id"]))
-    look = calling(("look_up_0", {"query": "Laos"}))
+    look = tool_calls(("look_up_0", {"query": "Laos"}))
     params = {"tools": [LOOKUP], "requires_evidence": True}
     good = Reply(f"Vientiane [ID:{number}].")
     played = await play_agent([look, Reply("Vientiane [ID:1000]."), good], params, catalog=TOOLS)
@@ -152,7 +154,7 @@ async def test_a_citation_that_leads_nowhere_is_taken_out(is_shown: bool) -> Non
 
 async def test_a_retry_behind_a_refused_answer_asks_anew_and_calls_no_tool_again() -> None:
     number = number_of(str(chunks_of_rows([("Laos", "", "The capital is Vientiane.", 1.0)])[0]["chunk_id"]))
-    look, good = calling(("look_up_0", {"query": "Laos"})), Reply(f"Vientiane [ID:{number}].")
+    look, good = tool_calls(("look_up_0", {"query": "Laos"})), Reply(f"Vientiane [ID:{number}].")
     params = {"tools": [LOOKUP], "requires_evidence": True, "max_retries": 2, "delay_after_error": 0}
     refused = [look, Reply("No."), Reply("Still no.")]
     async with open_store("memory://", FixedClock()) as store:
@@ -184,7 +186,7 @@ class Diligent(ScriptedModel):
         calls = {"Child_0": [("Child_0", {"user_prompt": "x"})] * 18, "": []}.get(tool, [(tool, {"query": "Laos"})])
         if tool == "Child_0" and request.messages[-1]["role"] == "tool":
             calls = []
-        return Reply("" if calls else "A.", calls=calling(*calls).calls, usage=Usage(30, 10, 1))
+        return Reply("" if calls else "A.", calls=tool_calls(*calls).calls, usage=Usage(30, 10, 1))
 
 
 async def test_a_budget_binds_nested_agents_and_the_calls_of_one_round() -> None:
@@ -194,13 +196,13 @@ async def test_a_budget_binds_nested_agents_and_the_calls_of_one_round() -> None
     played = await play_agent([], {"tools": [child], "max_total_tokens": 500}, model=Diligent())
     assert played.run.answer == "A."
     assert len(played.model.requests) == 1 + 12 * 2 + 1
-    assert [told for told in played.told if "was not made: the budget" in told] == played.told[-6:]
+    assert [told for told in played.tool_results if "was not made: the budget" in told] == played.tool_results[-6:]
     assert played.run.usage.prompt_tokens == 26 * 30
 
 
 async def test_a_budget_counts_nested_agents() -> None:
     child = {"component_name": "Agent", "name": "Child", "params": {"tools": []}}
-    ask = calling(("Child_0", {"user_prompt": "x"}))
+    ask = tool_calls(("Child_0", {"user_prompt": "x"}))
     params = {"tools": [child], "max_total_tokens": 10_000, "max_rounds": 9}
     inner = Reply("B.", usage=Usage(9_000, 1_000, 1))
     played = await play_agent([ask, inner, Reply("A.")], params)

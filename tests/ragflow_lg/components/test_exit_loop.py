@@ -1,5 +1,5 @@
 from tests.fakes.canvas import switch
-from tests.fakes.regions import answer_of, assign, iteration, loop, node, out, played, runner_of, text
+from tests.fakes.regions import answer_of, assign, iteration, loop, node, out, play_run, runner_of, text
 
 
 async def test_it_leaves_the_loop_that_it_stands_in_and_the_variables_stay() -> None:
@@ -16,7 +16,7 @@ async def test_it_leaves_the_loop_that_it_stands_in_and_the_variables_stay() -> 
 
 async def test_other_branches_of_the_round_are_not_begun_any_more() -> None:
     body = {"a": text(["bye", "b"]), "bye": node("ExitLoop"), "b": text(["c"]), "c": text()}
-    _, events = await played(runner_of({**loop(body), **out("x")}).start("s", {"query": "q"}))
+    _, events = await play_run(runner_of({**loop(body), **out("x")}).start("s", {"query": "q"}))
     assert "+b" in events
     assert "+c" not in events
     assert events[-3:] == ["-lp", "+out", "-out"]

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from tests.fakes.canvas import canvas as document
-from tests.fakes.canvas import found, switch
-from tests.fakes.regions import answer_of, assign, iteration, node, out, played, runner_of, text
+from tests.fakes.canvas import diagnostics_of, switch
+from tests.fakes.regions import answer_of, assign, iteration, node, out, play_run, runner_of, text
 
 ROW = {"row": text(script="{ii@index}:{ii@item}")}
 
@@ -23,7 +23,7 @@ async def test_one_entry_per_item_in_order(items: list[Any], expected: list[str]
 async def test_what_is_no_list_is_an_error_of_the_node(value: Any) -> None:
     components = {**iteration(ROW, {"rows": "row@result"}), **out("{it@rows}")}
     run = runner_of(components).start("s", {"inputs": {"items": {"value": value}}})
-    _, events = await played(run)
+    _, events = await play_run(run)
     assert events[-2:] == ["+it", "-it"]
     assert (run.status, run.failed_node) == ("failed", "it")
     assert "must be an array" in (run.error or "")
@@ -111,7 +111,7 @@ async def test_a_body_that_fails_stops_the_turn_and_one_with_a_default_goes_on()
     run = runner_of({**iteration(bad, {"r": "bad@result"}), **out("x")}).start(
         "s", {"inputs": {"items": {"value": ["a"]}}}
     )
-    _, events = await played(run)
+    _, events = await play_run(run)
     assert (run.status, run.failed_node) == ("failed", "bad")
     assert "-it" not in events
     bad["bad"]["obj"]["params"] |= {"exception_method": "comment", "exception_default_value": "none"}
@@ -125,7 +125,7 @@ async def test_an_error_of_one_of_several_rounds_at_once_stops_the_turn() -> Non
     bad = {"bad": node("ListOperations", {"query": "ii@item", "operations": "head", "n": 1})}
     components = {**iteration(bad, {"r": "bad@result"}, max_concurrency=2), **out("x")}
     run = runner_of(components).start("s", {"inputs": {"items": {"value": [[1], "a", [2]]}}})
-    await played(run)
+    await play_run(run)
     assert (run.status, run.failed_node) == ("failed", "bad")
 
 
@@ -135,7 +135,7 @@ def test_rounds_at_once_are_refused_where_the_body_pauses_or_writes_what_they_sh
         "w": assign("env.x", "a@result", downstream=["u"]),
         "u": node("UserFillUp", {"inputs": {}}),
     }
-    told = found(document({**iteration(body, {}, max_concurrency=2), **out("x")}), "region-parallel")
+    told = diagnostics_of(document({**iteration(body, {}, max_concurrency=2), **out("x")}), "region-parallel")
     assert [d.node for d in told] == ["w", "u"]
 
 
@@ -162,5 +162,5 @@ async def test_the_simplified_form_reads_a_single_value_as_one_item(value: Any, 
 
 def test_an_output_that_names_nothing_is_told_of() -> None:
     components = {**iteration({"b": text()}, {"o": "garbage", "p": "b@result"}), **out("{it@o}")}
-    (diagnostic,) = found(document(components, ["it"]), "reference-unknown-output")
+    (diagnostic,) = diagnostics_of(document(components, ["it"]), "reference-unknown-output")
     assert "'o'" in diagnostic.message

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.canvas import canvas, found
-from tests.fakes.regions import answer_of, assign, form, loop, node, out, played, runner_of, text
+from tests.fakes.canvas import canvas, diagnostics_of
+from tests.fakes.regions import answer_of, assign, form, loop, node, out, play_run, runner_of, text
 
 COUNT = {"inc": assign("lp@n", "", "+=")}
 COUNT["inc"]["obj"]["params"]["variables"][0]["parameter"] = 1
@@ -70,7 +70,7 @@ async def test_variables_begin_as_written_as_read_or_empty() -> None:
 )
 async def test_an_incomplete_variable_is_an_error_of_the_node(row: dict[str, Any]) -> None:
     run = runner_of({**loop({"x": text()}, loop_variables=[row]), **out("x")}).start("s", {"query": "q"})
-    await played(run)
+    await play_run(run)
     assert (run.status, run.failed_node, run.error) == ("failed", "lp", "Loop Variable is not complete.")
 
 
@@ -83,13 +83,13 @@ async def test_an_incomplete_variable_is_an_error_of_the_node(row: dict[str, Any
     ],
 )
 def test_conditions_that_cannot_be_tested_are_refused(condition: dict[str, Any], reason: str) -> None:
-    (diagnostic,) = found(canvas(counting(condition)), "params-invalid")
+    (diagnostic,) = diagnostics_of(canvas(counting(condition)), "params-invalid")
     assert reason in diagnostic.message
 
 
 def test_a_loop_that_never_runs_and_a_row_without_a_name_are_warned_about() -> None:
     components = {**loop({"x": text()}, count=0, loop_variables=[{"variable": ""}]), **out("x")}
-    assert len([d for d in found(canvas(components), "params-unknown") if d.severity == "warning"]) == 2
+    assert len([d for d in diagnostics_of(canvas(components), "params-unknown") if d.severity == "warning"]) == 2
 
 
 async def test_a_condition_that_cannot_be_read_is_an_error_of_the_loop() -> None:
@@ -106,7 +106,7 @@ async def test_a_jump_out_of_the_body_leaves_the_loop_and_skips_what_is_behind_i
         **out("behind"),
         "rescue": node("Message", {"content": ["rescued {lp@x}"]}),
     }
-    answer, events = await played(runner_of(components).start("s", {"query": "q"}))
+    answer, events = await play_run(runner_of(components).start("s", {"query": "q"}))
     assert answer == "rescued "
     assert events[-4:] == ["-bad", "-lp", "+rescue", "-rescue"]
 
@@ -129,12 +129,12 @@ async def test_a_pause_in_a_loop_in_an_iteration_keeps_every_counter() -> None:
     run = play.start("s", {"inputs": {"items": {"value": ["x", "y"]}}})
     tips: list[str] = []
     for word in ("a", "b", "c", "d"):
-        await played(run)
+        await play_run(run)
         assert run.status == "waiting"
         (pause,) = await play.pauses("s")
         tips.append(pause.tips)
         run = play.start("s", {"query": "", "inputs": {"w": {"value": word}}})
-    answer, events = await played(run)
+    answer, events = await play_run(run)
     assert tips == ["x", "xa", "y", "yc"]
     assert answer == '["ab", "cd"]'
     assert events[0] == "+ask"
@@ -153,4 +153,4 @@ async def test_a_pause_in_a_loop_in_an_iteration_keeps_every_counter() -> None:
 )
 def test_what_surely_fails_is_told(params: dict[str, Any], code: str) -> None:
     components = {"l": node("Loop", {"maximum_loop_count": 1, **params}), "b": text(parent_id="l")}
-    assert [d.severity for d in found(canvas(components), code)] == ["warning"]
+    assert [d.severity for d in diagnostics_of(canvas(components), code)] == ["warning"]

@@ -1,6 +1,6 @@
-from tests.fakes.regions import loop, out, played, runner_of, text
+from tests.fakes.regions import loop, out, play_run, runner_of, text
 
 
 async def test_it_starts_every_round_and_once_more_in_vain() -> None:
-    _, events = await played(runner_of({**loop({"x": text()}, count=1), **out("x")}).start("s", {"query": "q"}))
+    _, events = await play_run(runner_of({**loop({"x": text()}, count=1), **out("x")}).start("s", {"query": "q"}))
     assert events[2:-2] == ["+lp", "+li", "-li", "+x", "-x", "+li", "-li", "-lp"]

@@ -14,7 +14,7 @@ from ragflow_lg.component.spec import AnySpec
 from ragflow_lg.components.retrieval import MAX_QUESTION_CHARS, retrieval
 from ragflow_lg.models.metadata_filter import matching_documents
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, FoundChunks
-from tests.fakes.agents import calling, play_agent
+from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.knowledge import FakeKnowledge, chunk
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
@@ -199,7 +199,7 @@ async def test_documents_are_counted_by_all_that_was_found() -> None:
     rows = [chunk("a", "1"), chunk("b", "2"), chunk("c", "3", "tea.md")]
     docs = {"component_name": "Retrieval", "name": "D", "params": {**DS1, "top_n": 1, "function_name": "docs"}}
     played = await play_agent(
-        [calling(("docs_0", {"query": "x"})), Reply("done")],
+        [tool_calls(("docs_0", {"query": "x"})), Reply("done")],
         {"tools": [docs]},
         knowledge=FakeKnowledge(chunks=rows),
     )
@@ -219,7 +219,7 @@ async def test_documents_are_counted_by_all_that_was_found() -> None:
 async def test_as_a_tool(answer: FakeKnowledge, told: str) -> None:
     params = {**DS1, "empty_response": "None.", "description": "Own words."}
     tools = [{"component_name": "Retrieval", "name": "Docs", "params": params}]
-    replies = [calling(("search_my_dateset_0", {"query": "rice"})), Reply("done")]
+    replies = [tool_calls(("search_my_dateset_0", {"query": "rice"})), Reply("done")]
     played = await play_agent(replies, {"tools": tools}, knowledge=answer)
     (shown,) = played.model.requests[0][1].tools
     assert (shown.name, shown.description, shown.parameters["required"]) == (
@@ -227,7 +227,7 @@ async def test_as_a_tool(answer: FakeKnowledge, told: str) -> None:
         "Own words.",
         ["query"],
     )
-    assert played.told[0].startswith(told)
+    assert played.tool_results[0].startswith(told)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from ragflow_lg.base.errors import AnswerError, ConflictError
 from tests.fakes.canvas import switch
-from tests.fakes.regions import form, node, out, played, runner_of, text
+from tests.fakes.regions import form, node, out, play_run, runner_of, text
 
 ONE = {"ask": form("colour", tips="For {sys.query}", downstream=["out"]), **out("{ask@colour}/{ask@tips}/{sys.query}")}
 SIZED = {
@@ -15,11 +15,11 @@ SIZED |= out("{ask@size}{ask@note}")
 
 async def test_it_asks_and_takes_the_answer() -> None:
     play = runner_of(ONE)
-    _, events = await played(play.start("s", {"query": "a shirt"}))
+    _, events = await play_run(play.start("s", {"query": "a shirt"}))
     assert events == ["+begin", "-begin", "?colour"]
     (pause,) = await play.pauses("s")
     assert (pause.node, pause.tips) == ("ask", "For a shirt")
-    answer, events = await played(play.resume("s", {"colour": "red"}))
+    answer, events = await play_run(play.resume("s", {"colour": "red"}))
     assert answer == "red/For a shirt/a shirt"
     assert events == ["+ask", "-ask", "+out", "-out"]
     assert await play.pauses("s") == []
@@ -28,8 +28,8 @@ async def test_it_asks_and_takes_the_answer() -> None:
 @pytest.mark.parametrize("empty", ["", {"value": ""}])
 async def test_an_empty_answer_is_an_answer(empty: Any) -> None:
     play = runner_of(ONE)
-    await played(play.start("s", {"query": "q"}))
-    answer, _ = await played(play.resume("s", {"colour": empty}))
+    await play_run(play.start("s", {"query": "q"}))
+    answer, _ = await play_run(play.resume("s", {"colour": empty}))
     assert answer == "/For q/q"
 
 
@@ -37,25 +37,25 @@ async def test_a_form_with_values_that_no_saver_keeps_is_asked() -> None:
     asked = form(odd={"type": "line", "most": 2**80, "placeholder": "\ud800"}, downstream=["out"])
     play = runner_of({"ask": asked, **out("{ask@odd}")})
     run = play.start("s", {"query": "q"})
-    assert (await played(run))[1] == ["+begin", "-begin", "?odd"]
+    assert (await play_run(run))[1] == ["+begin", "-begin", "?odd"]
     assert run.status == "waiting"
     (pause,) = await play.pauses("s")
     assert pause.inputs["odd"] == {"type": "line", "value": None, "most": str(2**80), "placeholder": "\ufffd"}
-    assert (await played(play.resume("s", {"odd": "fine"})))[0] == "fine"
+    assert (await play_run(play.resume("s", {"odd": "fine"})))[0] == "fine"
 
 
 async def test_a_text_answers_the_only_field() -> None:
     play = runner_of(ONE)
-    await played(play.start("s", {"query": "q"}))
-    answer, _ = await played(play.start("s", {"query": "blue"}))
+    await play_run(play.start("s", {"query": "q"}))
+    answer, _ = await play_run(play.start("s", {"query": "blue"}))
     assert answer == "blue/For blue/blue"
 
 
 async def test_a_turn_that_answers_nothing_is_asked_again() -> None:
     play = runner_of(SIZED)
-    await played(play.start("s", {"query": "q"}))
+    await play_run(play.start("s", {"query": "q"}))
     run = play.start("s", {"query": "hello?"})
-    assert (await played(run))[1] == ["?size,note"]
+    assert (await play_run(run))[1] == ["?size,note"]
     assert run.status == "waiting"
     assert (await play.state("s"))["history"] == [["user", "q"]]
 
@@ -63,29 +63,29 @@ async def test_a_turn_that_answers_nothing_is_asked_again() -> None:
 @pytest.mark.parametrize(("answer", "field"), [({"size": "large"}, "Size"), ({"note": "x"}, "Size"), ({}, "Size")])
 async def test_a_wrong_answer_leaves_the_form_open_and_names_the_field(answer: dict[str, Any], field: str) -> None:
     play = runner_of(SIZED)
-    await played(play.start("s", {"query": "q"}))
+    await play_run(play.start("s", {"query": "q"}))
     before = await play.pauses("s")
     with pytest.raises(AnswerError, match=field) as caught:
-        await played(play.resume("s", answer))
+        await play_run(play.resume("s", answer))
     assert list(caught.value.problems) == ["size"]
     assert await play.pauses("s") == before
-    assert (await played(play.resume("s", {"size": 3})))[0] == "3"
+    assert (await play_run(play.resume("s", {"size": 3})))[0] == "3"
 
 
 async def test_answers_that_nobody_waits_for_are_a_conflict() -> None:
     play = runner_of(ONE)
     with pytest.raises(ConflictError, match="does not wait"):
-        await played(play.resume("s", {"colour": "red"}))
-    await played(play.start("s", {"query": "q"}))
+        await play_run(play.resume("s", {"colour": "red"}))
+    await play_run(play.start("s", {"query": "q"}))
     with pytest.raises(AnswerError, match="does not wait for 0000"):
-        await played(play.resume("s", {"0" * 32: {"colour": "red"}}))
+        await play_run(play.resume("s", {"0" * 32: {"colour": "red"}}))
     with pytest.raises(ConflictError, match="resume it"):
-        await played(play.continue_("s"))
-    await played(play.resume("s", {"colour": "red"}))
+        await play_run(play.continue_("s"))
+    await play_run(play.resume("s", {"colour": "red"}))
     with pytest.raises(ConflictError, match="does not wait"):
-        await played(play.resume("s", {"colour": "red"}))
+        await play_run(play.resume("s", {"colour": "red"}))
     with pytest.raises(ConflictError, match="nothing left"):
-        await played(play.continue_("s"))
+        await play_run(play.continue_("s"))
 
 
 async def test_several_forms_together_one_by_one_and_by_id() -> None:
@@ -96,23 +96,23 @@ async def test_several_forms_together_one_by_one_and_by_id() -> None:
     }
     play = runner_of(components, first=["l", "r"])
     for session in ("together", "apart", "ids"):
-        _, events = await played(play.start(session, {"query": "q"}))
+        _, events = await play_run(play.start(session, {"query": "q"}))
         assert events[-1] == "?left,right"
-    assert (await played(play.resume("together", {"left": "L", "right": "R"})))[0] == "L+R"
-    answer, events = await played(play.resume("apart", {"right": "R"}))
+    assert (await play_run(play.resume("together", {"left": "L", "right": "R"})))[0] == "L+R"
+    answer, events = await play_run(play.resume("apart", {"right": "R"}))
     assert (answer, events) == ("", ["+r", "-r", "?left"])
-    assert (await played(play.resume("apart", {"left": "L"})))[0] == "L+R"
+    assert (await play_run(play.resume("apart", {"left": "L"})))[0] == "L+R"
     by_node = {pause.node: pause.id for pause in await play.pauses("ids")}
-    assert (await played(play.resume("ids", {by_node["l"]: {"left": "L"}})))[1] == ["+l", "-l", "?right"]
+    assert (await play_run(play.resume("ids", {by_node["l"]: {"left": "L"}})))[1] == ["+l", "-l", "?right"]
     assert [pause.id for pause in await play.pauses("ids")] == [by_node["r"]]
-    assert (await played(play.resume("ids", {by_node["r"]: {"right": "R"}})))[0] == "L+R"
+    assert (await play_run(play.resume("ids", {by_node["r"]: {"right": "R"}})))[0] == "L+R"
 
 
 async def test_nothing_to_ask_for_is_no_pause() -> None:
     scan = {"scan": {"type": "file", "optional": True}}
     for fields in ({}, scan):
         components = {"ask": form(tips="FYI {sys.query}", downstream=["out"], **fields), **out("{ask@tips}")}
-        assert (await played(runner_of(components).start("s", {"query": "q"})))[0] == "FYI q"
+        assert (await play_run(runner_of(components).start("s", {"query": "q"})))[0] == "FYI q"
 
 
 async def test_lists_in_tips_are_joined_and_a_reference_that_leads_nowhere_is_an_error() -> None:
@@ -121,10 +121,10 @@ async def test_lists_in_tips_are_joined_and_a_reference_that_leads_nowhere_is_an
     }
     components |= {"ask": form("x", tips="of {cut@result}", downstream=["out"]), **out("x")}
     play = runner_of(components)
-    await played(play.start("s", {"query": "a b"}))
+    await play_run(play.start("s", {"query": "a b"}))
     assert (await play.pauses("s"))[0].tips == "of a,b"
     run = runner_of({"ask": form("x", tips="{nobody@x}", downstream=["out"]), **out("x")}).start("s", {"query": "q"})
-    await played(run)
+    await play_run(run)
     assert (run.status, run.failed_node) == ("failed", "ask")
 
 
@@ -136,14 +136,14 @@ async def test_a_form_in_a_cycle_asks_each_time() -> None:
     }
     components["sw"]["obj"]["params"]["conditions"][0]["items"][0]["value"] = "42"
     play = runner_of(components)
-    await played(play.start("s", {"query": "q"}))
-    assert (await played(play.resume("s", {"code": "7"})))[1][-1] == "?code"
-    assert (await played(play.resume("s", {"code": "42"})))[0] == "open"
+    await play_run(play.start("s", {"query": "q"}))
+    assert (await play_run(play.resume("s", {"code": "7"})))[1][-1] == "?code"
+    assert (await play_run(play.resume("s", {"code": "42"})))[0] == "open"
 
 
 async def test_the_go_ports_fillup_has_no_tips() -> None:
     components = {"ask": node("Fillup", {"inputs": {"x": "any"}}, ["out"]), **out("{ask@x}"), "t": text()}
     play = runner_of(components)
-    await played(play.start("s", {"query": "q"}))
+    await play_run(play.start("s", {"query": "q"}))
     (pause,) = await play.pauses("s")
     assert (pause.tips, dict(pause.inputs)) == ("", {"x": {"name": "x", "type": "line", "value": None}})

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from ragflow_lg.components.variable_assigner import OPERATIONS, Operator, variable_assigner
-from tests.fakes.canvas import canvas, found, node
+from tests.fakes.canvas import canvas, diagnostics_of, node
 from tests.fakes.run import Result, bind, run_component
 
 NOT_LIST = "ERROR:VARIABLE_NOT_LIST"
@@ -159,4 +159,4 @@ def test_a_bare_reference_is_known_before_a_run() -> None:
 )
 def test_what_surely_fails_is_told(change: dict[str, Any]) -> None:
     document = canvas({"a": node("VariableAssigner", {"variables": [change]})})
-    assert [d.severity for d in found(document, "params-invalid")] == ["warning"]
+    assert [d.severity for d in diagnostics_of(document, "params-invalid")] == ["warning"]

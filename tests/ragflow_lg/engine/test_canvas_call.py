@@ -10,7 +10,7 @@ import ragflow_lg.engine.compiled_canvas as compiled
 from ragflow_lg.components.canvas import canvas as component
 from ragflow_lg.engine.canvas_call import parameters_of, takes_query
 from ragflow_lg.services.tool_policies import ToolPermits, ToolPolicies
-from tests.fakes.agents import WIKI, Played, calling, play_agent
+from tests.fakes.agents import WIKI, AgentTurn, play_agent, tool_calls
 from tests.fakes.canvas import canvas, node, plan_of, switch, text
 from tests.fakes.policies import Canvases, catalog_with, entry
 from tests.fakes.regions import runner_of
@@ -38,8 +38,8 @@ FORM = {
 }
 
 
-async def asked(components: dict[str, Any], arguments: Any, *inner: Reply, **more: Any) -> Played:
-    replies = [calling(("Canvas_0", arguments)), *inner, Reply("ok")]
+async def asked(components: dict[str, Any], arguments: Any, *inner: Reply, **more: Any) -> AgentTurn:
+    replies = [tool_calls(("Canvas_0", arguments)), *inner, Reply("ok")]
     played = await play_agent(
         replies, {"tools": [TOOL]}, deployment=Canvases({"c": canvas(components)}), is_shown=False, **more
     )
@@ -84,7 +84,7 @@ def test_a_canvas_for_a_task_is_asked_no_question() -> None:
 async def test_arguments_are_held_against_the_form(arguments: Any, says: str) -> None:
     shown = "{sys.query} {begin@city} {begin@days} {begin@sure}"
     played = await asked({"begin": begin(**FORM), "m": node("Message", {"content": [shown]})}, arguments)
-    assert says in played.told[0]
+    assert says in played.tool_results[0]
 
 
 async def test_a_model_is_told_what_the_canvas_is_for() -> None:
@@ -99,7 +99,7 @@ async def test_all_that_was_shown_is_told_without_thoughts() -> None:
         "two": node("Message", {"content": ["{l@content}"]}),
     }
     played = await asked(components, {"query": "q"}, Reply("<think>Hm.</think>Two."))
-    assert played.told == ["One q.\n\nTwo."]
+    assert played.tool_results == ["One q.\n\nTwo."]
     assert played.run.usage.calls == 3
 
 
@@ -108,15 +108,15 @@ async def test_structured_results_are_told_beside_it() -> None:
     outputs = {"structured": schema}
     last = node("LLM", {"llm_id": "m@T", "prompts": "p", "outputs": outputs})
     played = await asked({"l": last}, {"query": "q"}, Reply('{"n": 3}'))
-    assert played.told == ['{"structured": {"n": 3}}']
+    assert played.tool_results == ['{"structured": {"n": 3}}']
     both = {"m": node("Message", {"content": "Hello."}, ["l"]), "l": last}
     played = await asked(both, {"query": "q"}, Reply('{"n": 3}'))
-    assert played.told == ['{"answer": "Hello.", "result": {"structured": {"n": 3}}}']
+    assert played.tool_results == ['{"answer": "Hello.", "result": {"structured": {"n": 3}}}']
 
 
 async def test_a_text_alone_is_told_as_text() -> None:
     played = await asked({"l": node("LLM", {"llm_id": "m@T", "prompts": "p"})}, {"query": "q"}, Reply("Text."))
-    assert played.told == ["Text."]
+    assert played.tool_results == ["Text."]
 
 
 async def test_what_it_found_may_be_cited_outside() -> None:
@@ -129,7 +129,7 @@ async def test_what_it_found_may_be_cited_outside() -> None:
 async def test_a_failure_is_told_with_its_place() -> None:
     failing = {"x": node("LLM", {"llm_id": "m@T", "prompts": "p"})}
     played = await asked(failing, {"query": "q"}, Reply(error="The model is down."))
-    assert played.told == ["The canvas 'c' failed at 'x': The model is down."]
+    assert played.tool_results == ["The canvas 'c' failed at 'x': The model is down."]
 
 
 async def test_each_call_has_a_state_of_its_own() -> None:
@@ -144,15 +144,15 @@ async def test_each_call_has_a_state_of_its_own() -> None:
     document = canvas(components, variables={"n": {"name": "n", "type": "number", "value": 5}})
     call = ("Canvas_0", {"query": "q"})
     played = await play_agent(
-        [calling(call, call), Reply("ok")], {"tools": [TOOL]}, deployment=Canvases({"c": document}), is_shown=False
+        [tool_calls(call, call), Reply("ok")], {"tools": [TOOL]}, deployment=Canvases({"c": document}), is_shown=False
     )
-    assert played.told == ["6 1 ", "6 1 "]
+    assert played.tool_results == ["6 1 ", "6 1 "]
     assert "env.n" not in played.state["globals"]
 
 
 async def test_nothing_of_it_is_seen_outside() -> None:
     document = canvas({"inner": node("Message", {"content": "inner"})})
-    model = ScriptedModel([calling(("Canvas_0", {"query": "q"})), Reply("ok")])
+    model = ScriptedModel([tool_calls(("Canvas_0", {"query": "q"})), Reply("ok")])
     runner = runner_of(
         {
             "a": node("Agent", {"llm_id": "m@T", "prompts": "p", "tools": [TOOL]}, ["out"]),
@@ -181,7 +181,7 @@ async def test_the_time_limit_and_a_cancel_reach_into_it() -> None:
     force_setattr(component, "timeout_s", 0.05)
     try:
         played = await play_agent(
-            [calling(("Canvas_0", {"query": "q"})), Reply("ok")],
+            [tool_calls(("Canvas_0", {"query": "q"})), Reply("ok")],
             {"tools": [TOOL]},
             deployment=Canvases({"c": inner}),
             catalog=catalog,
@@ -189,12 +189,12 @@ async def test_the_time_limit_and_a_cancel_reach_into_it() -> None:
         )
     finally:
         force_setattr(component, "timeout_s", 1200.0)
-    assert played.told == ["Canvas gave no result within 0.05 s."]
+    assert played.tool_results == ["Canvas gave no result within 0.05 s."]
     assert ended == ["ended"]
 
     hanging = canvas({"l": node("LLM", {"llm_id": "m@T", "prompts": "p"})})
     cancelled = await play_agent(
-        [calling(("Canvas_0", {"query": "q"})), Reply(hangs=True)],
+        [tool_calls(("Canvas_0", {"query": "q"})), Reply(hangs=True)],
         {"tools": [TOOL]},
         deployment=Canvases({"c": hanging}),
         is_shown=False,
@@ -205,7 +205,7 @@ async def test_the_time_limit_and_a_cancel_reach_into_it() -> None:
 async def test_rules_of_the_deployment_hold_within_it() -> None:
     inner = canvas({"a": node("Agent", {"llm_id": "m@T", "prompts": "p", "tools": [WIKI]})})
     played = await play_agent(
-        [calling(("Canvas_0", {"query": "q"})), calling(("wikipedia_search_0", {"query": "x"})), Reply("ok")],
+        [tool_calls(("Canvas_0", {"query": "q"})), tool_calls(("wikipedia_search_0", {"query": "x"})), Reply("ok")],
         {"tools": [TOOL]},
         deployment=Canvases({"c": inner}),
         is_shown=False,
@@ -223,15 +223,15 @@ async def test_canvases_play_canvases() -> None:
     )
     two = canvas({"m": node("Message", {"content": "[{sys.query}]"})})
     played = await play_agent(
-        [calling(("Canvas_0", {"query": "q"})), Reply("ok")],
+        [tool_calls(("Canvas_0", {"query": "q"})), Reply("ok")],
         {"tools": [TOOL]},
         deployment=Canvases({"c": one, "two": two}),
         is_shown=False,
     )
-    assert played.told == ["<[q!]>"]
+    assert played.tool_results == ["<[q!]>"]
 
 
 async def test_a_cycle_that_never_ends_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "CYCLE_STEPS", 20)
     played = await asked({"a": text(["s"]), "s": switch(["a"], ["b"]), "b": text()}, {"query": "q"})
-    assert "went round a cycle too often" in played.told[0]
+    assert "went round a cycle too often" in played.tool_results[0]

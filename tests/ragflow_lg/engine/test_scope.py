@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.fakes.regions import answer_of, assign, iteration, loop, node, out, played, runner_of, text
+from tests.fakes.regions import answer_of, assign, iteration, loop, node, out, play_run, runner_of, text
 
 
 async def test_what_lies_around_is_read_and_not_copied() -> None:
@@ -12,7 +12,7 @@ async def test_what_lies_around_is_read_and_not_copied() -> None:
     from langgraph.checkpoint.memory import InMemorySaver
 
     saver = InMemorySaver()
-    await played(runner_of(big, first=["big"], saver=saver).start("s", {"query": "q"}))
+    await play_run(runner_of(big, first=["big"], saver=saver).start("s", {"query": "q"}))
     inner = [
         c.checkpoint["channel_values"] async for c in saver.alist(None) if c.config["configurable"]["checkpoint_ns"]
     ]  # type: ignore[typeddict-item]

@@ -11,7 +11,7 @@ from ragflow_lg.runs.run import status_of, thread_config
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.sessions import leased
 from tests.fakes.canvas import CATALOG, canvas
-from tests.fakes.regions import form, iteration, loop, out, played, runner_of
+from tests.fakes.regions import form, iteration, loop, out, play_run, runner_of
 from tests.fakes.services import fake_services
 from tests.stores import OpenStore
 
@@ -22,8 +22,8 @@ async def test_a_turn_that_is_given_up_is_over_and_the_next_one_begins_anew(reop
     compiled = compile_canvas(canvas(TWO, ["a", "b"]), CATALOG)
     async with reopen() as store:
         play = Runner(compiled, fake_services(), store=store)
-        await played(play.start("s", {"query": "one"}))
-        await played(play.resume("s", {"x": "A"}))
+        await play_run(play.start("s", {"query": "one"}))
+        await play_run(play.resume("s", {"x": "A"}))
         await play.abandon("s")
         assert await play.pauses("s") == []
     async with reopen() as store:
@@ -33,11 +33,11 @@ async def test_a_turn_that_is_given_up_is_over_and_the_next_one_begins_anew(reop
         assert [record.status async for record in store.runs.of_session("s")] == ["cancelled", "waiting"]
         for run, reason in ((play.resume("s", {"y": "B"}), "does not wait"), (play.continue_("s"), "nothing left")):
             with pytest.raises(ConflictError, match=reason):
-                await played(run)
+                await play_run(run)
         with pytest.raises(ConflictError, match="does not wait"):
             await play.abandon("s")
-        assert (await played(play.start("s", {"query": "two"})))[1] == ["+begin", "-begin", "?x,y"]
-        assert (await played(play.resume("s", {"x": "C", "y": "D"})))[0] == "C+D two"
+        assert (await play_run(play.start("s", {"query": "two"})))[1] == ["+begin", "-begin", "?x,y"]
+        assert (await play_run(play.resume("s", {"x": "C", "y": "D"})))[0] == "C+D two"
         history = (await play.state("s"))["history"]
         assert [said for role, said in history if role == "user"] == ["one", "", "two", ""]
 
@@ -52,19 +52,19 @@ async def test_a_turn_that_is_given_up_is_over_and_the_next_one_begins_anew(reop
 async def test_a_pause_inside_of_a_region_is_given_up_too(components: dict[str, Any]) -> None:
     play = runner_of(components)
     request: Any = {"query": "q", "files": [{"id": "1", "name": "n"}, {"id": "2", "name": "m"}]}
-    assert (await played(play.start("s", request)))[1][-1] == "?w"
+    assert (await play_run(play.start("s", request)))[1][-1] == "?w"
     await play.abandon("s")
     assert await play.pauses("s") == []
-    _, events = await played(play.start("s", request))
+    _, events = await play_run(play.start("s", request))
     assert (events[0], events[-1]) == ("+begin", "?w")
-    await played(play.resume("s", {"w": "x"}))
-    assert (await played(play.resume("s", {"w": "y"})))[1][-1] == "-out"
+    await play_run(play.resume("s", {"w": "x"}))
+    assert (await play_run(play.resume("s", {"w": "y"})))[1][-1] == "-out"
 
 
 async def test_nobody_gives_up_what_another_one_runs(reopen: OpenStore) -> None:
     async with reopen() as store:
         play = Runner(compile_canvas(canvas(TWO, ["a", "b"]), CATALOG), fake_services(), store=store)
-        await played(play.start("s", {"query": "one"}))
+        await play_run(play.start("s", {"query": "one"}))
         async with leased(store.leases, "s"):
             with pytest.raises(ConflictError, match="being run"):
                 await play.abandon("s")
@@ -75,7 +75,7 @@ async def test_a_canvas_that_has_lost_the_form_will_do(reopen: OpenStore) -> Non
     other = compile_canvas(canvas(out("{sys.query}")), CATALOG)
     async with reopen() as store:
         services = fake_services()
-        await played(Runner(compile_canvas(canvas(TWO, ["a", "b"]), CATALOG), services, store=store).start("s", {}))
+        await play_run(Runner(compile_canvas(canvas(TWO, ["a", "b"]), CATALOG), services, store=store).start("s", {}))
         await abandon(other.with_saver(store.saver), "s", store, services.clock)
         assert [record.status async for record in store.runs.of_session("s")] == ["cancelled"]
-        assert (await played(Runner(other, services, store=store).start("s", {"query": "two"})))[0] == "two"
+        assert (await play_run(Runner(other, services, store=store).start("s", {"query": "two"})))[0] == "two"

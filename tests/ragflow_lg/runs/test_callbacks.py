@@ -11,8 +11,8 @@ import pytest
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.component.events import AgentRecord, NodeFinished, NodeStarted
 from ragflow_lg.runs.callbacks import CallbackLimits, RunCallbacks, RunInfo, RunSummary
-from tests.fakes.agents import calling, play_agent
-from tests.fakes.regions import node, played, runner_of, text
+from tests.fakes.agents import play_agent, tool_calls
+from tests.fakes.regions import node, play_run, runner_of, text
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
 CHAIN = {"a": text(["b"], "A"), "b": text(["m"], "B"), "m": node("Message", {"content": "{b@result}"})}
@@ -54,7 +54,7 @@ class Listener(RunCallbacks):
 
 async def play(*callbacks: RunCallbacks, limits: CallbackLimits = QUICK, **more: Any) -> Any:
     run = runner_of(CHAIN, callbacks=callbacks, callback_limits=limits, **more).start("s", {"query": "q"})
-    answer, _ = await played(run)
+    answer, _ = await play_run(run)
     assert (run.status, answer) == ("succeeded", "B")
     return run
 
@@ -70,7 +70,7 @@ async def test_everything_is_told_in_order() -> None:
 
 async def test_agents_tell_their_records() -> None:
     listener = Listener()
-    await play_agent([calling(("wikipedia_search_0", {"query": "Laos"})), Reply("So.")], callbacks=[listener])
+    await play_agent([tool_calls(("wikipedia_search_0", {"query": "Laos"})), Reply("So.")], callbacks=[listener])
     at = listener.told.index("+a")
     assert listener.told[at + 1 : at + 5] == [
         "iteration_started",
@@ -115,7 +115,7 @@ async def test_a_hang_harms_nobody_and_ends_the_telling(caplog: pytest.LogCaptur
     began = time.monotonic()
     with caplog.at_level(logging.WARNING):
         for session in ("s", "t"):
-            await played(runner.start(session, {"query": "q"}))
+            await play_run(runner.start(session, {"query": "q"}))
     assert time.monotonic() - began < 1
     assert hanging.told == TOLD[:4] * 2
     assert other.told == TOLD * 2
@@ -160,7 +160,7 @@ async def test_failed_cancelled_and_refused_runs() -> None:
     listener = Listener()
     ask = {"g": node("LLM", {"prompts": "x"}, ["m"]), "m": node("Message", {"content": "{g@content}"})}
     runner = runner_of(ask, services=fake_services(models=OneModel(model)), callbacks=[listener])
-    await played(runner.start("s", {"query": "q"}))
+    await play_run(runner.start("s", {"query": "q"}))
     assert (listener.told[-1], listener.summary and listener.summary.error) == ("failed", "down")
     run = runner.start("s", {"query": "q"})
     async for event in run:
@@ -169,7 +169,7 @@ async def test_failed_cancelled_and_refused_runs() -> None:
     assert listener.told[-1] == "cancelled"
     count = len(listener.told)
     with pytest.raises(ConflictError):
-        await played(runner.continue_("s"))
+        await play_run(runner.continue_("s"))
     assert len(listener.told) == count
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ragflow_lg.base.errors import AnswerError
 from ragflow_lg.runs.pauses import Pause, answers_to, pauses_of
-from tests.fakes.regions import form, out, played, runner_of
+from tests.fakes.regions import form, out, play_run, runner_of
 
 SHIRT, SHOES, BAG = "a" * 32, "b" * 32, "c" * 32
 SIZE = {"name": "Size", "type": "integer", "optional": False}
@@ -71,13 +71,13 @@ def test_an_answer_that_is_no_map_is_refused() -> None:
 async def test_a_refused_answer_leaves_the_session_waiting() -> None:
     components = {"a": form("w", downstream=["out"]), "b": form("w", downstream=["out"]), **out("{a@w}+{b@w}")}
     play = runner_of(components, first=["a", "b"])
-    await played(play.start("s", {"query": "q"}))
+    await play_run(play.start("s", {"query": "q"}))
     before = await play.pauses("s")
     with pytest.raises(AnswerError, match=r"(?i)no open form has a field 'a@w'.*waits for a \(w\) and b \(w\)"):
-        await played(play.resume("s", {"a@w": "x", "w": "y"}))
+        await play_run(play.resume("s", {"a@w": "x", "w": "y"}))
     assert await play.pauses("s") == before
     by_node = {pause.node: pause.id for pause in before}
-    assert (await played(play.resume("s", {by_node["a"]: {"w": "x"}, by_node["b"]: {"w": "y"}})))[0] == "x+y"
+    assert (await play_run(play.resume("s", {by_node["a"]: {"w": "x"}, by_node["b"]: {"w": "y"}})))[0] == "x+y"
 
 
 def test_a_snapshot_without_pauses_waits_for_nothing() -> None:

@@ -23,7 +23,7 @@ from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.chat import ChatDelta
 from ragflow_lg.services.sessions import leased
 from tests.fakes.canvas import canvas
-from tests.fakes.regions import assign, form, iteration, loop, node, out, played, runner_of, text
+from tests.fakes.regions import assign, form, iteration, loop, node, out, play_run, runner_of, text
 from tests.fakes.services import OneModel, fake_services
 from tests.stores import OpenStore
 
@@ -77,18 +77,18 @@ async def test_a_cancel_from_elsewhere_stops_a_model_in_flight_and_the_turn_goes
         assert (run.status, rest[-1]) == ("cancelled", "workflow_finished")
         assert [r.status async for r in store.runs.of_session("s")] == ["cancelled"]
         model.is_let_go = True
-        answer, node_events = await played(play.continue_("s"))
+        answer, node_events = await play_run(play.continue_("s"))
         assert answer == "said all"
         assert "+a" not in node_events
         assert model.calls == 2
-        assert (await played(play.start("s", {"query": "again"})))[0] == "said all"
+        assert (await play_run(play.start("s", {"query": "again"})))[0] == "said all"
 
 
 async def test_a_run_waits_for_the_turn_before_to_let_go(reopen: OpenStore) -> None:
     async with reopen() as store, reopen() as other:
         play = runner_of({"a": text([], "A")}, store=store, busy_s=5)
         async with leased(other.leases, "s"):
-            waiting = asyncio.create_task(played(play.start("s", {"query": "q"})))
+            waiting = asyncio.create_task(play_run(play.start("s", {"query": "q"})))
             await asyncio.sleep(0.1)
             assert not waiting.done()
         assert (await waiting)[1]
@@ -115,8 +115,8 @@ async def test_a_second_runner_gets_a_conflict_and_the_first_goes_on(reopen: Ope
         events = await until_it_speaks(run)
         second = runner_of(STREAM, services=services, store=other)
         with pytest.raises(ConflictError, match="being run already"):
-            await played(second.start("s", {"query": "mine"}))
-        assert (await played(second.start("another", {"query": "mine"}))) if model.is_let_go else True
+            await play_run(second.start("s", {"query": "mine"}))
+        assert (await play_run(second.start("another", {"query": "mine"}))) if model.is_let_go else True
         model.is_let_go = True
         assert [event.event async for event in events][-1] == "workflow_finished"
         assert run.status == "succeeded"
@@ -148,7 +148,7 @@ async def test_a_drained_run_goes_on_elsewhere(reopen: OpenStore) -> None:
         assert run.status == "drained"
     async with reopen() as store:
         play = runner_of(STREAM, services=fake_services(models=OneModel(model)), store=store)  # type: ignore[arg-type]
-        _, node_events = await played(play.continue_("s"))
+        _, node_events = await play_run(play.continue_("s"))
         assert node_events == ["+m", "-m"]
         assert (await play.state("s"))["outputs"]["m"]["content"] == "said all"
 
@@ -157,12 +157,12 @@ async def test_a_turn_does_not_go_on_with_a_canvas_that_has_lost_its_place() -> 
     from langgraph.checkpoint.memory import InMemorySaver
 
     saver = InMemorySaver()
-    await played(runner_of({"ask": form("w", downstream=["out"]), **out("{ask@w}")}, saver=saver).start("s", {}))
+    await play_run(runner_of({"ask": form("w", downstream=["out"]), **out("{ask@w}")}, saver=saver).start("s", {}))
     changed = {"other": form("w", downstream=["out"]), **out("{other@w}")}
     with pytest.raises(CanvasChangedError, match="ask is gone"):
-        await played(runner_of(changed, saver=saver).resume("s", {"w": "x"}))
+        await play_run(runner_of(changed, saver=saver).resume("s", {"w": "x"}))
     reworded = {"ask": form("w", downstream=["out"]), **out("now: {ask@w}")}
-    assert (await played(runner_of(reworded, saver=saver).resume("s", {"w": "x"})))[0] == "now: x"
+    assert (await play_run(runner_of(reworded, saver=saver).resume("s", {"w": "x"})))[0] == "now: x"
 
 
 PLACES = {"items": {"name": "items", "type": "array<string>", "value": ["a", "b", "c"]}}
@@ -183,8 +183,8 @@ async def test_a_turn_does_not_go_on_in_a_region_that_repeats_in_another_way(bef
                 run.drain()
         assert run.status == "drained"
         with pytest.raises(CanvasChangedError, match=r"it was Iteration with rounds .* and is Iteration with rounds"):
-            await played(runner_of(over(after), variables=PLACES, store=store).continue_("s"))
-        assert (await played(play.continue_("s")))[0] == '["a!?", "b!?", "c!?"]'
+            await play_run(runner_of(over(after), variables=PLACES, store=store).continue_("s"))
+        assert (await play_run(play.continue_("s")))[0] == '["a!?", "b!?", "c!?"]'
 
 
 async def test_the_last_event_tells_of_what_is_stored(reopen: OpenStore) -> None:
@@ -212,7 +212,7 @@ async def test_a_store_that_fails_is_no_cancel() -> None:
         stores, store.saver.inner.aput = store.saver.inner.aput, fails  # type: ignore[method-assign]
         run = play.start("s", {"query": "q"})
         with pytest.raises(CheckpointError):
-            await played(run)
+            await play_run(run)
         records = [(r.status, r.reason, r.is_cancel_requested) async for r in store.runs.of_session("s")]
         assert (run.status, records) == ("failed", [("failed", "disk full", False)])
 
@@ -221,7 +221,7 @@ async def test_without_a_store_there_is_nothing_to_resume_or_to_go_on_with() -> 
     play = runner_of({"t": text()})
     for run in (play.resume("s", {"a": 1}), play.continue_("s")):
         with pytest.raises(ConflictError, match="stands alone"):
-            await played(run)
+            await play_run(run)
 
 
 async def test_a_loop_with_forms_is_restarted_after_every_answer(reopen: OpenStore) -> None:
@@ -233,7 +233,7 @@ async def test_a_loop_with_forms_is_restarted_after_every_answer(reopen: OpenSto
     for word in ("a", "b", "c", ""):
         async with reopen() as store:
             play = runner_of(components, store=store)
-            answer, _ = await played(play.start("s", request))  # type: ignore[arg-type]
+            answer, _ = await play_run(play.start("s", request))  # type: ignore[arg-type]
             tips += [pause.tips for pause in await play.pauses("s")]
             request = {"query": "", "inputs": {"w": {"value": word}}}
     assert (answer, tips) == ("abc", ["", "a", "ab"])
@@ -283,9 +283,9 @@ async def test_steps_that_were_stored_are_not_done_again(reopen: OpenStore) -> N
     spec = working(log, fails_at=3)
     async with reopen() as store:
         with pytest.raises(Died):
-            await played(worker(spec, store).start("s", {"query": "q"}))
+            await play_run(worker(spec, store).start("s", {"query": "q"}))
     async with reopen() as store:
-        answer, _ = await played(worker(spec, store).continue_("s"))
+        answer, _ = await play_run(worker(spec, store).continue_("s"))
     assert log == ["call 1", "call 2", "call 3", "call 3"]
     assert answer == '[{"number": 1}, {"number": 2}, {"number": 3}]'
 
@@ -296,14 +296,14 @@ async def test_a_node_that_runs_once_asks_before_it_runs_again(reopen: OpenStore
     spec = working(log, fails_at=1, runs_once=True)
     async with reopen() as store:
         with pytest.raises(Died):
-            await played(worker(spec, store).start("s", {"query": "q"}))
+            await play_run(worker(spec, store).start("s", {"query": "q"}))
     async with reopen() as store:
         play = worker(spec, store)
         run = play.continue_("s")
-        await played(run)
+        await play_run(run)
         assert run.status == "waiting"
         run = play.resume("s", {"decision": decision})
-        await played(run)
+        await play_run(run)
     assert log.count("call 1") == calls
     assert run.status == ("succeeded" if calls == 2 else "failed")
     assert calls == 2 or "may not run twice" in (run.error or "")
@@ -311,7 +311,7 @@ async def test_a_node_that_runs_once_asks_before_it_runs_again(reopen: OpenStore
 
 async def test_without_a_store_steps_are_simply_done() -> None:
     log: list[str] = []
-    answer, _ = await played(worker(working(log), None).start("s", {"query": "q"}))
+    answer, _ = await play_run(worker(working(log), None).start("s", {"query": "q"}))
     assert (answer.count("number"), log) == (3, ["call 1", "call 2", "call 3"])
 
 
@@ -336,7 +336,7 @@ async def test_a_redis_that_is_killed_and_comes_back_loses_nothing(tmp_path: Pat
             play = runner_of(STREAM, services=services, store=opened)
             while True:  # the lease could not be given back; it runs out
                 try:
-                    answer, node_events = await played(play.continue_("s"))
+                    answer, node_events = await play_run(play.continue_("s"))
                     break
                 except ConflictError:
                     await asyncio.sleep(0.5)
@@ -361,29 +361,29 @@ async def test_a_canvas_that_has_changed_inside_a_region_is_refused_too(stop: st
             play.drain() if stop == "drain" else None
     changed = runner_of(components("g"), saver=saver)
     with pytest.raises(CanvasChangedError, match="f is gone"):
-        await played(changed.resume("s", {"a": "1"}) if stop == "pause" else changed.continue_("s"))
-    rest, _ = await played(play.resume("s", {"a": "1"}) if stop == "pause" else play.continue_("s"))
+        await play_run(changed.resume("s", {"a": "1"}) if stop == "pause" else changed.continue_("s"))
+    rest, _ = await play_run(play.resume("s", {"a": "1"}) if stop == "pause" else play.continue_("s"))
     assert rest.startswith("got ")
 
 
 async def test_an_answer_of_another_shape_leaves_the_pause_open() -> None:
     play = runner_of({"ask": form("w", downstream=["out"]), **out("{ask@w}")})
-    await played(play.start("s", {"query": "q"}))
+    await play_run(play.start("s", {"query": "q"}))
     (pause,) = await play.pauses("s")
     for wrong in ("text", [["w", "x"]], 5):
         with pytest.raises(AnswerError, match="map of its fields"):
-            await played(play.resume("s", {pause.id: wrong}))
-    assert (await played(play.resume("s", {pause.id: {"w": "x"}})))[0] == "x"
+            await play_run(play.resume("s", {pause.id: wrong}))
+    assert (await play_run(play.resume("s", {pause.id: {"w": "x"}})))[0] == "x"
 
 
 async def test_a_run_is_drained_while_it_still_opens() -> None:
     play = runner_of({"ask": form("w", downstream=["out"]), **out("{ask@w}")})
-    await played(play.start("s", {"query": "q"}))
+    await play_run(play.start("s", {"query": "q"}))
     run = play.resume("s", {"w": "x"})
     run.drain()
     assert [event async for event in run] == []
     assert run.status == "drained"
-    assert (await played(play.continue_("s")))[0] == "x"
+    assert (await play_run(play.continue_("s")))[0] == "x"
 
 
 async def test_lists_that_grow_take_linear_room(tmp_path: Path) -> None:
@@ -403,20 +403,20 @@ async def test_lists_that_grow_take_linear_room(tmp_path: Path) -> None:
         body = {"t": text(["set"], row + "{lp@n}"), "set": assign("env.rows", "t@result", "append")}
         async with open_store(f"sqlite:///{tmp_path}/a{count}.db", SystemClock()) as store:
             canvas_ = {**loop(body, count=count), **out("done")}
-            await played(runner_of(canvas_, store=store, variables=variables).start("s", {"query": "q"}))
+            await play_run(runner_of(canvas_, store=store, variables=variables).start("s", {"query": "q"}))
             sizes["assigner"].append(await bytes_of(store))
         async with open_store(f"sqlite:///{tmp_path}/c{count}.db", SystemClock()) as store:
             play = runner_of(out("{sys.query}" + row), store=store)
             for number in range(count // 2):
-                await played(play.start("s", {"query": f"{number}" + row}))
+                await play_run(play.start("s", {"query": f"{number}" + row}))
             sizes["conversation"].append(await bytes_of(store))
         async with open_store(f"sqlite:///{tmp_path}/r{count}.db", SystemClock()) as store:
             asking = {"ask": form("w", downstream=["keep"]), "keep": text([], row + "{ask@w}")}
             canvas_ = {**iteration(asking, {"r": "keep@result"}), **out("done")}
             play = runner_of(canvas_, store=store)
-            await played(play.start("s", {"query": "q", "inputs": {"items": {"value": list(range(count // 4))}}}))
+            await play_run(play.start("s", {"query": "q", "inputs": {"items": {"value": list(range(count // 4))}}}))
             for number in range(count // 4):
-                await played(play.resume("s", {"w": f"{number}"}))
+                await play_run(play.resume("s", {"w": f"{number}"}))
             sizes["resumed"].append(await bytes_of(store))
     for name, (small, middle, large) in sizes.items():
         assert large - middle < 2.6 * (middle - small), (name, small, middle, large)
@@ -430,9 +430,9 @@ async def test_how_a_session_stands_is_told_by_its_state() -> None:
     async def status() -> str:
         return status_of(await canvas.graph.aget_state(thread_config(canvas, "s")))
 
-    await played(play.start("s", {"query": "q"}))
+    await play_run(play.start("s", {"query": "q"}))
     assert await status() == "waiting"
-    await played(play.resume("s", {"w": "x"}))
+    await play_run(play.resume("s", {"w": "x"}))
     assert await status() == "succeeded"
     await play.rerun("s", "s2", "out")
     assert status_of(await canvas.graph.aget_state(thread_config(canvas, "s2"))) == "running"

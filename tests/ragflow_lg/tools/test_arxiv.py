@@ -10,7 +10,7 @@ from ragflow_lg.tools.arxiv import MAX_FEED_CHARS, arxiv
 from tests.fakes.http_server import Route
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import ScriptedHttp
-from tests.fakes.tools import asked, searched, served
+from tests.fakes.tools import local_service, request_parts, run_search
 
 ENTRY = """
   <entry>
@@ -33,15 +33,15 @@ def feed(*entries: str, head: str = '<?xml version="1.0" encoding="UTF-8"?>') ->
 
 async def search(params: dict[str, Any], body: str, status: int = 200, **more: Any) -> tuple[Result, ScriptedHttp]:
     answers = {"http://t/api/query": HttpResponse(status, {}, body, "")}
-    return await searched(arxiv, params, answers, service="arxiv", **more)
+    return await run_search(arxiv, params, answers, service="arxiv", **more)
 
 
 async def test_the_request_on_the_wire() -> None:
     body = feed(ENTRY)
-    async with served(Route("/api/query", body=body), service="arxiv") as (server, services):
+    async with local_service(Route("/api/query", body=body), service="arxiv") as (server, services):
         result = await run_component(arxiv, {"query": 'ti:"a b" AND c', "top_n": 4}, services=services)
     assert result.error is None
-    assert asked(server.received[0]) == (
+    assert request_parts(server.received[0]) == (
         "GET",
         "/api/query",
         {

@@ -9,11 +9,11 @@ from pydantic import ValidationError
 from ragflow_lg.base.html_text import MAX_HTML_CHARS
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.tools.duckduckgo import duckduckgo
-from tests.fakes.agents import calling, play_agent
+from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.http_server import Route
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import Reply, ScriptedHttp
-from tests.fakes.tools import asked, searched, served
+from tests.fakes.tools import local_service, request_parts, run_search
 
 
 def result_of(title: str, href: str, body: str, kind: str = "web-result") -> str:
@@ -70,33 +70,33 @@ def page(*results: str) -> str:
 
 async def search(params: dict[str, Any], body: str, status: int = 200) -> tuple[Result, ScriptedHttp]:
     answers = {"http://t/html/": HttpResponse(status, {}, body, "")}
-    return await searched(duckduckgo, params, answers, service="duckduckgo")
+    return await run_search(duckduckgo, params, answers, service="duckduckgo")
 
 
 async def search_news(body: str, home: str = HOME) -> tuple[Result, ScriptedHttp]:
     answers = {"http://t/": HttpResponse(200, {}, home, ""), "http://t/news.js": HttpResponse(200, {}, body, "")}
-    return await searched(duckduckgo, {"channel": "news"}, answers, service="duckduckgo")
+    return await run_search(duckduckgo, {"channel": "news"}, answers, service="duckduckgo")
 
 
 async def test_the_request_on_the_wire() -> None:
-    async with served(Route("/html/", body=page(LAOS)), service="duckduckgo") as (server, services):
+    async with local_service(Route("/html/", body=page(LAOS)), service="duckduckgo") as (server, services):
         result = await run_component(duckduckgo, {"query": "tea & rice"}, services=services)
     assert (result.error, result.outputs["json"]) == (None, FOUND[:1])
-    assert asked(server.received[0]) == ("GET", "/html/", {"q": "tea & rice", "kl": "wt-wt", "dc": ""})
+    assert request_parts(server.received[0]) == ("GET", "/html/", {"q": "tea & rice", "kl": "wt-wt", "dc": ""})
     assert "ragflow-lg" in (server.received[0].header("User-Agent") or "")
 
 
 async def test_a_redirect_is_followed() -> None:
     moved = Route("/html/", status=302, headers={"Location": "/other/?q=x"})
-    async with served(moved, Route("/other/", body=page(LAOS)), service="duckduckgo") as (server, services):
+    async with local_service(moved, Route("/other/", body=page(LAOS)), service="duckduckgo") as (server, services):
         result = await run_component(duckduckgo, {"query": "x"}, services=services)
     assert (result.error, result.outputs["json"]) == (None, FOUND[:1])
-    assert asked(server.received[1]) == ("GET", "/other/", {"q": "x"})
+    assert request_parts(server.received[1]) == ("GET", "/other/", {"q": "x"})
 
 
 async def test_a_redirect_into_the_own_network_is_refused() -> None:
     moved = Route("/html/", status=302, headers={"Location": "http://127.0.0.1:1/"})
-    async with served(moved, service="duckduckgo") as (_, services):
+    async with local_service(moved, service="duckduckgo") as (_, services):
         result = await run_component(duckduckgo, {"query": "x"}, services=services)
     assert "is refused" in str(result.error)
 
@@ -153,11 +153,11 @@ async def test_a_broken_page_gives_what_can_be_read(body: str) -> None:
 
 async def test_news_on_the_wire() -> None:
     routes = (Route("/", body=HOME), Route("/news.js", body=json.dumps(NEWS)))
-    async with served(*routes, service="duckduckgo") as (server, services):
+    async with local_service(*routes, service="duckduckgo") as (server, services):
         result = await run_component(duckduckgo, {"query": "flood", "channel": "news"}, services=services)
     assert (result.error, result.outputs["json"]) == (None, [NEWS_ROW])
     assert "├── URL: http://n/1\n└── Content:\nThe Mekong rises." in result.outputs["formalized_content"]
-    first, second = map(asked, server.received)
+    first, second = map(request_parts, server.received)
     assert first == ("GET", "/", {"q": "flood", "iar": "news", "ia": "news"})
     query = {"q": "flood", "l": "wt-wt", "o": "json", "p": "1", "s": "0", "dc": "", "vqd": "4-12345678", "u": "bing"}
     assert second == ("GET", "/news.js", query)
@@ -189,11 +189,13 @@ async def test_the_channel_of_a_call_goes_before_that_of_the_canvas() -> None:
         f"{base}/news.js": HttpResponse(200, {}, json.dumps(NEWS), ""),
     }
     calls = [
-        calling(("duckduckgo_search_0", {"query": "x"}), ("duckduckgo_search_0", {"query": "x", "channel": "general"}))
+        tool_calls(
+            ("duckduckgo_search_0", {"query": "x"}), ("duckduckgo_search_0", {"query": "x", "channel": "general"})
+        )
     ]
     played = await play_agent([*calls, Reply("ok")], {"tools": [tool]}, answers=answers)
-    assert "Mekong" in played.told[0]
-    assert "A land." in played.told[1]
+    assert "Mekong" in played.tool_results[0]
+    assert "A land." in played.tool_results[1]
 
 
 @pytest.mark.parametrize("params", [{"channel": "images"}, {"top_n": 0}, {"top_n": "5"}])

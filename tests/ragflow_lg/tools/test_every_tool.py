@@ -17,11 +17,11 @@ from ragflow_lg.component.spec import AnySpec
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.tool_server import ToolSettings
 from tests.architecture.sources import ROOT
-from tests.fakes.agents import calling, play_agent
+from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.http_server import Route
 from tests.fakes.run import Result, run_component
 from tests.fakes.services import Reply, fake_services
-from tests.fakes.tools import served
+from tests.fakes.tools import local_service
 from tests.ragflow_lg.tools.test_arxiv import ENTRY, feed
 from tests.ragflow_lg.tools.test_duckduckgo import HOME, LAOS, NEWS, page
 
@@ -288,11 +288,11 @@ async def test_a_key_that_is_missing_is_asked_for_by_the_name_of_its_setting(too
 @every_tool
 async def test_on_the_wire_only_where_the_settings_allow_it(tool: Tool) -> None:
     routes = [Route(path, body=body) for path, body in {**tool.other, tool.path: tool.body}.items()]
-    async with served(*routes, service=tool.service, key=KEY, is_allowed=False) as (server, services):
+    async with local_service(*routes, service=tool.service, key=KEY, is_allowed=False) as (server, services):
         result = await run_component(tool.spec, tool.params, services=services)
         assert "[http] allow" in str(result.error)
         assert server.received == []
-    async with served(*routes, service=tool.service, key=KEY) as (server, services):
+    async with local_service(*routes, service=tool.service, key=KEY) as (server, services):
         # A canvas and a model have no say in where a service is: what looks like it is no parameter.
         elsewhere = dict.fromkeys(("endpoint", "base_url", "api_base", "url"), "http://127.0.0.1:9/")
         result = await run_component(tool.spec, {**elsewhere, **tool.params}, services=services)
@@ -304,7 +304,7 @@ async def test_on_the_wire_only_where_the_settings_allow_it(tool: Tool) -> None:
 async def test_on_the_wire_a_server_that_fails_is_asked_again(tool: Tool) -> None:
     broken = Route(tool.path, status=503, body=f"busy {tool.key}")
     others = [Route(path, body=body) for path, body in tool.other.items()]
-    async with served(broken, *others, service=tool.service, key=KEY) as (server, services):
+    async with local_service(broken, *others, service=tool.service, key=KEY) as (server, services):
         given = {**tool.params, "max_retries": 1, "delay_after_error": 0}
         result = await run_component(tool.spec, given, services=services)
     assert f" answered 503: busy {'key' if tool.key == 'key' else '***'}" in str(result.error)
@@ -315,10 +315,10 @@ async def test_on_the_wire_a_server_that_fails_is_asked_again(tool: Tool) -> Non
 async def test_a_model_is_told_who_failed(tool: Tool) -> None:
     entry = {"component_name": tool.name, "name": "T", "params": {"api_key": KEY, **tool.params}}
     assert tool.spec.tool is not None
-    calls = calling((f"{tool.spec.tool.function}_0", tool.params))
+    calls = tool_calls((f"{tool.spec.tool.function}_0", tool.params))
     played = await play_agent(
         [calls, Reply("ok")], {"tools": [entry]}, answers={"http://wiki.test": ServiceError("down")}
     )
     assert played.run.status == "succeeded"
-    assert played.told[0].startswith(f"{tool.spec.tool.label} error: ")
-    assert KEY not in played.told[0]
+    assert played.tool_results[0].startswith(f"{tool.spec.tool.label} error: ")
+    assert KEY not in played.tool_results[0]

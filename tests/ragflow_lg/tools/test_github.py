@@ -11,7 +11,7 @@ from ragflow_lg.tools.github import github
 from tests.fakes.http_server import Route
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import ScriptedHttp
-from tests.fakes.tools import asked, searched, served
+from tests.fakes.tools import local_service, request_parts, run_search
 
 ITEMS = [
     {"name": "graph", "html_url": "http://g/graph", "description": "Graphs.", "watchers": 7},
@@ -24,16 +24,16 @@ async def search(
     params: dict[str, Any], status: int = 200, body: str = BODY, **more: Any
 ) -> tuple[Result, ScriptedHttp]:
     answers = {"http://t/search/repositories": HttpResponse(status, {}, body, "")}
-    return await searched(github, params, answers, service="github", **more)
+    return await run_search(github, params, answers, service="github", **more)
 
 
 async def test_the_request_on_the_wire() -> None:
-    async with served(Route("/search/repositories", body=BODY), service="github") as (server, services):
+    async with local_service(Route("/search/repositories", body=BODY), service="github") as (server, services):
         params = {"query": "a&b=c #1 ü", "top_n": 3}
         result = await run_component(github, params, services=services)
     assert (result.error, result.outputs["json"]) == (None, ITEMS)
     query = {"q": "a&b=c #1 ü", "sort": "stars", "order": "desc", "per_page": "3"}
-    assert asked(server.received[0]) == ("GET", "/search/repositories", query)
+    assert request_parts(server.received[0]) == ("GET", "/search/repositories", query)
     assert server.received[0].header("X-GitHub-Api-Version") == "2022-11-28"
     assert server.received[0].header("Content-Type") == "application/vnd.github+json"
     assert server.received[0].header("Authorization") is None

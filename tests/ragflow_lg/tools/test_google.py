@@ -8,11 +8,11 @@ from pydantic import ValidationError
 
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.tools.google import google
-from tests.fakes.agents import calling, play_agent
+from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.http_server import Route
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import Reply, ScriptedHttp
-from tests.fakes.tools import asked, searched, served
+from tests.fakes.tools import local_service, request_parts, run_search
 
 RESULTS = [
     {
@@ -30,15 +30,15 @@ async def search(
     params: dict[str, Any], status: int = 200, body: str = BODY, key: str = "s3", **more: Any
 ) -> tuple[Result, ScriptedHttp]:
     answers = {"http://t/search": HttpResponse(status, {}, body, "")}
-    return await searched(google, params, answers, service="serpapi", key=key, **more)
+    return await run_search(google, params, answers, service="serpapi", key=key, **more)
 
 
 async def test_the_request_on_the_wire() -> None:
-    async with served(Route("/search", body=BODY), service="serpapi", key="s3cret") as (server, services):
+    async with local_service(Route("/search", body=BODY), service="serpapi", key="s3cret") as (server, services):
         params = {"q": "tea & rice", "country": "US", "language": "zh-CN", "start": 10, "num": 4}
         result = await run_component(google, params, services=services)
     assert (result.error, result.outputs["json"]) == (None, RESULTS)
-    assert asked(server.received[0]) == (
+    assert request_parts(server.received[0]) == (
         "GET",
         "/search",
         {
@@ -76,7 +76,11 @@ async def test_a_part_of_the_results_may_be_a_reference() -> None:
 
 async def test_the_canvas_sets_what_a_model_leaves_out() -> None:
     tool = {"component_name": "Google", "name": "G", "params": {"api_key": "k", "num": 3, "start": 2}}
-    calls = [calling(("google_search_0", {"q": "x", "num": 9})), calling(("google_search_0", {"q": "x"})), Reply("ok")]
+    calls = [
+        tool_calls(("google_search_0", {"q": "x", "num": 9})),
+        tool_calls(("google_search_0", {"q": "x"})),
+        Reply("ok"),
+    ]
     answers = {"https://serpapi.com/search": HttpResponse(200, {}, BODY, "")}
     played = await play_agent(calls, {"tools": [tool]}, answers=answers)
     assert [(r.query["num"], r.query["start"]) for r in played.http.requests] == [("9", "2"), ("3", "2")]

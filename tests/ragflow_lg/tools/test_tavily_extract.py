@@ -8,11 +8,11 @@ from pydantic import ValidationError
 
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.tools.tavily_extract import tavily_extract
-from tests.fakes.agents import calling, play_agent
+from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.http_server import Route
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import Reply, ScriptedHttp
-from tests.fakes.tools import asked, searched, served
+from tests.fakes.tools import local_service, request_parts, run_search
 
 PAGES = [{"url": "http://e/1", "raw_content": "# Laos", "images": []}]
 BODY = json.dumps({"results": PAGES, "failed_results": [{"url": "http://e/2", "error": "gone"}]})
@@ -21,14 +21,14 @@ TOOL = {"component_name": "TavilyExtract", "name": "Reader", "params": {"api_key
 
 async def extract(params: dict[str, Any], body: str = BODY, key: str = "k") -> tuple[Result, ScriptedHttp]:
     answers = {"http://t/extract": HttpResponse(200, {}, body, "")}
-    return await searched(tavily_extract, params, answers, service="tavily", key=key)
+    return await run_search(tavily_extract, params, answers, service="tavily", key=key)
 
 
 async def test_the_request_on_the_wire() -> None:
-    async with served(Route("/extract", body=BODY), service="tavily", key="s3cret") as (server, services):
+    async with local_service(Route("/extract", body=BODY), service="tavily", key="s3cret") as (server, services):
         result = await run_component(tavily_extract, {"urls": "http://e/1, http://e/2"}, services=services)
     assert (result.error, result.outputs["json"]) == (None, PAGES)
-    assert asked(server.received[0]) == ("POST", "/extract", {})
+    assert request_parts(server.received[0]) == ("POST", "/extract", {})
     assert server.received[0].header("Authorization") == "Bearer s3cret"
     assert json.loads(server.received[0].body) == {
         "urls": ["http://e/1", "http://e/2"],
@@ -74,11 +74,11 @@ async def test_the_key_is_missed_by_the_name_of_its_setting() -> None:
 
 async def test_a_model_reads_the_pages_as_json_and_the_canvas_sets_what_it_leaves_out() -> None:
     played = await play_agent(
-        [calling(("tavily_extract_0", {"urls": ["http://e/1"], "extract_depth": "advanced"})), Reply("ok")],
+        [tool_calls(("tavily_extract_0", {"urls": ["http://e/1"], "extract_depth": "advanced"})), Reply("ok")],
         {"tools": [TOOL]},
         answers={"http://t/extract": HttpResponse(200, {}, BODY, "")},
     )
-    assert json.loads(played.told[0]) == PAGES
+    assert json.loads(played.tool_results[0]) == PAGES
     sent: Any = played.http.requests[0].json
     assert (sent["extract_depth"], sent["format"]) == ("advanced", "text")
     schema = played.model.requests[0][1].tools[0].parameters

@@ -9,11 +9,11 @@ from pydantic import ValidationError
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.services.tool_server import ToolSettings
 from ragflow_lg.tools.tavily_search import tavily_search
-from tests.fakes.agents import TAVILY, calling, play_agent
+from tests.fakes.agents import TAVILY, play_agent, tool_calls
 from tests.fakes.http_server import Route
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import Reply, ScriptedHttp, fake_services
-from tests.fakes.tools import asked, served
+from tests.fakes.tools import local_service, request_parts
 
 ROWS = [{"title": "Laos", "url": "http://e/laos", "content": "short", "raw_content": "long", "score": 0.9}]
 FOUND = HttpResponse(200, {}, json.dumps({"results": ROWS}), "")
@@ -27,11 +27,11 @@ async def search(params: dict[str, Any], answer: HttpResponse = FOUND, keys: Any
 
 async def test_the_request_on_the_wire() -> None:
     body = json.dumps({"results": ROWS})
-    async with served(Route("/search", body=body), service="tavily", key="s3cret") as (server, services):
+    async with local_service(Route("/search", body=body), service="tavily", key="s3cret") as (server, services):
         params = {"query": "tea", "days": 3, "search_depth": "advanced", "exclude_domains": "b.test"}
         result = await run_component(tavily_search, params, services=services)
     assert (result.error, result.outputs["json"]) == (None, ROWS)
-    assert asked(server.received[0]) == ("POST", "/search", {})
+    assert request_parts(server.received[0]) == ("POST", "/search", {})
     assert server.received[0].header("Authorization") == "Bearer s3cret"
     assert json.loads(server.received[0].body) == {
         "query": "tea",
@@ -50,7 +50,7 @@ async def test_the_request_on_the_wire() -> None:
 
 async def test_the_canvas_sets_what_a_model_leaves_out() -> None:
     tool = {**TAVILY, "params": {"api_key": "k", "topic": "news", "include_domains": ["a.test"]}}
-    calls = calling(*[("tavily_search_0", {"query": "x", "topic": topic}) for topic in (None, "general")])
+    calls = tool_calls(*[("tavily_search_0", {"query": "x", "topic": topic}) for topic in (None, "general")])
     played = await play_agent([calls, Reply("ok")], {"tools": [tool]}, answers={"http://t/search": FOUND})
     sent: list[Any] = [request.json for request in played.http.requests]
     assert [body["topic"] for body in sent] == ["news", "general"]

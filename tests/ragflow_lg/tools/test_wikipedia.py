@@ -13,7 +13,7 @@ from tests.fakes.agents import page
 from tests.fakes.http_server import Route
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import ScriptedHttp, fake_services
-from tests.fakes.tools import asked, served
+from tests.fakes.tools import local_service, request_parts
 
 
 async def search(params: dict[str, Any], answer: HttpResponse) -> tuple[Result, ScriptedHttp]:
@@ -27,10 +27,10 @@ async def search(params: dict[str, Any], answer: HttpResponse) -> tuple[Result, 
 
 async def test_the_request_on_the_wire() -> None:
     body = page("Laos", "A land.").text
-    async with served(Route("", body=body), Route("/", body=body), service="wikipedia") as (server, services):
+    async with local_service(Route("", body=body), Route("/", body=body), service="wikipedia") as (server, services):
         result = await run_component(wikipedia, {"query": "a b", "top_n": 3}, services=services)
     assert (result.error, result.outputs["json"][0]["title"]) == (None, "Laos")
-    assert asked(server.received[0]) == (
+    assert request_parts(server.received[0]) == (
         "GET",
         "/",
         {

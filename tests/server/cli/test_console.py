@@ -9,7 +9,7 @@ from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.runs.runner import Run, Runner
 from ragflow_lg.server.assembly.library import load_canvas
 from ragflow_lg.server.cli.console import show, show_forms
-from tests.fakes.agents import WIKI, calling, play_agent
+from tests.fakes.agents import WIKI, play_agent, tool_calls
 from tests.fakes.canvas import CATALOG, canvas, node, text
 from tests.fakes.regions import loop, out, runner_of
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
@@ -86,8 +86,8 @@ async def test_a_stopped_turn_says_so(tmp_path: Path, capsys: pytest.CaptureFixt
 async def test_calls_of_tools_are_progress(capsys: pytest.CaptureFixture[str]) -> None:
     find = {"component_name": "Agent", "name": "Fact [b]Finder", "params": {"llm_id": "m", "tools": [WIKI]}}
     replies = [
-        calling(("Fact__b_Finder_0", {"user_prompt": "[red]Find"}), ("none_9", {})),
-        calling(("wikipedia_search_0", {"query": "Laos"}), text="Hm."),
+        tool_calls(("Fact__b_Finder_0", {"user_prompt": "[red]Find"}), ("none_9", {})),
+        tool_calls(("wikipedia_search_0", {"query": "Laos"}), text="Hm."),
         Reply("Vientiane."),
         Reply("So."),
     ]

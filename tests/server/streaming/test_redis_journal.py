@@ -60,11 +60,11 @@ async def test_a_lost_answer_and_a_cut_connection_lose_and_repeat_nothing(redis_
         readers = [asyncio.create_task(read(there, "a", 0, 300)) for _ in range(3)]
         for number in range(1, 301):
             if number % 100 == 50:
-                writing.loses_answers = True
+                writing.drops_next_reply = True
             elif number == 120:
                 reading.cut()
             elif number == 180:
-                reading.mend()
+                reading.restore()
             elif number == 220:
                 writing.cut()
                 asyncio.get_running_loop().call_later(0.05, writing.mend)

@@ -40,10 +40,10 @@ async def test_a_slow_journal_holds_the_run_up_and_what_waits_goes_at_once() -> 
     played = play(run, journal)
     await played.began
     await asyncio.sleep(0.02)
-    assert run.said <= 2 * MAX_BACKLOG + 2
+    assert run.event_count <= 2 * MAX_BACKLOG + 2
     journal.gate.set()
     await played.task
-    assert run.said == 1000
+    assert run.event_count == 1000
     assert sum(journal.sizes) == 1001
     assert len(journal.sizes) < 20
 
@@ -65,7 +65,7 @@ async def test_a_run_that_is_not_taken_does_not_begin() -> None:
     with pytest.raises(StreamError, match="already"):
         await played.began
     await played.task
-    assert run.said == 0
+    assert run.event_count == 0
 
 
 async def test_a_run_stopped_before_its_first_word_says_so() -> None:

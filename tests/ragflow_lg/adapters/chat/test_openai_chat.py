@@ -259,13 +259,13 @@ async def test_a_reader_that_leaves_ends_the_request() -> None:
     async with served(reply(*"a" * 1000, piece_delay_s=0.01)) as (server, chat):
         async with aclosing(cast("Any", chat.stream(HELLO))) as stream:
             await anext(stream)
-        await asyncio.wait_for(server.was_left.wait(), 5)
+        await asyncio.wait_for(server.client_left.wait(), 5)
 
 
 async def test_a_cancelled_call_is_cancelled_not_failed() -> None:
     async with served(reply("ok", delay_s=5)) as (server, chat):
         task = asyncio.create_task(chat.complete(HELLO))
-        await asyncio.wait_for(server.was_asked.wait(), 5)
+        await asyncio.wait_for(server.received_request.wait(), 5)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

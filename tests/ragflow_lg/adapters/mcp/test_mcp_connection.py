@@ -13,7 +13,7 @@ import pytest
 from ragflow_lg.adapters.mcp.mcp_servers import McpServers
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.tool_server import ServerAnswer
-from tests.fakes.mcp_servers import free_port, over_http, real_stdio, servers_of, serving, text_of, tiny
+from tests.fakes.mcp_servers import free_port, http_server, over_http, real_stdio, servers_of, text_of, tiny
 
 Open: TypeAlias = Callable[..., AbstractAsyncContextManager[McpServers]]
 
@@ -21,7 +21,7 @@ Open: TypeAlias = Callable[..., AbstractAsyncContextManager[McpServers]]
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     number = free_port()
-    with serving(number):
+    with http_server(number):
         yield number
 
 
@@ -107,7 +107,7 @@ async def test_a_server_that_dies_fails_its_calls_at_once_and_is_started_again()
 async def test_a_server_that_dies_is_reached_again_when_it_is_back(path: str) -> None:
     number = free_port()
     async with servers_of(s=over_http(number, path)) as servers:
-        with serving(number):
+        with http_server(number):
             waiting = asyncio.create_task(text_of(servers, "slow", seconds=30))
             assert await text_of(servers, "add", a=1, b=1) == "2"
             await asyncio.sleep(0.05)
@@ -119,7 +119,7 @@ async def test_a_server_that_dies_is_reached_again_when_it_is_back(path: str) ->
             assert time.monotonic() - started < 2
             with pytest.raises(ServiceError, match="No connection"):
                 await text_of(servers, "add", a=1, b=1)
-        with serving(number):
+        with http_server(number):
             assert await text_of(servers, "add", a=1, b=1) == "2"
 
 

@@ -12,12 +12,12 @@ from ragflow_lg.base.errors import CassetteError, ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 from ragflow_lg.services.services import Caller
-from tests.fakes.agents import calling
+from tests.fakes.agents import tool_calls
 from tests.fakes.canvas import node
 from tests.fakes.knowledge import FakeKnowledge
+from tests.fakes.recordings import record, replay
 from tests.fakes.regions import out
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
-from tests.fakes.tapes import record, replay
 
 FILTER = {"method": "manual", "manual": [{"key": "year", "op": "=", "value": "2026"}]}
 METAS = {"year": {"2026": ["doc-guide.pdf"]}}
@@ -41,7 +41,7 @@ AGENT = {
     **out("{a@content}"),
 }
 ANSWERS = (
-    calling(("search_my_dateset_0", {"query": "rice"}), ("search_my_dateset_0", {"query": "tea"})),
+    tool_calls(("search_my_dateset_0", {"query": "rice"}), ("search_my_dateset_0", {"query": "tea"})),
     Reply("Rice needs water [ID:1]."),
     Reply("Rice needs water."),
 )

@@ -25,14 +25,14 @@ from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.services import Caller, Services
 from ragflow_lg.services.tool_policies import ToolPolicies
 from ragflow_lg.services.tool_server import ServerAnswer, ToolServer, ToolSettings
-from tests.fakes.agents import WIKI, calling, page
+from tests.fakes.agents import WIKI, page, tool_calls
 from tests.fakes.canvas import canvas, node
 from tests.fakes.mcp_servers import FakeServer, real_stdio, servers_of
 from tests.fakes.policies import Canvases
+from tests.fakes.recordings import record, replay
 from tests.fakes.regions import iteration, out
 from tests.fakes.services import CountedIds, FixedClock, NamedFiles, OneModel, Reply, ScriptedHttp, ScriptedModel
 from tests.fakes.services import fake_services as fakes
-from tests.fakes.tapes import record, replay
 
 
 def llm(prompt: str = "{sys.query}", downstream: Any = ("out",), **params: Any) -> dict[str, Any]:
@@ -50,7 +50,7 @@ async def test_an_agent_with_tools_gives_the_same_events(tmp_path: Path) -> None
     file = tmp_path / "r.jsonl"
     agent = node("Agent", {"llm_id": "m@Test", "prompts": "{sys.query} {sys.date}", "tools": [WIKI]}, ["out"])
     components = {"a": agent, **out("{a@content}")}
-    search = calling(("wikipedia_search_0", {"query": "Laos"}), ("wikipedia_search_0", {"query": "Laos"}))
+    search = tool_calls(("wikipedia_search_0", {"query": "Laos"}), ("wikipedia_search_0", {"query": "Laos"}))
     services = fakes(
         models=models(search, Reply(chunks=["It ", "is."], reasoning="hm")),
         http=ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane.")}),
@@ -248,8 +248,8 @@ def serving(*tools: str) -> dict[str, Any]:
 async def test_a_real_server_is_not_needed_again(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     components = serving("add", "fail", "picture")
-    calls = calling(("add_0", {"a": 1, "b": 2}), ("add_0", {"a": 3, "b": 4}), ("fail_1", {"why": "no"}))
-    replies = (calls, calling(("picture_2", {})), Reply("done"))
+    calls = tool_calls(("add_0", {"a": 1, "b": 2}), ("add_0", {"a": 3, "b": 4}), ("fail_1", {"why": "no"}))
+    replies = (calls, tool_calls(("picture_2", {})), Reply("done"))
     async with servers_of(s=real_stdio()) as servers:
         run, events = await record(file, components, fakes(models=models(*replies), servers=servers))
     assert run.status == "succeeded", run.error
@@ -334,7 +334,7 @@ async def test_calls_side_by_side_get_their_own_answers(tmp_path: Path) -> None:
             return ServerAnswer((f"answer {number}",))
 
     file = tmp_path / "r.jsonl"
-    replies = (calling(*[("t_0", {"same": 1})] * 4), Reply("done"))
+    replies = (tool_calls(*[("t_0", {"same": 1})] * 4), Reply("done"))
     run, events = await record(file, serving("t"), fakes(models=models(*replies), servers={"s": Racing()}))
     again, replayed, tape = await replay(file, serving("t"))
     assert (run.status, again.status, tape.problems) == ("succeeded", "succeeded", [])

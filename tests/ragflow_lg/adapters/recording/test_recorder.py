@@ -27,12 +27,12 @@ from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, Usage
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.services import Caller
 from ragflow_lg.services.tool_server import ServerAnswer, ToolSettings
-from tests.fakes.agents import WIKI, calling, page
+from tests.fakes.agents import WIKI, page, tool_calls
 from tests.fakes.canvas import node
 from tests.fakes.mcp_servers import FakeServer
+from tests.fakes.recordings import record
 from tests.fakes.regions import iteration, out
 from tests.fakes.services import OneModel, Reply, ScriptedHttp, ScriptedModel, fake_services
-from tests.fakes.tapes import record
 
 SECRETS = {
     "settings": "settings-key-0001",
@@ -76,7 +76,7 @@ async def test_a_stream_is_recorded_in_its_pieces(tmp_path: Path) -> None:
 async def test_the_tools_of_an_agent_are_told_from_the_agent(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     agent = node("Agent", {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI], "cite": False}, ["out"])
-    model = ScriptedModel([calling(("wikipedia_search_0", {"query": "Laos"})), Reply("done")])
+    model = ScriptedModel([tool_calls(("wikipedia_search_0", {"query": "Laos"})), Reply("done")])
     http = ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane.")})
     services = fake_services(models=OneModel(model), http=http, tools=ToolSettings({"wikipedia": "http://wiki.test"}))
     run, _ = await record(file, {"a": agent, "out": SHOWN["out"]}, services)
@@ -254,7 +254,7 @@ async def test_a_whole_answer_is_one_piece(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     with CassetteWriter(file) as writer:
         services = Recorder(writer, Redactor()).wrap(
-            fake_services(models=OneModel(ScriptedModel([calling(("f", "{"))])))
+            fake_services(models=OneModel(ScriptedModel([tool_calls(("f", "{"))])))
         )
         answer = await services.models.model("m").complete(ChatRequest("", ()))
     assert answer.usage == Usage(calls=1)

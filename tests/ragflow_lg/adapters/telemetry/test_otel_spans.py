@@ -14,12 +14,12 @@ from opentelemetry.trace import StatusCode
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
 from ragflow_lg.base.errors import ServiceError, SettingsError
-from tests.fakes.agents import TAVILY, WIKI, calling, play_agent
-from tests.fakes.regions import iteration, node, out, played, runner_of, text
+from tests.fakes.agents import TAVILY, WIKI, play_agent, tool_calls
+from tests.fakes.regions import iteration, node, out, play_run, runner_of, text
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.stores import OpenStore
 
-LOOK = calling(("wikipedia_search_0", {"query": "Laos"}), text="<think>Where?</think>")
+LOOK = tool_calls(("wikipedia_search_0", {"query": "Laos"}), text="<think>Where?</think>")
 INNER = {
     "component_name": "Agent",
     "name": "Fact Finder",
@@ -129,8 +129,8 @@ async def test_content_only_where_it_is_wanted() -> None:
 async def test_agents_that_are_tools_stand_below_their_call() -> None:
     find = {"user_prompt": "Find it"}
     replies = [
-        calling(("Fact_Finder_0", find), ("Fact_Finder_0", find)),
-        *(calling(("wikipedia_search_0", {"query": "Laos"})) for _ in range(2)),
+        tool_calls(("Fact_Finder_0", find), ("Fact_Finder_0", find)),
+        *(tool_calls(("wikipedia_search_0", {"query": "Laos"})) for _ in range(2)),
         *(Reply("Vientiane.", match="You find facts") for _ in range(2)),
         Reply("It is Vientiane."),
     ]
@@ -143,7 +143,7 @@ async def test_agents_that_are_tools_stand_below_their_call() -> None:
 
 @pytest.mark.parametrize("include_content", [False, True])
 async def test_failures(include_content: bool) -> None:
-    calls = calling(("tavily_search_0", {"query": "x"}))
+    calls = tool_calls(("tavily_search_0", {"query": "x"}))
     answers = {"http://t/search": ServiceError("refused for Ann")}
     spans = await traced(
         [calls, Reply(error="down for Ann")], {"tools": [TAVILY]}, answers=answers, include_content=include_content
@@ -173,7 +173,7 @@ async def test_what_was_there_before_a_crash_has_no_span_again(reopen: OpenStore
         first = await play_agent([LOOK, Reply(hangs=True)], store=store, callbacks=[spans.callback])
         spans.exporter.clear()
         first.model.replies.append(Reply("Vientiane."))
-        await played(first.runner.continue_("s"))
+        await play_run(first.runner.continue_("s"))
     names = [s.name for s in spans.all]
     assert "execute_tool wikipedia_search_0" not in names
     assert [name for name in names if name.startswith(("iteration", "chat"))] == ["chat m", "iteration 2"]
@@ -188,7 +188,7 @@ async def test_nodes_side_by_side_and_runs_side_by_side_stay_apart() -> None:
         "m": node("Message", {"content": "x"}),
     }
     runner = runner_of(wide, first=["a", "b"], callbacks=[spans.callback])
-    await asyncio.gather(*(played(runner.start(str(i), {"query": "q"})) for i in range(3)))
+    await asyncio.gather(*(play_run(runner.start(str(i), {"query": "q"})) for i in range(3)))
     trees = spans.tree()
     assert trees[::2] == ["invoke_workflow"] * 3
     for tree in trees[1::2]:
@@ -204,7 +204,7 @@ async def test_rounds_of_a_region_side_by_side() -> None:
     body = {"g": node("LLM", {"llm_id": "big@Acme", "prompts": "{item}"})}
     canvas = {**iteration(body, {"all": "g@content"}, max_concurrency=3), **out("{it@all}")}
     runner = runner_of(canvas, services=fake_services(models=OneModel(model)), callbacks=[spans.callback])
-    await played(runner.start("s", {"query": "q", "inputs": {"items": {"value": ["a", "b", "c"]}}}))
+    await play_run(runner.start("s", {"query": "q", "inputs": {"items": {"value": ["a", "b", "c"]}}}))
     models = [s for s in spans.all if s.name == "LLM g"]
     assert len(models) == 3
     for span in models:
@@ -218,7 +218,7 @@ async def test_the_current_span_is_the_parent() -> None:
     spans = Spans()
     runner = runner_of({"m": node("Message", {"content": "x"})}, callbacks=[spans.callback])
     with spans.provider.get_tracer("test").start_as_current_span("request"):
-        await played(runner.start("s", {"query": "q"}))
+        await play_run(runner.start("s", {"query": "q"}))
     request, (run, nodes) = spans.tree()
     assert (request, run, sorted(nodes)) == ("request", "invoke_workflow", ["Begin begin", "Message m"])
 

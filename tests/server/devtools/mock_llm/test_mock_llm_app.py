@@ -77,5 +77,5 @@ async def test_a_connection_is_cut_and_a_client_that_leaves_is_noticed() -> None
                 await http.post(f"{server.base_url}/chat/completions", json={**ASK, "stream": True})
             async with http.stream("POST", f"{server.base_url}/chat/completions", json={**ASK, "stream": True}) as left:
                 await anext(left.aiter_lines())
-        await asyncio.wait_for(server.was_left.wait(), 5)
+        await asyncio.wait_for(server.client_left.wait(), 5)
         assert [exchange.end for exchange in server.requests] == ["cut", "left"]

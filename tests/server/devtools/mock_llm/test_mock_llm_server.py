@@ -13,7 +13,7 @@ async def test_it_ends_at_once_whatever_is_on_its_way() -> None:
         async with MockLLM([reply("a", delay_s=60)]) as server:
             ask = http.post(f"{server.base_url}/chat/completions", json={"model": "m", "messages": []})
             asking = asyncio.create_task(ask)
-            await asyncio.wait_for(server.was_asked.wait(), 5)
+            await asyncio.wait_for(server.received_request.wait(), 5)
             began = asyncio.get_running_loop().time()
         assert asyncio.get_running_loop().time() - began < 2
         with pytest.raises(httpx.HTTPError):
