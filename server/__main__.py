@@ -1,4 +1,4 @@
-"""``python -m server``: the same as ``ragflow-lg``."""
+"""Entry point of ``python -m ragflow_lg.server``, which does the same as ``ragflow-lg``."""
 
 from ragflow_lg.server.cli.entry import main
 

@@ -19,12 +19,11 @@ function and reports a misspelt option where it stands.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from typing_extensions import TypedDict, Unpack
 
 from ragflow_lg.base.diagnostics import Finding
-from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.spec import (
     CanvasName,
     ComponentOutputs,
@@ -40,6 +39,9 @@ from ragflow_lg.component.spec import (
 )
 from ragflow_lg.dsl.forms import Form
 from ragflow_lg.dsl.variable_references import Reference
+
+if TYPE_CHECKING:  # `ragflow-lg check` imports every component, and must not load asyncio
+    from ragflow_lg.component.context import RunContext
 
 __all__ = ["ComponentOptions", "SharedOptions", "component"]
 

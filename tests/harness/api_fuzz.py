@@ -45,7 +45,7 @@ def fuzz(folder: Path, examples: int, limit_s: float, phases: str = "examples,co
     log = folder / "server.log"
     with log.open("wb") as errors:  # a pipe that nobody reads would stop a server that has much to say
         server = subprocess.Popen(
-            [sys.executable, "-m", "server", "serve", "--port", "0", "--model", "demo"],
+            [sys.executable, "-m", "ragflow_lg.server", "serve", "--port", "0", "--model", "demo"],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

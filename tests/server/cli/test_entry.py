@@ -16,7 +16,7 @@ from tests.server.cli.command import ROOT, SUPPORT, write_canvas
 def command(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the command in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "server", *map(str, arguments)],
+        [sys.executable, "-m", "ragflow_lg.server", *map(str, arguments)],
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -62,7 +62,7 @@ def test_an_endless_file_is_no_canvas() -> None:
 
 def test_a_reader_that_leaves_is_no_error() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "server", "schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+        [sys.executable, "-m", "ragflow_lg.server", "schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
     )
     assert process.stdout is not None
     assert process.stderr is not None
@@ -81,7 +81,7 @@ def test_ctrl_c_stops_the_run_in_order(tmp_path: Path) -> None:
         ("Message:Slow", "Message", {"content": [slow]}, []),
     )
     process = subprocess.Popen(
-        [sys.executable, "-m", "server", "run", str(path), "x"],
+        [sys.executable, "-m", "ragflow_lg.server", "run", str(path), "x"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=ROOT,

@@ -23,7 +23,7 @@ def test_it_tells_its_address_logs_and_ends_at_once(tmp_path: Path, number: sign
         '[[rules]]\nwhen.user = "slow"\nreplies = [{ delay_s = 60 }]\n[[rules]]\nreplies = [{ text = "hi" }]'
     )
     process = subprocess.Popen(
-        [sys.executable, "-m", "server", "mock-llm", str(rules), "--log", str(log)],
+        [sys.executable, "-m", "ragflow_lg.server", "mock-llm", str(rules), "--log", str(log)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -32,7 +32,7 @@ def cli(tmp_path: Path) -> Any:
     def call(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         return subprocess.run(
-            [sys.executable, "-m", "server", *arguments],
+            [sys.executable, "-m", "ragflow_lg.server", *arguments],
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -197,12 +197,12 @@ def test_a_signal_stops_where_the_turn_can_go_on(tmp_path: Path, kind: signal.Si
 
     def done(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "server", *arguments],
+            [sys.executable, "-m", "ragflow_lg.server", *arguments],
             cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
 
     process = subprocess.Popen(
-        [sys.executable, "-m", "server", "run", "c.json", "q", "--session", "s", "--events", "json"],
+        [sys.executable, "-m", "ragflow_lg.server", "run", "c.json", "q", "--session", "s", "--events", "json"],
         cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None

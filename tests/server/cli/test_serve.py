@@ -18,7 +18,7 @@ from tests.server.http.running import ECHO
 
 def start(folder: Path, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "server", "serve", "--port", "0", "--model", "demo"],
+        [sys.executable, "-m", "ragflow_lg.server", "serve", "--port", "0", "--model", "demo"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

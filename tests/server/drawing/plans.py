@@ -14,7 +14,7 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.plan import Plan, Region
 from ragflow_lg.dsl_compiler import check_canvas
 
-DRAWINGS = Path(__file__).parents[3] / "fixtures" / "drawings"
+DRAWINGS = Path(__file__).parents[2] / "fixtures" / "drawings"
 CATALOG = load_catalog()
 
 

@@ -52,7 +52,7 @@ class Served:
 async def served(folder: Path, key: str = "") -> AsyncGenerator[Served]:
     """Start a server in a folder, where it keeps everything."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "server", "serve", "--port", "0"),
+        *(sys.executable, "-m", "ragflow_lg.server", "serve", "--port", "0"),
         stdout=asyncio.subprocess.PIPE,
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
