@@ -1,13 +1,13 @@
 # The server, run by a user without rights; its files are in /data. docs/operations.md tells how to start it.
 FROM python:3.13-slim-bookworm AS build
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md ./
+COPY pyproject.toml setup.py constraints.txt README.md LICENSE ./
 COPY checkpoints checkpoints
 COPY dsl_compiler dsl_compiler
 COPY ragflow_lg ragflow_lg
 COPY server server
 RUN python -m venv /opt/ragflow-lg \
-    && /opt/ragflow-lg/bin/pip install --no-cache-dir --quiet -c constraints.txt ".[documents,mcp,mysql,otel,postgresql,redis]" \
+    && /opt/ragflow-lg/bin/pip install --no-cache-dir --quiet -c constraints.txt ".[all]" \
     && /opt/ragflow-lg/bin/python -m compileall -q /opt/ragflow-lg/lib
 
 FROM python:3.13-slim-bookworm

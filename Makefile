@@ -1,25 +1,27 @@
-# Two commands do everything: `make run` plays an example, `make test` runs all tests. Both set up what they need.
+# Two commands do everything: `make run` runs an example, `make test` runs all tests. Both set up what they need.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
 PY ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-UV := $(shell command -v uv 2>/dev/null)
 WORKERS ?= auto
 EXAMPLES ?= 50
 CASES ?= tests/fixtures/conformance
 DIR ?= tests/fixtures/canvas
 
-# PY=python3.13 make test: set up anew when .venv has another version than the one that was asked for.
+# PY=python3.13 make test: recreate the environment when .venv has another version than the one that was asked for.
 ifneq ($(origin PY),file)
 ifneq ($(shell $(BIN)/python -V 2>&1),$(shell $(PY) -V 2>&1))
 FRESH := --clear
-.PHONY: $(VENV)/.ok
+.PHONY: $(VENV)/.ok $(VENV)/.run
 endif
 endif
 
 .PHONY: run test clients databases test-databases fuzz-api test-elasticsearch lint format bench soak conformance corpus
 .PHONY: crash schema studio clean
 
-run: $(VENV)/.ok
+# The environment of `make test` holds everything, so `make run` uses it if it exists.
+run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
 	@$(BIN)/python examples/play.py
 
 test: $(VENV)/.ok clients
@@ -91,17 +93,33 @@ studio: $(VENV)/.ok
 schema: $(VENV)/.ok
 	$(BIN)/ragflow-lg schema -o docs/canvas.schema.json
 
+# pip is silent for a minute, or prints a line for each package and step: this prints one line that counts.
+COUNT := awk '/^Collecting /{n++; printf "\r  %3d packages found", n; fflush()} /^Installing collected/{printf ", installing …"; \
+	fflush()} /^(ERROR|error)/{print} END{print ""}'
+SUPPORTED := import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else \
+	"ragflow-lg needs Python 3.11 to 3.13; choose one with PY=python3.12 make …")
+
+# install EXTRAS: create the environment if there is none, and install the project with the extras in it.
+define install
+$(PY) -c '$(SUPPORTED)'
+if command -v uv >/dev/null; then \
+	test -z "$(FRESH)" -a -x $(BIN)/python || uv venv --quiet $(FRESH) --python $(PY) $(VENV); \
+	uv pip install --python $(BIN)/python -c constraints.txt -e ".$(1)"; \
+else \
+	test -z "$(FRESH)" -a -x $(BIN)/python || $(PY) -m venv $(FRESH) $(VENV); \
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt -e ".$(1)" | $(COUNT); \
+fi
+endef
+
+$(VENV)/.run: pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) with what running a canvas needs; this takes half a minute, once."
+	@$(call install,)
+	@touch $@
+
 $(VENV)/.ok: pyproject.toml constraints.txt
-	@$(PY) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "ragflow-lg needs Python 3.11 to 3.13; choose one with PY=python3.12 make …")'
-	@echo "Setting up $(VENV) with what pyproject.toml names; this takes a minute or two, once."
-ifdef UV
-	@test -z "$(FRESH)" -a -x $(BIN)/python || $(UV) venv --quiet $(FRESH) --python $(PY) $(VENV)
-	@$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e ".[dev]"
-else
-	@test -z "$(FRESH)" -a -x $(BIN)/python || $(PY) -m venv $(FRESH) $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
-endif
-	@$(BIN)/python -m compileall -q ragflow_lg dsl_compiler checkpoints server  # the first command is quick, too
+	@echo "Setting up $(VENV) with all extras and the development tools; this takes a minute or two, once."
+	@$(call install,[dev])
+	@$(BIN)/python -m compileall -q ragflow_lg checkpoints dsl_compiler server # the first command is quick as well
 	@touch $@
 
 clean:

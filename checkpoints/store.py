@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.extras import require
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.saver import CanvasSaver
 from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
@@ -109,8 +109,7 @@ async def _sqlite(path: Path, clock: Clock) -> AsyncGenerator[Store]:
 
 @asynccontextmanager
 async def _redis(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[Store]:
-    if find_spec("redisvl") is None:
-        raise CheckpointError("Sessions in Redis need an extra: pip install 'ragflow-lg[redis]'.")
+    require("redis", "A session store in Redis", CheckpointError)
     from ragflow_lg.checkpoints.leases import StoredLeases
     from ragflow_lg.checkpoints.redis.redis_cancels import RedisCancels
     from ragflow_lg.checkpoints.redis.redis_leases import RedisTable

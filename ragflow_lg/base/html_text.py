@@ -7,6 +7,8 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
+from ragflow_lg.base.extras import require
+
 __all__ = ["MAX_HTML_CHARS", "html_to_text"]
 
 MAX_HTML_CHARS = 4 * 1024 * 1024
@@ -35,6 +37,7 @@ def html_to_text(page: str) -> str:
     """
     if len(page) > MAX_HTML_CHARS:
         raise ValueError(f"The page has {len(page):,} characters; at most {MAX_HTML_CHARS:,} can be turned into text.")
+    require("html", "Reading web pages")
     etree: Any = importlib.import_module("lxml.etree")  # slow to load, and without types
     lines = _Lines()
     parser = etree.HTMLParser(target=lines, encoding="utf-8", huge_tree=True)

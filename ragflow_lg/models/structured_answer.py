@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, cast
 
 from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.extras import require
 from ragflow_lg.base.thinking import without_thinking
 from ragflow_lg.base.values import JsonValue
 
@@ -98,6 +99,7 @@ def read_answer(answer: str) -> JsonValue:
 
 def schema_problem(schema: Mapping[str, Any]) -> str:
     """Say what is wrong with a schema itself, or ``""``."""
+    require("schemas", "A structured answer")
     from jsonschema import Draft202012Validator, SchemaError
 
     if _is_deeper(schema, _MAX_SCHEMA_DEPTH):
@@ -133,6 +135,7 @@ def problems_of(
     Raises:
         ComponentError: if the schema refers to something outside, or to itself without end.
     """
+    require("schemas", "A structured answer")
     from referencing.exceptions import Unresolvable
 
     if not isinstance(value, dict):

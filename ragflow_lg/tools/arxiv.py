@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, Field
 
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.extras import require
 from ragflow_lg.component.service_client import MAX_ROWS, Service, label_of, text_of
 from ragflow_lg.component.spec import ComponentParams, ToolResult
 from ragflow_lg.component.tool import QueryText, cited, tool
@@ -81,6 +82,7 @@ def _papers(feed: str, count: int) -> list[dict[str, Any]]:
     """
     if len(feed) > MAX_FEED_CHARS:
         raise ServiceError(f"arXiv answered with {len(feed):,} characters; at most {MAX_FEED_CHARS:,} are read.")
+    require("html", "ArXiv")
     etree: Any = importlib.import_module("lxml.etree")  # slow to load, and without types
     parser = etree.XMLParser(
         encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False, remove_comments=True

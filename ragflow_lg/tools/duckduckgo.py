@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import BaseModel, BeforeValidator, Field
 
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.extras import require
 from ragflow_lg.base.html_text import MAX_HTML_CHARS
 from ragflow_lg.component.service_client import Service, label_of, number_of, text_of
 from ragflow_lg.component.spec import ComponentParams, ToolResult
@@ -98,6 +99,7 @@ def _results(page: str) -> list[dict[str, str]]:
     """
     if len(page) > MAX_HTML_CHARS:
         raise ServiceError(f"DuckDuckGo answered with {len(page):,} characters; at most {MAX_HTML_CHARS:,} are read.")
+    require("html", "DuckDuckGo")
     etree: Any = importlib.import_module("lxml.etree")  # slow to load, and without types
     reader = _ResultReader()
     parser = etree.HTMLParser(target=reader, encoding="utf-8", huge_tree=True)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.extras import require
 from ragflow_lg.services.knowledge import Dataset, Embedders, Knowledge, Rerankers
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ def open_knowledge_server(
         raise SettingsError(f"[knowledge] url names no server: write {KINDS}.")
     if found.kind == "ragflow":
         return _ragflow(found.address, settings.api_key, settings.timeout_s, http)
+    require("elasticsearch", "Elasticsearch ([knowledge] url)")
     from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings
     from ragflow_lg.adapters.elasticsearch.dictionaries import NO_DICTIONARIES, read_dictionaries
     from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.extras import require
 from ragflow_lg.server.assembly.knowledge_servers import KINDS as SERVER_KINDS
 from ragflow_lg.server.assembly.knowledge_servers import (
     open_knowledge_server,
@@ -77,6 +78,7 @@ class SettingsKnowledge:
 
         Their endpoints may be in the own network, since the settings name them; nothing else is opened by that.
         """
+        require("knowledge", "A local dataset")
         from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
 
         models = self._settings.embedding_settings()
@@ -113,6 +115,7 @@ class SettingsKnowledge:
         if read_server_url(url) is not None:
             server = server_settings(self._settings)
             return open_knowledge_server(server, self._client(), self.embedders(), self._rerankers())
+        require("knowledge", "A local dataset")
         from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
         from ragflow_lg.adapters.knowledge.reranked_knowledge import RerankedKnowledge
 

@@ -9,6 +9,7 @@ import sys
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 from ragflow_lg.base.errors import CompileError, RagflowLgError, SessionBusyError
+from ragflow_lg.base.extras import extra_of
 from ragflow_lg.server.cli.terminal import printable, write_as_utf8
 
 __all__ = ["main"]
@@ -27,6 +28,13 @@ def main() -> None:
     except RagflowLgError as error:
         holder = f" It is run by {error.holder}." if isinstance(error, SessionBusyError) and error.holder else ""
         sys.stderr.write(printable(f"ragflow-lg: {error}{holder}\n"))
+        sys.exit(USAGE_ERROR)
+    except ModuleNotFoundError as error:
+        extra = extra_of(error.name)
+        if not extra:
+            raise
+        command = f"ragflow-lg {sys.argv[1]}" if len(sys.argv) > 1 else "ragflow-lg"
+        sys.stderr.write(f"{command} needs {error.name}. Install it with: pip install 'ragflow-lg[{extra}]'\n")
         sys.exit(USAGE_ERROR)
     except BrokenPipeError:
         # The reader is gone; keep the interpreter from complaining when it flushes.

@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 from msgspec import Struct
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.extras import require
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Edge, Plan, PlanNode
 from ragflow_lg.dsl_compiler.langgraph_app.schemas import colour_of
@@ -100,11 +101,10 @@ def to_png(plan: Plan) -> bytes:
         raise SettingsError(
             f"A PNG of {edges:,} edges would take minutes; at most {MAX_PNG_EDGES:,} are drawn. Use SVG."
         )
-    try:
-        import font_roboto
-        import resvg_py
-    except ImportError:
-        raise SettingsError('PNG needs extra packages: pip install "ragflow-lg[png]", or draw svg.') from None
+    require("png", "A drawing as PNG")
+    import font_roboto
+    import resvg_py
+
     folder = Path(str(font_roboto.__file__)).parent / "files"
     fonts = [str(folder / f"Roboto-{weight}.ttf") for weight in ("Regular", "Medium", "Bold")]
     svg = to_svg(plan)

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.extras import require
 
 if TYPE_CHECKING:
     from ragflow_lg.runs.callbacks import RunCallbacks
@@ -45,12 +46,11 @@ async def open_callbacks(settings: Settings) -> AsyncGenerator[Sequence[RunCallb
 
 
 def _provider(otel: OtelSection) -> Any:
-    try:
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    except ImportError:
-        raise SettingsError("[otel] enabled needs an extra: pip install 'ragflow-lg[otel]'.") from None
+    require("otel", "[otel] enabled")
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
     provider = TracerProvider(resource=Resource.create({"service.name": otel.service_name}), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(_exporter(otel.exporter)))
     return provider

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 
 from ragflow_lg.base.errors import StreamError
+from ragflow_lg.base.extras import require
 from ragflow_lg.checkpoints.store_url import store_kind
 from ragflow_lg.server.streaming.event_window import Bounds
 from ragflow_lg.server.streaming.journal import KEPT_S, MAX_RUN, Journal
@@ -39,8 +39,7 @@ async def open_journal(
         finally:
             await journal.aclose()
         return
-    if find_spec("redis") is None:
-        raise StreamError("Events in Redis need an extra: pip install 'ragflow-lg[redis]'.")
+    require("redis", "An event journal in Redis", StreamError)
     from redis.asyncio import Redis
     from redis.asyncio.retry import Retry
     from redis.asyncio.sentinel import Sentinel

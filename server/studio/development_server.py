@@ -8,14 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
 
 import httpx
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.http.edge.listening_socket import listening
+from ragflow_lg.base.extras import require
 
 __all__ = ["DevelopmentServer", "free_port", "studio_link"]
 
@@ -41,6 +40,8 @@ def free_port(host: str, port: int = 0) -> int:
     Raises:
         SettingsError: if the named one is not free.
     """
+    from ragflow_lg.server.http.edge.listening_socket import listening  # needs uvicorn
+
     with listening(host, port) as opened:
         return opened.getsockname()[1]
 
@@ -91,11 +92,7 @@ class DevelopmentServer:
         Raises:
             SettingsError: if LangGraph's command is not installed, or the server ends or does not answer in time.
         """
-        if find_spec("langgraph_cli") is None or find_spec("langgraph_api") is None:
-            raise SettingsError(
-                "LangGraph's development server is missing: pip install 'ragflow-lg[studio]'. "
-                "`--no-server` writes the files without it."
-            )
+        require("studio", "LangGraph's development server (`--no-server` writes the files without it)")
         # -P: what lies beside the canvases takes no module's place
         command = [sys.executable, "-P", "-m", _COMMAND, "dev", "--no-browser", "--config", str(self._config.name)]
         command += ["--host", self._host, "--port", str(self._port), "--n-jobs-per-worker", str(_JOBS)]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("ragflow_lg", "dsl_compiler", "checkpoints", "server")
+FOLDERS = ("ragflow_lg", "dsl_compiler", "checkpoints", "server")
+"""The folders of the package; the last three are linked into the first."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,15 @@ class Source:
         """Parse the file."""
         return ast.parse((ROOT / self.path).read_text("utf-8"), filename=str(self))
 
+    @property
+    def docstring(self) -> str | None:
+        """Return the docstring of the module."""
+        return ast.get_docstring(self.tree)
+
 
 def sources(*folders: str) -> list[Source]:
     """Give all modules below the folders, by default those of the four packages."""
-    found = [path for folder in folders or PACKAGES for path in (ROOT / folder).rglob("*.py")]
+    found = [path for folder in folders or FOLDERS for path in (ROOT / folder).rglob("*.py")]
     return [Source(path.relative_to(ROOT)) for path in sorted(found)]
 
 
@@ -75,12 +81,6 @@ def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionD
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
-
-
-def has_code(tree: ast.Module) -> bool:
-    """Tell whether any function of a module does something; Protocols and plain records do not."""
-    statements = [statement for function in functions(tree) for statement in function.body]
-    return any(not isinstance(s, ast.Expr) or not isinstance(s.value, ast.Constant) for s in statements)
 
 
 def literals(tree: ast.Module) -> Iterator[ast.Constant]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, parse_url
 from ragflow_lg.adapters.mcp.mcp_headers import filled, server_headers
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.extras import require
 from ragflow_lg.services.tool_server import ServerAnswer
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class McpServer:
                 f"The settings do not allow the tool {tool!r} of the MCP server {self._id!r}: "
                 f'it is not in allow of [mcp."{self._id}"].'
             )
-        _check_extra()
+        require("mcp", "An MCP server")
 
     async def call(self, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str]) -> ServerAnswer:
         """Call a tool. A session that the server has forgotten is begun anew first.
@@ -118,7 +119,7 @@ class McpServer:
             ServiceError: if there is no session.
             TimeoutError: if there is no answer in time.
         """
-        _check_extra()
+        require("mcp", "An MCP server")
         return [tool.name for tool in await (await self._session({})).tools()]
 
     async def aclose(self) -> None:
@@ -166,11 +167,6 @@ class McpServer:
                 task = asyncio.get_running_loop().create_task(session.aclose())
                 self._closing.add(task)
                 task.add_done_callback(self._closing.discard)
-
-
-def _check_extra() -> None:
-    if importlib.util.find_spec("mcp") is None:
-        raise SettingsError("MCP servers need the package mcp. Install it: pip install 'ragflow-lg[mcp]'.")
 
 
 async def _module() -> Any:

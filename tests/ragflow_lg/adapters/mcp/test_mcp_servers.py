@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.adapters.mcp import mcp_servers
 from ragflow_lg.adapters.mcp.mcp_servers import MAX_SESSIONS, McpServer, McpServers, McpServerSettings
+from ragflow_lg.base import extras
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.tool_server import ServerAnswer
 from tests.fakes.mcp_servers import text_of, tiny
@@ -131,7 +131,7 @@ def test_the_settings_say_which_tools_there_are() -> None:
 
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
     with pytest.raises(SettingsError, match=r"pip install 'ragflow-lg\[mcp\]'"):
         server_of().check("t")
 

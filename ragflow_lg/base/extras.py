@@ -1,0 +1,47 @@
+"""The extras of the distribution: packages that only some features need, loaded when a feature is first used."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from ragflow_lg.base.errors import RagflowLgError, SettingsError
+
+__all__ = ["EXTRAS", "extra_of", "require"]
+
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "documents": ("docx", "openpyxl", "pypdf"),
+    "elasticsearch": ("elasticsearch", "elastic_transport", "snowballstemmer"),
+    "html": ("lxml",),
+    "knowledge": ("numpy",),
+    "mcp": ("anyio", "mcp"),
+    "mysql": ("asyncmy",),
+    "otel": ("opentelemetry",),
+    "png": ("font_roboto", "resvg_py"),
+    "postgresql": ("psycopg",),
+    "redis": ("redis", "redisvl"),
+    "schemas": ("jsonschema", "referencing"),
+    "server": ("alembic", "fastapi", "jwt", "prometheus_client", "python_multipart", "sqlalchemy", "uvicorn"),
+    "studio": ("langgraph_api", "langgraph_cli"),
+}
+"""The top-level modules of each extra of ``pyproject.toml``."""
+
+
+def require(extra: str, purpose: str, error: type[RagflowLgError] = SettingsError) -> None:
+    """Check that the packages of an extra are installed. ``purpose`` begins the message: what needs them.
+
+    Raises:
+        RagflowLgError: of class ``error``, if a package is missing. The message contains the command to install it.
+    """
+    missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
+    if missing:
+        raise error(f"{purpose} needs {', '.join(missing)}. Install it with: pip install 'ragflow-lg[{extra}]'")
+
+
+def extra_of(module: str | None) -> str:
+    """Return the extra that brings a module, ``""`` if none does.
+
+    >>> extra_of("sqlalchemy.orm")
+    'server'
+    """
+    top = (module or "").partition(".")[0]
+    return next((extra for extra, modules in EXTRAS.items() if top in modules), "")

@@ -1,0 +1,52 @@
+"""The extras: every one that ``pyproject.toml`` declares is known, and a missing one is named."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import tomllib
+from importlib.util import find_spec
+
+import pytest
+
+from ragflow_lg.base import extras
+from ragflow_lg.base.errors import CheckpointError, SettingsError
+from ragflow_lg.base.extras import EXTRAS, extra_of, require
+from tests.architecture.sources import ROOT
+
+GROUPS = {"all", "dev", "ragflow-ranking"}
+"""Extras that join others, or whose packages are found in another way."""
+
+
+def test_every_extra_is_declared_and_installed_for_the_tests() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert declared.keys() - GROUPS == EXTRAS.keys()
+    assert [module for modules in EXTRAS.values() for module in modules if find_spec(module) is None] == []
+
+
+def test_the_modules_come_from_the_packages_of_the_extra() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    distributions = importlib.metadata.packages_distributions()
+    for extra, modules in EXTRAS.items():
+        names = " ".join(declared[extra]).lower().replace("_", "-")
+        for module in modules:
+            assert any(name.lower().replace("_", "-") in names for name in distributions[module]), (extra, module)
+
+
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "lxml" else object())
+    with pytest.raises(SettingsError, match=r"^DuckDuckGo needs lxml\. .*pip install 'ragflow-lg\[html\]'$"):
+        require("html", "DuckDuckGo")
+    require("mcp", "An MCP server")
+
+
+def test_the_caller_chooses_the_class_of_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    with pytest.raises(CheckpointError):
+        require("redis", "A session store in Redis", CheckpointError)
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"), [("numpy", "knowledge"), ("redis.asyncio", "redis"), ("json", ""), (None, "")]
+)
+def test_a_module_leads_to_its_extra(module: str | None, extra: str) -> None:
+    assert extra_of(module) == extra
