@@ -17,7 +17,7 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, FoundChunks, Metadata
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, Metadata, SearchResult
 from ragflow_lg.services.services import Services
 
 __all__ = ["print_searches", "searches"]
@@ -48,13 +48,13 @@ class RandomKnowledge:
         """Know all."""
         return {name: Dataset(name, name) for name in names_or_ids}
 
-    async def search(self, search: DatasetSearch) -> FoundChunks:
+    async def search(self, search: DatasetSearch) -> SearchResult:
         """Give chunks that do not compress into each other."""
         drawn = random.Random(search.question)
         words = [f"{drawn.getrandbits(32):08x}" for _ in range(self._size // 9 * CHUNKS)]
         size = len(words) // CHUNKS
         rows = [self._chunk(search.question, n, " ".join(words[n * size : (n + 1) * size])) for n in range(CHUNKS)]
-        return FoundChunks(tuple(rows), (DocumentCount("book.pdf", "doc", CHUNKS),), CHUNKS)
+        return SearchResult(tuple(rows), (DocumentCount("book.pdf", "doc", CHUNKS),), CHUNKS)
 
     def _chunk(self, question: str, number: int, text: str) -> dict[str, Any]:
         scores = dict.fromkeys(("similarity", "vector_similarity", "term_similarity"), 0.5)

@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import orjson
 
+from ragflow_lg.base.append_log import FrozenList
 from ragflow_lg.base.errors import CheckpointError, ComponentError
-from ragflow_lg.base.frozen_list import FrozenList
 from ragflow_lg.base.values import to_json
 
 __all__ = ["Codec", "FindBlobs"]

@@ -14,7 +14,7 @@ from ragflow_lg.base.extras import require
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.saver import CanvasSaver
 from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
-from ragflow_lg.services.sessions import Cancels, Leases, Runs, Traces, leased
+from ragflow_lg.services.sessions import Cancels, Leases, Runs, Traces, hold_lease
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -50,7 +50,7 @@ class Store(Struct, frozen=True):
         Raises:
             ConflictError: if it is being run.
         """
-        async with leased(self.leases, session):
+        async with hold_lease(self.leases, session):
             await self.saver.adelete_thread(thread_of_session(session))
             await self.traces.delete_session(session)
             await self.runs.delete_session(session)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, cast
 
 import ragflow_lg.components
 import ragflow_lg.tools
-from ragflow_lg.base.entry_points import load_entry_point, named
+from ragflow_lg.base.entry_points import describe_entry_point, load_entry_point
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.component.registry import BrokenSpec, Registry
 from ragflow_lg.component.spec import AnySpec, ComponentSpec
@@ -70,17 +70,19 @@ def _brought(group: str, read: Callable[[EntryPoint], AnySpec]) -> Iterable[AnyS
 def _component(entry_point: EntryPoint) -> AnySpec:
     spec = load_entry_point(entry_point, "component")
     if not isinstance(spec, ComponentSpec):
-        raise SettingsError(f"{named(entry_point)} is not a component; point it at a function with @component.")
+        raise SettingsError(
+            f"{describe_entry_point(entry_point)} is not a component; point it at a function with @component."
+        )
     return cast("AnySpec", spec)
 
 
 def _function(entry_point: EntryPoint) -> AnySpec:
     function = load_entry_point(entry_point, "tool")
     if isinstance(function, ComponentSpec):
-        raise SettingsError(f"{named(entry_point)} is a component; name it under {ENTRY_POINT_GROUP!r}.")
+        raise SettingsError(f"{describe_entry_point(entry_point)} is a component; name it under {ENTRY_POINT_GROUP!r}.")
     from ragflow_lg.component.function_tool import spec_of_function
 
     try:
         return spec_of_function(entry_point.name, function)
     except SettingsError as error:
-        raise SettingsError(f"{named(entry_point)} cannot be a tool: {error}") from None
+        raise SettingsError(f"{describe_entry_point(entry_point)} cannot be a tool: {error}") from None

@@ -55,7 +55,15 @@ def mock_llm(folder: Path, rules: str) -> Generator[str]:
     """Run the server; give its URL."""
     file = folder / "rules.toml"
     file.write_text(rules, encoding="utf-8")
-    command = [sys.executable, "-m", "ragflow_lg.server", "mock-llm", str(file), "--log", str(folder / "requests.jsonl")]
+    command = [
+        sys.executable,
+        "-m",
+        "ragflow_lg.server",
+        "mock-llm",
+        str(file),
+        "--log",
+        str(folder / "requests.jsonl"),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdout is not None
     try:

@@ -22,8 +22,8 @@ from ragflow_lg.component.events import AgentRecord, EngineEvent, TurnStarted
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
-from ragflow_lg.dsl.chat_messages import answer_id, question_of
-from ragflow_lg.dsl.forms import answered_fields, form_problems
+from ragflow_lg.dsl.chat_messages import answer_id, parse_question
+from ragflow_lg.dsl.forms import form_problems, parse_answers
 from ragflow_lg.dsl_compiler.langgraph_app.canvas_graph import CanvasGraph
 from ragflow_lg.dsl_compiler.langgraph_app.edit_values import edit_values
 from ragflow_lg.dsl_compiler.langgraph_app.message_stream import show_piece
@@ -93,7 +93,7 @@ class CanvasApplication(CanvasGraph):
         async with self.open_services(model=model) as services:
             turn = TurnContext(services, steps=self._steps(merged))
             telling = _Telling(self.plan, services, merged.get("configurable", {}))
-            turn.shown = telling.frames
+            turn.render_event = telling.frames
             given = await self._given(input, merged, turn, telling)
             limit = max(merged.get("recursion_limit", 0), self.canvas.recursion_limit)
             limited: Any = {**(config or {}), "recursion_limit": limit}
@@ -130,7 +130,7 @@ class CanvasApplication(CanvasGraph):
         if not isinstance(input, Command) or input.resume is None:
             return given
         resume = _answers(input.resume, pauses_of(snapshot), goes_on=bool(snapshot.next))
-        answers = {id_: answered_fields(dict(inputs), answer) for id_, (inputs, answer) in resume.items()}
+        answers = {id_: parse_answers(dict(inputs), answer) for id_, (inputs, answer) in resume.items()}
         update = input.update
         if update is None:
             update = await resume_turn(snapshot.values, turn, {})
@@ -226,7 +226,7 @@ def _request(input: Any) -> TurnRequest:
         if key in request and not isinstance(request[key], kind):
             raise InputRefusedError(f'"{key}" should be {name}, not {type(request[key]).__name__}.')
     if given.get("messages") and not request.get("query"):
-        message = question_of(given["messages"])
+        message = parse_question(given["messages"])
         request["query"] = message["content"]
         if "id" in message:
             request["message_id"] = message["id"]

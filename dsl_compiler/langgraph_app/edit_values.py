@@ -9,8 +9,7 @@ import msgspec
 from langgraph.errors import InvalidUpdateError
 from typing_extensions import TypedDict
 
-from ragflow_lg.component.state import CanvasState, CollectingState, ParallelState
-from ragflow_lg.dsl.list_replacement import replacing
+from ragflow_lg.component.state import CanvasState, CollectingState, ParallelState, replace_list
 
 __all__ = ["edit_values"]
 
@@ -63,7 +62,7 @@ def edit_values(given: Any, channels: Mapping[str, Any]) -> list[tuple[str, Any]
             raise InvalidUpdateError(f"The state cannot have this for {key!r}: {error}.") from None
         if isinstance(value, Mapping):
             _refuse_marks(key, cast("Mapping[str, Any]", value))
-    return [(key, replacing(value) if isinstance(value, list) else value) for key, value in edits]
+    return [(key, replace_list(value) if isinstance(value, list) else value) for key, value in edits]
 
 
 def _pairs(given: Any) -> Iterator[tuple[str, Any]]:

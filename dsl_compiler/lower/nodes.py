@@ -22,9 +22,9 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import to_json
 from ragflow_lg.component.events import Waiting
 from ragflow_lg.component.plan import PlanNode
-from ragflow_lg.component.state import TurnRequest, nodes_set, output_patch
+from ragflow_lg.component.state import TurnRequest, find_replaced_nodes, output_patch
 from ragflow_lg.component.turn_context import TurnContext
-from ragflow_lg.dsl.forms import Form, answered_fields, form_problems
+from ragflow_lg.dsl.forms import Form, form_problems, parse_answers
 from ragflow_lg.dsl.response_schema import response_schema
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, SETTLE
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE, ROUND_NODE
@@ -101,14 +101,14 @@ class Node(_Shell):
     async def _play(
         self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
-        task, inner = _task(config), turn.inner
+        task, inner = _task(config), turn.nested
         visited = visit(
             self._program,
             state,
             turn,
             _step(config),
             ask=partial(_ask, turn, runtime) if inner is None else None,  # else nobody could be asked
-            task=task if inner is None else inner.task_of(task),
+            task=task if inner is None else inner.name_visit(task),
             write=runtime.stream_writer,
         )
         return Step(*await visited)
@@ -124,7 +124,7 @@ class Node(_Shell):
         if "outputs" not in step.update or "error" in step.update.get("turn", {}):
             return step  # the turn is over
         wanted = scope.program.collected
-        if wanted and (done := wanted & set(nodes_set(step.update["outputs"]))):
+        if wanted and (done := wanted & set(find_replaced_nodes(step.update["outputs"]))):
             step.update["ran"] = dict.fromkeys(done, record.get("round", 0))
         if "leave" in step.update.get("scope", {}):
             return Step(step.update)
@@ -193,8 +193,8 @@ class ParallelRound(_Shell):
         self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
         only = replace(scope, only=state["round"])
-        if scope.turn.inner is not None:
-            scope.turn.inner.number_round(_task(config), state["round"])
+        if scope.turn.nested is not None:
+            scope.turn.nested.number_round(_task(config), state["round"])
         inner: Any = {**config, "recursion_limit": 2 * self._steps + 10}
         return Step(only.gathered(await final_state(self._graph, {"scope": {}}, inner, context=only)))
 
@@ -275,9 +275,9 @@ async def _ask(turn: TurnContext, runtime: Runtime[TurnContext], node: PlanNode,
     }
     schema = response_schema(form.fields, form.tips)
     try:
-        answer = answered_fields(form.fields, interrupt(asked, response_schema=schema))
+        answer = parse_answers(form.fields, interrupt(asked, response_schema=schema))
         while problems := form_problems(form.fields, answer):
-            answer = answered_fields(form.fields, interrupt({**asked, "problems": problems}, response_schema=schema))
+            answer = parse_answers(form.fields, interrupt({**asked, "problems": problems}, response_schema=schema))
     except GraphInterrupt:
         await turn.emit(Waiting(NodeId(node.id), form.tips, form.fields), runtime.stream_writer)
         raise

@@ -80,9 +80,9 @@ def _tool(
 def _check_permits(draft: Draft, agent: PlanNode, tool: PlanNode, owner: RawComponent, reporter: Reporter) -> None:
     """Refuse a tool that the deployment, or the agent's own list, does not let be called."""
     allowed = agent.spec.allowed_tools(agent.params)
-    if allowed is not None and not ToolPermits(tuple(allowed)).permits(tool.known_as):
+    if allowed is not None and not ToolPermits(tuple(allowed)).permits(tool.permit_names):
         rule, hint = "the agent's allowed_tools do not name it", "Add it there, or take it out of the tools."
-    elif not draft.deployment.permits.permits(tool.known_as):
+    elif not draft.deployment.permits.permits(tool.permit_names):
         rule = "the settings of this deployment do not permit it"
         hint = "Take it out, or have allow_tools and deny_tools under [agents] changed."
     else:

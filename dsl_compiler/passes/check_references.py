@@ -57,7 +57,7 @@ def check_references(draft: Draft, reporter: Reporter) -> Draft:
     )
     for node in draft.nodes.values():
         several = _alternatives(node)
-        listed = node.spec.region.goes_over(node.params) if node.spec.region else None
+        listed = node.spec.region.list_reference(node.params) if node.spec.region else None
         for reference, path in node.references:
             found = _problem(known, node, reference)
             if reference is listed:
@@ -156,7 +156,7 @@ def _list_problem(
         return None
     if f"{reference.node}@{reference.key}" in known.assigned or (rules := node.spec.region) is None:
         return None
-    if rules.takes_single(node.params):
+    if rules.accepts_single(node.params):
         return None
     message = f"{reference.text!r} is a text; {node.spec.name} goes over a list, and fails without one."
     return "params-invalid", message, f"Let {read.id!r} give a list, or make one of its text before."

@@ -42,7 +42,7 @@ class MemoryResultCache:
         self.size = 0
         """What all entries take, in bytes."""
 
-    def remembers(self, names: Sequence[str]) -> bool:
+    def covers(self, names: Sequence[str]) -> bool:
         """Tell whether results of the tool of these names are remembered at all."""
         return self._lasting(names) > 0
 
@@ -60,7 +60,7 @@ class MemoryResultCache:
         self._entries.move_to_end(key)
         return True, json.loads(entry.text)
 
-    async def keep(
+    async def put(
         self, names: Sequence[str], configuration: JsonValue, arguments: JsonValue, result: JsonValue
     ) -> None:
         """Remember a result (JSON) for a while, if the tool is one whose results are."""

@@ -96,7 +96,7 @@ class AgentLog:
 
     def shown(self, value: object, limit: int = 0) -> Any:
         """Give a value as others may see it."""
-        presenter = self._ctx.presenter
+        presenter = self._ctx.redacted_view
         return presenter.value(value, limit) if limit else presenter.value(value)
 
     async def tell(

@@ -22,9 +22,9 @@ from ragflow_lg.agents.context_window import with_room
 from ragflow_lg.agents.toolbox import Toolbox, read_arguments, shown_name
 from ragflow_lg.base.errors import RagflowLgError, RunCancelled
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.models.model_call import AnswerShow, Show, ask
+from ragflow_lg.models.model_call import AnswerSink, AnswerStream, ask
 from ragflow_lg.services.chat import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage
-from ragflow_lg.services.token_budget import tokens_of
+from ragflow_lg.services.token_budget import count_tokens
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -49,7 +49,7 @@ class AgentRun(Struct, frozen=True):
     request: ChatRequest
     toolbox: Toolbox
     max_rounds: int
-    show: Show | None = None
+    show: AnswerStream | None = None
     """Shows the answer as it comes; None to give it whole."""
     schema: Mapping[str, Any] | None = None
     """What the answer has to match, where ``request`` does not say it yet."""
@@ -88,7 +88,7 @@ class AgentRun(Struct, frozen=True):
             return request
         return replace(request, system=f"{request.system}\n\n{self.guidelines}".lstrip())
 
-    async def ask(self, request: ChatRequest, position: str, show: AnswerShow | None = None) -> ChatAnswer:
+    async def ask(self, request: ChatRequest, position: str, show: AnswerSink | None = None) -> ChatAnswer:
         """Ask the model once. ``position`` tells the round from others of the visit; a stored answer is shown again."""
         is_fresh = False
         if self.ctx.refusals:
@@ -116,9 +116,9 @@ class AgentRun(Struct, frozen=True):
         if not is_fresh:
             self.ctx.count(answer.usage)
             if show is not None:
-                await show.again(answer.text)
+                await show.replay(answer.text)
         if self.ctx.budget.is_limited:
-            self.ctx.budget.take(position, tokens_of(request, answer), is_charged=is_fresh)
+            self.ctx.budget.take(position, count_tokens(request, answer), is_charged=is_fresh)
         return answer
 
     async def call(self, calls: Sequence[ToolCall], position: str) -> list[Outcome]:
@@ -126,7 +126,7 @@ class AgentRun(Struct, frozen=True):
         calls = [call._replace(name=shown_name(call.name)) for call in calls]
         if self.show is not None:
             for call in calls[:MAX_CALLS]:
-                await self.show.thought(f"Running the {call.name} tool...")
+                await self.show.write_thought(f"Running the {call.name} tool...")
         permits = asyncio.Semaphore(MAX_AT_ONCE)
 
         async def one(index: int, call: ToolCall) -> Outcome:
@@ -149,7 +149,7 @@ class AgentRun(Struct, frozen=True):
         log = agent_log_of(self.ctx).tool(call.name, index, step, call.id)
         outcome = await self.toolbox.call(call, step, log.begin)
         was_called = log.is_begun
-        is_replayed = step in self.ctx.replayed
+        is_replayed = step in self.ctx.replayed_steps
         if not was_called:
             title = self.toolbox.title(call.name)
             await log.begin(title or "", read_arguments(call.arguments), is_replayed=is_replayed)

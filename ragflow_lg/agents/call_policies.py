@@ -55,7 +55,7 @@ async def call_tool(ctx: RunContext, tool: AgentTool, given: Mapping[str, Any], 
 async def _result(ctx: RunContext, tool: AgentTool, arguments: Mapping[str, Any], make: Make) -> Outcome:
     """Give a remembered result, or make the call and remember what it gives. Errors are never remembered."""
     cache = ctx.services.policies.cache
-    if cache is None or tool.configuration is None or tool.runs_once or not cache.remembers(tool.names):
+    if cache is None or tool.configuration is None or tool.runs_once or not cache.covers(tool.names):
         return await make(arguments)
     configuration, asked = tool.configuration(), to_json(arguments)
     is_there, held = await cache.find(tool.names, configuration, asked)
@@ -65,7 +65,7 @@ async def _result(ctx: RunContext, tool: AgentTool, arguments: Mapping[str, Any]
     if not outcome.is_error and not outcome.artifacts:
         documents = None if outcome.documents is None else list(outcome.documents)
         kept = to_json({"value": outcome.value, "chunks": list(outcome.chunks), "documents": documents})
-        await cache.keep(tool.names, configuration, asked, kept)
+        await cache.put(tool.names, configuration, asked, kept)
     return outcome
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from ragflow_lg.agents.agent_log import CITATIONS, agent_log_of
 from ragflow_lg.base.errors import RunCancelled, ServiceError
-from ragflow_lg.base.thinking import Part, split_thinking, without_thinking
-from ragflow_lg.models.citations import citing_system, known_citations
-from ragflow_lg.models.model_call import Show
+from ragflow_lg.base.thinking import AnswerPart, split_thinking, strip_thinking
+from ragflow_lg.models.citations import build_citation_prompt, find_known_citations
+from ragflow_lg.models.model_call import AnswerStream
 from ragflow_lg.services.chat import NO_USAGE, ChatRequest
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _MARKER_CHARS = 16
 """The longest citation."""
 
 
-class CitingShow(Show):
+class CitingShow(AnswerStream):
     """Shows an answer, from the moment on where there is something to cite only once it cites something."""
 
     def __init__(self, ctx: RunContext) -> None:
@@ -51,14 +51,14 @@ class CitingShow(Show):
         await self.release()
         await super().finish_text()
 
-    async def text_of_answer(self, part: Part) -> None:
+    async def write_answer_text(self, part: AnswerPart) -> None:
         """Show a piece of the answer, or hold it back."""
         references = self._ctx.references
         if self._is_open or not references["chunks"]:
-            await super().text_of_answer(part)
+            await super().write_answer_text(part)
             return
         self._held += part.text
-        if known_citations(self._held[-len(part.text) - _MARKER_CHARS :], references):
+        if find_known_citations(self._held[-len(part.text) - _MARKER_CHARS :], references):
             self._is_open = True
             await self.release()
 
@@ -73,7 +73,7 @@ class CitingShow(Show):
         if self.repeated and held.startswith(self.repeated):
             held = held[len(self.repeated) :]
         if held:
-            await super().text_of_answer(Part(held))
+            await super().write_answer_text(AnswerPart(held))
 
 
 async def show_cited(run: AgentRun, show: CitingShow) -> None:
@@ -83,7 +83,7 @@ async def show_cited(run: AgentRun, show: CitingShow) -> None:
         return await _show(show, answer)
     ctx, before = run.ctx, show.text
     room = run.model.context_tokens // 2
-    system = citing_system(ctx.references, run.guidelines, room)
+    system = build_citation_prompt(ctx.references, run.guidelines, room)
     request = ChatRequest(system, ({"role": "user", "content": answer},), run.request.sampling)
     show.repeated = _spoken(before)
     try:
@@ -98,7 +98,7 @@ async def show_cited(run: AgentRun, show: CitingShow) -> None:
     show.take_held()
     if show.text == before:
         return await _show(show, answer)
-    await agent_log_of(ctx).note(CITATIONS, without_thinking(cited), 0.0, NO_USAGE)
+    await agent_log_of(ctx).note(CITATIONS, strip_thinking(cited), 0.0, NO_USAGE)
     return None
 
 
@@ -114,4 +114,4 @@ def _spoken(text: str) -> str:
 
 async def _show(show: CitingShow, text: str) -> None:
     if text:
-        await Show.text_of_answer(show, Part(text))
+        await AnswerStream.write_answer_text(show, AnswerPart(text))

@@ -11,7 +11,7 @@ from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.component.spec import ToolResult, ToolRules
-from ragflow_lg.component.tool import asked_of
+from ragflow_lg.component.tool import build_arguments
 from ragflow_lg.engine.canvas_call import parameters_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
     rules = node.spec.tool
     assert rules is not None
     return AgentTool(
-        name=rules.named(node.params) or rules.function or node.id.rpartition("-->")[2],
+        name=rules.read_name(node.params) or rules.function or node.id.rpartition("-->")[2],
         title=node.title or node.spec.name,
         description=node.params.description or node.spec.description,
         parameters=parameters_of(node.canvas.plan) if node.canvas else _parameters(rules),
@@ -39,7 +39,7 @@ def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
         # An agent sees to its own retries.
         extra_attempts=node.extra_attempts if node.spec.kind == "plain" else 0,
         retry_delay_s=node.retry_delay_s,
-        names=node.known_as,
+        names=node.permit_names,
         asks_models=_asks_models(node),
         runs_once=node.spec.runs_once,
         configuration=partial(_configuration, ctx, node) if _depends_on_nothing_else(node) else None,
@@ -73,7 +73,7 @@ async def _call(
     ctx: RunContext, node: PlanNode, rules: ToolRules[Any, Any], given: Mapping[str, Any], position: str
 ) -> Outcome:
     child = ctx.child(node, position)
-    arguments = asked_of(child, rules, node.params, given)
+    arguments = build_arguments(child, rules, node.params, given)
     try:
         result = await rules.call(child, node.params, arguments)
     except (ComponentError, ServiceError) as error:
@@ -82,7 +82,7 @@ async def _call(
         said = f"{rules.label} error: {error}" if rules.label else str(error)
         return Outcome(said, is_error=True, usage=child.usage, tokens=child.budget.spent)
     child.cite(result.chunks, result.documents)
-    chunks, documents = ([*child.found.get(name, {}).values()] for name in ("chunks", "doc_aggs"))
+    chunks, documents = ([*child.new_references.get(name, {}).values()] for name in ("chunks", "doc_aggs"))
     artifacts: Any = result.artifacts or result.outputs.get("_ARTIFACTS") or ()
     files = cast("list[Any]", artifacts if isinstance(artifacts, list | tuple) else [])
     made: list[Mapping[str, JsonValue]] = [file for file in files if isinstance(file, Mapping)]

@@ -15,7 +15,7 @@ from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError, ServiceError, SettingsError
 from ragflow_lg.component.spec import ServerTool
-from ragflow_lg.models.structured_answer import problems_of, schema_problem
+from ragflow_lg.models.structured_answer import find_problems, find_schema_problem
 from ragflow_lg.services.tool_server import ServerAnswer
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def mcp_findings(mcp: Iterable[Any]) -> Iterable[Finding]:
     for tool in _declared(mcp):
         if isinstance(tool, Finding):
             yield tool
-        elif problem := schema_problem(tool.parameters):
+        elif problem := find_schema_problem(tool.parameters):
             message = f"The schema of the tool {tool.name!r} is not a valid JSON schema: {problem}."
             hint = "The model is shown it as it is; its arguments are not checked."
             yield Finding("params-invalid", "warning", tool.path, message, hint)
@@ -142,7 +142,7 @@ async def _call(
 ) -> Outcome:
     where = f"The schema of the tool {tool.name!r}"
     try:
-        problems = await ctx.in_thread(problems_of, dict(given), tool.parameters, where)
+        problems = await ctx.run_in_thread(find_problems, dict(given), tool.parameters, where)
         if problems:
             return Outcome(f"The arguments do not fit: {'. '.join(problems)}.", is_error=True)
         server = ctx.services_at(position).servers[tool.server]

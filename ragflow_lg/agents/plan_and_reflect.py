@@ -17,12 +17,12 @@ from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_run import AgentRun, joined, told
 from ragflow_lg.agents.plan_prompts import COMPLETE_TASK, LAST, prompt_of
-from ragflow_lg.base.thinking import Part, split_thinking, without_thinking
+from ragflow_lg.base.thinking import AnswerPart, split_thinking, strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.models.model_call import Show
+from ragflow_lg.models.model_call import AnswerStream
 from ragflow_lg.models.prompts import CONTEXT_SHARE
-from ragflow_lg.models.structured_answer import read_answer, with_schema
+from ragflow_lg.models.structured_answer import append_schema, read_answer
 from ragflow_lg.services.chat import ChatRequest, ToolCall
 
 __all__ = ["plan_and_reflect"]
@@ -69,8 +69,8 @@ async def _step(run: AgentRun, analysis: str, steps: Sequence[_Step]) -> tuple[_
     system = f"{_system(run, 'PLAN_GENERATION', with_tools=True)}\n\nThe task, as it was analysed:\n{analysis}"
     messages = tuple(joined(_conversation(run, steps), "user", _ASK_NEXT))
     asked = replace(run.request, system=system, messages=messages, schema=None)
-    text = without_thinking((await run.ask(asked, f"plan {number}", _shown_as_thought(run, is_text_shown=False))).text)
-    calls, problem = _calls(await run.ctx.in_thread(read_answer, text), number)
+    text = strip_thinking((await run.ask(asked, f"plan {number}", _shown_as_thought(run, is_text_shown=False))).text)
+    calls, problem = _calls(await run.ctx.run_in_thread(read_answer, text), number)
     step = _Step(text.strip() or "[]", note=problem)
     wanted = [call for call in calls if call.name != COMPLETE_TASK]
     is_complete = len(wanted) < len(calls)
@@ -108,7 +108,7 @@ async def _answer(run: AgentRun, steps: Sequence[_Step]) -> str:
     asked = replace(run.request, messages=tuple(messages))
     if run.schema is not None:
         is_native = run.model.has_schemas
-        system = asked.system if is_native else with_schema(asked.system, run.schema)
+        system = asked.system if is_native else append_schema(asked.system, run.schema)
         asked = replace(asked, system=system, schema=run.schema if is_native else None)
     return (await run.ask(run.told_to_cite(asked), "answer", run.show)).text
 
@@ -152,8 +152,8 @@ async def _thought(run: AgentRun, request: ChatRequest, position: str) -> str:
     show = _shown_as_thought(run)
     text = (await run.ask(request, position, show)).text
     if show is not None and run.show is not None:
-        await run.show.thought("\n")
-    return without_thinking(text).strip()
+        await run.show.write_thought("\n")
+    return strip_thinking(text).strip()
 
 
 async def _summed_up(run: AgentRun, result: str, position: str) -> str:
@@ -161,7 +161,7 @@ async def _summed_up(run: AgentRun, result: str, position: str) -> str:
     if estimate_tokens(result) <= run.model.context_tokens // RESULT_SHARE or await run.is_spent(position):
         return result
     asked = _request(run, "CONTEXT_SUMMARY", f"{_task(run)}\n\nThe result:\n{result}")
-    return without_thinking((await run.ask(asked, position)).text).strip() or result
+    return strip_thinking((await run.ask(asked, position)).text).strip() or result
 
 
 async def _ranked(run: AgentRun, steps: Sequence[_Step]) -> Sequence[_Step]:
@@ -177,7 +177,7 @@ async def _ranked(run: AgentRun, steps: Sequence[_Step]) -> Sequence[_Step]:
     shown = run.model.context_tokens // (2 * len(results))
     listed = "\n\n".join(f"{n}. {name}: {shorten(text, shown)}" for n, (name, text) in enumerate(results, 1))
     asked = _request(run, "CONTEXT_RANKING", f"{_task(run)}\n\nThe results:\n{listed}")
-    ranking = await run.ctx.in_thread(read_answer, (await run.ask(asked, "ranking")).text)
+    ranking = await run.ctx.run_in_thread(read_answer, (await run.ask(asked, "ranking")).text)
     return _kept(steps, ranking, room)
 
 
@@ -203,7 +203,7 @@ def _shown_as_thought(run: AgentRun, *, is_text_shown: bool = True) -> _ThoughtS
 class _ThoughtShow:
     """Shows an answer of the model as a thought, or of it only what the model thought."""
 
-    def __init__(self, show: Show, *, is_text_shown: bool) -> None:
+    def __init__(self, show: AnswerStream, *, is_text_shown: bool) -> None:
         self._show = show
         self._is_text_shown = is_text_shown
         self._is_thinking = False
@@ -216,13 +216,13 @@ class _ThoughtShow:
         self._show.begin()
         self._is_thinking = False
 
-    async def answer(self, parts: Iterable[Part]) -> None:
+    async def write(self, parts: Iterable[AnswerPart]) -> None:
         for part in parts:
             if part.mark:
                 self._is_thinking = part.mark == "start"
             elif self._is_text_shown or self._is_thinking:
-                await self._show.thought(part.text)
+                await self._show.write_thought(part.text)
 
-    async def again(self, text: str) -> None:
+    async def replay(self, text: str) -> None:
         self.begin()
-        await self.answer(split_thinking(text))
+        await self.write(split_thinking(text))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_log import QUESTION, agent_log_of
-from ragflow_lg.base.thinking import without_thinking
+from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.models.model_call import ask
 from ragflow_lg.services.chat import ChatModel, ChatRequest, Usage
@@ -46,12 +46,12 @@ async def with_whole_question(ctx: RunContext, model: ChatModel, request: ChatRe
         )
         began = log.now()
         answer = await ask(ctx, model, asked)
-        question = without_thinking(answer.text).strip()
+        question = strip_thinking(answer.text).strip()
         return {"question": question, "usage": list(answer.usage), "seconds": log.now() - began}
 
     stored: Any = await ctx.step("rewritten question", len(messages), call, position=_STEP)
     question: str = stored["question"]
-    is_replayed = _STEP in ctx.replayed
+    is_replayed = _STEP in ctx.replayed_steps
     ctx.budget.take(_STEP, sum(stored["usage"][:2]), is_charged=not is_replayed)
     await log.note(QUESTION, question, stored["seconds"], Usage(*stored["usage"]), is_replayed=is_replayed)
     if not question:

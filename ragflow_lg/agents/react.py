@@ -16,9 +16,9 @@ from ragflow_lg.agents.agent_run import AgentRun, joined, told
 from ragflow_lg.agents.react_action import WrittenCall
 from ragflow_lg.agents.react_text import ReactReader, Said
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.thinking import Part, split_thinking, without_thinking
-from ragflow_lg.models.model_call import Show
-from ragflow_lg.models.structured_answer import with_schema
+from ragflow_lg.base.thinking import AnswerPart, split_thinking, strip_thinking
+from ragflow_lg.models.model_call import AnswerStream
+from ragflow_lg.models.structured_answer import append_schema
 from ragflow_lg.services.chat import ToolCall, ToolSchema
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def react_system(run: AgentRun) -> str:
     """Give the system prompt with the form, the tools, and the schema of the answer."""
     tools = "\n".join(_described(tool) for tool in run.toolbox.schemas)
     system = f"{run.request.system}\n\n{REACT_HEAD}{_FORM}\n{tools}".lstrip()
-    return with_schema(system + _SCHEMA, run.schema) if run.schema is not None else system
+    return append_schema(system + _SCHEMA, run.schema) if run.schema is not None else system
 
 
 def _described(tool: ToolSchema) -> str:
@@ -158,7 +158,7 @@ def _arguments(text: str, tool: ToolSchema | None) -> str:
 class _ReactShow:
     """Shows of an answer in ReAct's form the thoughts as thoughts and the final answer as it comes."""
 
-    def __init__(self, ctx: RunContext, show: Show | None, *, is_last: bool) -> None:
+    def __init__(self, ctx: RunContext, show: AnswerStream | None, *, is_last: bool) -> None:
         self._ctx = ctx
         self._show = show
         self._reader = ReactReader(is_last=is_last)
@@ -173,7 +173,7 @@ class _ReactShow:
         if self._show:
             self._show.begin()
 
-    async def answer(self, parts: Iterable[Part]) -> None:
+    async def write(self, parts: Iterable[AnswerPart]) -> None:
         for part in parts:
             if part.mark:
                 self._is_thinking = part.mark == "start"
@@ -183,25 +183,25 @@ class _ReactShow:
                         await asyncio.sleep(0)  # a long text holds nobody else up
                     await self._say(self._reader.feed(part.text[at : at + _BLOCK_CHARS]))
             elif self._show:
-                await self._show.answer([part])
+                await self._show.write([part])
 
-    async def again(self, text: str) -> None:
+    async def replay(self, text: str) -> None:
         self.begin()
-        await self.answer(split_thinking(text))
+        await self.write(split_thinking(text))
 
     async def read(self, text: str) -> ReactReader:
         """End the answer; it is ``text``, where it was not shown."""
         if len(text) > _BLOCK_CHARS:
-            await self._say(await self._ctx.in_thread(self._finish, text))
+            await self._say(await self._ctx.run_in_thread(self._finish, text))
         else:
             await self._say(self._finish(text))
         if self._has_thought and self._reader.calls and self._show:
-            await self._show.thought("\n")
+            await self._show.write_thought("\n")
         return self._reader
 
     def _finish(self, text: str) -> list[Said]:
         if self._show is None:
-            self._reader.feed(without_thinking(text))
+            self._reader.feed(strip_thinking(text))
         return self._reader.finish()
 
     async def _say(self, pieces: Iterable[Said]) -> None:
@@ -209,7 +209,7 @@ class _ReactShow:
             if self._show is None:
                 continue
             if kind == "answer":
-                await self._show.answer([Part(text)])
+                await self._show.write([AnswerPart(text)])
             else:
                 self._has_thought = True
-                await self._show.thought(text)
+                await self._show.write_thought(text)

@@ -16,7 +16,7 @@ from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.agents.call_policies import call_tool, is_cancelled
 from ragflow_lg.base.errors import ComponentError, RagflowLgError, RunCancelled, SettingsError
 from ragflow_lg.base.values import JsonValue, to_json
-from ragflow_lg.component.tool import problem_of
+from ragflow_lg.component.tool import describe_validation_error
 from ragflow_lg.services.chat import ToolCall, ToolSchema, Usage
 from ragflow_lg.services.tool_policies import ToolPermits
 
@@ -115,7 +115,7 @@ async def _outcome(tool: AgentTool, given: Mapping[str, Any], position: str) -> 
     except RunCancelled:
         raise
     except ValidationError as error:
-        said = f"The arguments do not fit: {problem_of(error)}"
+        said = f"The arguments do not fit: {describe_validation_error(error)}"
     except TimeoutError:
         said = f"{tool.title} gave no result within {tool.timeout_s:g} s."
         if tool.runs_once:

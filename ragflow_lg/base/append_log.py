@@ -9,18 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias, cast
 
-from ragflow_lg.base.frozen_list import FrozenList
 from ragflow_lg.base.values import JsonValue
 
-__all__ = ["Collected", "append_entry", "entries_of"]
+__all__ = ["FrozenList", "AppendLog", "append_entry", "read_entries"]
 
 BLOCK = 16
 
-Collected: TypeAlias = list[list[Any]]
+AppendLog: TypeAlias = list[list[Any]]
 """Levels: the newest entries, then sealed blocks of entries, then sealed rows of those blocks, …"""
 
 
-def append_entry(collected: Collected, value: JsonValue) -> Collected:
+class FrozenList(list[Any]):
+    """A list that whoever made it will never change. JSON like any other list.
+
+    ``digest`` is for the saver: the key under which it has stored the list, ``""`` before.
+    """
+
+    __slots__ = ("digest",)
+
+    def __init__(self, entries: Any = ()) -> None:
+        super().__init__(entries)
+        self.digest = ""
+
+
+def append_entry(collected: AppendLog, value: JsonValue) -> AppendLog:
     """Give the list with one more entry; the given one is not changed."""
     levels = [_resealed(level, depth) for depth, level in enumerate(collected)]
     entry: Any = value
@@ -41,7 +53,7 @@ def _resealed(level: list[Any], depth: int) -> list[Any]:
     return [FrozenList(_resealed(block, depth - 1)) for block in level]
 
 
-def entries_of(collected: Collected) -> list[JsonValue]:
+def read_entries(collected: AppendLog) -> list[JsonValue]:
     """Give all entries in order.
 
     >>> entries_of(append_entry(append_entry([], "a"), "b"))

@@ -9,7 +9,7 @@ from ragflow_lg.base.errors import SettingsError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["load_entry_point", "named"]
+__all__ = ["load_entry_point", "describe_entry_point"]
 
 MAX_ERROR_CHARS = 500
 
@@ -25,11 +25,11 @@ def load_entry_point(entry_point: EntryPoint, what: str) -> Any:
     except (Exception, SystemExit) as error:  # whatever foreign code does when it is imported
         said = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR_CHARS]
         raise SettingsError(
-            f"The {what} {named(entry_point)} cannot be loaded: {said}. Repair or uninstall the package."
+            f"The {what} {describe_entry_point(entry_point)} cannot be loaded: {said}. Repair or uninstall the package."
         ) from error
 
 
-def named(entry_point: EntryPoint) -> str:
+def describe_entry_point(entry_point: EntryPoint) -> str:
     """Name what an installed package brings, with the package."""
     package = entry_point.dist.name if entry_point.dist else "?"
     return f"{entry_point.name!r} of the installed package {package!r} ({entry_point.value}, group {entry_point.group})"

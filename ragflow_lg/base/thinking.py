@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-__all__ = ["Part", "ThinkingSplitter", "split_thinking", "without_thinking"]
+__all__ = ["AnswerPart", "ThinkingSplitter", "split_thinking", "strip_thinking"]
 
 OPENING = "<think>"
 CLOSING = "</think>"
 
 
-class Part(NamedTuple):
+class AnswerPart(NamedTuple):
     """A piece of text, or with ``mark`` the border of a thinking section (``text`` is then ``""``)."""
 
     text: str
@@ -40,7 +40,7 @@ class ThinkingSplitter:
         self._is_thinking = False
         self._is_reasoning = False
 
-    def feed(self, text: str, *, is_reasoning: bool = False) -> Iterator[Part]:
+    def feed(self, text: str, *, is_reasoning: bool = False) -> Iterator[AnswerPart]:
         """Take a piece; give the parts that are certain.
 
         ``is_reasoning`` marks text of a separate reasoning channel: it is thinking as it stands, without tags.
@@ -50,20 +50,20 @@ class ThinkingSplitter:
             self._is_reasoning = is_reasoning
             if is_reasoning != self._is_thinking:
                 self._is_thinking = is_reasoning
-                yield Part("", "start" if is_reasoning else "end")
+                yield AnswerPart("", "start" if is_reasoning else "end")
         if is_reasoning:
             if text:
-                yield Part(text)
+                yield AnswerPart(text)
             return
         yield from self._split(text)
 
-    def finish(self) -> Iterator[Part]:
+    def finish(self) -> Iterator[AnswerPart]:
         """Give what was held back, at the end of the answer."""
         held, self._held = self._held, ""
         if held:
-            yield Part(held)
+            yield AnswerPart(held)
 
-    def _split(self, text: str) -> Iterator[Part]:
+    def _split(self, text: str) -> Iterator[AnswerPart]:
         rest, self._held = self._held + text, ""
         while rest:
             tag = CLOSING if self._is_thinking else OPENING
@@ -72,14 +72,14 @@ class ThinkingSplitter:
                 kept = _tail_of_tag(rest, tag)
                 before, self._held = rest[: len(rest) - kept], rest[len(rest) - kept :]
             if before:
-                yield Part(before)
+                yield AnswerPart(before)
             if found:
-                yield Part("", "end" if self._is_thinking else "start")
+                yield AnswerPart("", "end" if self._is_thinking else "start")
                 self._is_thinking = not self._is_thinking
             rest = after
 
 
-def split_thinking(answer: str) -> list[Part]:
+def split_thinking(answer: str) -> list[AnswerPart]:
     """Give the parts of a whole answer.
 
     >>> [part.text for part in split_thinking("<think>hm</think>Yes")]
@@ -94,7 +94,7 @@ def _tail_of_tag(text: str, tag: str) -> int:
     return next((n for n in range(min(len(tag) - 1, len(text)), 0, -1) if text.endswith(tag[:n])), 0)
 
 
-def without_thinking(answer: str) -> str:
+def strip_thinking(answer: str) -> str:
     """Leave out the thinking sections of a whole answer.
 
     A section whose opening tag is missing, as some models answer, begins with the answer; one that is never

@@ -6,18 +6,18 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["traceparent", "tracing_as"]
+__all__ = ["current_traceparent", "use_traceparent"]
 
 _TRACEPARENT: ContextVar[str] = ContextVar("traceparent", default="")
 
 
-def traceparent() -> str:
+def current_traceparent() -> str:
     """Give the header of the trace at hand, ``""`` if there is none."""
     return _TRACEPARENT.get()
 
 
 @contextmanager
-def tracing_as(header: str) -> Generator[None]:
+def use_traceparent(header: str) -> Generator[None]:
     """Let requests that leave meanwhile belong to a trace, also those of tasks that begin meanwhile.
 
     >>> with tracing_as("00-aa-bb-01"):

@@ -14,13 +14,11 @@ from ragflow_lg.base.errors import ComponentError, RunCancelled
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.limits import Limit
 from ragflow_lg.base.values import JsonValue, join_texts, to_json, to_text, write_path
-from ragflow_lg.component.events import Delta, EngineEvent, Piece
-from ragflow_lg.component.memory_steps import MemorySteps, step_key
-from ragflow_lg.component.nested_turn import NestedTurn
-from ragflow_lg.component.spec import Shown
+from ragflow_lg.component.events import Delta, EngineEvent, MessagePiece
+from ragflow_lg.component.spec import MessageAlternative
 from ragflow_lg.component.state import TurnRequest, look_up, merge_outputs, output_patch
-from ragflow_lg.component.turn_context import TurnContext
-from ragflow_lg.dsl.forms import is_file, read_value, submitted_value
+from ragflow_lg.component.turn_context import MemorySteps, NestedTurn, TurnContext, step_key
+from ragflow_lg.dsl.forms import is_file, read_value, unwrap_submission
 from ragflow_lg.dsl.redacted_view import RedactedView
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.dsl.variable_references import Reference, Template
@@ -70,9 +68,9 @@ class RunContext:
     """What ends the component when its time is up."""
     refusals = 0
     """How many whole answers of this visit could not be taken; the next attempt asks anew, whatever is stored."""
-    replayed: frozenset[str] = frozenset()
+    replayed_steps: frozenset[str] = frozenset()
     """Positions of the steps whose result was there already."""
-    said = ""
+    message_text = ""
     """What a Message has shown, with tags, in a canvas that is played within a node of another."""
     steps = 0
     """How many steps this visit has taken."""
@@ -115,7 +113,7 @@ class RunContext:
         self.partial: dict[str, JsonValue] = {}
         """Outputs to keep should the node be stopped before it returns."""
         self.visits: dict[str, int] = {}
-        self.found: References = {}
+        self.new_references: References = {}
         """What this visit has found that answers may cite."""
         self.owner = node.id
         """The component of the canvas that is visited; another one than ``node`` where that is a tool."""
@@ -125,7 +123,7 @@ class RunContext:
     @cached_property
     def budget(self) -> TokenBudget:
         """What its models may still use."""
-        inner = self._turn.inner
+        inner = self._turn.nested
         return TokenBudget(inner.budget if inner is not None else None)
 
     @property
@@ -163,7 +161,7 @@ class RunContext:
         key = step_key(task, position or str(self.steps), name, arguments)
         is_there, result = await steps.find(key)
         if is_there:
-            self.replayed |= {position}
+            self.replayed_steps |= {position}
         else:
             result = to_json(await call())
             await steps.put(key, result)
@@ -194,19 +192,19 @@ class RunContext:
     def nested_turn(self) -> TurnContext:
         """Give what a canvas needs to be played within this visit. Its steps are those of this visit."""
         steps, place = self._steps()
-        return TurnContext(self.services, steps=steps, inner=NestedTurn(place, self.budget))
+        return TurnContext(self.services, steps=steps, nested=NestedTurn(place, self.budget))
 
     def count(self, usage: Usage) -> None:
         """Add what a model call has used."""
         self.usage = self.usage.plus(usage)
 
-    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+    async def run_in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Do work that would block the event loop in a thread."""
         return await asyncio.to_thread(work, *arguments)
 
     async def form_value(self, submitted: Any, declared: Any, layout_recognize: str) -> JsonValue:
         """Give the value of a form's field: files are read, the text of an object too."""
-        value, type_name = submitted_value(
+        value, type_name = unwrap_submission(
             submitted, cast("Mapping[str, Any]", declared) if isinstance(declared, Mapping) else {}
         )
         if not is_file(type_name):
@@ -257,12 +255,12 @@ class RunContext:
     @property
     def references(self) -> References:
         """What answers of this turn may cite."""
-        return merge_references(self._state.get("turn", {}).get("references", {}), self.found)
+        return merge_references(self._state.get("turn", {}).get("references", {}), self.new_references)
 
     def cite(self, chunks: Sequence[Chunk], documents: Sequence[Mapping[str, JsonValue]] | None = None) -> None:
         """Let answers cite what was found, see `ragflow_lg.services.references.add_chunks`."""
         if chunks or documents:
-            self.found = add_chunks(self.found, chunks, documents)
+            self.new_references = add_chunks(self.new_references, chunks, documents)
 
     def child(self, node: PlanNode, position: str) -> RunContext:
         """Give the context of a tool that this node calls. ``position`` tells its steps from those of other calls."""
@@ -277,17 +275,17 @@ class RunContext:
         return child
 
     @property
-    def presenter(self) -> RedactedView:
+    def redacted_view(self) -> RedactedView:
         """Takes the secrets of this canvas, those within it and its services out of what others are shown."""
         turn = self._turn
-        if turn.presenter is None:
+        if turn.redacted_view is None:
             redactor = Redactor(turn.services.all_secrets)
             for plan in self.plan.with_canvases():
                 nodes = [node for node in plan.nodes.values() if node.tools or node.spec.tool]
                 redactor.learn_from([part.params for node in nodes for part in node.with_tools()])
                 redactor.learn_from(dict(plan.globals))
-            turn.presenter = RedactedView(redactor)
-        return turn.presenter
+            turn.redacted_view = RedactedView(redactor)
+        return turn.redacted_view
 
     @property
     def history(self) -> list[list[Any]]:
@@ -348,11 +346,11 @@ class RunContext:
 
     async def piece(self, segment: int, text: str) -> None:
         """Show a piece of this Message: (part of) the text of segment ``segment``."""
-        if self._turn.inner is not None:
-            self.said += text
-        await self.emit(Piece(self.node.id, segment, text))
+        if self._turn.nested is not None:
+            self.message_text += text
+        await self.emit(MessagePiece(self.node.id, segment, text))
 
-    def alternative(self) -> Shown:
+    def alternative(self) -> MessageAlternative:
         """Draw the text that this Message shows at this visit."""
         message = self.plan.messages[self.node.id]
         record = self._state.get("turn", {})

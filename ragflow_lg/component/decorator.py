@@ -30,10 +30,10 @@ from ragflow_lg.component.spec import (
     ComponentParams,
     ComponentSpec,
     Kind,
+    MessageAlternative,
     RegionRules,
     Route,
     ServerTool,
-    Shown,
     ToolEntry,
     ToolRules,
 )
@@ -62,7 +62,7 @@ class SharedOptions(TypedDict, Generic[P], total=False):
     writes: Callable[[P], Iterable[Reference]]
     rewrite: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None
     streams: Callable[[P], bool]
-    shows: Callable[[P], Iterable[Shown]]
+    shows: Callable[[P], Iterable[MessageAlternative]]
     runs_once: bool
     region: RegionRules[RunContext, P] | None
     tools: Callable[[P], Sequence[ToolEntry]]

@@ -21,7 +21,7 @@ __all__ = [
     "EngineEvent",
     "NodeFinished",
     "NodeStarted",
-    "Piece",
+    "MessagePiece",
     "TurnFinished",
     "TurnStarted",
     "Waiting",
@@ -56,7 +56,7 @@ class Delta(NamedTuple):
     mark: Literal["", "start", "end"] = ""
 
 
-class Piece(NamedTuple):
+class MessagePiece(NamedTuple):
     """A piece of a Message: the text of its segment number ``segment``, counted from 0."""
 
     node: NodeId
@@ -166,4 +166,6 @@ class AgentRecord(NamedTuple):
         }
 
 
-EngineEvent: TypeAlias = TurnStarted | NodeStarted | Delta | Piece | NodeFinished | Waiting | TurnFinished | AgentRecord
+EngineEvent: TypeAlias = (
+    TurnStarted | NodeStarted | Delta | MessagePiece | NodeFinished | Waiting | TurnFinished | AgentRecord
+)

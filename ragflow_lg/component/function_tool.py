@@ -41,7 +41,7 @@ from ragflow_lg.component.spec import (
     ToolResult,
     ToolRules,
 )
-from ragflow_lg.component.tool import problem_of
+from ragflow_lg.component.tool import describe_validation_error
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -121,7 +121,7 @@ def spec_of_function(name: str, function: Callable[..., Any]) -> ComponentSpec[R
         try:
             asked = arguments.model_validate({key: value for key, value in given.items() if value is not None})
         except ValidationError as error:
-            raise ComponentError(problem_of(error), node=ctx.node.id) from None
+            raise ComponentError(describe_validation_error(error), node=ctx.node.id) from None
         return Outputs(result=await _called(name, function, asked))
 
     description = options.description or documented or f"Call {name}."

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.spec import AnySpec, ComponentParams, Route, Shown
+from ragflow_lg.component.spec import AnySpec, ComponentParams, MessageAlternative, Route
 from ragflow_lg.dsl.forms import FormField
 from ragflow_lg.dsl.joins import JoinRegion
 from ragflow_lg.dsl.variable_references import Reference
@@ -146,7 +146,7 @@ class PlanNode(Struct, frozen=True):
         return tuple(dict.fromkeys((*self.downstream, *routed, *jumps, *self.exits)))
 
     @property
-    def known_as(self) -> tuple[str, ...]:
+    def permit_names(self) -> tuple[str, ...]:
         """The names of a tool for `ragflow_lg.services.tool_policies.ToolPermits`."""
         names = (self.spec.name, *self.spec.aliases)
         return (*names, f"canvas:{self.spec.plays(self.params)}") if self.spec.plays else names
@@ -191,7 +191,7 @@ class MessagePlan(NamedTuple):
     """What a Message may show. ``ancestors`` are the nodes that can run before it; ``models`` stream into it."""
 
     node: NodeId
-    alternatives: tuple[Shown, ...]
+    alternatives: tuple[MessageAlternative, ...]
     ancestors: frozenset[NodeId]
     models: frozenset[NodeId] = frozenset()
 
@@ -207,7 +207,7 @@ class MessagePlan(NamedTuple):
         digest = hashlib.blake2b(f"{seed}\0{self.node}\0{visit}".encode(), digest_size=8).digest()
         return among[int.from_bytes(digest, "big") % len(among)]
 
-    def _fits(self, shown: Shown, ran: Collection[str]) -> bool:
+    def _fits(self, shown: MessageAlternative, ran: Collection[str]) -> bool:
         nodes = (r.node for r in shown.template.references if r.kind == "output")
         return all(node in ran for node in nodes if node in self.ancestors)
 

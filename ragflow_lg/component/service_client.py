@@ -22,7 +22,7 @@ from ragflow_lg.services.http import HttpRequest, HttpResponse
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["MAX_ROWS", "Service", "label_of", "number_of", "text_of"]
+__all__ = ["MAX_ROWS", "Service", "read_label", "read_number", "read_text"]
 
 MAX_ROWS = 1000
 """Most results that are read of one answer."""
@@ -130,17 +130,17 @@ class Service:
         return ServiceError(text, is_retryable=response.status >= 500 or response.status == 429)
 
 
-def text_of(row: Mapping[str, Any], *path: str) -> str:
+def read_text(row: Mapping[str, Any], *path: str) -> str:
     """Give the text at a path of a result, ``""`` where there is none; what is no text is written as JSON."""
     return to_text(read_path(row, path))
 
 
-def label_of(row: Mapping[str, Any], *path: str) -> str:
+def read_label(row: Mapping[str, Any], *path: str) -> str:
     """Give the title or the address at a path of a result, cut to `MAX_LABEL_CHARS`."""
-    return text_of(row, *path)[:MAX_LABEL_CHARS]
+    return read_text(row, *path)[:MAX_LABEL_CHARS]
 
 
-def number_of(value: JsonValue, default: float) -> float:
+def read_number(value: JsonValue, default: float) -> float:
     """Give a finite number, also one that is written as text; else ``default``."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return default

@@ -33,7 +33,7 @@ __all__ = [
     "RegionRules",
     "Route",
     "ServerTool",
-    "Shown",
+    "MessageAlternative",
     "TemplateOrValue",
     "ToolEntry",
     "ToolResult",
@@ -158,7 +158,7 @@ class Route(NamedTuple):
     """Where the targets stand, from the component's params, for diagnostics."""
 
 
-class Shown(NamedTuple):
+class MessageAlternative(NamedTuple):
     """One alternative text of a ``message`` component. ``is_live``: its pieces are sent as they become known."""
 
     template: Template
@@ -189,7 +189,7 @@ def _never(params: Any) -> bool:
     return False
 
 
-def _shows_nothing(params: Any) -> Iterable[Shown]:
+def _shows_nothing(params: Any) -> Iterable[MessageAlternative]:
     return ()
 
 
@@ -280,11 +280,11 @@ class ToolRules(Generic[C, P], Struct, frozen=True):
     call: Callable[[C, P, Any], Awaitable[ToolResult]]
     needs: str = ""
     """The argument without which nothing is done; the model is told that it is required."""
-    configured: tuple[str, ...] = ()
+    canvas_arguments: tuple[str, ...] = ()
     """Arguments that the canvas sets where the model leaves them out."""
     label: str = ""
     """What goes before an error that the model is told; ``""`` for nothing."""
-    named: Callable[[P], str] = _no_name
+    read_name: Callable[[P], str] = _no_name
     """The name of the function that the canvas sets, ``""`` for none."""
 
 
@@ -296,7 +296,7 @@ class RegionRules(Generic[C, P], Struct, frozen=True):
 
     Raises ComponentError where there is no list.
     """
-    goes_on: Callable[[C, P], bool]
+    has_next_round: Callable[[C, P], bool]
     """Whether another round begins; ``ctx.round`` tells which one it would be."""
     collects: Callable[[P], Mapping[str, Reference]] = _collects_nothing
     """Outputs that become lists: the value of each reference at the end of each round, by output name."""
@@ -304,9 +304,9 @@ class RegionRules(Generic[C, P], Struct, frozen=True):
     """Most rounds that the params allow, None where the items decide."""
     max_concurrency: Callable[[P], int] = _one
     """How many rounds may run at the same time."""
-    goes_over: Callable[[P], Reference | None] = _no_reference
+    list_reference: Callable[[P], Reference | None] = _no_reference
     """What has to be a list, or the node fails; the compiler tells of what surely is none."""
-    takes_single: Callable[[P], bool] = _never
+    accepts_single: Callable[[P], bool] = _never
     """Whether any value but an empty one is a list of one there."""
     leaves_at_exit: bool = False
     """Whether an ExitLoop leaves the region; else it only ends the round."""
@@ -343,7 +343,7 @@ class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
     """Brings params written in an older or simplified shape into today's form; pure."""
     streams: Callable[[P], bool] = _never
     """For kind ``model``: whether these params let its output ``content`` stream into a Message."""
-    shows: Callable[[P], Iterable[Shown]] = _shows_nothing
+    shows: Callable[[P], Iterable[MessageAlternative]] = _shows_nothing
     """For kind ``message``: the alternative texts, one of which it shows at each visit."""
     runs_once: bool = False
     """Whether the node may never be begun twice: should a run go on where it was interrupted, the user is asked."""

@@ -14,13 +14,11 @@ Everything in it is plain JSON, so that any checkpointer can hold it and Studio 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from typing_extensions import TypedDict
 
 from ragflow_lg.base.values import MAX_NAME_PARTS, JsonValue, read_path
-from ragflow_lg.dsl.chat_messages import merge_messages
-from ragflow_lg.dsl.list_replacement import replaced
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.services.references import merge_references
 
@@ -36,11 +34,18 @@ __all__ = [
     "join_outputs",
     "look_up",
     "merge",
+    "merge_messages",
     "merge_outputs",
     "merge_turn",
-    "nodes_set",
+    "find_replaced_nodes",
     "output_patch",
+    "read_replacement",
+    "replace_list",
 ]
+
+_REPLACE = "__replace__"
+"""Key that marks an update of a growing list as its replacement. LangGraph's own mark is an object, which a saver
+would have to revive."""
 
 OPERATIONS = "__operations__"
 """Key that marks an update of ``outputs`` as operations. The compiler refuses a component of that id."""
@@ -92,15 +97,47 @@ class TurnRecord(TypedDict, total=False):
     """Answers to forms by pause id. A run that goes on behind a crash gives them again."""
 
 
+def replace_list(entries: list[Any]) -> dict[str, Any]:
+    """Make an update of a growing list that replaces all of it.
+
+    >>> replaced(replacing([1]))
+    [1]
+    """
+    return {_REPLACE: entries}
+
+
+def read_replacement(update: Any) -> list[Any] | None:
+    """Give the new list if an update replaces all of it, else None."""
+    if not isinstance(update, Mapping) or _REPLACE not in update:
+        return None
+    return list(cast("Mapping[str, list[Any]]", update)[_REPLACE])
+
+
 def merge(current: dict[str, JsonValue] | None, update: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Lay the changed keys over the current ones."""
     return {**(current or {}), **update}
 
 
 def append(current: list[JsonValue] | None, update: Any) -> list[JsonValue]:
-    """Put new entries behind the current ones, or others in their place, see `ragflow_lg.dsl.list_replacement`."""
-    whole = replaced(update)
+    """Put new entries behind the current ones, or others in their place, see `replace_list`."""
+    whole = read_replacement(update)
     return [*(current or []), *update] if whole is None else whole
+
+
+def merge_messages(current: list[Any] | None, update: Any) -> list[Any]:
+    """Put new messages behind the current ones; one with an id that is there takes its place."""
+    whole = read_replacement(update)
+    if whole is not None:
+        return whole
+    merged = list(current or [])
+    places = {message.get("id"): at for at, message in enumerate(merged)}
+    for message in update:
+        if (at := places.get(message.get("id"))) is not None and message.get("id"):
+            merged[at] = message
+        else:
+            places[message.get("id")] = len(merged)
+            merged.append(message)
+    return merged
 
 
 def merge_outputs(current: dict[str, Any] | None, update: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,7 +173,7 @@ def join_outputs(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[st
     return output_patch(clear=a["clear"], set={**a["set"], **b["set"]}, patch=patch)
 
 
-def nodes_set(update: Mapping[str, Any]) -> Collection[str]:
+def find_replaced_nodes(update: Mapping[str, Any]) -> Collection[str]:
     """Give the nodes whose whole entry an update of ``outputs`` sets."""
     return _operations(update)["set"].keys()
 

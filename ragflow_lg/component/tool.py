@@ -39,7 +39,16 @@ from ragflow_lg.services.references import Chunk, knowledge_text
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["NOTHING_FOUND", "QueryText", "SearchOutputs", "asked_of", "cited", "key_of", "problem_of", "tool"]
+__all__ = [
+    "NOTHING_FOUND",
+    "QueryText",
+    "SearchOutputs",
+    "build_arguments",
+    "build_search_result",
+    "find_api_key",
+    "describe_validation_error",
+    "tool",
+]
 
 P = TypeVar("P", bound=ComponentParams)
 A = TypeVar("A", bound=BaseModel)
@@ -68,13 +77,13 @@ def _json_too(params: Any) -> tuple[str, ...]:
     return ("json",)
 
 
-def cited(chunks: Sequence[Chunk], rows: JsonValue = None) -> ToolResult:
+def build_search_result(chunks: Sequence[Chunk], rows: JsonValue = None) -> ToolResult:
     """Give the result of a search: the text of its chunks, and its rows as the output ``json``."""
     text = knowledge_text(chunks)
     return ToolResult(text, {"formalized_content": text, **({} if rows is None else {"json": rows})}, chunks)
 
 
-def key_of(ctx: RunContext, given: str | None, service: str) -> str:
+def find_api_key(ctx: RunContext, given: str | None, service: str) -> str:
     """Give the key of a service: what the canvas gives, else that of the settings.
 
     Raises:
@@ -100,7 +109,7 @@ def tool(
     defaults: Mapping[str, JsonValue] | None = None,
     needs: str = "query",
     blank: ToolResult | Callable[[P], ToolResult] = NOTHING_FOUND,
-    named: Callable[[P], str] = lambda params: "",
+    read_name: Callable[[P], str] = lambda params: "",
     label: str = "",
     source: str = "",
     **options: Unpack[SharedOptions[P]],
@@ -126,14 +135,14 @@ def tool(
                 return blank(given) if callable(blank) else blank
             return await call(ctx, given, asked)
 
-        rules: ToolRules[RunContext, P] = ToolRules(function, arguments, called, needed, configured, label, named)
+        rules: ToolRules[RunContext, P] = ToolRules(function, arguments, called, needed, configured, label, read_name)
 
         async def run(ctx: RunContext, given: P) -> ComponentOutputs:
             try:
                 wanted = {needed: ctx.resolve(getattr(given, needed))} if needed else {}
-                asked = asked_of(ctx, rules, given, wanted)
+                asked = build_arguments(ctx, rules, given, wanted)
             except ValidationError as error:
-                raise ComponentError(problem_of(error), node=ctx.node.id) from None
+                raise ComponentError(describe_validation_error(error), node=ctx.node.id) from None
             result = await called(ctx, given, cast("A", asked))
             ctx.cite(result.chunks, result.documents)
             return outputs.model_validate(dict(result.outputs))
@@ -154,14 +163,16 @@ def tool(
     return decorate
 
 
-def asked_of(ctx: RunContext, rules: ToolRules[RunContext, P], params: P, given: Mapping[str, JsonValue]) -> BaseModel:
+def build_arguments(
+    ctx: RunContext, rules: ToolRules[RunContext, P], params: P, given: Mapping[str, JsonValue]
+) -> BaseModel:
     """Make the arguments of a call: what is given, and what the canvas sets where nothing is.
 
     Raises:
         ValidationError: if they do not fit.
     """
     told = {name: value for name, value in given.items() if value is not None}
-    values = {name: ctx.resolve(getattr(params, name, None)) for name in rules.configured if name not in told}
+    values = {name: ctx.resolve(getattr(params, name, None)) for name in rules.canvas_arguments if name not in told}
     known = {name: value for name, value in values.items() if value is not None}
     return rules.arguments.model_validate({**known, **told})
 
@@ -190,7 +201,7 @@ def _is_blank(value: JsonValue) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def problem_of(error: ValidationError) -> str:
+def describe_validation_error(error: ValidationError) -> str:
     """Say what is wrong with arguments."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)[:5]
     return " ".join(f"{'.'.join(map(str, p['loc'])) or 'arguments'}: {p['msg']}." for p in problems)

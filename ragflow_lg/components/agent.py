@@ -18,7 +18,7 @@ from ragflow_lg.agents.strategies import StrategyName, strategy_for, strategy_na
 from ragflow_lg.agents.toolbox import Toolbox
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
-from ragflow_lg.base.thinking import Part, without_thinking
+from ragflow_lg.base.thinking import AnswerPart, strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.decorator import component
@@ -27,22 +27,22 @@ from ragflow_lg.models.chat_params import (
     GO_NAMES,
     PromptedParams,
     WholeNumber,
-    renamed,
-    schema_findings,
-    structured_names,
+    lint_schema,
+    rename_params,
+    structured_output_names,
 )
 from ragflow_lg.models.model_call import (
-    Show,
+    AnswerStream,
     ask,
-    guidelines_of,
+    build_request,
+    find_guidelines,
     has_citations,
+    keep_known_citations,
+    read_sections,
     read_structured,
-    request_of,
-    sections_of,
-    with_known_citations,
 )
 from ragflow_lg.models.prompts import ChatMessage
-from ragflow_lg.models.required_citations import with_evidence
+from ragflow_lg.models.required_citations import require_citations
 from ragflow_lg.services.chat import ChatModel, ChatRequest
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Arguments(BaseModel):
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    return renamed(params, GO_NAMES)
+    return rename_params(params, GO_NAMES)
 
 
 def _streams(params: Params) -> bool:
@@ -102,7 +102,7 @@ def _streams(params: Params) -> bool:
 
 
 def _lint(params: Params) -> Iterable[Finding]:
-    yield from schema_findings(params)
+    yield from lint_schema(params)
     yield from mcp_findings(params.mcp)
 
 
@@ -144,14 +144,14 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
     ctx.budget.limit = params.max_total_tokens
     model = ctx.services.models.model(params.llm_id or "")
     toolbox = Toolbox(ctx, [*component_tools(ctx), *mcp_tools(ctx, params.mcp, params.custom_header or {})])
-    guidelines = guidelines_of(ctx, params) if prompts is None else ""
+    guidelines = find_guidelines(ctx, params) if prompts is None else ""
     if not toolbox.schemas:
         return await _without_tools(ctx, params, model, prompts, guidelines)
     show = _show(ctx, params)
     strategy = strategy_for(model, params.strategy)
     says_schema = strategy == "function_calling"  # the others tell the model where the schema holds
     reserved = estimate_tokens(guidelines) + sum(estimate_tokens(json.dumps(t.parameters)) for t in toolbox.schemas)
-    request = request_of(
+    request = build_request(
         ctx,
         params,
         model,
@@ -170,7 +170,7 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
         show,
         None if says_schema else params.json_schema,
         guidelines,
-        sections_of(ctx, params),
+        read_sections(ctx, params),
     )
     try:
         text = await run.play(partial(_cited, strategy_named(strategy)))
@@ -183,11 +183,11 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
     return outputs.model_copy(update={"use_tools": run.gathered.use_tools})
 
 
-def _show(ctx: RunContext, params: Params) -> Show | None:
+def _show(ctx: RunContext, params: Params) -> AnswerStream | None:
     """Give what shows the answer as it comes, None where it is given whole."""
     if not ctx.is_streaming or not _streams(params):
         return None
-    return CitingShow(ctx) if has_citations(ctx, params) else Show(ctx)
+    return CitingShow(ctx) if has_citations(ctx, params) else AnswerStream(ctx)
 
 
 async def _cited(strategy: Callable[[AgentRun], Awaitable[str]], run: AgentRun) -> str:
@@ -203,7 +203,7 @@ async def _without_tools(
 ) -> Outputs:
     if not ctx.references["chunks"]:
         guidelines = ""
-    request = request_of(ctx, params, model, schema=params.json_schema, prompts=prompts, guidelines=guidelines)
+    request = build_request(ctx, params, model, schema=params.json_schema, prompts=prompts, guidelines=guidelines)
     show = _show(ctx, params)
     run = AgentRun(ctx, model, request, Toolbox(ctx, ()), 0, show)
     text = (await ask(ctx, model, request, show)).text
@@ -220,20 +220,20 @@ async def _checked(run: AgentRun, params: Params, text: str) -> Outputs:
 
     ctx, show = run.ctx, run.show
     if params.requires_evidence:
-        text = await with_evidence(ctx, run.model, run.request, text, ask_again)
+        text = await require_citations(ctx, run.model, run.request, text, ask_again)
     if params.json_schema is not None:
         try:
             value = await read_structured(ctx, run.model, text, params.json_schema)
         except ComponentError:
-            ctx.partial["content"] = without_thinking(text)  # what there is instead
+            ctx.partial["content"] = strip_thinking(text)  # what there is instead
             raise
         return Outputs.model_validate({"structured": value})
     if show is None:
-        text = with_known_citations(ctx, params, without_thinking(text))
+        text = keep_known_citations(ctx, params, strip_thinking(text))
         return Outputs(content=text + run.gathered.links(text))
     if links := run.gathered.links(show.text):
         show.begin()
-        await show.answer([Part(links)])
+        await show.write([AnswerPart(links)])
     return Outputs(content=show.text)
 
 
@@ -245,7 +245,7 @@ async def _checked(run: AgentRun, params: Params, text: str) -> Outputs:
     retries=True,
     timeout_s=1200.0,
     streams=_streams,
-    output_names=structured_names,
+    output_names=structured_output_names,
     lint=_lint,
     rewrite=_rewrite,
     tools=_tools,

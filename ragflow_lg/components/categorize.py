@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from ragflow_lg.base.thinking import without_thinking
+from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.base.values import to_text
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, OneOrMany, Route
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
 from ragflow_lg.models.chat_params import ChatParams, WholeNumber
-from ragflow_lg.models.classification import CONVERSATION_HEAD, NamedCategory, choose, conversation_text, instructions
+from ragflow_lg.models.classification import (
+    CONVERSATION_HEAD,
+    NamedCategory,
+    build_instructions,
+    format_conversation,
+    match_category,
+)
 from ragflow_lg.models.model_call import ask
-from ragflow_lg.models.prompts import ChatMessage, Collected, chat_template_kwargs, fit, history_view
+from ragflow_lg.models.prompts import ChatMessage, PromptRenderer, chat_template_kwargs, fit_context, read_history
 from ragflow_lg.services.chat import ChatRequest
 
 if TYPE_CHECKING:
@@ -123,18 +129,20 @@ async def categorize(ctx: RunContext, params: Params) -> Outputs:
     """Ask for the category of the query."""
     model = ctx.services.models.model(params.llm_id or "")
     categories = params.category_description
-    system = instructions(NamedCategory(name, c.description or "", tuple(c.examples)) for name, c in categories.items())
-    query = to_text(Collected(ctx).take(ctx.value(params.query)))
-    view = history_view(ctx.history, params.message_history_window_size)[:-1]
+    system = build_instructions(
+        NamedCategory(name, c.description or "", tuple(c.examples)) for name, c in categories.items()
+    )
+    query = to_text(PromptRenderer(ctx).take(ctx.value(params.query)))
+    view = read_history(ctx.history, params.message_history_window_size)[:-1]
     messages: list[ChatMessage] = [*view, {"role": "user", "content": query}]
     room = model.context_tokens * 9 // 10 - estimate_tokens(system)
-    said = CONVERSATION_HEAD + conversation_text(_latest(messages, room))
-    system, asked = fit(system, [{"role": "user", "content": said}], model.context_tokens)
+    said = CONVERSATION_HEAD + format_conversation(_latest(messages, room))
+    system, asked = fit_context(system, [{"role": "user", "content": said}], model.context_tokens)
     request = ChatRequest(
         system, tuple(asked), params.sampling, params.thinking_mode, template_kwargs=chat_template_kwargs(ctx)
     )
     answer = await ask(ctx, model, request)
-    name = choose(without_thinking(answer.text), list(categories))
+    name = match_category(strip_thinking(answer.text), list(categories))
     return Outputs(category_name=name, **{"_next": list(categories[name].to)})
 
 

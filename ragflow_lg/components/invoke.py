@@ -142,7 +142,7 @@ async def invoke(ctx: RunContext, params: Params) -> Outputs:
     result = response.text
     if params.clean_html:
         try:
-            result = await ctx.in_thread(html_to_text, result)
+            result = await ctx.run_in_thread(html_to_text, result)
         except ValueError as error:
             raise ComponentError(str(error), node=ctx.node.id) from None
     return Outputs(result=result, status_code=response.status, headers=dict(response.headers))

@@ -82,7 +82,7 @@ def _items(ctx: RunContext, params: Params) -> Sequence[JsonValue]:
     raise ComponentError(f"{params.items_ref} must be an array, but its type is {name}.", node=ctx.node.id)
 
 
-def _goes_on(ctx: RunContext, params: Params) -> bool:
+def _has_next_round(ctx: RunContext, params: Params) -> bool:
     return ctx.round.index < len(ctx.round.items or ())
 
 
@@ -90,11 +90,11 @@ def _concurrency(params: Params) -> int:
     return max(1, params.max_concurrency)
 
 
-def _goes_over(params: Params) -> Reference:
+def _list_reference(params: Params) -> Reference:
     return params.items_ref
 
 
-def _takes_single(params: Params) -> bool:
+def _accepts_single(params: Params) -> bool:
     return params.wraps_single
 
 
@@ -122,11 +122,11 @@ def _lint(params: Params) -> Iterable[Finding]:
     shows_default=True,
     region=RegionRules(
         items=_items,
-        goes_on=_goes_on,
+        has_next_round=_has_next_round,
         collects=_collects,
         max_concurrency=_concurrency,
-        goes_over=_goes_over,
-        takes_single=_takes_single,
+        list_reference=_list_reference,
+        accepts_single=_accepts_single,
     ),
     description="Run the nodes inside once for each item of a list.",
     source="agent/component/iteration.py",

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ragflow_lg.base.thinking import without_thinking
+from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs
-from ragflow_lg.models.chat_params import GO_NAMES, PromptedParams, renamed, schema_findings, structured_names
+from ragflow_lg.models.chat_params import GO_NAMES, PromptedParams, lint_schema, rename_params, structured_output_names
 from ragflow_lg.models.model_call import (
-    Show,
+    AnswerStream,
     ask,
-    guidelines_of,
+    build_request,
+    find_guidelines,
     has_citations,
+    keep_known_citations,
     read_structured,
-    request_of,
-    with_known_citations,
 )
-from ragflow_lg.models.required_citations import with_evidence
+from ragflow_lg.models.required_citations import require_citations
 from ragflow_lg.services.chat import ChatRequest
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Outputs(ComponentOutputs):
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    return renamed(params, GO_NAMES)
+    return rename_params(params, GO_NAMES)
 
 
 def _streams(params: Params) -> bool:
@@ -52,8 +52,8 @@ def _streams(params: Params) -> bool:
     outputs=Outputs,
     retries=True,
     streams=_streams,
-    output_names=structured_names,
-    lint=schema_findings,
+    output_names=structured_output_names,
+    lint=lint_schema,
     rewrite=_rewrite,
     description="Ask a chat model.",
     source="agent/component/llm.py",
@@ -62,9 +62,9 @@ async def llm(ctx: RunContext, params: Params) -> Outputs:
     """Ask once: for a structured answer, for one that a Message shows as it comes, or for a whole one."""
     model = ctx.services.models.model(params.llm_id or "")
     schema = params.json_schema
-    guidelines = guidelines_of(ctx, params) if ctx.references["chunks"] else ""
-    request = request_of(ctx, params, model, schema=schema, guidelines=guidelines)
-    show = Show(ctx, cites=has_citations(ctx, params)) if ctx.is_streaming and _streams(params) else None
+    guidelines = find_guidelines(ctx, params) if ctx.references["chunks"] else ""
+    request = build_request(ctx, params, model, schema=schema, guidelines=guidelines)
+    show = AnswerStream(ctx, cites=has_citations(ctx, params)) if ctx.is_streaming and _streams(params) else None
     text = (await ask(ctx, model, request, show)).text
     if show is not None:
         await show.finish_text()
@@ -74,7 +74,7 @@ async def llm(ctx: RunContext, params: Params) -> Outputs:
         return (await ask(ctx, model, request)).text
 
     if params.requires_evidence:
-        text = await with_evidence(ctx, model, request, text, ask_again)
+        text = await require_citations(ctx, model, request, text, ask_again)
     if schema is not None:
         return Outputs.model_validate({"structured": await read_structured(ctx, model, text, schema)})
-    return Outputs(content=with_known_citations(ctx, params, without_thinking(text)))
+    return Outputs(content=keep_known_citations(ctx, params, strip_thinking(text)))

@@ -135,7 +135,7 @@ def _lint(params: Params) -> Iterable[Finding]:
         yield Finding("params-unknown", "warning", ("maximum_loop_count",), message, "Set how many rounds are allowed.")
 
 
-def _goes_on(ctx: RunContext, params: Params) -> bool:
+def _has_next_round(ctx: RunContext, params: Params) -> bool:
     """Whether neither the count nor the conditions end the Loop. No conditions end nothing."""
     if ctx.round.index >= params.maximum_loop_count:
         return False
@@ -191,7 +191,7 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     output_names=_names,
     timeout_s=None,
     shows_default=True,
-    region=RegionRules(items=_no_items, goes_on=_goes_on, max_rounds=_max_rounds, leaves_at_exit=True),
+    region=RegionRules(items=_no_items, has_next_round=_has_next_round, max_rounds=_max_rounds, leaves_at_exit=True),
     description="Repeat the nodes inside until a condition holds.",
     source="agent/component/loop.py",
 )

@@ -11,10 +11,10 @@ from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.thinking import split_thinking
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.decorator import component
-from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany, Shown
-from ragflow_lg.dsl.downloads import as_downloads, distinct, shown_text
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, MessageAlternative, OneOrMany
+from ragflow_lg.dsl.downloads import drop_duplicates, find_downloads, message_text
 from ragflow_lg.dsl.variable_references import Template
-from ragflow_lg.templates.render import has_jinja, render, syntax_error
+from ragflow_lg.templates.render import find_syntax_error, has_jinja, render
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -43,8 +43,8 @@ class Outputs(ComponentOutputs):
     downloads: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
 
 
-def _shows(params: Params) -> Iterable[Shown]:
-    return tuple(Shown(text, params.stream and not has_jinja(text)) for text in params.content)
+def _shows(params: Params) -> Iterable[MessageAlternative]:
+    return tuple(MessageAlternative(text, params.stream and not has_jinja(text)) for text in params.content)
 
 
 def _lint(params: Params) -> Iterable[Finding]:
@@ -57,7 +57,7 @@ def _lint(params: Params) -> Iterable[Finding]:
         if getattr(params, name):
             yield Finding("params-unsupported", "warning", (name,), f"{name} has no effect in this version. {effect}")
     for index, text in enumerate(params.content):
-        if has_jinja(text) and (problem := syntax_error(text)):
+        if has_jinja(text) and (problem := find_syntax_error(text)):
             yield Finding(
                 "template-invalid",
                 "warning",
@@ -94,7 +94,7 @@ async def message(ctx: RunContext, params: Params) -> Outputs:
         content = await _render(ctx, drawn.template, downloads)
         await ctx.piece(0, content)
         content = _spoken(content)
-    downloads = distinct(downloads)
+    downloads = drop_duplicates(downloads)
     end: dict[str, JsonValue] = {}
     if params.status:
         end["status"] = params.status
@@ -113,8 +113,8 @@ async def _show_pieces(ctx: RunContext, template: Template, downloads: list[dict
             text = segment
         else:
             value = ctx.value(segment)
-            downloads += as_downloads(value)
-            text = shown_text(value)
+            downloads += find_downloads(value)
+            text = message_text(value)
         await ctx.piece(index, text)
         content += _spoken(text)
         ctx.partial["content"] = content
@@ -125,9 +125,9 @@ async def _render(ctx: RunContext, template: Template, downloads: list[dict[str,
     values: dict[str, JsonValue] = {}
     for reference in template.references:
         value = ctx.value(reference)
-        found = as_downloads(value)
+        found = find_downloads(value)
         downloads += found
-        values[reference.text] = shown_text(value) if found else value
+        values[reference.text] = message_text(value) if found else value
     return await render(template, values)
 
 

@@ -16,8 +16,8 @@ from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.spec import ComponentParams, OneOrMany, TemplateOrValue, ToolResult
 from ragflow_lg.component.tool import tool
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
-from ragflow_lg.models.metadata_filter import FILTER_OPERATORS, Condition, matching_documents, metadata_operator
-from ragflow_lg.models.search_prompts import conditions_for, in_languages
+from ragflow_lg.models.metadata_filter import FILTER_OPERATORS, FilterCondition, filter_documents, metadata_operator
+from ragflow_lg.models.search_prompts import choose_conditions, translate_question
 from ragflow_lg.services.chunks import readable_chunks, readable_documents
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Knowledge, Metadata
 from ragflow_lg.services.references import knowledge_text
@@ -221,7 +221,7 @@ def _lint(params: Params) -> Iterable[Finding]:
     params=Params,
     arguments=Arguments,
     blank=_nothing,
-    named=_named,
+    read_name=_named,
     lint=_lint,
     timeout_s=12.0,
     description="Search the datasets of this deployment. Results come with their number, title and content.",
@@ -239,7 +239,7 @@ async def retrieval(ctx: RunContext, params: Params, arguments: Arguments) -> To
     question = arguments.query[:MAX_QUESTION_CHARS]
     searched = await _documents(ctx, knowledge, datasets, params.meta_data_filter, question)
     if languages := [language for language in params.cross_languages if language.strip()]:
-        question = await in_languages(ctx, question, languages)
+        question = await translate_question(ctx, question, languages)
     found = await knowledge.search(
         DatasetSearch(
             question=_USER_LABEL.sub("", question),
@@ -254,7 +254,7 @@ async def retrieval(ctx: RunContext, params: Params, arguments: Arguments) -> To
             use_kg=params.use_kg,
         )
     )
-    chunks, text = await ctx.in_thread(_rendered, found.chunks)
+    chunks, text = await ctx.run_in_thread(_rendered, found.chunks)
     if not chunks:
         return _nothing(params)
     documents = readable_documents(found.documents)
@@ -311,7 +311,9 @@ async def _documents(
 ) -> tuple[str, ...] | None:
     """Give the ids of the documents that the filter lets through, None for all."""
     if wanted.method == "manual":
-        conditions = [Condition(row.key, row.op, _value(ctx, row.value)) for row in wanted.manual if row.key.strip()]
+        conditions = [
+            FilterCondition(row.key, row.op, _value(ctx, row.value)) for row in wanted.manual if row.key.strip()
+        ]
         if not conditions:
             return None
         metadata = await knowledge.metadata(datasets)
@@ -326,15 +328,15 @@ async def _documents(
         metadata = {field.key: metadata[field.key] for field in chosen}
     if not metadata:
         return None
-    conditions, any_of = await conditions_for(ctx, question, metadata, forced)
+    conditions, any_of = await choose_conditions(ctx, question, metadata, forced)
     return await _matching(ctx, metadata, conditions, any_of=any_of) or None
 
 
 async def _matching(
-    ctx: RunContext, metadata: Metadata, conditions: Sequence[Condition], *, any_of: bool
+    ctx: RunContext, metadata: Metadata, conditions: Sequence[FilterCondition], *, any_of: bool
 ) -> tuple[str, ...]:
     """Compare in a thread: there may be a value for each of 100,000 documents."""
-    return await ctx.in_thread(partial(matching_documents, metadata, conditions, any_of=any_of))
+    return await ctx.run_in_thread(partial(filter_documents, metadata, conditions, any_of=any_of))
 
 
 def _value(ctx: RunContext, value: JsonValue) -> JsonValue:

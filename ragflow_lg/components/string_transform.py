@@ -14,7 +14,7 @@ from ragflow_lg.base.values import MAX_ITEMS, JsonValue, join_texts, to_text
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany, OptionalReference
 from ragflow_lg.dsl.variable_references import Template
-from ragflow_lg.templates.render import has_jinja, render, syntax_error
+from ragflow_lg.templates.render import find_syntax_error, has_jinja, render
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -44,7 +44,7 @@ def _lint(params: Params) -> Iterable[Finding]:
     if params.method == "split" and params.split_ref is None:
         message = "There is nothing to split: split_ref is empty."
         yield Finding("params-invalid", "warning", ("split_ref",), message, "Name what is to be split.")
-    if params.method == "merge" and has_jinja(params.script) and (problem := syntax_error(params.script)):
+    if params.method == "merge" and has_jinja(params.script) and (problem := find_syntax_error(params.script)):
         yield Finding(
             "template-invalid",
             "warning",

@@ -10,9 +10,8 @@ from typing import Any, cast
 
 from ragflow_lg.base.errors import InputRefusedError
 from ragflow_lg.base.values import JsonValue, to_text
-from ragflow_lg.dsl.list_replacement import replaced
 
-__all__ = ["answer_id", "answer_message", "merge_messages", "question_message", "question_of"]
+__all__ = ["answer_id", "answer_message", "question_message", "parse_question"]
 
 MAX_GIVEN = 10_000
 """Most messages that a request may hold."""
@@ -35,23 +34,7 @@ def answer_message(text: str, seed: int, number: int) -> dict[str, JsonValue]:
     return {"type": "ai", "content": text, "id": answer_id(seed, number)}
 
 
-def merge_messages(current: list[Any] | None, update: Any) -> list[Any]:
-    """Put new messages behind the current ones; one with an id that is there takes its place."""
-    whole = replaced(update)
-    if whole is not None:
-        return whole
-    merged = list(current or [])
-    places = {message.get("id"): at for at, message in enumerate(merged)}
-    for message in update:
-        if (at := places.get(message.get("id"))) is not None and message.get("id"):
-            merged[at] = message
-        else:
-            places[message.get("id")] = len(merged)
-            merged.append(message)
-    return merged
-
-
-def question_of(messages: Any) -> dict[str, JsonValue]:
+def parse_question(messages: Any) -> dict[str, JsonValue]:
     """Give the last message of a request, which has to be the user's; those before it are the session's already.
 
     Message maps of LangChain (``type``) and OpenAI (``role``) are read, with a text or a list of text parts, and a text

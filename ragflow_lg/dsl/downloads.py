@@ -12,18 +12,18 @@ from typing import Any, cast
 
 from ragflow_lg.base.values import JsonValue, to_text
 
-__all__ = ["as_downloads", "distinct", "shown_text"]
+__all__ = ["find_downloads", "drop_duplicates", "message_text"]
 
 _KEYS = frozenset({"doc_id", "filename", "mime_type"})
 _PRINT_FLAG = "include_download_info_in_content"
 
 
-def as_downloads(value: JsonValue) -> list[dict[str, JsonValue]]:
+def find_downloads(value: JsonValue) -> list[dict[str, JsonValue]]:
     """Give the download infos that a value holds, without the flag; none if it is something else."""
     return [{key: part for key, part in info.items() if key != _PRINT_FLAG} for info in _infos(value)]
 
 
-def distinct(downloads: list[dict[str, JsonValue]]) -> list[dict[str, JsonValue]]:
+def drop_duplicates(downloads: list[dict[str, JsonValue]]) -> list[dict[str, JsonValue]]:
     """Leave out what is listed a second time."""
     found: dict[str, dict[str, JsonValue]] = {}
     for info in downloads:
@@ -31,14 +31,14 @@ def distinct(downloads: list[dict[str, JsonValue]]) -> list[dict[str, JsonValue]
     return list(found.values())
 
 
-def shown_text(value: JsonValue) -> str:
+def message_text(value: JsonValue) -> str:
     """Give the text of a value in a Message."""
     infos = _infos(value)
     if not infos:
         return to_text(value)
     if not any(info.get(_PRINT_FLAG) for info in infos):
         return ""
-    downloads = as_downloads(value)
+    downloads = find_downloads(value)
     is_list = isinstance(json.loads(value) if isinstance(value, str) else value, list)
     return to_text(downloads if is_list else downloads[0])
 

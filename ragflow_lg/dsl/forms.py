@@ -16,13 +16,13 @@ from ragflow_lg.base.values import JsonValue, to_text
 __all__ = [
     "Form",
     "FormField",
-    "answered_fields",
+    "parse_answers",
     "form_fields",
     "form_problems",
     "is_file",
     "option_texts",
     "read_value",
-    "submitted_value",
+    "unwrap_submission",
 ]
 
 _BOOLEANS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
@@ -73,7 +73,7 @@ def is_file(type_name: str) -> bool:
     return "file" in type_name.lower()
 
 
-def submitted_value(submitted: Any, declared: Mapping[str, Any]) -> tuple[Any, str]:
+def unwrap_submission(submitted: Any, declared: Mapping[str, Any]) -> tuple[Any, str]:
     """Give what was submitted for a field, taken out of RAGFlow's ``{"value", "type"}``, and the type that holds.
 
     That is the canvas's; a client names the type only of a field that the canvas does not declare.
@@ -101,7 +101,7 @@ def form_problems(declared: Any, answer: Mapping[str, Any]) -> dict[str, str]:
     """
     problems: dict[str, str] = {}
     for field in form_fields(declared):
-        value, _ = submitted_value(answer.get(field.name), {})
+        value, _ = unwrap_submission(answer.get(field.name), {})
         if value is None or (is_file(field.type) and value in ("", [])):
             if not field.is_optional:
                 problems[field.name] = f"{field.shown} is required."
@@ -158,7 +158,7 @@ def _as_map(value: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
-def answered_fields(declared: Any, answer: Any) -> dict[str, Any]:
+def parse_answers(declared: Any, answer: Any) -> dict[str, Any]:
     """Give the answer by field name: ``{"inputs": {…}}``, the fields themselves, or the value of the only field."""
     if isinstance(answer, Mapping):
         given = cast("Mapping[str, Any]", answer)

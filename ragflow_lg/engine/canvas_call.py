@@ -64,11 +64,11 @@ async def play_canvas(ctx: RunContext, given: Mapping[str, Any]) -> ToolResult:
         raise ComponentError("The canvas was not compiled.", node=ctx.node.id)
     request = _request(ctx, canvas.plan, given)
     turn = ctx.nested_turn()
-    assert turn.inner is not None
+    assert turn.nested is not None
     try:
         state = await canvas.compiled.play_inside(request, turn)
     finally:
-        ctx.count(turn.inner.usage)
+        ctx.count(turn.nested.usage)
     record = state.get("turn", {})
     if "error" in record:
         _, _, node, text = record["error"]
@@ -77,7 +77,7 @@ async def play_canvas(ctx: RunContext, given: Mapping[str, Any]) -> ToolResult:
     last = record["last"][2] if "last" in record else ""
     outputs: Mapping[str, JsonValue] = state.get("outputs", {}).get(last, {})
     result = {name: value for name, value in outputs.items() if value is not None and not name.startswith("_")}
-    said = "\n\n".join(turn.inner.said)
+    said = "\n\n".join(turn.nested.texts)
     references = record.get("references", {})
     chunks, documents = (list(references.get(name, {}).values()) for name in ("chunks", "doc_aggs"))
     ended_with_message = bool(last) and canvas.plan.nodes[last].spec.kind == "message"

@@ -23,17 +23,15 @@ from ragflow_lg.base.errors import (
     UndeclaredTargetError,
 )
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.base.thinking import without_thinking
+from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue, to_json, to_text
 from ragflow_lg.component.context import Round, RunContext
 from ragflow_lg.component.events import EngineEvent, NodeFinished, NodeStarted
-from ragflow_lg.component.memory_steps import step_key
-from ragflow_lg.component.nested_turn import NestedTurn
 from ragflow_lg.component.plan import ERROR, NEXT, STREAMED_OUTPUT, Plan, PlanNode
 from ragflow_lg.component.spec import ComponentOutputs
 from ragflow_lg.component.state import TurnRequest, output_patch
-from ragflow_lg.component.turn_context import TurnContext
-from ragflow_lg.dsl.forms import Form, submitted_value
+from ragflow_lg.component.turn_context import NestedTurn, TurnContext, step_key
+from ragflow_lg.dsl.forms import Form, unwrap_submission
 
 __all__ = [
     "Ask",
@@ -120,7 +118,7 @@ async def visit(
     node = program.node
     if not may_start(node, state, turn):
         return {}, []
-    if turn.inner is not None and (made := await _made_before(turn, turn.inner, task)) is not None:
+    if turn.nested is not None and (made := await _made_before(turn, turn.nested, task)) is not None:
         return made
     ctx = RunContext(program.plan, node, turn, state, request=request, round=round, task=task, write=write)
     turn.visits += 1
@@ -140,8 +138,8 @@ async def visit(
     if outcome.is_halting and turn.is_cancelled:
         raise RunCancelled(node.id)
     update, goto = update_of(program, ctx, outcome, step), next_of(program, outcome)
-    if turn.inner is not None:
-        await _keep(turn, turn.inner, ctx, update, goto, outcome.fallback or without_thinking(ctx.said))
+    if turn.nested is not None:
+        await _keep(turn, turn.nested, ctx, update, goto, outcome.fallback or strip_thinking(ctx.message_text))
     return update, goto
 
 
@@ -178,7 +176,7 @@ async def _made_before(turn: TurnContext, inner: NestedTurn, task: str) -> tuple
     if turn.steps is None or not task:
         return None
     is_there, stored = await turn.steps.find(step_key(task, "visit", "", None))
-    return inner.recall(stored) if is_there else None
+    return inner.restore(stored) if is_there else None
 
 
 async def _keep(
@@ -188,7 +186,7 @@ async def _keep(
         used = {"usage": list(ctx.usage), "tokens": ctx.budget.spent}
         made: dict[str, Any] = {"update": update, "goto": goto, "said": said, **used}
         await turn.steps.put(step_key(ctx.task, "visit", "", None), to_json(made))
-    inner.note(ctx.usage, said)
+    inner.record(ctx.usage, said)
 
 
 async def _may_begin(node: PlanNode, ctx: RunContext, turn: TurnContext, ask: Ask | None) -> bool:
@@ -203,7 +201,7 @@ async def _may_begin(node: PlanNode, ctx: RunContext, turn: TurnContext, ask: As
     if ask is None:
         return False
     answer = await ask(node, _AGAIN)
-    value, _ = submitted_value(answer.get(_DECISION), {})
+    value, _ = unwrap_submission(answer.get(_DECISION), {})
     return value == RUN_AGAIN
 
 
@@ -372,8 +370,8 @@ def update_of(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: int
         record["last"] = [step, node.rank, node.id]
     if ctx.visits:
         record["visits"] = ctx.visits
-    if ctx.found:
-        record["references"] = to_json(ctx.found)
+    if ctx.new_references:
+        record["references"] = to_json(ctx.new_references)
     if record:
         update["turn"] = record
     if program.gates and not outcome.is_halting:

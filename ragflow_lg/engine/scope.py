@@ -11,9 +11,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ragflow_lg.base.append_log import append_entry, entries_of
+from ragflow_lg.base.append_log import FrozenList, append_entry, read_entries
 from ragflow_lg.base.errors import ComponentError
-from ragflow_lg.base.frozen_list import FrozenList
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.context import Round, RunContext
@@ -148,7 +147,7 @@ class Scope(Struct, eq=False):
         """Give what one of several rounds leaves: its values, and its outputs if it is the last of the list."""
         index = self.only or 0
         collected = left.get("scope", {}).get("collected", {})
-        values = {name: entries_of(levels) for name, levels in collected.items()}
+        values = {name: read_entries(levels) for name, levels in collected.items()}
         update: dict[str, Any] = {"rounds": {str(index): {name: v[0] for name, v in values.items() if v}}}
         if index == len(self.items or ()) - 1:
             update["outputs"] = {n: e for n, e in left.get("outputs", {}).items() if n in self.program.inside}
@@ -177,10 +176,10 @@ class Scope(Struct, eq=False):
         current = Round(index, items)
         ctx = RunContext(program.owner.plan, program.owner.node, self.turn, view, round=current)
         try:
-            goes_on = program.rules.goes_on(ctx, program.owner.node.params)
+            has_next_round = program.rules.has_next_round(ctx, program.owner.node.params)
         except ComponentError as error:
             return Step({"scope": {"failure": str(error)}})
-        if not goes_on:
+        if not has_next_round:
             return Step({"scope": {"round": index}, "outputs": await self._visit_item_in_vain(view, write)})
         scope = {"round": index, "exit": False, "settled": 0}
         if program.item is None:
@@ -249,7 +248,7 @@ class Scope(Struct, eq=False):
 
     def _lists(self, state: Mapping[str, Any]) -> dict[str, FrozenList]:
         collected = state.get("scope", {}).get("collected", {})
-        lists = {name: FrozenList(entries_of(levels)) for name, levels in collected.items()}
+        lists = {name: FrozenList(read_entries(levels)) for name, levels in collected.items()}
         if rounds := state.get("rounds"):
             for name in self.program.collects:
                 lists[name] = FrozenList(rounds[key].get(name, "") for key in sorted(rounds, key=int))

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.component.spec import ComponentParams, OptionalReference
 from ragflow_lg.dsl.variable_references import Template, parse_template
-from ragflow_lg.models.structured_answer import schema_of, schema_problem
+from ragflow_lg.models.structured_answer import find_schema, find_schema_problem
 
 __all__ = [
     "GO_NAMES",
@@ -19,9 +19,9 @@ __all__ = [
     "Prompt",
     "PromptedParams",
     "WholeNumber",
-    "renamed",
-    "schema_findings",
-    "structured_names",
+    "rename_params",
+    "lint_schema",
+    "structured_output_names",
 ]
 
 _FLAGS = {
@@ -139,17 +139,17 @@ class PromptedParams(ChatParams):
     @property
     def json_schema(self) -> dict[str, Any] | None:
         """The schema of the answer, if it is to be structured."""
-        return schema_of(self.outputs)
+        return find_schema(self.outputs)
 
 
-def structured_names(params: PromptedParams) -> Iterable[str]:
+def structured_output_names(params: PromptedParams) -> Iterable[str]:
     """Give ``structured`` where a schema is declared."""
     return () if params.json_schema is None else ("structured",)
 
 
-def schema_findings(params: PromptedParams) -> Iterable[Finding]:
+def lint_schema(params: PromptedParams) -> Iterable[Finding]:
     """Check the declared schema itself."""
-    if params.json_schema and (problem := schema_problem(params.json_schema)):
+    if params.json_schema and (problem := find_schema_problem(params.json_schema)):
         yield Finding(
             "params-invalid",
             "warning",
@@ -160,7 +160,7 @@ def schema_findings(params: PromptedParams) -> Iterable[Finding]:
         )
 
 
-def renamed(params: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def rename_params(params: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """Give the params with other names in place of these; a name that is set already keeps its value."""
     result = {key: value for key, value in params.items() if key not in names}
     for old, name in names.items():

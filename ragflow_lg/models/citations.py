@@ -16,10 +16,10 @@ __all__ = [
     "CITATION_GUIDELINES",
     "CITING_HEAD",
     "CitationFilter",
-    "citing_system",
-    "evidence_request",
-    "known_citations",
-    "without_unknown_citations",
+    "build_citation_prompt",
+    "build_citation_request",
+    "find_known_citations",
+    "strip_unknown_citations",
 ]
 
 CITATION_GUIDELINES = (
@@ -44,7 +44,7 @@ _BEGINNING = re.compile(r" {0,8}\[(?:I(?:D(?::\s?[0-9]{0,9})?)?)?$| {1,8}$")
 _LONGEST = 24
 
 
-def known_citations(answer: str, references: References) -> list[str]:
+def find_known_citations(answer: str, references: References) -> list[str]:
     """Give the numbers that an answer cites and that the references have, each once.
 
     >>> known_citations("Rice [ID:61] and tea [ID:7].", {"chunks": {"61": {}}})
@@ -54,7 +54,7 @@ def known_citations(answer: str, references: References) -> list[str]:
     return list(dict.fromkeys(n for n in _MARKER.findall(answer) if n in known))
 
 
-def without_unknown_citations(answer: str, is_known: Callable[[str], bool]) -> str:
+def strip_unknown_citations(answer: str, is_known: Callable[[str], bool]) -> str:
     """Take out the citations of numbers that are not known, with the blanks before them.
 
     >>> without_unknown_citations("Rice [ID:61] and tea [ID:7].", lambda number: number == "61")
@@ -76,7 +76,7 @@ class CitationFilter:
         beginning = _BEGINNING.search(text, max(0, len(text) - _LONGEST))
         end = beginning.start() if beginning else len(text)
         self._held = text[end:]
-        return without_unknown_citations(text[:end], self._is_known)
+        return strip_unknown_citations(text[:end], self._is_known)
 
     def finish(self) -> str:
         """Give what was held back, where the text ends or is interrupted."""
@@ -84,13 +84,13 @@ class CitationFilter:
         return held
 
 
-def citing_system(references: References, guidelines: str, max_tokens: int = MAX_SHOWN_TOKENS) -> str:
+def build_citation_prompt(references: References, guidelines: str, max_tokens: int = MAX_SHOWN_TOKENS) -> str:
     """Give the system prompt under which an answer is written again with its citations."""
     found = knowledge_text(list(references.get("chunks", {}).values()), max_tokens)
     return f"{CITING_HEAD}\n{guidelines}\n{found}"
 
 
-def evidence_request(references: References, max_tokens: int = MAX_SHOWN_TOKENS) -> str:
+def build_citation_request(references: References, max_tokens: int = MAX_SHOWN_TOKENS) -> str:
     """Give the user message that asks for the same answer with its citations, and shows what can be cited."""
     found = knowledge_text(list(references.get("chunks", {}).values()), max_tokens)
     return (

@@ -1,6 +1,6 @@
 """Asking a model for one of several categories, and reading its answer.
 
-The wording is our own. A request of `instructions` and `conversation_text` can be recognised by
+The wording is our own. A request of `build_instructions` and `format_conversation` can be recognised by
 `INSTRUCTIONS_HEAD`, with which the system prompt begins, and `CONVERSATION_HEAD`, with which the user message
 begins; the conversation is what follows it. The demo model and tests rely on both.
 """
@@ -15,10 +15,10 @@ __all__ = [
     "CONVERSATION_HEAD",
     "INSTRUCTIONS_HEAD",
     "NamedCategory",
-    "categories_in",
-    "choose",
-    "conversation_text",
-    "instructions",
+    "parse_categories",
+    "match_category",
+    "format_conversation",
+    "build_instructions",
 ]
 
 INSTRUCTIONS_HEAD = "You sort conversations into categories."
@@ -43,7 +43,7 @@ class NamedCategory(NamedTuple):
     examples: tuple[str, ...] = ()
 
 
-def instructions(categories: Iterable[NamedCategory]) -> str:
+def build_instructions(categories: Iterable[NamedCategory]) -> str:
     """Write the system prompt."""
     lines = [json.dumps(_as_json(category), ensure_ascii=False) for category in categories]
     return "\n".join([INSTRUCTIONS_HEAD + _RULES, *lines])
@@ -58,20 +58,20 @@ def _as_json(category: NamedCategory) -> dict[str, Any]:
     return told
 
 
-def categories_in(system: str) -> list[NamedCategory]:
-    """Find the categories that `instructions` wrote; none in another text."""
+def parse_categories(system: str) -> list[NamedCategory]:
+    """Find the categories that `build_instructions` wrote; none in another text."""
     if not system.startswith(INSTRUCTIONS_HEAD):
         return []
     lines = [json.loads(line) for line in system.split("\n") if line.startswith('{"name": ')]
     return [NamedCategory(line["name"], line.get("description", ""), tuple(line.get("examples", ()))) for line in lines]
 
 
-def conversation_text(messages: Sequence[Mapping[str, str]]) -> str:
+def format_conversation(messages: Sequence[Mapping[str, str]]) -> str:
     """Write a conversation in one line: ``USER: "…" | ASSISTANT: "…"``."""
     return " | ".join(f'{m["role"].upper()}: "{" ".join(m["content"].splitlines())}"' for m in messages)
 
 
-def choose(answer: str, names: Sequence[str]) -> str:
+def match_category(answer: str, names: Sequence[str]) -> str:
     """Give the category that an answer names, ignoring case.
 
     It is the one that the answer consists of, else the one it names most often; the first listed of several that

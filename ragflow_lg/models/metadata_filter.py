@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.services.knowledge import Metadata
 
-__all__ = ["FILTER_OPERATORS", "Condition", "matching_documents", "metadata_operator"]
+__all__ = ["FILTER_OPERATORS", "FilterCondition", "filter_documents", "metadata_operator"]
 
 FILTER_OPERATORS = (
     "=",
@@ -41,7 +41,7 @@ _LONGEST_LITERAL = 200
 _UNREADABLE = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
 
 
-class Condition(NamedTuple):
+class FilterCondition(NamedTuple):
     """One condition. ``value`` may be a list for ``in`` and ``not in``."""
 
     key: str
@@ -60,7 +60,9 @@ def metadata_operator(text: str) -> str | None:
     return name if name in FILTER_OPERATORS else None
 
 
-def matching_documents(metadata: Metadata, conditions: Iterable[Condition], *, any_of: bool = False) -> tuple[str, ...]:
+def filter_documents(
+    metadata: Metadata, conditions: Iterable[FilterCondition], *, any_of: bool = False
+) -> tuple[str, ...]:
     """Give the ids of the documents for which all conditions hold, or with ``any_of`` one of them.
 
     A document that lacks a key fulfils no condition on it. Of several values of one key one is enough. CPU-bound; call
@@ -80,7 +82,7 @@ def matching_documents(metadata: Metadata, conditions: Iterable[Condition], *, a
     return tuple(found or ())
 
 
-def _prepared(condition: Condition) -> Any:
+def _prepared(condition: FilterCondition) -> Any:
     """Do once what would be the same for every value: texts in lower case where nothing is compared as a literal."""
     value = condition.value
     if condition.operator in _COMPARISONS:

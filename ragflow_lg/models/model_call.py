@@ -7,42 +7,42 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ragflow_lg.base.errors import ComponentError, ServiceError
-from ragflow_lg.base.thinking import Part, ThinkingSplitter, split_thinking, without_thinking
+from ragflow_lg.base.thinking import AnswerPart, ThinkingSplitter, split_thinking, strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import MAX_TEXT_CHARS, JsonValue
 from ragflow_lg.dsl.variable_references import Template
 from ragflow_lg.models.chat_params import PromptedParams
-from ragflow_lg.models.citations import CITATION_GUIDELINES, CitationFilter, without_unknown_citations
+from ragflow_lg.models.citations import CITATION_GUIDELINES, CitationFilter, strip_unknown_citations
 from ragflow_lg.models.prompts import (
     ChatMessage,
-    Collected,
+    PromptRenderer,
     chat_template_kwargs,
-    cut_overrides,
-    fit,
-    history_view,
+    extract_sections,
+    fit_context,
     join_prompts,
+    read_history,
 )
-from ragflow_lg.models.structured_answer import correction, problems_of, read_answer, with_schema
+from ragflow_lg.models.structured_answer import append_schema, build_correction, find_problems, read_answer
 from ragflow_lg.services.chat import ONE_CALL, ChatAnswer, ChatModel, ChatRequest, ToolCall
-from ragflow_lg.services.token_budget import tokens_of
+from ragflow_lg.services.token_budget import count_tokens
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
 __all__ = [
-    "AnswerShow",
-    "Show",
+    "AnswerSink",
+    "AnswerStream",
     "ask",
-    "guidelines_of",
+    "find_guidelines",
     "has_citations",
     "read_structured",
-    "request_of",
-    "sections_of",
-    "with_known_citations",
+    "build_request",
+    "read_sections",
+    "keep_known_citations",
 ]
 
 
-def request_of(
+def build_request(
     ctx: RunContext,
     params: PromptedParams,
     model: ChatModel,
@@ -57,7 +57,7 @@ def request_of(
     ``prompts`` take the place of those in the params; ``guidelines`` stand behind the system prompt;
     ``reserved_tokens`` of the context are left free.
     """
-    collected = Collected(ctx)
+    collected = PromptRenderer(ctx)
     system = collected.text(_cut(params.sys_prompt)[0])
     if prompts is None:
         prompts = [{"role": p.role, "content": collected.text(p.content)} for p in params.prompts]
@@ -68,10 +68,10 @@ def request_of(
         system = f"{system}\n\n{guidelines}".lstrip()
     is_native = schema is not None and model.has_schemas
     if schema is not None and not is_native:
-        system = with_schema(system, schema)
-    earlier = history_view(ctx.history, params.message_history_window_size)[:-1]
+        system = append_schema(system, schema)
+    earlier = read_history(ctx.history, params.message_history_window_size)[:-1]
     taken = reserved_tokens + sum(estimate_tokens(message["content"]) for message in ctx.feedback)
-    system, messages = fit(system, join_prompts(earlier, asked), model.context_tokens - taken)
+    system, messages = fit_context(system, join_prompts(earlier, asked), model.context_tokens - taken)
     return ChatRequest(
         system,
         (*messages, *ctx.feedback),
@@ -83,16 +83,16 @@ def request_of(
     )
 
 
-def sections_of(ctx: RunContext, params: PromptedParams) -> dict[str, str]:
+def read_sections(ctx: RunContext, params: PromptedParams) -> dict[str, str]:
     """Give the sections of the system prompt that take the place of prompts of the engine, by name in capitals."""
-    return {name: Collected(ctx).text(section) for name, section in _cut(params.sys_prompt)[1].items()}
+    return {name: PromptRenderer(ctx).text(section) for name, section in _cut(params.sys_prompt)[1].items()}
 
 
 @lru_cache(maxsize=256)
 def _cut(system: Template) -> tuple[Template, Mapping[str, Template]]:
     """Cut a system prompt before its references are filled in: what was found or said must not bring sections along."""
     marks = [s.replace("\0", "") if isinstance(s, str) else f"\0{at}\0" for at, s in enumerate(system.segments)]
-    rest, sections = cut_overrides("".join(marks))
+    rest, sections = extract_sections("".join(marks))
 
     def whole(text: str) -> Template:
         pieces = enumerate(text.split("\0"))
@@ -101,9 +101,9 @@ def _cut(system: Template) -> tuple[Template, Mapping[str, Template]]:
     return whole(rest), {name: whole(text) for name, text in sections.items()}
 
 
-def guidelines_of(ctx: RunContext, params: PromptedParams) -> str:
+def find_guidelines(ctx: RunContext, params: PromptedParams) -> str:
     """Give what the model is to be told about citations once there is something to cite; ``""`` where it is not."""
-    return sections_of(ctx, params).get("CITATION_GUIDELINES", CITATION_GUIDELINES) if params.cite else ""
+    return read_sections(ctx, params).get("CITATION_GUIDELINES", CITATION_GUIDELINES) if params.cite else ""
 
 
 def has_citations(ctx: RunContext, params: PromptedParams) -> bool:
@@ -112,15 +112,15 @@ def has_citations(ctx: RunContext, params: PromptedParams) -> bool:
     return bool(params.cite) and (searches or bool(ctx.references["chunks"]))
 
 
-def with_known_citations(ctx: RunContext, params: PromptedParams, answer: str) -> str:
+def keep_known_citations(ctx: RunContext, params: PromptedParams, answer: str) -> str:
     """Give an answer without the citations that lead nowhere."""
     if not has_citations(ctx, params):
         return answer
     known = ctx.references["chunks"]
-    return without_unknown_citations(answer, lambda number: number in known)
+    return strip_unknown_citations(answer, lambda number: number in known)
 
 
-class AnswerShow(Protocol):
+class AnswerSink(Protocol):
     """Takes the answers of a model as they come, to show of them what is to be shown."""
 
     @property
@@ -132,16 +132,16 @@ class AnswerShow(Protocol):
         """Take up another answer."""
         ...
 
-    async def answer(self, parts: Iterable[Part]) -> None:
+    async def write(self, parts: Iterable[AnswerPart]) -> None:
         """Take parts of the answer."""
         ...
 
-    async def again(self, text: str) -> None:
+    async def replay(self, text: str) -> None:
         """Take a whole answer, with tags, that was given before a crash."""
         ...
 
 
-class Show:
+class AnswerStream:
     """Shows an answer as it comes, through the Message that waits for it. ``text`` is what was said, with tags.
 
     With ``cites`` citations that lead nowhere are taken out.
@@ -160,7 +160,7 @@ class Show:
         """What has been shown so far."""
         return "".join(self._said)
 
-    async def parts(self, parts: Iterable[Part]) -> None:
+    async def write_parts(self, parts: Iterable[AnswerPart]) -> None:
         """Show parts of an answer."""
         for part in parts:
             self._chars += len(part.source)
@@ -171,54 +171,54 @@ class Show:
             self._said.append(part.source)
             await self._ctx.delta(part.text, part.mark)
 
-    async def answer(self, parts: Iterable[Part]) -> None:
+    async def write(self, parts: Iterable[AnswerPart]) -> None:
         """Show parts of one answer of the model; a thought of its own goes on with one of the engine before it."""
         for part in parts:
             if part.mark:
                 await self.finish_text()
                 self._model_thinks = part.mark == "start"
                 if self._model_thinks != self._is_thinking:
-                    await self.parts([part])
+                    await self.write_parts([part])
             elif self._model_thinks:
-                await self.parts([part])
+                await self.write_parts([part])
             else:
-                await self.text_of_answer(part)
+                await self.write_answer_text(part)
 
-    async def text_of_answer(self, part: Part) -> None:
+    async def write_answer_text(self, part: AnswerPart) -> None:
         """Show a piece of the answer itself."""
         await self.end_thought()
-        shown = part if self._citations is None else Part(self._citations.feed(part.text))
+        shown = part if self._citations is None else AnswerPart(self._citations.feed(part.text))
         if shown.text:
-            await self.parts([shown])
+            await self.write_parts([shown])
 
     async def finish_text(self) -> None:
         """Show what was held back of a text that ends here."""
         if self._citations is not None and (held := self._citations.finish()):
-            await self.parts([Part(held)])
+            await self.write_parts([AnswerPart(held)])
 
-    async def again(self, text: str) -> None:
+    async def replay(self, text: str) -> None:
         """Show an answer, with tags, that was shown before a crash."""
         self.begin()
-        await self.answer(split_thinking(text))
+        await self.write(split_thinking(text))
 
     def begin(self) -> None:
         """Take up another answer of the model, which begins with text until it says otherwise."""
         self._model_thinks = False
 
-    async def thought(self, text: str) -> None:
+    async def write_thought(self, text: str) -> None:
         """Show a thought of the engine's own; one behind another in the same section."""
         await self.finish_text()
         if not self._is_thinking:
-            await self.parts([Part("", "start")])
-        await self.parts([Part(text)])
+            await self.write_parts([AnswerPart("", "start")])
+        await self.write_parts([AnswerPart(text)])
 
     async def end_thought(self) -> None:
         """Close the thinking section."""
         if self._is_thinking:
-            await self.parts([Part("", "end")])
+            await self.write_parts([AnswerPart("", "end")])
 
 
-async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: AnswerShow | None = None) -> ChatAnswer:
+async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: AnswerSink | None = None) -> ChatAnswer:
     """Call the model once, and count it. With ``show`` its answer is shown; its text is then what was said, with tags.
 
     Raises:
@@ -234,10 +234,10 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Ans
     usage = ONE_CALL
     splitter = ThinkingSplitter()
 
-    async def pass_on(parts: Iterable[Part]) -> None:
+    async def pass_on(parts: Iterable[AnswerPart]) -> None:
         shown = list(parts)
         said.extend(part.source for part in shown)
-        await show.answer(shown)
+        await show.write(shown)
 
     stream = model.stream(request)
     try:
@@ -257,7 +257,7 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Ans
 
 def _charged(ctx: RunContext, request: ChatRequest, answer: ChatAnswer) -> ChatAnswer:
     if ctx.budget.is_limited:
-        ctx.budget.charge(tokens_of(request, answer))
+        ctx.budget.charge(count_tokens(request, answer))
     return answer
 
 
@@ -271,15 +271,15 @@ async def read_structured(
     Raises:
         ComponentError: if it does not; ``ctx.feedback`` then tells the next attempt what is wrong.
     """
-    value, problems = await ctx.in_thread(_read, answer, schema)
+    value, problems = await ctx.run_in_thread(_read, answer, schema)
     if problems:
         ctx.refusals += 1
-        said = shorten(without_thinking(answer), model.context_tokens // 4)
-        ctx.feedback = [{"role": "assistant", "content": said}, {"role": "user", "content": correction(problems)}]
+        said = shorten(strip_thinking(answer), model.context_tokens // 4)
+        ctx.feedback = [{"role": "assistant", "content": said}, {"role": "user", "content": build_correction(problems)}]
         raise ComponentError("The model's answer does not match the schema: " + " ".join(problems))
     return value
 
 
 def _read(answer: str, schema: dict[str, Any]) -> tuple[JsonValue, list[str]]:
     value = read_answer(answer)
-    return value, problems_of(value, schema)
+    return value, find_problems(value, schema)

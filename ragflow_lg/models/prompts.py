@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ChatMessage",
-    "Collected",
+    "PromptRenderer",
     "chat_template_kwargs",
-    "cut_overrides",
-    "fit",
-    "history_view",
+    "extract_sections",
+    "fit_context",
+    "read_history",
     "join_prompts",
 ]
 
@@ -49,7 +49,7 @@ _MAX_DEPTH = 64
 # History
 
 
-def history_view(history: Sequence[Sequence[Any]], window: int) -> list[ChatMessage]:
+def read_history(history: Sequence[Sequence[Any]], window: int) -> list[ChatMessage]:
     """Give the last ``2 * window`` entries as messages, this turn's user entry last; none for a window of 0.
 
     Of an outputs map its ``content`` is told, or ``""`` if it has none.
@@ -76,7 +76,7 @@ def join_prompts(earlier: Sequence[ChatMessage], prompts: Sequence[ChatMessage])
 # Values and images
 
 
-class Collected(Struct):
+class PromptRenderer(Struct):
     """Renders prompts and collects the images that their values hold, each once."""
 
     ctx: RunContext
@@ -135,7 +135,7 @@ def chat_template_kwargs(ctx: RunContext) -> dict[str, Any]:
 # The system prompt
 
 
-def cut_overrides(system: str) -> tuple[str, dict[str, str]]:
+def extract_sections(system: str) -> tuple[str, dict[str, str]]:
     """Cut the sections in tags such as ``<CITATION_GUIDELINES>`` out of a system prompt.
 
     Gives the rest and the text of each section by its name in capitals. Tags without a partner stay.
@@ -157,7 +157,7 @@ def cut_overrides(system: str) -> tuple[str, dict[str, str]]:
 # Length
 
 
-def fit(system: str, messages: Sequence[ChatMessage], context_tokens: int) -> tuple[str, list[ChatMessage]]:
+def fit_context(system: str, messages: Sequence[ChatMessage], context_tokens: int) -> tuple[str, list[ChatMessage]]:
     """Fit a request into 97 % of the model's context.
 
     What is too long keeps its system prompt and last message only. If that is still too long, the message is

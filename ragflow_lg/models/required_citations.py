@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ragflow_lg.base.errors import ComponentError
-from ragflow_lg.base.thinking import without_thinking
+from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.tokens import shorten
-from ragflow_lg.models.citations import evidence_request, known_citations
+from ragflow_lg.models.citations import build_citation_request, find_known_citations
 from ragflow_lg.services.chat import ChatModel, ChatRequest
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["with_evidence"]
+__all__ = ["require_citations"]
 
 
-async def with_evidence(
+async def require_citations(
     ctx: RunContext,
     model: ChatModel,
     request: ChatRequest,
@@ -34,13 +34,16 @@ async def with_evidence(
         ComponentError: if the second answer cites nothing either.
     """
     references = ctx.references
-    if not references.get("chunks") or known_citations(without_thinking(answer), references):
+    if not references.get("chunks") or find_known_citations(strip_thinking(answer), references):
         return answer
     room = model.context_tokens // 4
-    said = shorten(without_thinking(answer), room) or "(no answer)"
-    more = ({"role": "assistant", "content": said}, {"role": "user", "content": evidence_request(references, room)})
+    said = shorten(strip_thinking(answer), room) or "(no answer)"
+    more = (
+        {"role": "assistant", "content": said},
+        {"role": "user", "content": build_citation_request(references, room)},
+    )
     second = await ask_again(replace(request, messages=(*request.messages, *more), tools=(), stop=()))
-    if known_citations(without_thinking(second), references):
+    if find_known_citations(strip_thinking(second), references):
         return second
     ctx.refusals += 1
     raise ComponentError("The answer cites none of what was found, though this node requires evidence.")

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.thinking import without_thinking
+from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue, to_json
-from ragflow_lg.models.metadata_filter import FILTER_OPERATORS, Condition, metadata_operator
+from ragflow_lg.models.metadata_filter import FILTER_OPERATORS, FilterCondition, metadata_operator
 from ragflow_lg.models.model_call import ask
 from ragflow_lg.models.structured_answer import read_answer
 from ragflow_lg.services.chat import ChatRequest
@@ -24,7 +24,7 @@ from ragflow_lg.services.knowledge import Metadata
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["CONDITIONS_HEAD", "CONDITIONS_TAIL", "TRANSLATION_HEAD", "conditions_for", "in_languages"]
+__all__ = ["CONDITIONS_HEAD", "CONDITIONS_TAIL", "TRANSLATION_HEAD", "choose_conditions", "translate_question"]
 
 logger = logging.getLogger(__name__)
 
@@ -55,11 +55,11 @@ _MAX_QUESTION_CHARS = 2_000
 _OUTPUT_LABEL = re.compile(r"^\s*output\s*:", re.IGNORECASE)
 
 
-async def in_languages(ctx: RunContext, question: str, languages: Sequence[str]) -> str:
+async def translate_question(ctx: RunContext, question: str, languages: Sequence[str]) -> str:
     """Give a question with its translations, a line each; as it is where there are none."""
     shown = f"{question[:_MAX_QUESTION_CHARS]}\n{','.join(languages[:MAX_LANGUAGES])}"
     request = ChatRequest(TRANSLATION_HEAD, ({"role": "user", "content": shown},), {"temperature": 0.2})
-    answer = without_thinking(await _answer(ctx, "translation", request)).strip()
+    answer = strip_thinking(await _answer(ctx, "translation", request)).strip()
     limit = (len(question) + _MAX_QUESTION_CHARS) * len(languages)
     return _translated(question, answer)[:limit]
 
@@ -78,9 +78,9 @@ def _translated(question: str, answer: str) -> str:
     return "\n".join(part for part in line.split("===") if part.strip()) or question
 
 
-async def conditions_for(
+async def choose_conditions(
     ctx: RunContext, question: str, metadata: Metadata, forced: Mapping[str, str]
-) -> tuple[list[Condition], bool]:
+) -> tuple[list[FilterCondition], bool]:
     """Let the model choose conditions; tell also whether any of them is enough.
 
     ``forced`` are the operators that certain fields have to have. What names no field or no operator is left out.
@@ -94,7 +94,7 @@ async def conditions_for(
     system += question[:_MAX_QUESTION_CHARS] + (json.dumps(forced, ensure_ascii=False) if forced else "")
     request = ChatRequest(system, ({"role": "user", "content": CONDITIONS_TAIL},))
     answer = await _answer(ctx, "conditions", request)
-    chosen = await ctx.in_thread(read_answer, answer) if answer else None
+    chosen = await ctx.run_in_thread(read_answer, answer) if answer else None
     if not isinstance(chosen, Mapping):
         return [], False
     held = cast("Mapping[str, Any]", chosen)
@@ -104,13 +104,13 @@ async def conditions_for(
     return conditions, held.get("logic") == "or"
 
 
-def _condition(row: Any, metadata: Metadata, forced: Mapping[str, str]) -> Condition | None:
+def _condition(row: Any, metadata: Metadata, forced: Mapping[str, str]) -> FilterCondition | None:
     held = cast("Mapping[str, Any]", row if isinstance(row, Mapping) else {})
     key, value = held.get("key"), held.get("value", "")
     if not isinstance(key, str) or key not in metadata:
         return None
     operator = forced.get(key) or metadata_operator(str(held.get("op", held.get("operator", ""))))
-    return Condition(key, operator, to_json(value)) if operator else None
+    return FilterCondition(key, operator, to_json(value)) if operator else None
 
 
 async def _answer(ctx: RunContext, step: str, request: ChatRequest) -> str:

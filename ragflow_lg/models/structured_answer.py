@@ -1,6 +1,6 @@
 """Answers that follow a JSON schema: asked for in the prompt, read leniently, checked strictly.
 
-The wording is our own. `SCHEMA_HEAD` begins what `with_schema` appends to a system prompt, so that a demo model or
+The wording is our own. `SCHEMA_HEAD` begins what `append_schema` appends to a system prompt, so that a demo model or
 a test finds it again: everything from there to the end.
 """
 
@@ -14,24 +14,24 @@ from typing import Any, cast
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.extras import require
-from ragflow_lg.base.thinking import without_thinking
+from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue
 
 __all__ = [
     "SCHEMA_HEAD",
-    "correction",
-    "problems_of",
+    "build_correction",
+    "find_problems",
     "read_answer",
-    "schema_in",
-    "schema_of",
-    "schema_problem",
-    "with_schema",
+    "extract_schema",
+    "find_schema",
+    "find_schema_problem",
+    "append_schema",
 ]
 
 SCHEMA_HEAD = (
     "Answer with one JSON object and nothing else, no explanation and no code fence. It must match this JSON schema:"
 )
-"""First words of the instructions that `with_schema` appends."""
+"""First words of the instructions that `append_schema` appends."""
 
 _SHOWN_PROBLEMS = 5
 _MAX_SCHEMA_DEPTH = 40
@@ -43,7 +43,7 @@ _UNCHECKED = ("pattern", "patternProperties", "unevaluatedItems", "unevaluatedPr
 _MAX_SHOWN_CHARS = 300
 
 
-def schema_of(outputs: Any) -> dict[str, Any] | None:
+def find_schema(outputs: Any) -> dict[str, Any] | None:
     """Give the JSON schema that a component's ``outputs`` declare, or None.
 
     It stands under ``structured``, there alone or below ``schema``, ``structured`` or ``value``. A schema without
@@ -58,13 +58,13 @@ def _as_map(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def with_schema(system: str, schema: Mapping[str, Any]) -> str:
+def append_schema(system: str, schema: Mapping[str, Any]) -> str:
     """Append the request for an answer of this schema to a system prompt."""
     return f"{system}\n{SCHEMA_HEAD}\n{json.dumps(schema, ensure_ascii=False)}"
 
 
-def schema_in(system: str) -> dict[str, Any] | None:
-    """Find the schema that `with_schema` appended, or None."""
+def extract_schema(system: str) -> dict[str, Any] | None:
+    """Find the schema that `append_schema` appended, or None."""
     _, found, text = system.rpartition(SCHEMA_HEAD + "\n")
     if not found:
         return None
@@ -74,7 +74,7 @@ def schema_in(system: str) -> dict[str, Any] | None:
         return None
 
 
-def correction(problems: list[str]) -> str:
+def build_correction(problems: list[str]) -> str:
     """Give the user message that asks for another answer."""
     listed = "\n".join(f"- {problem}" for problem in problems)
     return f"This answer cannot be used:\n{listed}\nAnswer again with one JSON object that matches the schema."
@@ -87,7 +87,7 @@ def read_answer(answer: str) -> JsonValue:
     """
     from json_repair import loads
 
-    text = without_thinking(answer)
+    text = strip_thinking(answer)
     _, fenced, inner = text.partition("```json")
     text = (inner if fenced else text).strip().removesuffix("```")
     with suppress(ValueError, RecursionError):
@@ -97,7 +97,7 @@ def read_answer(answer: str) -> JsonValue:
     return None
 
 
-def schema_problem(schema: Mapping[str, Any]) -> str:
+def find_schema_problem(schema: Mapping[str, Any]) -> str:
     """Say what is wrong with a schema itself, or ``""``."""
     require("schemas", "A structured answer")
     from jsonschema import Draft202012Validator, SchemaError
@@ -124,7 +124,7 @@ def _children(value: JsonValue) -> Iterable[JsonValue]:
     return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
-def problems_of(
+def find_problems(
     value: JsonValue, schema: Mapping[str, Any], where: str = "The schema in outputs.structured"
 ) -> list[str]:
     """Say in what a value differs from a schema; an empty list means that it matches. ``where`` begins errors.
@@ -140,7 +140,7 @@ def problems_of(
 
     if not isinstance(value, dict):
         return ["It is not a JSON object."]
-    if schema_problem(schema):
+    if find_schema_problem(schema):
         return []
     try:
         return [_described(error) for error in islice(_checker(schema, where).iter_errors(value), _SHOWN_PROBLEMS)]

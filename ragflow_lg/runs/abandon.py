@@ -12,7 +12,7 @@ from ragflow_lg.base.ids import SessionId, session_of_thread, thread_of_session
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.pauses import pauses_of
 from ragflow_lg.runs.run import thread_config
-from ragflow_lg.services.sessions import RunRecord, SessionStore, leased, leased_config
+from ragflow_lg.services.sessions import RunRecord, SessionStore, hold_lease, with_lease_token
 
 if TYPE_CHECKING:
     from ragflow_lg.services.services import Clock
@@ -36,7 +36,7 @@ async def abandon(canvas: CompiledCanvas, session: SessionId | str, store: Sessi
     id_ = session_of_thread(thread_of_session(session))
     async with AsyncExitStack() as held:
         if store is not None:
-            config = leased_config(config, await held.enter_async_context(leased(store.leases, id_)))
+            config = with_lease_token(config, await held.enter_async_context(hold_lease(store.leases, id_)))
         snapshot: Any = await graph.aget_state(config)
         newest = await _newest(store, id_) if store is not None else None
         if not pauses_of(snapshot) and (newest is None or newest.status != "waiting"):

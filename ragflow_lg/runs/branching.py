@@ -18,7 +18,7 @@ from ragflow_lg.base.ids import NodeId, thread_of_session
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.canvas_changes import changed_channels, near_names, read_changes
-from ragflow_lg.services.sessions import LEASE_TOKEN, Leases, leased
+from ragflow_lg.services.sessions import LEASE_TOKEN, Leases, hold_lease
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -127,7 +127,7 @@ class _Branching:
         async with AsyncExitStack() as held:
             self._target = {"thread_id": thread_of_session(session)}
             if leases is not None:
-                self._target[LEASE_TOKEN] = await held.enter_async_context(leased(leases, session))
+                self._target[LEASE_TOKEN] = await held.enter_async_context(hold_lease(leases, session))
             place: Any = {"configurable": {"thread_id": self._target["thread_id"], "checkpoint_ns": ""}}
             if await self._saver.aget_tuple(place) is not None:
                 raise ConflictError(f"There is a session {session!r} already; choose another name.")

@@ -33,7 +33,7 @@ from ragflow_lg.runs.pauses import answered, answers_to, pauses_of
 from ragflow_lg.runs.run_observer import CallbackSet, RunObserver
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
-from ragflow_lg.services.sessions import Lease, RunRecord, RunStatus, SessionStore, Steps, Trace, leased_config
+from ragflow_lg.services.sessions import Lease, RunRecord, RunStatus, SessionStore, Steps, Trace, with_lease_token
 from ragflow_lg.wire.projection import Projection
 from ragflow_lg.wire.wire_events import Envelope, Message, UserInputs, WireEvent, WorkflowFinished
 
@@ -216,7 +216,7 @@ class Run:
             lease = await self._lease(store)
             held.push_async_callback(lease.release)
             self.lease_token = lease.token
-            self._config = leased_config(self._config, lease.token)
+            self._config = with_lease_token(self._config, lease.token)
             self._turn.steps = _steps(self._canvas, self._config)
             await held.enter_async_context(store.cancels.watch(self.record.session, self.cancel))
             try:

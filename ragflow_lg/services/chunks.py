@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.values import JsonValue, to_json, to_text
-from ragflow_lg.services.references import Chunk, id_of_text
+from ragflow_lg.services.references import Chunk, hash_text
 
 __all__ = ["readable_chunks", "readable_documents"]
 
@@ -77,7 +77,7 @@ def _readable(row: Chunk) -> dict[str, JsonValue]:
         else:
             chunk[key] = _other(key, value)
     if not chunk.get("chunk_id") and not chunk.get("id"):
-        chunk["chunk_id"] = id_of_text(_first(chunk, _CONTENTS))
+        chunk["chunk_id"] = hash_text(_first(chunk, _CONTENTS))
     return chunk
 
 

@@ -18,7 +18,7 @@ __all__ = [
     "DocumentCount",
     "Embedder",
     "Embedders",
-    "FoundChunks",
+    "SearchResult",
     "Knowledge",
     "Metadata",
     "Reranker",
@@ -64,7 +64,7 @@ class DocumentCount(NamedTuple):
     chunks: int
 
 
-class FoundChunks(Struct, frozen=True):
+class SearchResult(Struct, frozen=True):
     """What a search gave: the best ``top_n`` chunks, best first, with RAGFlow's field names.
 
     ``documents`` counts all chunks over the threshold, not only those given; most first. ``total`` is their number.
@@ -82,7 +82,7 @@ class Knowledge(Protocol):
         """Find datasets: what was asked for -> the dataset. A name goes before an id; unknown ones are left out."""
         ...
 
-    async def search(self, search: DatasetSearch) -> FoundChunks:
+    async def search(self, search: DatasetSearch) -> SearchResult:
         """Search datasets, which share one embedding model.
 
         Raises:

@@ -18,11 +18,11 @@ __all__ = [
     "Chunk",
     "References",
     "add_chunks",
-    "chunks_of_rows",
-    "id_of_text",
+    "build_chunks",
+    "hash_text",
     "knowledge_text",
     "merge_references",
-    "number_of",
+    "citation_number",
 ]
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ def _hash(text: str, buckets: int) -> int:
     return int.from_bytes(hashlib.sha1(text.encode("utf-8", "replace"), usedforsecurity=False).digest()) % buckets
 
 
-def number_of(chunk_id: str) -> int:
+def citation_number(chunk_id: str) -> int:
     """Give the number by which a chunk is cited. Two chunks may share one.
 
     >>> number_of("45743181"), number_of("chunk-1")
@@ -77,7 +77,7 @@ def number_of(chunk_id: str) -> int:
     return _hash(chunk_id, _BUCKETS)
 
 
-def id_of_text(text: str) -> str:
+def hash_text(text: str) -> str:
     """Give the id of a chunk that has none of its own.
 
     >>> id_of_text("hello")
@@ -86,13 +86,13 @@ def id_of_text(text: str) -> str:
     return str(_hash(text, _ID_BUCKETS))
 
 
-def chunks_of_rows(rows: Iterable[tuple[str, str, str, float]]) -> list[dict[str, JsonValue]]:
+def build_chunks(rows: Iterable[tuple[str, str, str, float]]) -> list[dict[str, JsonValue]]:
     """Make chunks of search results: title, URL, content and score of each; without inline images, cut to a length."""
     chunks: list[dict[str, JsonValue]] = []
     for title, url, content, score in rows:
         text = _INLINE_IMAGE.sub("", content)[:MAX_CONTENT_CHARS]
         if text:
-            id_ = id_of_text(text)
+            id_ = hash_text(text)
             row = {"chunk_id": id_, "content": text, "doc_id": id_, "docnm_kwd": title, "similarity": score, "url": url}
             chunks.append(row)
     return chunks
@@ -114,7 +114,7 @@ def knowledge_text(chunks: Sequence[Chunk], max_tokens: int = KNOWLEDGE_TOKENS) 
 
 def _head_lines(chunk: Chunk) -> Iterable[str]:
     metadata = chunk.get("document_metadata")
-    yield f"ID: {number_of(to_text(chunk.get('id') or chunk.get('chunk_id')))}"
+    yield f"ID: {citation_number(to_text(chunk.get('id') or chunk.get('chunk_id')))}"
     fields: list[tuple[str, JsonValue]] = [
         ("Title", _first(chunk, _NAMES["document_name"])),
         ("URL", chunk.get("url")),
@@ -137,7 +137,7 @@ def add_chunks(
     shared: list[str] = []
     for row in chunks:
         chunk = _cited(row)
-        number = str(number_of(to_text(chunk["id"])))
+        number = str(citation_number(to_text(chunk["id"])))
         held = more["chunks"].get(number) or references.get("chunks", {}).get(number)
         if held is not None and held["id"] != chunk["id"]:
             shared.append(f"{held['id']} and {chunk['id']}")

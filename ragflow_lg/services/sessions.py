@@ -29,8 +29,8 @@ __all__ = [
     "Steps",
     "Trace",
     "Traces",
-    "leased",
-    "leased_config",
+    "hold_lease",
+    "with_lease_token",
 ]
 
 LEASE_TOKEN = "__lease_token"
@@ -218,7 +218,7 @@ class SessionStore(Protocol):
 
 
 @asynccontextmanager
-async def leased(leases: Leases, session: str) -> AsyncGenerator[int]:
+async def hold_lease(leases: Leases, session: str) -> AsyncGenerator[int]:
     """Hold a session for a short while. Gives the token.
 
     Raises:
@@ -231,6 +231,6 @@ async def leased(leases: Leases, session: str) -> AsyncGenerator[int]:
         await lease.release()
 
 
-def leased_config(config: RunnableConfig, token: int) -> RunnableConfig:
+def with_lease_token(config: RunnableConfig, token: int) -> RunnableConfig:
     """Give a config whose writes are those of a lease."""
     return {**config, "configurable": {**config.get("configurable", {}), LEASE_TOKEN: token}}

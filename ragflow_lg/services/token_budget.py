@@ -6,7 +6,7 @@ from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.base.values import to_text
 from ragflow_lg.services.chat import ChatAnswer, ChatRequest
 
-__all__ = ["TokenBudget", "tokens_of"]
+__all__ = ["TokenBudget", "count_tokens"]
 
 
 class TokenBudget:
@@ -47,7 +47,7 @@ class TokenBudget:
         return 0 < self.limit <= self.spent or (self._outer is not None and self._outer.is_spent)
 
 
-def tokens_of(request: ChatRequest, answer: ChatAnswer) -> int:
+def count_tokens(request: ChatRequest, answer: ChatAnswer) -> int:
     """Give the tokens of a call of a model, an estimate where the endpoint does not count."""
     counted = answer.usage.prompt_tokens + answer.usage.completion_tokens
     if counted:

@@ -107,13 +107,13 @@ class ResultCache(Protocol):
         """Give whether there is a result of the tool of these names, and the result, the caller's to keep."""
         ...
 
-    async def keep(
+    async def put(
         self, names: Sequence[str], configuration: JsonValue, arguments: JsonValue, result: JsonValue
     ) -> None:
         """Remember a result (JSON) for a while, if the tool is one whose results are."""
         ...
 
-    def remembers(self, names: Sequence[str]) -> bool:
+    def covers(self, names: Sequence[str]) -> bool:
         """Tell whether results of the tool of these names are remembered at all."""
         ...
 

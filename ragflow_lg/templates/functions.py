@@ -15,9 +15,17 @@ from jinja2.exceptions import SecurityError
 from jinja2.utils import Namespace
 
 from ragflow_lg.base.values import to_text
-from ragflow_lg.templates.render_budget import MAX_OUTPUT_CHARS, MAX_RANGE, charged
+from ragflow_lg.templates.render_budget import MAX_OUTPUT_CHARS, MAX_RANGE, charge
 
-__all__ = ["FILTERS", "FUNCTIONS", "METHODS", "TEXT_METHODS", "operand_problem", "printed", "refused_methods"]
+__all__ = [
+    "FILTERS",
+    "FUNCTIONS",
+    "METHODS",
+    "TEXT_METHODS",
+    "find_operand_problem",
+    "format_value",
+    "list_forbidden_methods",
+]
 
 MAX_DIGITS = 1000
 """Longest text that is read as a whole number."""
@@ -26,7 +34,7 @@ _TOO_LONG = "texts and lists this long are not made"
 _TOO_LARGE = "numbers this large are not computed"
 
 
-def operand_problem(operator: str, left: Any, right: Any) -> str:
+def find_operand_problem(operator: str, left: Any, right: Any) -> str:
     """Give why an operation could grow without bound, or ``""``: huge texts, huge numbers, formatting, sets."""
     operands = (left, right)
     if any(isinstance(operand, Undefined) for operand in operands):
@@ -44,13 +52,13 @@ def operand_problem(operator: str, left: Any, right: Any) -> str:
     return _TOO_LONG if length * times > MAX_OUTPUT_CHARS else ""
 
 
-def printed(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Write a value as everywhere else."""
     if isinstance(value, Undefined):
         return str(value)
     if isinstance(value, Iterable) and not isinstance(value, str | list | tuple | dict):
         value = list(cast("Iterable[Any]", value))
-    return to_text(charged(cast("Any", value)))
+    return to_text(charge(cast("Any", value)))
 
 
 # Functions
@@ -93,7 +101,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {"dict": _map, "namespace": _names
 
 
 def _replaced(text: Any, old: str, new: str, count: int | None = None) -> str:
-    text = printed(text)
+    text = format_value(text)
     if len(text) + text.count(old) * len(new) > MAX_OUTPUT_CHARS:
         raise SecurityError(_TOO_LONG)
     return text.replace(old, new, -1 if count is None else count)
@@ -105,7 +113,7 @@ def _joined(environment: Environment, values: Iterable[Any], separator: str = ""
 
 
 def _join(values: Iterable[Any], separator: str) -> str:
-    texts = [printed(value) for value in values]
+    texts = [format_value(value) for value in values]
     if len(texts) * len(separator) > MAX_OUTPUT_CHARS:
         raise SecurityError(_TOO_LONG)
     return separator.join(texts)
@@ -143,7 +151,7 @@ def _distinct(value: Any) -> str:
         return f"number {value!r}"
     if isinstance(value, int | float):
         return f"number {int(value):x}"
-    return f"{type(value).__name__ if not isinstance(value, str) else 'text'} {printed(value)}"
+    return f"{type(value).__name__ if not isinstance(value, str) else 'text'} {format_value(value)}"
 
 
 def _attributes(environment: Environment, values: Iterable[Any], attribute: Any) -> Iterable[Any]:
@@ -163,7 +171,7 @@ def _whole(value: Any, default: int = 0, base: int = 10) -> int:
 
 
 def _indented(value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
-    text = printed(value)
+    text = format_value(value)
     indent = len(width) if isinstance(width, str) else width
     if (len(text.splitlines()) + 1) * indent > MAX_OUTPUT_CHARS:
         raise SecurityError(_TOO_LONG)
@@ -184,7 +192,7 @@ def _slices(values: Iterable[Any], count: int, fill: Any = None) -> Iterator[lis
 
 def _without_tags(value: Any) -> str:
     """Leave out tags and comments, in linear time: Jinja's own filter copies the text for each comment."""
-    text = _cut(_cut(printed(value), "<!--", "-->"), "<", ">")
+    text = _cut(_cut(format_value(value), "<!--", "-->"), "<", ">")
     return html.unescape(" ".join(text.split()))
 
 
@@ -217,12 +225,12 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "join": _joined,
     "replace": _replaced,
     "round": _rounded,
-    "safe": printed,
+    "safe": format_value,
     "slice": _slices,
-    "string": printed,
+    "string": format_value,
     "striptags": _without_tags,
     "sum": _total,
-    "tojson": printed,
+    "tojson": format_value,
     "unique": _unique,
 }
 
@@ -248,7 +256,7 @@ TEXT_METHODS: Mapping[str, Callable[..., str]] = {"join": _join_method, "replace
 """Methods of texts that stand in for Python's, by name; the text comes first."""
 
 
-def refused_methods() -> frozenset[str]:
+def list_forbidden_methods() -> frozenset[str]:
     """Give the methods that values have in Python and do not have in a template."""
     names = {name for kind in (str, list, dict, int, float) for name in dir(kind) if not name.startswith("_")}
     return frozenset(names - METHODS - TEXT_METHODS.keys())

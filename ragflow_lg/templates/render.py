@@ -19,7 +19,7 @@ from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue, join_texts, to_text
 from ragflow_lg.dsl.variable_references import Reference, Template
 
-__all__ = ["has_jinja", "render", "syntax_error"]
+__all__ = ["has_jinja", "render", "find_syntax_error"]
 
 MAX_SOURCE_CHARS = 100_000
 
@@ -36,7 +36,7 @@ def has_jinja(template: Template) -> bool:
     return "{{" in text or "}}" in text or (tag >= 0 and "%}" in text[tag + 2 :])
 
 
-def syntax_error(template: Template) -> str:
+def find_syntax_error(template: Template) -> str:
     """Give what is wrong with a Jinja template, or ``""``."""
     from jinja2 import TemplateError
 
@@ -79,11 +79,11 @@ def _rendered(template: Template, values: Mapping[str, JsonValue]) -> str:
 
     context = {name: values.get(text) for text, name in _names(template).items()}
     context |= {_token(text): values.get(text) for text in values}
-    template_budget.start()
+    template_budget.start_budget()
     pieces: list[str] = []
     size = 0
     try:
-        for piece in template_sandbox.compiled(_source(template)).generate(context):
+        for piece in template_sandbox.compile_template(_source(template)).generate(context):
             size += len(piece)
             if size > template_budget.MAX_OUTPUT_CHARS:
                 limit = template_budget.MAX_OUTPUT_CHARS
@@ -142,7 +142,7 @@ def _source(template: Template) -> str:
     known = frozenset(names.values())
     pieces: list[str] = []
     is_raw = False
-    for kind, text in template_sandbox.tokens(source):
+    for kind, text in template_sandbox.tokenize(source):
         is_raw = kind == "raw_begin" or (is_raw and kind != "raw_end")
         pieces.append(_in_raw(text, known) if is_raw and kind == "data" else _with_variables(kind, text, known))
     return "".join(pieces)

@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 
 from ragflow_lg.base.errors import ComponentError
 
-__all__ = ["MAX_OUTPUT_CHARS", "MAX_RANGE", "MAX_SECONDS", "MAX_SIZE", "Budget", "charged", "start"]
+__all__ = ["MAX_OUTPUT_CHARS", "MAX_RANGE", "MAX_SECONDS", "MAX_SIZE", "Budget", "charge", "start_budget"]
 
 MAX_OUTPUT_CHARS = 2_000_000
 MAX_SIZE = 10_000_000
@@ -54,12 +54,12 @@ class Budget:
 _budget: ContextVar[Budget] = ContextVar("template_budget")
 
 
-def start() -> None:
+def start_budget() -> None:
     """Give the rendering that begins in this thread a budget of its own."""
     _budget.set(Budget())
 
 
-def charged(value: T) -> T:
+def charge(value: T) -> T:
     """Charge a value to the rendering of this thread, and give it back."""
     _budget.get().charge(value)
     return value

@@ -24,13 +24,13 @@ from ragflow_lg.templates.functions import (
     FUNCTIONS,
     METHODS,
     TEXT_METHODS,
-    operand_problem,
-    printed,
-    refused_methods,
+    find_operand_problem,
+    format_value,
+    list_forbidden_methods,
 )
-from ragflow_lg.templates.render_budget import charged
+from ragflow_lg.templates.render_budget import charge
 
-__all__ = ["check", "compiled", "tokens"]
+__all__ = ["check", "compile_template", "tokenize"]
 
 
 def check(source: str) -> None:
@@ -43,7 +43,7 @@ def check(source: str) -> None:
     environment = _environment()
     tree = environment.parse(source)
     calls = [call.node for call in tree.find_all(nodes.Call)]
-    refused = refused_methods()
+    refused = list_forbidden_methods()
     for called in calls:
         if isinstance(called, nodes.Getattr) and called.attr in refused:
             raise TemplateError(f"The method {called.attr}() is not offered")
@@ -55,12 +55,12 @@ def check(source: str) -> None:
 
 
 @functools.lru_cache(maxsize=64)
-def compiled(source: str) -> Template:
+def compile_template(source: str) -> Template:
     """Give a template ready to run. Its errors are Jinja's, and whatever running the code of a template raises."""
     return _environment().from_string(source)
 
 
-def tokens(source: str) -> list[tuple[str, str]]:
+def tokenize(source: str) -> list[tuple[str, str]]:
     """Give the kind and the text of every token; joined, the texts are a template of the same meaning.
 
     Raises:
@@ -74,7 +74,7 @@ def tokens(source: str) -> list[tuple[str, str]]:
 def _charging(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)  # keeps the marks by which Jinja knows what to hand over
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return charged(function(*args, **kwargs))
+        return charge(function(*args, **kwargs))
 
     return wrapper
 
@@ -115,14 +115,14 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return _Charging().visit(super()._parse(source, name, filename))
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        if problem := operand_problem(operator, left, right):
+        if problem := find_operand_problem(operator, left, right):
             raise SecurityError(problem)
-        return charged(super().call_binop(context, operator, left, right))
+        return charge(super().call_binop(context, operator, left, right))
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         found = super().getitem(obj, argument)
         # A look-up makes nothing, but a path given to a filter may have any number of them.
-        charged(found if isinstance(argument, slice) else None)
+        charge(found if isinstance(argument, slice) else None)
         return found
 
     def getattr(self, obj: Any, attribute: str) -> Any:
@@ -141,17 +141,17 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         made = super().call(*args, **kwargs)
         # A view counts as one entry, and may be held many times.
         is_view = isinstance(made, KeysView | ValuesView | ItemsView)
-        return charged(list(cast("Iterable[Any]", made)) if is_view else made)
+        return charge(list(cast("Iterable[Any]", made)) if is_view else made)
 
     @staticmethod
     def concat(pieces: Iterable[str]) -> str:
         """Join what a block or a macro has printed."""
-        return "".join(charged(list(pieces)))
+        return "".join(charge(list(pieces)))
 
 
 @functools.lru_cache(maxsize=1)
 def _environment() -> Environment:
-    environment = _Sandbox(autoescape=False, finalize=printed, optimized=False)
+    environment = _Sandbox(autoescape=False, finalize=format_value, optimized=False)
     environment.filters = {name: _charging(function) for name, function in FILTERS.items()}
     environment.tests = {name: _charging(function) for name, function in TESTS.items()}
     globals_ = cast("dict[str, Any]", environment.globals)

@@ -9,11 +9,11 @@ from pydantic import BaseModel, Field
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
-from ragflow_lg.component.service_client import MAX_ROWS, Service, label_of, text_of
+from ragflow_lg.component.service_client import MAX_ROWS, Service, read_label, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult
-from ragflow_lg.component.tool import QueryText, cited, tool
+from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.references import chunks_of_rows
+from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -66,12 +66,12 @@ async def arxiv(ctx: RunContext, params: Params, arguments: Arguments) -> ToolRe
     }
     url = ctx.services.tools.endpoint("arxiv", "https://export.arxiv.org") + "/api/query"
     response = await ARXIV.ask(ctx, HttpRequest("GET", url, query=query, timeout_s=12.0))
-    papers = ARXIV.rows({"papers": await ctx.in_thread(_papers, response.text, count)}, "papers")
-    return cited(chunks_of_rows(map(_row, papers)), papers)
+    papers = ARXIV.rows({"papers": await ctx.run_in_thread(_papers, response.text, count)}, "papers")
+    return build_search_result(build_chunks(map(_row, papers)), papers)
 
 
 def _row(paper: dict[str, Any]) -> tuple[str, str, str, float]:
-    return label_of(paper, "title"), label_of(paper, "pdf_url"), text_of(paper, "summary"), 1.0
+    return read_label(paper, "title"), read_label(paper, "pdf_url"), read_text(paper, "summary"), 1.0
 
 
 def _papers(feed: str, count: int) -> list[dict[str, Any]]:

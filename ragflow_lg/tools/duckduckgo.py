@@ -14,11 +14,11 @@ from pydantic import BaseModel, BeforeValidator, Field
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.html_text import MAX_HTML_CHARS
-from ragflow_lg.component.service_client import Service, label_of, number_of, text_of
+from ragflow_lg.component.service_client import Service, read_label, read_number, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult
-from ragflow_lg.component.tool import QueryText, cited, tool
+from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest, HttpResponse
-from ragflow_lg.services.references import chunks_of_rows
+from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -72,13 +72,13 @@ async def duckduckgo(ctx: RunContext, params: Params, arguments: Arguments) -> T
     else:
         query = {"q": arguments.query, "kl": "wt-wt", "dc": ""}
         page = await _page(ctx, f"{base}/html/", query)
-        found = await ctx.in_thread(_results, page.text)
+        found = await ctx.run_in_thread(_results, page.text)
     rows = DUCKDUCKGO.rows({"results": found}, "results", params.top_n)
-    return cited(chunks_of_rows(map(_row, rows)), rows)
+    return build_search_result(build_chunks(map(_row, rows)), rows)
 
 
 def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:
-    return label_of(row, "title"), label_of(row, "href") or label_of(row, "url"), text_of(row, "body"), 1.0
+    return read_label(row, "title"), read_label(row, "href") or read_label(row, "url"), read_text(row, "body"), 1.0
 
 
 async def _page(ctx: RunContext, url: str, query: Mapping[str, str]) -> HttpResponse:
@@ -184,11 +184,11 @@ async def _news(ctx: RunContext, base: str, words: str, count: int) -> list[dict
 def _news_row(row: Mapping[str, Any]) -> dict[str, str]:
     return {
         "date": _date(row.get("date")),
-        "title": _plain(text_of(row, "title")),
-        "body": _plain(text_of(row, "excerpt")),
-        "url": label_of(row, "url"),
-        "image": label_of(row, "image"),
-        "source": label_of(row, "source"),
+        "title": _plain(read_text(row, "title")),
+        "body": _plain(read_text(row, "excerpt")),
+        "url": read_label(row, "url"),
+        "image": read_label(row, "image"),
+        "source": read_label(row, "source"),
     }
 
 
@@ -196,11 +196,11 @@ def _date(value: Any) -> str:
     """Write epoch seconds as a date; anything else as it is."""
     from datetime import UTC, datetime
 
-    seconds = number_of(value, -1.0)
+    seconds = read_number(value, -1.0)
     try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds >= 0 else text_of({"date": value}, "date")
+        return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds >= 0 else read_text({"date": value}, "date")
     except (ValueError, OverflowError, OSError):
-        return text_of({"date": value}, "date")
+        return read_text({"date": value}, "date")
 
 
 def _plain(text: str) -> str:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
-from ragflow_lg.component.service_client import Service, label_of, text_of
+from ragflow_lg.component.service_client import Service, read_label, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult
-from ragflow_lg.component.tool import QueryText, cited, tool
+from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.references import chunks_of_rows
+from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -55,9 +55,9 @@ async def github(ctx: RunContext, params: Params, arguments: Arguments) -> ToolR
     query = {"q": arguments.query, "sort": "stars", "order": "desc", "per_page": str(count)}
     answer = await service.ask_json(ctx, HttpRequest("GET", url, headers, query, timeout_s=15.0))
     rows = service.rows(answer, "items", count)
-    return cited(chunks_of_rows(map(_row, rows)), rows)
+    return build_search_result(build_chunks(map(_row, rows)), rows)
 
 
 def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:
-    content = f"{text_of(row, 'description')}\n stars:{text_of(row, 'watchers')}"
-    return label_of(row, "name"), label_of(row, "html_url"), content, 1.0
+    content = f"{read_text(row, 'description')}\n stars:{read_text(row, 'watchers')}"
+    return read_label(row, "name"), read_label(row, "html_url"), content, 1.0

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from ragflow_lg.component.service_client import Service, label_of, text_of
+from ragflow_lg.component.service_client import Service, read_label, read_text
 from ragflow_lg.component.spec import ArgumentOrValue, ComponentParams, ToolResult
-from ragflow_lg.component.tool import QueryText, cited, key_of, tool
+from ragflow_lg.component.tool import QueryText, build_search_result, find_api_key, tool
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.references import chunks_of_rows
+from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -64,7 +64,7 @@ class Arguments(BaseModel):
 )
 async def google(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Search once."""
-    serpapi = Service("SerpApi", key_of(ctx, params.api_key, "serpapi"), error_field="error")
+    serpapi = Service("SerpApi", find_api_key(ctx, params.api_key, "serpapi"), error_field="error")
     count = min(arguments.num, MAX_PAGE)
     query = {
         "api_key": serpapi.secret,
@@ -79,9 +79,9 @@ async def google(ctx: RunContext, params: Params, arguments: Arguments) -> ToolR
     url = ctx.services.tools.endpoint("serpapi", "https://serpapi.com") + "/search"
     answer = await serpapi.ask_json(ctx, HttpRequest("GET", url, query=query, timeout_s=12.0))
     rows = serpapi.rows(answer, "organic_results", count)
-    return cited(chunks_of_rows(map(_row, rows)), rows)
+    return build_search_result(build_chunks(map(_row, rows)), rows)
 
 
 def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:
-    content = text_of(row, "about_this_result", "source", "description") or text_of(row, "snippet")
-    return label_of(row, "title"), label_of(row, "link"), content, 1.0
+    content = read_text(row, "about_this_result", "source", "description") or read_text(row, "snippet")
+    return read_label(row, "title"), read_label(row, "link"), content, 1.0

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from ragflow_lg.component.service_client import Service
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, ToolResult
-from ragflow_lg.component.tool import key_of, tool
+from ragflow_lg.component.tool import find_api_key, tool
 from ragflow_lg.services.http import HttpRequest
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _json(params: Params) -> tuple[str, ...]:
 )
 async def tavily_extract(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Read all pages in one request. What could not be read is not in the result."""
-    tavily = Service("Tavily", key_of(ctx, params.api_key, "tavily"))
+    tavily = Service("Tavily", find_api_key(ctx, params.api_key, "tavily"))
     body = {
         "urls": arguments.urls,
         "extract_depth": arguments.extract_depth,

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from ragflow_lg.component.service_client import Service, label_of, number_of, text_of
+from ragflow_lg.component.service_client import Service, read_label, read_number, read_text
 from ragflow_lg.component.spec import ComponentParams, OneOrMany, ToolResult
-from ragflow_lg.component.tool import QueryText, cited, key_of, tool
+from ragflow_lg.component.tool import QueryText, build_search_result, find_api_key, tool
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.references import chunks_of_rows
+from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -54,7 +54,7 @@ class Arguments(BaseModel):
 )
 async def tavily_search(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Search once."""
-    tavily = Service("Tavily", key_of(ctx, params.api_key, "tavily"))
+    tavily = Service("Tavily", find_api_key(ctx, params.api_key, "tavily"))
     body = {
         "query": arguments.query,
         "topic": arguments.topic,
@@ -72,9 +72,9 @@ async def tavily_search(ctx: RunContext, params: Params, arguments: Arguments) -
     headers = {"Authorization": f"Bearer {tavily.secret}"}
     answer = await tavily.ask_json(ctx, HttpRequest("POST", url, headers, json=body, timeout_s=12.0))
     rows = tavily.rows(answer, "results", params.max_results)
-    return cited(chunks_of_rows(map(_row, rows)), rows)
+    return build_search_result(build_chunks(map(_row, rows)), rows)
 
 
 def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:
-    content = text_of(row, "raw_content") or text_of(row, "content")
-    return label_of(row, "title"), label_of(row, "url"), content, number_of(row.get("score"), 1.0)
+    content = read_text(row, "raw_content") or read_text(row, "content")
+    return read_label(row, "title"), read_label(row, "url"), content, read_number(row.get("score"), 1.0)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel, Field, field_validator
 
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.component.service_client import Service, label_of, number_of, text_of
+from ragflow_lg.component.service_client import Service, read_label, read_number, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult
-from ragflow_lg.component.tool import QueryText, cited, tool
+from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.references import chunks_of_rows
+from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -74,12 +74,12 @@ async def wikipedia(ctx: RunContext, params: Params, arguments: Arguments) -> To
     headers = {"User-Agent": "ragflow-lg (https://github.com/ragflow-lg)"}
     request = HttpRequest("GET", url.replace("{lang}", params.language), headers, query, timeout_s=60.0)
     rows = _pages(await WIKIPEDIA.ask_json(ctx, request))[: params.top_n]
-    return cited(chunks_of_rows(map(_row, rows)), rows)
+    return build_search_result(build_chunks(map(_row, rows)), rows)
 
 
 def _pages(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Give the pages in the order of the search."""
-    if said := text_of(answer, "error", "info"):
+    if said := read_text(answer, "error", "info"):
         raise ServiceError(f"Wikipedia refuses the search: {said[:200]}")
     found: Any = answer.get("query") or {}
     if not isinstance(found, dict):
@@ -87,8 +87,8 @@ def _pages(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     pages = cast("dict[str, Any]", found).get("pages")
     listed = list(cast("dict[str, Any]", pages).values()) if isinstance(pages, dict) else pages
     rows = WIKIPEDIA.rows({"pages": listed}, "pages")
-    return sorted(rows, key=lambda row: number_of(row.get("index"), 0.0))
+    return sorted(rows, key=lambda row: read_number(row.get("index"), 0.0))
 
 
 def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:
-    return label_of(row, "title"), label_of(row, "fullurl"), text_of(row, "extract"), 1.0
+    return read_label(row, "title"), read_label(row, "fullurl"), read_text(row, "extract"), 1.0

@@ -18,22 +18,22 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.errors import CANCELLED_TEXT
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.base.thinking import Part, split_thinking
+from ragflow_lg.base.thinking import AnswerPart, split_thinking
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.events import (
     AgentRecord,
     Delta,
     EngineEvent,
+    MessagePiece,
     NodeFinished,
     NodeStarted,
-    Piece,
     TurnFinished,
     TurnStarted,
     Waiting,
 )
 from ragflow_lg.component.plan import STREAMED_OUTPUT, Plan
 from ragflow_lg.component.state import look_up
-from ragflow_lg.dsl.downloads import shown_text
+from ragflow_lg.dsl.downloads import message_text
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.wire import wire_events as wire
@@ -99,7 +99,7 @@ class Projection:
                 answer = self._answers.setdefault(event.node, _Answer())
                 answer.deltas.append(event)
                 return self._advance()
-            case Piece():
+            case MessagePiece():
                 if show := self._shows.get(event.node):
                     show.known[event.segment] = show.known.get(event.segment, "") + event.text
                     return self._advance()
@@ -307,7 +307,7 @@ class Projection:
             return None
         if self._is_recalled and segment.kind == "output" and segment.node not in self._outputs:
             return None
-        return shown_text(look_up(segment, self._globals, self._outputs))
+        return message_text(look_up(segment, self._globals, self._outputs))
 
     def _close(self, show: _Show, finished: NodeFinished) -> Iterator[wire.WireEvent]:
         self._open = None
@@ -375,4 +375,4 @@ def _frame(delta: Delta) -> wire.Message:
 
 
 def _tagged(delta: Delta) -> str:
-    return Part(delta.text, delta.mark).source
+    return AnswerPart(delta.text, delta.mark).source

@@ -16,7 +16,7 @@ from ragflow_lg.server.assembly.knowledge_servers import (
     reranker_settings,
     server_settings,
 )
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch, FoundChunks, Knowledge, Metadata, Rerankers
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Knowledge, Metadata, Rerankers, SearchResult
 from ragflow_lg.services.services import SupportsClose
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class SettingsKnowledge:
         """Find datasets by name or id."""
         return await self._knowledge().datasets(names_or_ids)
 
-    async def search(self, search: DatasetSearch) -> FoundChunks:
+    async def search(self, search: DatasetSearch) -> SearchResult:
         """Search datasets."""
         return await self._knowledge().search(search)
 

@@ -16,7 +16,7 @@ from ragflow_lg.server.cli.options import SettingsFile
 from ragflow_lg.server.cli.terminal import counted, printable
 
 if TYPE_CHECKING:
-    from ragflow_lg.services.knowledge import FoundChunks
+    from ragflow_lg.services.knowledge import SearchResult
 
 __all__ = ["export", "search"]
 
@@ -44,7 +44,7 @@ def search(
     from ragflow_lg.server.settings import load_settings
     from ragflow_lg.services.knowledge import DatasetSearch
 
-    async def look() -> FoundChunks:
+    async def look() -> SearchResult:
         knowledge = SettingsKnowledge(load_settings(settings))
         try:
             found = (await knowledge.datasets([dataset])).get(dataset)

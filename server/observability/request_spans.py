@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ragflow_lg.base.trace_context import tracing_as
+from ragflow_lg.base.trace_context import use_traceparent
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
@@ -63,5 +63,5 @@ class RequestSpans:
         ) as span:
             carrier: dict[str, str] = {}
             texts.inject(carrier)
-            with tracing_as(carrier.get("traceparent", "")):
+            with use_traceparent(carrier.get("traceparent", "")):
                 yield RequestSpan(span)

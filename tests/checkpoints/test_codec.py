@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragflow_lg.base.append_log import FrozenList
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.base.frozen_list import FrozenList
 from ragflow_lg.checkpoints.codec import GROUP, Codec
 
 

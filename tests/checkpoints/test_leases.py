@@ -20,7 +20,7 @@ from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.lease_owner import Owner, this_process
 from ragflow_lg.checkpoints.leases import MemoryTable, SqliteTable, StoredLeases
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
-from ragflow_lg.services.sessions import leased_config
+from ragflow_lg.services.sessions import with_lease_token
 from tests.stores import OpenStore, fresh_prefix
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def nothing() -> None:
 async def write(store: Store, session: str, token: int | None = None) -> None:
     """Write as the holder of a lease, or as somebody without one."""
     place: Any = {"configurable": {"thread_id": thread_of_session(session), "checkpoint_ns": ""}}
-    place = place if token is None else leased_config(place, token)
+    place = place if token is None else with_lease_token(place, token)
     await store.saver.aput(place, empty_checkpoint(), {"source": "loop", "step": 1}, {})
 
 

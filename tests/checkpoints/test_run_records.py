@@ -14,7 +14,7 @@ from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.run_records import SqliteRuns
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
-from ragflow_lg.services.sessions import RunRecord, leased
+from ragflow_lg.services.sessions import RunRecord, hold_lease
 from tests.stores import OpenStore
 
 RECORD = RunRecord(
@@ -89,7 +89,7 @@ async def test_listing_does_not_keep_others_from_writing(tmp_path: Path) -> None
 
         async def write(number: int) -> None:
             for step in range(20):
-                async with leased(store.leases, f"s{number}"):
+                async with hold_lease(store.leases, f"s{number}"):
                     await store.runs.put(RunRecord(f"w{number}-{step}", f"s{number}"))
                     place: Any = {"configurable": {"thread_id": f"t{number}", "checkpoint_ns": ""}}
                     await store.saver.aput(place, empty_checkpoint(), {"source": "loop", "step": step}, {})

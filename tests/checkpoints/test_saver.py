@@ -16,10 +16,10 @@ from langgraph.checkpoint.conformance.report import ProgressCallbacks
 from langgraph.types import Interrupt, Send
 
 from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.append_log import FrozenList
 from ragflow_lg.base.errors import CheckpointError, ConflictError
-from ragflow_lg.base.frozen_list import FrozenList
 from ragflow_lg.checkpoints import Store, open_store
-from ragflow_lg.services.sessions import leased
+from ragflow_lg.services.sessions import hold_lease
 from tests.stores import OpenStore, fresh_prefix
 
 ROOT = Path(__file__).parents[2]
@@ -207,7 +207,7 @@ async def test_what_is_acknowledged_can_be_read_whatever_happens_beside_it(reope
                 async with asyncio.timeout(0.0005 * (number % 5)):
                     await put(store, "impatient", {"a": f"{number}" * 2000})
 
-    async with reopen() as store, leased(store.leases, foreign):
+    async with reopen() as store, hold_lease(store.leases, foreign):
         await asyncio.gather(*(honest(store, f"t{n}") for n in range(4)), refused(store), impatient(store))
     async with reopen() as store:
         for (thread, id_), values in acknowledged.items():

@@ -13,7 +13,7 @@ from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.serializer import plain_serializer
-from ragflow_lg.services.sessions import RunRecord, leased
+from ragflow_lg.services.sessions import RunRecord, hold_lease
 from tests.stores import OpenStore
 
 
@@ -116,7 +116,7 @@ async def test_an_error_inside_passes_through(tmp_path: Path) -> None:
 async def test_a_session_that_is_being_run_is_not_deleted(reopen: OpenStore) -> None:
     async with reopen() as store:
         await store.runs.put(RunRecord("r", session_of_thread(thread_of_session("anna"))))
-        async with leased(store.leases, "anna"):
+        async with hold_lease(store.leases, "anna"):
             with pytest.raises(ConflictError, match="is being run already"):
                 await store.delete_session("anna")
         assert await store.runs.get("r")

@@ -10,8 +10,8 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.component.spec import ComponentParams, ToolResult
-from ragflow_lg.component.tool import cited, tool
-from ragflow_lg.services.references import chunks_of_rows
+from ragflow_lg.component.tool import build_search_result, tool
+from ragflow_lg.services.references import build_chunks
 
 CAPITALS = {"Laos": "Vientiane", "Cuba": "Havana", "Peru": "Lima"}
 MAYORS = {"Vientiane": "Atsaphangthong Siphandone", "Havana": "Yanet Hernández"}
@@ -42,7 +42,9 @@ async def look_up(ctx: RunContext, params: Params, arguments: Query) -> ToolResu
         return ToolResult(f"Its mayor is {MAYORS[name]}.")
     if name not in CAPITALS:
         return ToolResult(None, {"content": f"Nothing is known of {name}."})
-    return cited(chunks_of_rows([(name, f"http://atlas.test/{name}", f"The capital is {CAPITALS[name]}.", 1.0)]))
+    return build_search_result(
+        build_chunks([(name, f"http://atlas.test/{name}", f"The capital is {CAPITALS[name]}.", 1.0)])
+    )
 
 
 @tool("Add", function="add", params=Params, arguments=Numbers, description="Add two numbers.", defaults={})

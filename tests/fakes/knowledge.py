@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, FoundChunks, Metadata
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, Metadata, SearchResult
 
 Row: TypeAlias = dict[str, Any]
 
@@ -44,7 +44,7 @@ class FakeKnowledge:
         known = {**by_id, **by_name}
         return {asked: known[asked] for asked in names_or_ids if asked in known}
 
-    async def search(self, search: DatasetSearch) -> FoundChunks:
+    async def search(self, search: DatasetSearch) -> SearchResult:
         self.searches.append(search)
         if self.error:
             raise ServiceError(self.error)
@@ -58,7 +58,7 @@ class FakeKnowledge:
             held = counts.get(name, DocumentCount(name, str(row.get("doc_id")), 0))
             counts[name] = held._replace(chunks=held.chunks + 1)
         documents = tuple(sorted(counts.values(), key=lambda document: -document.chunks))
-        return FoundChunks(tuple(shown[: search.top_n]), documents, len(found))
+        return SearchResult(tuple(shown[: search.top_n]), documents, len(found))
 
     def _fits(self, row: Row, search: DatasetSearch) -> bool:
         return (

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, create_model
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams, ToolResult
-from ragflow_lg.component.tool import cited, tool
-from ragflow_lg.services.references import chunks_of_rows
+from ragflow_lg.component.tool import build_search_result, tool
+from ragflow_lg.services.references import build_chunks
 from ragflow_lg.services.tool_server import ServerAnswer
 
 
@@ -68,7 +68,7 @@ def _result(entry: Mapping[str, Any]) -> ToolResult:
     outputs = dict(entry.get("outputs", {}))
     if "results" in entry:
         rows = [(r["title"], r["url"], r["content"], r.get("score", 1)) for r in entry["results"]]
-        found = cited(chunks_of_rows(rows), entry["results"])
+        found = build_search_result(build_chunks(rows), entry["results"])
         return ToolResult(found.value, {**outputs, **found.outputs}, found.chunks)
     if "result" in entry:
         return ToolResult(entry["result"], {"formalized_content": entry["result"], **outputs})

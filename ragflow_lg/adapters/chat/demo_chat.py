@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from ragflow_lg.adapters.chat.demo_quotes import quoted_answer
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.models.classification import categories_in
-from ragflow_lg.models.structured_answer import schema_in
+from ragflow_lg.models.classification import parse_categories
+from ragflow_lg.models.structured_answer import extract_schema
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, Usage
 
 __all__ = ["DemoChat", "ScriptLine", "read_script"]
@@ -86,9 +86,9 @@ class DemoChat:
         haystack = f"{request.system}\n{asked}"
         if line := next((line for line in self._script if line.match in haystack), None):
             return line.reply
-        if categories_in(request.system):
+        if parse_categories(request.system):
             return _category(request.system, asked)
-        if (schema := schema_in(request.system)) is not None:
+        if (schema := extract_schema(request.system)) is not None:
             return json.dumps(_example(schema, "answer", 0), ensure_ascii=False)
         if quote := quoted_answer(asked, request.system, asked):
             return quote
@@ -107,7 +107,7 @@ class DemoChat:
 def _category(system: str, asked: str) -> str:
     """Give the category that shares most words with the question, else the last one."""
     question = _words(asked.rpartition("USER: ")[2])
-    categories = categories_in(system)
+    categories = parse_categories(system)
     shared = [len(question & _words(" ".join((c.name, c.description, *c.examples)))) for c in categories]
     return categories[shared.index(max(shared))].name if max(shared) else categories[-1].name
 

@@ -11,13 +11,13 @@ from typing import Any, cast
 
 from ragflow_lg.adapters.elasticsearch.ranking import Scored
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.services.knowledge import DocumentCount, FoundChunks
+from ragflow_lg.services.knowledge import DocumentCount, SearchResult
 from ragflow_lg.services.references import Chunk
 
 __all__ = ["chunks_of", "parent_ids", "with_parents"]
 
 
-def chunks_of(ranked: Sequence[Scored], top_n: int) -> FoundChunks:
+def chunks_of(ranked: Sequence[Scored], top_n: int) -> SearchResult:
     """Give the best chunks, and how many of all are of each document."""
     counts: dict[str, tuple[str, int]] = {}
     for scored in ranked:
@@ -26,7 +26,7 @@ def chunks_of(ranked: Sequence[Scored], top_n: int) -> FoundChunks:
         id_, count = counts.get(name, (_text(fields.get("doc_id")), 0))
         counts[name] = id_, count + 1
     documents = sorted((DocumentCount(name, *held) for name, held in counts.items()), key=lambda row: -row.chunks)
-    return FoundChunks(tuple(_chunk(scored) for scored in ranked[:top_n]), tuple(documents), len(ranked))
+    return SearchResult(tuple(_chunk(scored) for scored in ranked[:top_n]), tuple(documents), len(ranked))
 
 
 def _chunk(scored: Scored) -> dict[str, JsonValue]:

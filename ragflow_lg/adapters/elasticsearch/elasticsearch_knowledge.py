@@ -37,7 +37,15 @@ from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, Toke
 from ragflow_lg.adapters.knowledge.rerank_scores import normalised_scores, window_size
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.values import JsonValue, to_text
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Embedders, FoundChunks, Knowledge, Metadata, Rerankers
+from ragflow_lg.services.knowledge import (
+    Dataset,
+    DatasetSearch,
+    Embedders,
+    Knowledge,
+    Metadata,
+    Rerankers,
+    SearchResult,
+)
 
 __all__ = ["ElasticsearchKnowledge"]
 
@@ -89,11 +97,11 @@ class ElasticsearchKnowledge:
         others = [asked for asked in names_or_ids if asked not in known]
         return {**found, **(await self._directory.datasets(others))} if self._directory and others else found
 
-    async def search(self, search: DatasetSearch) -> FoundChunks:
+    async def search(self, search: DatasetSearch) -> SearchResult:
         """Search by vectors among the chunks that have the question's words, and score them by both."""
         self._check(search)
         if not search.datasets or search.document_ids == ():
-            return FoundChunks()
+            return SearchResult()
         # Half a character cannot be sent.
         search = replace(search, question=search.question.encode("utf-8", "replace").decode())
         indices = _indices(search.datasets)
@@ -106,7 +114,7 @@ class ElasticsearchKnowledge:
         vector = await embedder.embed_question(search.question or _EMPTY_QUESTION)
         candidates = await self._candidates(indices, search, query, vector, scope)
         if not candidates:
-            return FoundChunks()
+            return SearchResult()
         ranked = await self._ranked(indices, search, query, vector, candidates, scope)
         found = chunks_of(ranked, search.top_n)
         parents = parent_ids(found.chunks)
@@ -114,7 +122,7 @@ class ElasticsearchKnowledge:
             return found
         held = await self._connection.search(indices[:1], chunks_request(parents, scope))
         chunks = with_parents(found.chunks, {hit.id: hit.fields for hit in held.hits})
-        return FoundChunks(chunks, found.documents, found.total)
+        return SearchResult(chunks, found.documents, found.total)
 
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
         """Give the metadata of all documents, from ``ragflow_doc_meta_TENANT``."""

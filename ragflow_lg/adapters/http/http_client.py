@@ -25,7 +25,7 @@ from msgspec import Struct
 from ragflow_lg.adapters.http.address_guard import AddressGuard, Resolver, system_addresses
 from ragflow_lg.adapters.http.pinned_network import PinnedNetwork, TunnelNetwork
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.trace_context import traceparent
+from ragflow_lg.base.trace_context import current_traceparent
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 
 __all__ = ["GuardedHttpClient", "HttpSettings", "checked_headers", "parse_url"]
@@ -270,7 +270,7 @@ def _build(request: HttpRequest, url: httpx.URL) -> httpx.Request:
     for name, value in (("User-Agent", USER_AGENT.encode()), ("Accept", b"*/*")):
         if name.lower() not in names:
             headers[name] = value
-    if (trace := traceparent()) and "traceparent" not in names:
+    if (trace := current_traceparent()) and "traceparent" not in names:
         headers["traceparent"] = trace.encode("ascii")
     headers["Accept-Encoding"] = b"gzip"
     url = url.copy_with(userinfo=b"", fragment=None)

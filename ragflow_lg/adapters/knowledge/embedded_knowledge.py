@@ -26,7 +26,7 @@ from ragflow_lg.adapters.knowledge.vector_matrices import Matrices
 from ragflow_lg.adapters.knowledge.words import question_words
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.values import JsonValue, to_text
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, Embedders, FoundChunks, Metadata
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, Embedders, Metadata, SearchResult
 from ragflow_lg.services.references import Chunk
 
 __all__ = ["EmbeddedKnowledge", "Fusion"]
@@ -58,7 +58,7 @@ class EmbeddedKnowledge:
         """Give the metadata of all documents; a list counts as each of its items."""
         return await asyncio.to_thread(self._metadata, datasets)
 
-    async def search(self, search: DatasetSearch) -> FoundChunks:
+    async def search(self, search: DatasetSearch) -> SearchResult:
         """Search datasets.
 
         Raises:
@@ -68,7 +68,7 @@ class EmbeddedKnowledge:
         _refuse_foreign(search)
         records = await asyncio.to_thread(self._records, search.datasets)
         if not records:
-            return FoundChunks()
+            return SearchResult()
         embedder = self._embedders.embedder(records[0].embedding_model)
         vector = np.asarray(await embedder.embed_question(search.question), dtype=np.float32)
         for record in records:
@@ -128,7 +128,7 @@ class EmbeddedKnowledge:
 
     def _search(
         self, search: DatasetSearch, records: Sequence[DatasetRecord], vector: NDArray[np.float32], weight: float
-    ) -> FoundChunks:
+    ) -> SearchResult:
         wanted = Wanted(vector, question_words(search.question), search.top_k, weight)
         with self.database.reading() as connection:
             # Again, in this state of the file: the one before is over.
@@ -163,7 +163,7 @@ class EmbeddedKnowledge:
             )
             if chunk in stored
         )
-        return FoundChunks(chunks, counts, len(kept.chunks))
+        return SearchResult(chunks, counts, len(kept.chunks))
 
 
 def _refuse_foreign(search: DatasetSearch) -> None:

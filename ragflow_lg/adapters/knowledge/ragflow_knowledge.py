@@ -15,7 +15,7 @@ from msgspec import Struct
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.services.http import HttpClient, HttpRequest
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, FoundChunks, Metadata
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, Metadata, SearchResult
 from ragflow_lg.services.references import Chunk
 
 __all__ = ["RagflowApiKnowledge", "RagflowApiSettings"]
@@ -79,11 +79,11 @@ class RagflowApiKnowledge:
         known = {**by_id, **{record.name: record for record in reversed(records) if record.name}}
         return {asked: known[asked] for asked in names_or_ids if asked in known}
 
-    async def search(self, search: DatasetSearch) -> FoundChunks:
+    async def search(self, search: DatasetSearch) -> SearchResult:
         """Let RAGFlow search; it knows every parameter."""
         chosen = None if search.document_ids is None else [id_ for id_ in search.document_ids if id_ != NO_DOCUMENT]
         if not search.datasets or chosen == []:
-            return FoundChunks()
+            return SearchResult()
         body: dict[str, JsonValue] = {
             "question": search.question,
             "dataset_ids": [dataset.id for dataset in search.datasets],
@@ -117,7 +117,7 @@ class RagflowApiKnowledge:
                         found.setdefault(key, {}).setdefault(to_text(entry), []).append(to_text(row.get("id")))
         return found
 
-    def _found(self, data: Mapping[str, Any], top_n: int) -> FoundChunks:
+    def _found(self, data: Mapping[str, Any], top_n: int) -> SearchResult:
         rows = [cast("dict[str, Any]", row) for row in cast("list[Any]", data["chunks"]) if isinstance(row, dict)]
         chunks = tuple(_chunk(row) for row in rows[:top_n])
         documents: list[DocumentCount] = []
@@ -128,7 +128,7 @@ class RagflowApiKnowledge:
                 name, id_ = (to_text(named.get(key) or "") for key in ("doc_name", "doc_id"))
                 documents.append(DocumentCount(name, id_, count if isinstance(count, int) else 0))
         total = data.get("total")
-        return FoundChunks(chunks, tuple(documents), total if isinstance(total, int) else len(chunks))
+        return SearchResult(chunks, tuple(documents), total if isinstance(total, int) else len(chunks))
 
     async def _rows(self, path: str, key: str) -> AsyncIterator[dict[str, Any]]:
         """Give the rows of all pages of a list, which is the data itself or stands in it."""

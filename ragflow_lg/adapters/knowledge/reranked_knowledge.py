@@ -14,10 +14,10 @@ from ragflow_lg.services.knowledge import (
     Dataset,
     DatasetSearch,
     DocumentCount,
-    FoundChunks,
     Knowledge,
     Metadata,
     Rerankers,
+    SearchResult,
 )
 
 __all__ = ["RerankedKnowledge"]
@@ -41,7 +41,7 @@ class RerankedKnowledge:
         """Give the metadata of all documents."""
         return await self._inner.metadata(datasets)
 
-    async def search(self, search: DatasetSearch) -> FoundChunks:
+    async def search(self, search: DatasetSearch) -> SearchResult:
         """Search datasets; with a ``rerank_id`` in the order of that model.
 
         Raises:
@@ -68,4 +68,4 @@ class RerankedKnowledge:
         chunks.sort(key=lambda chunk: -chunk["similarity"])
         counted = Counter((chunk["docnm_kwd"], chunk["doc_id"]) for chunk in chunks)
         documents = tuple(DocumentCount(name, id_, count) for (name, id_), count in counted.most_common())
-        return FoundChunks(tuple(chunks[: search.top_n]), documents, len(chunks))
+        return SearchResult(tuple(chunks[: search.top_n]), documents, len(chunks))

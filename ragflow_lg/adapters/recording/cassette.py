@@ -228,7 +228,7 @@ class DatasetsLine(_Exchange):
 
 
 class FoundRecord(_Record):
-    """A `ragflow_lg.services.knowledge.FoundChunks`."""
+    """A `ragflow_lg.services.knowledge.SearchResult`."""
 
     chunks: list[Any] = Field(default_factory=list[Any])
     documents: list[tuple[Any, Any, Any]] = Field(default_factory=list[tuple[Any, Any, Any]])

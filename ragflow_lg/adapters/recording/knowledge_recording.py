@@ -18,7 +18,7 @@ from ragflow_lg.adapters.recording.cassette import (
 from ragflow_lg.adapters.recording.cassette_requests import datasets_request, metadata_request, search_request
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import REDACTED, Redactor, is_secret_name
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch, FoundChunks, Knowledge, Metadata
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Knowledge, Metadata, SearchResult
 from ragflow_lg.services.services import Caller
 
 __all__ = ["RecordedKnowledge"]
@@ -55,9 +55,9 @@ class RecordedKnowledge:
                 datasets = [self._dataset(exchange.answer.get(name)) for name in names_or_ids]
             self._write(DatasetsLine(**self._common(exchange), datasets=datasets))
 
-    async def search(self, search: DatasetSearch) -> FoundChunks:
+    async def search(self, search: DatasetSearch) -> SearchResult:
         """Search datasets."""
-        exchange = _Exchange[FoundChunks](self._begin(), search_request(search, self._redactor))
+        exchange = _Exchange[SearchResult](self._begin(), search_request(search, self._redactor))
         try:
             return await exchange.ended(self._knowledge.search(search))
         finally:
@@ -92,7 +92,7 @@ class RecordedKnowledge:
             return None
         return DatasetEntry(**{name: self._redactor.text(text) for name, text in dataset._asdict().items()})
 
-    def _found(self, found: FoundChunks) -> FoundRecord:
+    def _found(self, found: SearchResult) -> FoundRecord:
         redactor = self._redactor
         chunks, documents = json.loads(json.dumps([found.chunks, found.documents], default=str))
         redactor.learn_from(chunks)

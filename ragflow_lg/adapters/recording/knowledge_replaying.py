@@ -10,7 +10,7 @@ from ragflow_lg.adapters.recording.cassette import DatasetsLine, MetadataLine, S
 from ragflow_lg.adapters.recording.cassette_requests import datasets_request, metadata_request, search_request
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.dsl.redaction import Redactor
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, FoundChunks, Metadata
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, DocumentCount, Metadata, SearchResult
 from ragflow_lg.services.services import Caller
 
 __all__ = ["KnowledgeLines", "ReplayedKnowledge"]
@@ -50,7 +50,7 @@ class ReplayedKnowledge:
         found = zip(names_or_ids, line.datasets, strict=False)
         return {name: Dataset(**held.model_dump()) for name, held in found if held is not None}
 
-    async def search(self, search: DatasetSearch) -> FoundChunks:
+    async def search(self, search: DatasetSearch) -> SearchResult:
         """Search datasets."""
         line = self._lines.search(self._caller, search_request(search, self._redactor))
         await asyncio.sleep(0)
@@ -58,7 +58,7 @@ class ReplayedKnowledge:
         if line.found is None:
             raise _no_answer()
         documents = tuple(DocumentCount(*document) for document in line.found.documents)
-        return FoundChunks(tuple(line.found.chunks), documents, line.found.total)
+        return SearchResult(tuple(line.found.chunks), documents, line.found.total)
 
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
         """Give the metadata of all documents."""

@@ -18,7 +18,7 @@ from ragflow_lg.agents.plan_prompts import COMPLETE_TASK, LAST, PROMPTS
 from ragflow_lg.agents.react import REACT_HEAD
 from ragflow_lg.base.values import to_text
 from ragflow_lg.component.spec import AnySpec, ToolResult
-from ragflow_lg.models.structured_answer import with_schema
+from ragflow_lg.models.structured_answer import append_schema
 from ragflow_lg.services.chat import ONE_CALL, ChatAnswer, ChatDelta, ChatRequest, ToolCall, ToolSchema
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class ToolUser(DemoChat):
         """Call each tool with a sample of its arguments, unless that has been done often enough."""
         calls: list[ToolCall] = []
         for index, tool in enumerate(tools if done < ROUNDS else ()):
-            asked = ChatRequest(with_schema("", tool.parameters), ({"role": "user", "content": tool.name},))
+            asked = ChatRequest(append_schema("", tool.parameters), ({"role": "user", "content": tool.name},))
             sample = (await super().complete(asked)).text
             calls.append(ToolCall(f"{done}.{index}", tool.name, sample))
         return calls

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import text
 
 from ragflow_lg.base.errors import ConflictError, RagflowLgError
-from ragflow_lg.services.sessions import leased
+from ragflow_lg.services.sessions import hold_lease
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
@@ -58,7 +58,7 @@ class Readiness:
     async def _checkpoints(self) -> None:
         """Hold a session for a moment, as every run does first; if another replica does, the store works."""
         try:
-            async with leased(self._app_state.store.leases, PROBED):
+            async with hold_lease(self._app_state.store.leases, PROBED):
                 await self._app_state.store.runs.get(PROBED)
         except ConflictError:
             pass

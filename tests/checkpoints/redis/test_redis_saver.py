@@ -14,7 +14,7 @@ from ragflow_lg.base.ids import session_of_thread
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.fence_token import FenceToken
 from ragflow_lg.checkpoints.redis.redis_saver import FencedRedis, lease_key, open_redis, redis_saver
-from ragflow_lg.services.sessions import leased_config
+from ragflow_lg.services.sessions import with_lease_token
 from tests.fakes.regions import out, play_run, runner_of
 from tests.stores import fresh_prefix
 
@@ -29,13 +29,13 @@ async def test_a_write_and_the_check_of_its_token_are_one_step(redis_url: str) -
         saver = await redis_saver(client, prefix=prefix, ttl_s=60)
         lease = lease_key(prefix, session_of_thread(THREAD))
         await client.hset(lease, "token", "1")  # type: ignore[misc]
-        place = leased_config(await saver.aput(leased_config(PLACE, 1), empty_checkpoint(), STEP, {}), 1)
+        place = with_lease_token(await saver.aput(with_lease_token(PLACE, 1), empty_checkpoint(), STEP, {}), 1)
         await client.hset(lease, "token", "2")  # type: ignore[misc]
         with pytest.raises(ConflictError):
             await saver.aput_writes(place, [("outputs", {"a": 1})], "task")
         with pytest.raises(ConflictError):
-            await saver.aput(leased_config(PLACE, 1), empty_checkpoint(), STEP, {})
-        await saver.aput_writes(leased_config(place, 2), [("outputs", {"a": 1})], "task")
+            await saver.aput(with_lease_token(PLACE, 1), empty_checkpoint(), STEP, {})
+        await saver.aput_writes(with_lease_token(place, 2), [("outputs", {"a": 1})], "task")
         found = await saver.aget_tuple(PLACE)
         assert found is not None
         assert found.pending_writes == [("task", "outputs", {"a": 1})]
@@ -47,7 +47,7 @@ async def test_the_pointer_to_the_newest_checkpoint_is_fenced_too(redis_url: str
         saver = await redis_saver(client, prefix=prefix, ttl_s=60)
         lease = lease_key(prefix, session_of_thread(THREAD))
         await client.hset(lease, "token", "1")  # type: ignore[misc]
-        first = await saver.aput(leased_config(PLACE, 1), empty_checkpoint(), STEP, {})
+        first = await saver.aput(with_lease_token(PLACE, 1), empty_checkpoint(), STEP, {})
         execute = client.execute_command
 
         async def lose_before_pointer(*command: Any, **options: Any) -> Any:
@@ -57,7 +57,7 @@ async def test_the_pointer_to_the_newest_checkpoint_is_fenced_too(redis_url: str
 
         client.execute_command = lose_before_pointer  # type: ignore[method-assign]
         with pytest.raises(ConflictError):
-            await saver.aput(leased_config(PLACE, 1), empty_checkpoint(), STEP, {})
+            await saver.aput(with_lease_token(PLACE, 1), empty_checkpoint(), STEP, {})
         client.execute_command = execute  # type: ignore[method-assign]
         found = await saver.aget_tuple(PLACE)
         assert found is not None
@@ -176,7 +176,7 @@ async def test_a_refused_write_is_told_once_and_quietly(redis_url: str, caplog: 
         saver = await redis_saver(client, prefix=prefix, ttl_s=60)
         await client.hset(lease_key(prefix, session_of_thread(THREAD)), "token", "2")  # type: ignore[misc]
         with pytest.raises(ConflictError):
-            await saver.aput(leased_config(PLACE, 1), empty_checkpoint(), STEP, {})
+            await saver.aput(with_lease_token(PLACE, 1), empty_checkpoint(), STEP, {})
     assert "TTL" not in caplog.text
 
 

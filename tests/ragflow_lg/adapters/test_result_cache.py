@@ -12,7 +12,7 @@ class Clock(FixedClock):
 async def test_results_are_kept_for_their_time_and_no_longer() -> None:
     clock = Clock()
     cache = MemoryResultCache({"wiki*": 10, "*": 1}, clock)
-    await cache.keep(["Wikipedia"], {"n": 1}, {"q": "x"}, {"value": [1, "é"]})
+    await cache.put(["Wikipedia"], {"n": 1}, {"q": "x"}, {"value": [1, "é"]})
     clock.pass_by(9)
     assert await cache.find(["Wikipedia"], {"n": 1}, {"q": "x"}) == (True, {"value": [1, "é"]})
     for other in (({"n": 2}, {"q": "x"}), ({"n": 1}, {"q": "y"})):
@@ -25,28 +25,28 @@ async def test_results_are_kept_for_their_time_and_no_longer() -> None:
 
 async def test_what_is_not_named_is_not_kept() -> None:
     cache = MemoryResultCache({"Wikipedia": 10}, FixedClock())
-    assert cache.remembers(["Wikipedia"])
-    assert not cache.remembers(["TavilySearch"])
-    assert not cache.remembers([])
-    await cache.keep(["TavilySearch"], None, {}, "x")
+    assert cache.covers(["Wikipedia"])
+    assert not cache.covers(["TavilySearch"])
+    assert not cache.covers([])
+    await cache.put(["TavilySearch"], None, {}, "x")
     assert cache.size == 0
 
 
 async def test_what_was_not_used_longest_makes_room() -> None:
     cache = MemoryResultCache({"*": 10}, FixedClock(), max_bytes=3 * (OVERHEAD_BYTES + 100))
     for name in ("a", "b", "c"):
-        await cache.keep([name], None, {}, "x" * 90)
+        await cache.put([name], None, {}, "x" * 90)
     await cache.find(["a"], None, {})
-    await cache.keep(["d"], None, {}, "x" * 90)
+    await cache.put(["d"], None, {}, "x" * 90)
     assert [(await cache.find([name], None, {}))[0] for name in "abcd"] == [True, False, True, True]
-    await cache.keep(["a"], None, {}, "x" * 10_000)
+    await cache.put(["a"], None, {}, "x" * 10_000)
     assert (await cache.find(["a"], None, {}))[0] is False
     assert cache.size <= 3 * (OVERHEAD_BYTES + 100)
 
 
 async def test_a_result_is_the_callers_own() -> None:
     cache = MemoryResultCache({"*": 10}, FixedClock())
-    await cache.keep(["a"], None, {}, {"list": [1]})
+    await cache.put(["a"], None, {}, {"list": [1]})
     (await cache.find(["a"], None, {}))[1]["list"].append(2)
     assert await cache.find(["a"], None, {}) == (True, {"list": [1]})
 
@@ -54,6 +54,6 @@ async def test_a_result_is_the_callers_own() -> None:
 async def test_credentials_do_not_share_and_are_nowhere_in_the_keys() -> None:
     one, other = (MemoryResultCache({"*": 10}, FixedClock()) for _ in range(2))
     for cache in (one, other):
-        await cache.keep(["a"], {"api_key": "secret"}, {}, "x")
+        await cache.put(["a"], {"api_key": "secret"}, {}, "x")
     assert await one.find(["a"], {"api_key": "other"}, {}) == (False, None)
     assert one._entries.keys() != other._entries.keys()

@@ -7,7 +7,7 @@ from ragflow_lg.agents.toolbox import Toolbox
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.context import RunContext, TurnContext
-from ragflow_lg.component.memory_steps import MemorySteps
+from ragflow_lg.component.turn_context import MemorySteps
 from ragflow_lg.services.chat import ChatRequest
 from ragflow_lg.services.token_budget import TokenBudget
 from tests.fakes.agents import play_agent, tool_calls

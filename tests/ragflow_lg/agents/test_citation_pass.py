@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from ragflow_lg.models.citations import CITING_HEAD
-from ragflow_lg.services.references import chunks_of_rows, number_of
+from ragflow_lg.services.references import build_chunks, citation_number
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.services import Reply
 
 LOOK = tool_calls(("wikipedia_search_0", {"query": "Laos"}))
-FOUND = chunks_of_rows([("Laos", "http://wiki.test/Laos", "Vientiane is the capital.", 1.0)])
-NUMBER = number_of(str(FOUND[0]["chunk_id"]))
+FOUND = build_chunks([("Laos", "http://wiki.test/Laos", "Vientiane is the capital.", 1.0)])
+NUMBER = citation_number(str(FOUND[0]["chunk_id"]))
 CITES = {"cite": True, "sys_prompt": "Help."}
 
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from ragflow_lg.base.thinking import Part, ThinkingSplitter, split_thinking, without_thinking
+from ragflow_lg.base.thinking import AnswerPart, ThinkingSplitter, split_thinking, strip_thinking
 
-START, END = Part("", "start"), Part("", "end")
+START, END = AnswerPart("", "start"), AnswerPart("", "end")
 
 
-def split(*pieces: str) -> list[Part]:
+def split(*pieces: str) -> list[AnswerPart]:
     splitter = ThinkingSplitter()
     return [*(part for piece in pieces for part in splitter.feed(piece)), *splitter.finish()]
 
@@ -15,22 +15,34 @@ def split(*pieces: str) -> list[Part]:
 @pytest.mark.parametrize(
     ("pieces", "expected"),
     [
-        (["<think>a b", " c</think>", "\n", "A"], [START, Part("a b"), Part(" c"), END, Part("\n"), Part("A")]),
-        (["<think>1</think>", "A", "<think>2</think>"], [START, Part("1"), END, Part("A"), START, Part("2"), END]),
-        (["<think>", "one ", "two"], [START, Part("one "), Part("two")]),
-        (["<th", "ink>", "why", "</thi", "nk>", "because"], [START, Part("why"), END, Part("because")]),
-        (["a <", "b"], [Part("a "), Part("<b")]),
-        (["a <thin"], [Part("a "), Part("<thin")]),
-        (["haha</think>"], [Part("haha</think>")]),
+        (
+            ["<think>a b", " c</think>", "\n", "A"],
+            [START, AnswerPart("a b"), AnswerPart(" c"), END, AnswerPart("\n"), AnswerPart("A")],
+        ),
+        (
+            ["<think>1</think>", "A", "<think>2</think>"],
+            [START, AnswerPart("1"), END, AnswerPart("A"), START, AnswerPart("2"), END],
+        ),
+        (["<think>", "one ", "two"], [START, AnswerPart("one "), AnswerPart("two")]),
+        (["<th", "ink>", "why", "</thi", "nk>", "because"], [START, AnswerPart("why"), END, AnswerPart("because")]),
+        (["a <", "b"], [AnswerPart("a "), AnswerPart("<b")]),
+        (["a <thin"], [AnswerPart("a "), AnswerPart("<thin")]),
+        (["haha</think>"], [AnswerPart("haha</think>")]),
         ([], []),
     ],
 )
-def test_pieces_are_split_at_the_tags(pieces: list[str], expected: list[Part]) -> None:
+def test_pieces_are_split_at_the_tags(pieces: list[str], expected: list[AnswerPart]) -> None:
     assert split(*pieces) == expected
 
 
 def test_a_whole_answer_is_split_like_its_pieces() -> None:
-    assert split_thinking("<think>hm</think>Yes <thin") == [START, Part("hm"), END, Part("Yes "), Part("<thin")]
+    assert split_thinking("<think>hm</think>Yes <thin") == [
+        START,
+        AnswerPart("hm"),
+        END,
+        AnswerPart("Yes "),
+        AnswerPart("<thin"),
+    ]
 
 
 def test_any_border_of_pieces_gives_the_same() -> None:
@@ -52,13 +64,22 @@ def test_a_reasoning_channel_is_thinking_as_it_stands() -> None:
         *splitter.feed("", is_reasoning=True),
         *splitter.finish(),
     ]
-    assert parts == [START, Part("why </think>"), Part(" more"), END, Part("so "), Part("<th"), START, Part("again")]
+    assert parts == [
+        START,
+        AnswerPart("why </think>"),
+        AnswerPart(" more"),
+        END,
+        AnswerPart("so "),
+        AnswerPart("<th"),
+        START,
+        AnswerPart("again"),
+    ]
 
 
 def test_a_reasoning_channel_inside_tags_does_not_open_them_twice() -> None:
     splitter = ThinkingSplitter()
     parts = [*splitter.feed("<think>a"), *splitter.feed("b", is_reasoning=True), *splitter.feed("c")]
-    assert parts == [START, Part("a"), Part("b"), END, Part("c")]
+    assert parts == [START, AnswerPart("a"), AnswerPart("b"), END, AnswerPart("c")]
 
 
 @pytest.mark.parametrize(
@@ -73,9 +94,9 @@ def test_a_reasoning_channel_inside_tags_does_not_open_them_twice() -> None:
     ],
 )
 def test_thinking_is_left_out(answer: str, expected: str) -> None:
-    assert without_thinking(answer) == expected
+    assert strip_thinking(answer) == expected
 
 
 def test_a_hostile_answer_takes_linear_time() -> None:
-    assert without_thinking("<think>" * 300_000).startswith("<think>")
+    assert strip_thinking("<think>" * 300_000).startswith("<think>")
     assert len(split("<" * 200_000)) >= 1

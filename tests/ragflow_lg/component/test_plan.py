@@ -1,6 +1,6 @@
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import MessagePlan
-from ragflow_lg.component.spec import Shown
+from ragflow_lg.component.spec import MessageAlternative
 from ragflow_lg.dsl.variable_references import parse_template
 from tests.fakes.canvas import canvas, node, plan_of, switch, text
 
@@ -8,7 +8,7 @@ ANCESTORS = frozenset({NodeId("a"), NodeId("b")})
 
 
 def message(*texts: str) -> MessagePlan:
-    return MessagePlan(NodeId("m"), tuple(Shown(parse_template(t), True) for t in texts), ANCESTORS)
+    return MessagePlan(NodeId("m"), tuple(MessageAlternative(parse_template(t), True) for t in texts), ANCESTORS)
 
 
 def test_the_alternative_whose_references_ran_is_chosen() -> None:

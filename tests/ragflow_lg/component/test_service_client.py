@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.component.service_client import MAX_LABEL_CHARS, MAX_ROWS, Service, label_of, number_of, text_of
+from ragflow_lg.component.service_client import MAX_LABEL_CHARS, MAX_ROWS, Service, read_label, read_number, read_text
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from tests.fakes.services import ScriptedHttp, fake_services
 
@@ -105,10 +105,10 @@ def test_rows_that_are_too_deep_are_refused() -> None:
 
 def test_texts_of_a_row() -> None:
     row = {"a": {"b": "x"}, "n": 1, "list": ["ü"], "null": None, "long": "x" * 9999}
-    assert [text_of(row, *path) for path in (("a", "b"), ("n",), ("list",), ("null",), ("no", "way"), ("n", "x"))] == [
-        *("x", "1", '["ü"]', "", "", "")
-    ]
-    assert len(label_of(row, "long")) == MAX_LABEL_CHARS
+    assert [
+        read_text(row, *path) for path in (("a", "b"), ("n",), ("list",), ("null",), ("no", "way"), ("n", "x"))
+    ] == [*("x", "1", '["ü"]', "", "", "")]
+    assert len(read_label(row, "long")) == MAX_LABEL_CHARS
 
 
 @pytest.mark.parametrize(
@@ -116,4 +116,4 @@ def test_texts_of_a_row() -> None:
     [(2, 2.0), ("0.5", 0.5), (True, 9.0), (None, 9.0), ("x", 9.0), ([], 9.0), (float("inf"), 9.0), (10**400, 9.0)],
 )
 def test_numbers(value: Any, number: float) -> None:
-    assert number_of(value, 9.0) == number
+    assert read_number(value, 9.0) == number

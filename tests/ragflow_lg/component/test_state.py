@@ -1,4 +1,14 @@
-from ragflow_lg.component.state import append, look_up, merge, merge_outputs, merge_turn, output_patch
+from ragflow_lg.component.state import (
+    append,
+    look_up,
+    merge,
+    merge_messages,
+    merge_outputs,
+    merge_turn,
+    output_patch,
+    read_replacement,
+    replace_list,
+)
 from ragflow_lg.dsl.variable_references import parse_reference
 
 
@@ -44,3 +54,18 @@ def test_looking_up() -> None:
     assert (value("n@none"), value("n@missing"), value("x@y"), value("n@missing.deep")) == (None, "", "", None)
     assert value("env.b." + "a." * 200_000 + "a") == ""
     assert (value("sys.files.0"), value("env.a.b"), value("env.a.c"), value("env.nope")) == ("f", 1, 3, "")
+
+
+def test_an_id_that_is_there_is_replaced_in_its_place() -> None:
+    first = merge_messages(None, [{"id": "1", "content": "a"}, {"id": "2", "content": "b"}])
+    merged = merge_messages(first, [{"id": "1", "content": "c"}, {"content": "d"}, {"content": "e"}])
+    assert [message["content"] for message in merged] == ["c", "b", "d", "e"]
+    assert first[0]["content"] == "a"
+    assert merge_messages(merged, replace_list([])) == []
+
+
+def test_a_list_takes_the_place_of_another_and_is_plain_json() -> None:
+    assert replace_list([1]) == {"__replace__": [1]}
+    assert append([1], replace_list([2])) == [2]
+    assert append([1], [2]) == [1, 2]
+    assert read_replacement([{"__replace__": []}]) is None

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.component.spec import ComponentParams, ToolResult
-from ragflow_lg.component.tool import QueryText, key_of, tool
+from ragflow_lg.component.tool import QueryText, find_api_key, tool
 from ragflow_lg.services.tool_server import ToolSettings
 from tests.fakes.run import run_component
 from tests.fakes.services import fake_services
@@ -99,9 +99,9 @@ def test_the_key_of_a_canvas_goes_before_that_of_the_settings() -> None:
             spec = echo
 
     context: Any = Context()
-    assert [key_of(context, given, "acme") for given in (" own ", "", None)] == ["own", "set", "set"]
+    assert [find_api_key(context, given, "acme") for given in (" own ", "", None)] == ["own", "set", "set"]
     with pytest.raises(SettingsError, match=r"^Echo has no key: .* \[tools.other\] api_key_env in the settings"):
-        key_of(context, "", "other")
+        find_api_key(context, "", "other")
 
 
 def test_a_once_only_tool_is_not_retried_by_its_node() -> None:

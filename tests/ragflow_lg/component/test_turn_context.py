@@ -3,7 +3,8 @@ from __future__ import annotations
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.event_sink import EventSink
 from ragflow_lg.component.events import Delta, EngineEvent
-from ragflow_lg.component.turn_context import TurnContext
+from ragflow_lg.component.turn_context import MemorySteps, NestedTurn, TurnContext
+from ragflow_lg.services.chat import Usage
 from tests.fakes.services import fake_services
 
 DELTA = Delta(NodeId("llm"), "x", "")
@@ -22,3 +23,35 @@ def test_a_cancel_ends_what_runs() -> None:
     turn = TurnContext(fake_services())
     turn.cancel()
     assert turn.is_cancelled
+
+
+async def test_a_result_is_there_once_it_was_put_even_null() -> None:
+    steps = MemorySteps()
+    assert await steps.find("a") == (False, None)
+    await steps.put("a", None)
+    assert await steps.find("a") == (True, None)
+
+
+def test_a_visit_has_the_same_name_in_every_process() -> None:
+    def names(salt: str) -> list[str]:
+        inner = NestedTurn("call")
+        inner.number_round(f"it:{salt}1|__round__:{salt}2", 4)
+        return [
+            inner.name_visit(f"a:{salt}0"),
+            inner.name_visit(f"a:{salt}9"),
+            inner.name_visit(f"it:{salt}1|__round__:{salt}2|a:{salt}3"),
+            inner.name_visit(f"it:{salt}1|__round__:{salt}7|a:{salt}3"),
+        ]
+
+    assert names("x") == names("y")
+    assert names("x") == ["call/a#1", "call/a#2", "call/it/__round__[4]/a#1", "call/it/__round__/a#1"]
+
+
+def test_what_was_made_before_counts_and_is_said_again() -> None:
+    inner = NestedTurn("")
+    inner.record(Usage(calls=1), "")
+    stored = {"update": {"outputs": {}}, "goto": ["b"], "usage": list(Usage(3, 4, 2, 0.5)), "said": "hi", "tokens": 7}
+    assert inner.restore(stored) == ({"outputs": {}}, ["b"])
+    assert inner.usage == Usage(3, 4, 3, 0.5)
+    assert inner.texts == ["hi"]
+    assert inner.budget.spent == 7

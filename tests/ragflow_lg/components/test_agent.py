@@ -8,11 +8,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.models.citations import CITATION_GUIDELINES
 from ragflow_lg.services.chat import ChatRequest, Usage
-from ragflow_lg.services.references import chunks_of_rows, number_of
+from ragflow_lg.services.references import build_chunks, citation_number
 from tests.fakes.agents import TAVILY, TOOLS, WIKI, play_agent, tool_calls
 from tests.fakes.services import FixedClock, Reply, ScriptedModel
 
-NUMBER = number_of(str(chunks_of_rows([("Laos", "", "Vientiane is the capital.", 1.0)])[0]["chunk_id"]))
+NUMBER = citation_number(str(build_chunks([("Laos", "", "Vientiane is the capital.", 1.0)])[0]["chunk_id"]))
 LOOK = tool_calls(("wikipedia_search_0", {"query": "Laos"}))
 SCHEMA = {"structured": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
 
@@ -132,7 +132,7 @@ async def test_nobody_is_told_to_cite_where_it_is_off_or_nested() -> None:
 
 
 async def test_required_evidence_is_asked_for_once_and_shown_when_it_is_there() -> None:
-    number = number_of(str(chunks_of_rows([("Laos", "", "The capital is Vientiane.", 1.0)])[0]["chunk_id"]))
+    number = citation_number(str(build_chunks([("Laos", "", "The capital is Vientiane.", 1.0)])[0]["chunk_id"]))
     look = tool_calls(("look_up_0", {"query": "Laos"}))
     params = {"tools": [LOOKUP], "requires_evidence": True}
     good = Reply(f"Vientiane [ID:{number}].")
@@ -153,7 +153,7 @@ async def test_a_citation_that_leads_nowhere_is_taken_out(is_shown: bool) -> Non
 
 
 async def test_a_retry_behind_a_refused_answer_asks_anew_and_calls_no_tool_again() -> None:
-    number = number_of(str(chunks_of_rows([("Laos", "", "The capital is Vientiane.", 1.0)])[0]["chunk_id"]))
+    number = citation_number(str(build_chunks([("Laos", "", "The capital is Vientiane.", 1.0)])[0]["chunk_id"]))
     look, good = tool_calls(("look_up_0", {"query": "Laos"})), Reply(f"Vientiane [ID:{number}].")
     params = {"tools": [LOOKUP], "requires_evidence": True, "max_retries": 2, "delay_after_error": 0}
     refused = [look, Reply("No."), Reply("Still no.")]

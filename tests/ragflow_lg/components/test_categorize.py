@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from ragflow_lg.components.categorize import categorize
-from ragflow_lg.models.classification import CONVERSATION_HEAD, NamedCategory, categories_in
+from ragflow_lg.models.classification import CONVERSATION_HEAD, NamedCategory, parse_categories
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
@@ -46,7 +46,7 @@ async def test_the_model_is_told_the_categories() -> None:
     await ask(model, {"temperature": "0.1", "temperatureEnabled": True, "thinking": "disabled"})
     is_streaming, request = model.requests[0]
     assert not is_streaming
-    assert categories_in(request.system) == [
+    assert parse_categories(request.system) == [
         NamedCategory("billing", "money", ("refund please",)),
         NamedCategory("tech", "bugs", ("it crashes",)),
         NamedCategory("other", "rest"),

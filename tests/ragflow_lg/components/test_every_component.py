@@ -16,7 +16,7 @@ from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.component.registry import Registry
-from ragflow_lg.component.spec import AnySpec, ComponentParams, ComponentSpec, Kind, Route, Shown
+from ragflow_lg.component.spec import AnySpec, ComponentParams, ComponentSpec, Kind, MessageAlternative, Route
 from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.server.assembly.canvas_files import canvas_files
@@ -196,7 +196,7 @@ def ask_everything(spec: AnySpec, params: ComponentParams) -> None:
     limit = spec.limit_s(params)
     assert limit is None or limit > 0
     assert all(isinstance(route, Route) for route in spec.routes(params))
-    assert all(isinstance(shown, Shown) for shown in spec.shows(params))
+    assert all(isinstance(shown, MessageAlternative) for shown in spec.shows(params))
     assert isinstance(spec.streams(params), bool)
     assert all(isinstance(name, str) for name in spec.output_names(params) or ())
     for finding in spec.lint(params):

@@ -11,7 +11,7 @@ from ragflow_lg.base.values import MAX_TEXT_CHARS
 from ragflow_lg.component.events import Delta
 from ragflow_lg.components.llm import llm
 from ragflow_lg.models.citations import CITATION_GUIDELINES
-from ragflow_lg.models.structured_answer import SCHEMA_HEAD, with_schema
+from ragflow_lg.models.structured_answer import SCHEMA_HEAD, append_schema
 from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatRequest
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
@@ -209,7 +209,7 @@ async def test_a_structured_answer_is_the_output_structured() -> None:
     assert result.outputs["structured"] == {"a": "one", "b": [1, 2]}
     assert result.outputs.get("content") is None
     assert model.requests[0][0] is False
-    assert model.requests[0][1].system == with_schema("S", SCHEMA)
+    assert model.requests[0][1].system == append_schema("S", SCHEMA)
 
 
 async def test_a_wrong_structured_answer_is_asked_for_again_with_what_is_wrong() -> None:
@@ -290,7 +290,7 @@ async def test_a_missing_model_is_the_error_of_the_node() -> None:
 
 
 def test_the_wording_can_be_recognised() -> None:
-    assert with_schema("S", SCHEMA).startswith("S\n" + SCHEMA_HEAD)
+    assert append_schema("S", SCHEMA).startswith("S\n" + SCHEMA_HEAD)
 
 
 async def test_this_turns_entry_of_the_history_is_left_out() -> None:

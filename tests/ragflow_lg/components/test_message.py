@@ -1,6 +1,6 @@
 import pytest
 
-from ragflow_lg.component.events import Piece
+from ragflow_lg.component.events import MessagePiece
 from ragflow_lg.components.message import message
 from tests.fakes.canvas import canvas, node, plan_of
 from tests.fakes.run import Result, run_component
@@ -9,7 +9,7 @@ INFO = {"doc_id": "1", "filename": "a.pdf", "mime_type": "application/pdf"}
 
 
 def pieces(result: Result) -> list[tuple[int, str]]:
-    return [(e.segment, e.text) for e in result.events if isinstance(e, Piece)]
+    return [(e.segment, e.text) for e in result.events if isinstance(e, MessagePiece)]
 
 
 async def test_a_text_is_shown_piece_by_piece() -> None:

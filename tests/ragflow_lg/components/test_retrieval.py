@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.spec import AnySpec
 from ragflow_lg.components.retrieval import MAX_QUESTION_CHARS, retrieval
-from ragflow_lg.models.metadata_filter import matching_documents
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch, FoundChunks
+from ragflow_lg.models.metadata_filter import filter_documents
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, SearchResult
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.knowledge import FakeKnowledge, chunk
 from tests.fakes.run import Result, bind, run_component
@@ -183,7 +183,7 @@ async def test_without_settings_the_setting_is_named() -> None:
 
 
 class Slow(FakeKnowledge):
-    async def search(self, search: DatasetSearch) -> FoundChunks:
+    async def search(self, search: DatasetSearch) -> SearchResult:
         await asyncio.sleep(60)
         raise AssertionError
 
@@ -272,7 +272,7 @@ async def test_documents_are_compared_beside_the_event_loop(monkeypatch: pytest.
 
     def compare(*arguments: Any, any_of: bool) -> tuple[str, ...]:
         threads.append(threading.current_thread())
-        return matching_documents(*arguments, any_of=any_of)
+        return filter_documents(*arguments, any_of=any_of)
 
     monkeypatch.setattr("ragflow_lg.components.retrieval.matching_documents", compare)
     condition = {"key": "year", "op": "=", "value": "2023"}

@@ -1,22 +1,13 @@
 import pytest
 
 from ragflow_lg.base.errors import InputRefusedError
-from ragflow_lg.dsl.chat_messages import answer_id, answer_message, merge_messages, question_message, question_of
-from ragflow_lg.dsl.list_replacement import replacing
+from ragflow_lg.dsl.chat_messages import answer_id, answer_message, parse_question, question_message
 
 
 def test_messages_are_plain_maps_with_ids_of_their_own() -> None:
     question, answer = question_message("a", 255, 2), answer_message("b", 255, 1)
     assert question == {"type": "human", "content": "a", "id": "question-ff-2"}
     assert answer["id"] == answer_id(255, 1) == "answer-ff-1"
-
-
-def test_an_id_that_is_there_is_replaced_in_its_place() -> None:
-    first = merge_messages(None, [{"id": "1", "content": "a"}, {"id": "2", "content": "b"}])
-    merged = merge_messages(first, [{"id": "1", "content": "c"}, {"content": "d"}, {"content": "e"}])
-    assert [message["content"] for message in merged] == ["c", "b", "d", "e"]
-    assert first[0]["content"] == "a"
-    assert merge_messages(merged, replacing([])) == []
 
 
 @pytest.mark.parametrize(
@@ -31,7 +22,7 @@ def test_an_id_that_is_there_is_replaced_in_its_place() -> None:
     ],
 )
 def test_the_last_message_is_the_question(messages: object) -> None:
-    assert question_of(messages) == {"type": "human", "content": "a"}
+    assert parse_question(messages) == {"type": "human", "content": "a"}
 
 
 @pytest.mark.parametrize(
@@ -40,4 +31,4 @@ def test_the_last_message_is_the_question(messages: object) -> None:
 )
 def test_what_is_none_is_refused(messages: object) -> None:
     with pytest.raises(InputRefusedError):
-        question_of(messages)
+        parse_question(messages)

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from ragflow_lg.dsl.downloads import as_downloads, shown_text
+from ragflow_lg.dsl.downloads import find_downloads, message_text
 
 INFO = {"doc_id": "1", "filename": "a.pdf", "mime_type": "application/pdf"}
 LOUD = {**INFO, "include_download_info_in_content": True}
@@ -10,17 +10,17 @@ LOUD = {**INFO, "include_download_info_in_content": True}
 
 @pytest.mark.parametrize("value", [INFO, [INFO], json.dumps(INFO), json.dumps([INFO])])
 def test_download_info_is_taken_out_of_the_text(value: object) -> None:
-    assert as_downloads(value) == [INFO]
-    assert shown_text(value) == ""
+    assert find_downloads(value) == [INFO]
+    assert message_text(value) == ""
 
 
 def test_the_flag_prints_it_too() -> None:
-    assert json.loads(shown_text(LOUD)) == INFO
-    assert json.loads(shown_text([LOUD])) == [INFO]
-    assert json.loads(shown_text(json.dumps(LOUD))) == INFO
+    assert json.loads(message_text(LOUD)) == INFO
+    assert json.loads(message_text([LOUD])) == [INFO]
+    assert json.loads(message_text(json.dumps(LOUD))) == INFO
 
 
 @pytest.mark.parametrize("value", [None, "text", [], [INFO, 3], {"doc_id": "1"}, '{"doc_id": broken', 3])
 def test_everything_else_is_text(value: object) -> None:
-    assert as_downloads(value) == []
-    assert shown_text([]) == "[]"
+    assert find_downloads(value) == []
+    assert message_text([]) == "[]"

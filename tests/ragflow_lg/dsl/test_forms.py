@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.dsl.forms import answered_fields, form_fields, form_problems, read_value, submitted_value
+from ragflow_lg.dsl.forms import form_fields, form_problems, parse_answers, read_value, unwrap_submission
 
 
 def field(type_name: str, **more: Any) -> dict[str, Any]:
@@ -71,9 +71,9 @@ def test_fields_and_values() -> None:
     (first,) = form_fields({"f": {"name": "", "options": [1], "value": 2, "optional": 1}})
     assert (first.label, first.type, first.options, first.value, first.is_optional) == ("f", "line", (1,), 2, True)
     assert list(form_fields(None)) == []
-    assert submitted_value({"value": 1, "type": "integer"}, {}) == (1, "integer")
-    assert submitted_value({"value": "a", "type": "file"}, {"type": "line"}) == ("a", "line")
-    assert submitted_value({"a": 1}, {"type": "object"}) == ({"a": 1}, "object")
+    assert unwrap_submission({"value": 1, "type": "integer"}, {}) == (1, "integer")
+    assert unwrap_submission({"value": "a", "type": "file"}, {"type": "line"}) == ("a", "line")
+    assert unwrap_submission({"a": 1}, {"type": "object"}) == ({"a": 1}, "object")
     assert read_value("[1", "object") == "[1"
     assert read_value("[1]", "object") == [1]
     assert read_value("[1]", "line") == "[1]"
@@ -84,8 +84,8 @@ def test_fields_and_values() -> None:
     [({"inputs": {"f": 1}}, {"f": 1}), ({"f": 1}, {"f": 1}), ("text", {"f": "text"}), (None, {"f": None})],
 )
 def test_an_answer_may_be_written_in_several_ways(answer: Any, fields: dict[str, Any]) -> None:
-    assert answered_fields(field("line"), answer) == fields
-    assert answered_fields({**field("line"), "g": {}}, "text") == {}
+    assert parse_answers(field("line"), answer) == fields
+    assert parse_answers({**field("line"), "g": {}}, "text") == {}
 
 
 def test_a_whole_number_may_have_any_length() -> None:

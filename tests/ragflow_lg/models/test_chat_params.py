@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from ragflow_lg.models.chat_params import ChatParams, renamed
+from ragflow_lg.models.chat_params import ChatParams, rename_params
 
 VALUES = {"temperature": "0.1", "top_p": 0.5, "presence_penalty": 0.4, "frequency_penalty": 0.7, "max_tokens": "256"}
 FLAGS = ("temperatureEnabled", "topPEnabled", "presencePenaltyEnabled", "frequencyPenaltyEnabled", "maxTokensEnabled")
@@ -53,5 +53,5 @@ def test_the_default_thinking_is_left_to_the_model(given: str | None, mode: str)
 def test_other_names_give_way_to_the_usual_ones() -> None:
     names = {"model_id": "llm_id", "system_prompt": "sys_prompt"}
     given = {"model_id": "a", "system_prompt": "b", "sys_prompt": "kept", "cite": True}
-    assert renamed(given, names) == {"llm_id": "a", "sys_prompt": "kept", "cite": True}
-    assert renamed({"llm_id": "", "model_id": "a"}, names) == {"llm_id": "a"}
+    assert rename_params(given, names) == {"llm_id": "a", "sys_prompt": "kept", "cite": True}
+    assert rename_params({"llm_id": "", "model_id": "a"}, names) == {"llm_id": "a"}

@@ -6,10 +6,10 @@ from ragflow_lg.models.citations import (
     CITATION_GUIDELINES,
     CITING_HEAD,
     CitationFilter,
-    citing_system,
-    evidence_request,
-    known_citations,
-    without_unknown_citations,
+    build_citation_prompt,
+    build_citation_request,
+    find_known_citations,
+    strip_unknown_citations,
 )
 
 REFERENCES = {"chunks": {"61": {"id": "c-rice", "content": "Rice needs water."}, "7": {"id": "x"}}, "doc_aggs": {}}
@@ -17,12 +17,12 @@ REFERENCES = {"chunks": {"61": {"id": "c-rice", "content": "Rice needs water."},
 
 def test_numbers_that_the_references_have_count() -> None:
     text = "Rice [ID:61][ID: 7], again [ID:61]; made up [ID:9], [7], (ID: 7), [ID:x], [ID:" + "6" * 10_000 + "]"
-    assert known_citations(text, REFERENCES) == ["61", "7"]
-    assert known_citations(text, {}) == []
+    assert find_known_citations(text, REFERENCES) == ["61", "7"]
+    assert find_known_citations(text, {}) == []
 
 
 def test_what_can_be_cited_is_shown_when_evidence_is_asked_for() -> None:
-    asked = evidence_request(REFERENCES)
+    asked = build_citation_request(REFERENCES)
     assert "Rice needs water." in asked
     assert "[ID:n]" in asked
     assert "[ID:n]" in CITATION_GUIDELINES
@@ -43,7 +43,7 @@ def test_unknown_citations_go_however_the_text_is_cut(answer: str, kept: str) ->
     def is_known(number: str) -> bool:
         return number in REFERENCES["chunks"]
 
-    assert without_unknown_citations(answer, is_known) == kept
+    assert strip_unknown_citations(answer, is_known) == kept
     for size in range(1, len(answer) + 1):
         shown = CitationFilter(is_known)
         pieces = [shown.feed(answer[at : at + size]) for at in range(0, len(answer), size)]
@@ -66,6 +66,6 @@ def test_hostile_text_takes_linear_time() -> None:
 
 
 def test_the_second_writing_is_shown_what_can_be_cited() -> None:
-    system = citing_system(REFERENCES, "Cite so.")
+    system = build_citation_prompt(REFERENCES, "Cite so.")
     assert system.startswith(f"{CITING_HEAD}\nCite so.\n\nID: ")
     assert "Rice needs water." in system

@@ -5,10 +5,10 @@ import pytest
 from ragflow_lg.models.classification import (
     INSTRUCTIONS_HEAD,
     NamedCategory,
-    categories_in,
-    choose,
-    conversation_text,
-    instructions,
+    build_instructions,
+    format_conversation,
+    match_category,
+    parse_categories,
 )
 
 
@@ -31,18 +31,18 @@ from ragflow_lg.models.classification import (
     ],
 )
 def test_the_answer_decides(answer: str, names: list[str], expected: str) -> None:
-    assert choose(answer, names) == expected
+    assert match_category(answer, names) == expected
 
 
 def test_the_wording_holds_the_categories_and_gives_them_back() -> None:
     categories = [NamedCategory("Bücher ", "zum Lesen\nund mehr", ("a", "b\u2028c")), NamedCategory("rest")]
-    system = instructions(categories)
+    system = build_instructions(categories)
     assert system.startswith(INSTRUCTIONS_HEAD)
     assert all(text in system for text in ("Bücher ", "rest", "a"))
-    assert categories_in(system) == categories
-    assert categories_in("Something else\n" + system) == []
+    assert parse_categories(system) == categories
+    assert parse_categories("Something else\n" + system) == []
 
 
 def test_a_conversation_is_one_line() -> None:
     messages = [{"role": "user", "content": "a\nb\r\nc"}, {"role": "assistant", "content": ""}]
-    assert conversation_text(messages) == 'USER: "a b c" | ASSISTANT: ""'
+    assert format_conversation(messages) == 'USER: "a b c" | ASSISTANT: ""'

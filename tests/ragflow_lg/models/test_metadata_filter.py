@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.models.metadata_filter import FILTER_OPERATORS, Condition, matching_documents, metadata_operator
+from ragflow_lg.models.metadata_filter import FILTER_OPERATORS, FilterCondition, filter_documents, metadata_operator
 
 METADATA = {
     "year": {"2023": ["a"], "2024": ["b", "c"], "soon": ["d"]},
@@ -52,15 +52,15 @@ METADATA = {
     ],
 )
 def test_every_operator(key: str, operator: str, value: Any, found: str) -> None:
-    assert matching_documents(METADATA, [Condition(key, operator, value)]) == tuple(found)
+    assert filter_documents(METADATA, [FilterCondition(key, operator, value)]) == tuple(found)
 
 
 def test_conditions_are_joined() -> None:
-    both = [Condition("tags", "=", "x"), Condition("year", "=", "2024")]
-    assert matching_documents(METADATA, both) == ("b",)
-    assert matching_documents(METADATA, both, any_of=True) == ("a", "b", "c")
-    assert matching_documents(METADATA, [*both, Condition("nothing", "=", "1")]) == ()
-    assert matching_documents(METADATA, []) == ()
+    both = [FilterCondition("tags", "=", "x"), FilterCondition("year", "=", "2024")]
+    assert filter_documents(METADATA, both) == ("b",)
+    assert filter_documents(METADATA, both, any_of=True) == ("a", "b", "c")
+    assert filter_documents(METADATA, [*both, FilterCondition("nothing", "=", "1")]) == ()
+    assert filter_documents(METADATA, []) == ()
 
 
 def test_spellings_of_operators() -> None:

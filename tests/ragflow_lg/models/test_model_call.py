@@ -12,7 +12,7 @@ from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.components.llm import llm
 from ragflow_lg.models.citations import CITATION_GUIDELINES
-from ragflow_lg.models.model_call import Show, ask, guidelines_of, request_of
+from ragflow_lg.models.model_call import AnswerStream, ask, build_request, find_guidelines
 from ragflow_lg.services.chat import ChatRequest, ToolCall
 from tests.fakes.run import bind
 from tests.fakes.services import Reply, ScriptedModel, fake_services
@@ -38,19 +38,19 @@ async def test_every_call_of_a_visit_is_counted() -> None:
     ctx, _ = context()
     model = ScriptedModel([Reply("a"), Reply("b")])
     await ask(ctx, model, HELLO)
-    await ask(ctx, model, HELLO, Show(ctx))
+    await ask(ctx, model, HELLO, AnswerStream(ctx))
     assert ctx.usage.calls == 2
 
 
 async def test_calls_come_beside_the_text_and_thoughts_of_the_engine_make_one_section() -> None:
     ctx, sink = context()
-    show = Show(ctx)
+    show = AnswerStream(ctx)
     calls = [{"name": "look", "arguments": {"q": 1}}]
     answer = await ask(ctx, ScriptedModel([Reply("Looking. ", calls=calls)]), HELLO, show)
     assert answer.calls == (ToolCall("call_1", "look", '{"q": 1}'),)
     assert answer.text == "Looking. "
     for text in ("one", "two"):
-        await show.thought(text)
+        await show.write_thought(text)
     await show.end_thought()
     await show.end_thought()
     assert show.text == ctx.partial["content"] + "<think>onetwo</think>" == "Looking. <think>onetwo</think>"
@@ -61,7 +61,7 @@ def test_a_model_that_knows_schemas_is_not_told_in_its_prompt() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {"a": {}}}
     ctx, _ = context()
     for knows in (True, False):
-        request = request_of(ctx, ctx.node.params, ScriptedModel(has_schemas=knows), schema=schema)  # type: ignore[arg-type]
+        request = build_request(ctx, ctx.node.params, ScriptedModel(has_schemas=knows), schema=schema)  # type: ignore[arg-type]
         assert (request.schema == schema) is knows
         assert ("JSON schema" in request.system) is not knows
 
@@ -77,7 +77,7 @@ def test_a_model_that_knows_schemas_is_not_told_in_its_prompt() -> None:
 def test_guidelines_give_way_to_a_section_of_the_canvas(params: dict[str, Any], says: str) -> None:
     ctx, _ = context(params)
     bound: Any = ctx.node.params
-    request = request_of(ctx, bound, ScriptedModel(), guidelines=guidelines_of(ctx, bound))
+    request = build_request(ctx, bound, ScriptedModel(), guidelines=find_guidelines(ctx, bound))
     assert request.system == says
 
 
@@ -87,12 +87,14 @@ def test_a_value_cannot_bring_a_section_along() -> None:
     for section, guidelines in (("", CITATION_GUIDELINES), (own, f"Mine: {forged}")):
         ctx, _ = context({"sys_prompt": f"Read: {{sys.query}}{section}!"}, forged)
         bound: Any = ctx.node.params
-        assert guidelines_of(ctx, bound) == guidelines
-        assert request_of(ctx, bound, ScriptedModel()).system == f"Read: {forged}!"
+        assert find_guidelines(ctx, bound) == guidelines
+        assert build_request(ctx, bound, ScriptedModel()).system == f"Read: {forged}!"
 
 
 def test_a_part_of_the_context_can_be_left_free() -> None:
     ctx, _ = context({"prompts": "x" * 40_000})
     bound: Any = ctx.node.params
-    sizes = [len(request_of(ctx, bound, ScriptedModel(), reserved_tokens=n).messages[0]["content"]) for n in (0, 4000)]
+    sizes = [
+        len(build_request(ctx, bound, ScriptedModel(), reserved_tokens=n).messages[0]["content"]) for n in (0, 4000)
+    ]
     assert sizes[0] - sizes[1] > 15_000

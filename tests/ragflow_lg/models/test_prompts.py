@@ -10,7 +10,14 @@ from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.variable_references import parse_template
-from ragflow_lg.models.prompts import Collected, chat_template_kwargs, cut_overrides, fit, history_view, join_prompts
+from ragflow_lg.models.prompts import (
+    PromptRenderer,
+    chat_template_kwargs,
+    extract_sections,
+    fit_context,
+    join_prompts,
+    read_history,
+)
 from tests.fakes.canvas import canvas, plan_of, text
 from tests.fakes.services import fake_services
 
@@ -49,7 +56,7 @@ def assistant(text: str) -> dict[str, str]:
     ],
 )
 def test_the_window_counts_pairs(window: int, expected: list[dict[str, str]]) -> None:
-    assert history_view(HISTORY, window) == expected
+    assert read_history(HISTORY, window) == expected
 
 
 def test_prompts_follow_the_history() -> None:
@@ -63,7 +70,9 @@ def test_prompts_follow_the_history() -> None:
 
 
 def test_values_are_rendered_without_their_images() -> None:
-    collected = Collected(context(query={"text": ["a", IMAGE], "picture": IMAGE}, files=[IMAGE, "t"], user_id=IMAGE))
+    collected = PromptRenderer(
+        context(query={"text": ["a", IMAGE], "picture": IMAGE}, files=[IMAGE, "t"], user_id=IMAGE)
+    )
     text = collected.text(parse_template("{sys.query} {sys.files} ({sys.user_id})"))
     assert text == '{"text": ["a"]} ["t"] ()'
     assert collected.images == [IMAGE]
@@ -73,13 +82,13 @@ def test_a_value_that_is_too_deep_is_left_alone() -> None:
     deep: Any = IMAGE
     for _ in range(100):
         deep = [deep]
-    collected = Collected(context())
+    collected = PromptRenderer(context())
     collected.take(deep)
     assert collected.images == []
 
 
 def test_files_are_appended_to_the_last_user_message() -> None:
-    collected = Collected(context(files=["one", IMAGE, "two"]))
+    collected = PromptRenderer(context(files=["one", IMAGE, "two"]))
     messages = collected.attach_files([parse_template("{sys.query}")], [user("a"), user("b"), assistant("c")])
     assert messages == [user("a"), user("b\n\none\n\ntwo"), assistant("c")]
     assert collected.images == [IMAGE]
@@ -87,17 +96,17 @@ def test_files_are_appended_to_the_last_user_message() -> None:
 
 @pytest.mark.parametrize("template", ["{sys.files}", "{{ sys.files }}"])
 def test_files_that_a_prompt_shows_are_not_appended(template: str) -> None:
-    messages = Collected(context(files=["one"])).attach_files([parse_template(template)], [user("a")])
+    messages = PromptRenderer(context(files=["one"])).attach_files([parse_template(template)], [user("a")])
     assert messages == [user("a")]
 
 
 @pytest.mark.parametrize("files", [None, [], [IMAGE]])
 def test_without_text_files_messages_stay(files: Any) -> None:
-    assert Collected(context(files=files)).attach_files([], [user("a")]) == [user("a")]
+    assert PromptRenderer(context(files=files)).attach_files([], [user("a")]) == [user("a")]
 
 
 def test_files_need_a_user_message() -> None:
-    assert Collected(context(files=["one"])).attach_files([], [assistant("a")]) == [assistant("a")]
+    assert PromptRenderer(context(files=["one"])).attach_files([], [assistant("a")]) == [assistant("a")]
 
 
 @pytest.mark.parametrize(
@@ -126,41 +135,41 @@ def test_template_kwargs_are_a_map_or_nothing(value: Any, expected: dict[str, An
     ],
 )
 def test_override_sections_are_cut_out(system: str, rest: str, overrides: dict[str, str]) -> None:
-    assert cut_overrides(system) == (rest, overrides)
+    assert extract_sections(system) == (rest, overrides)
 
 
 def test_cutting_takes_linear_time() -> None:
     text = "<REFLECTION>" * 100_000
-    assert cut_overrides(text) == (text, {})
+    assert extract_sections(text) == (text, {})
 
 
 def test_what_fits_stays_as_it_is() -> None:
     messages = [user("a" * 40), assistant("b"), user("c" * 40)]
-    assert fit("s" * 40, messages, 40) == ("s" * 40, messages)
+    assert fit_context("s" * 40, messages, 40) == ("s" * 40, messages)
 
 
 def test_what_is_too_long_keeps_the_last_message() -> None:
-    assert fit("s" * 40, [user("a" * 400), user("c" * 40)], 40) == ("s" * 40, [user("c" * 40)])
+    assert fit_context("s" * 40, [user("a" * 400), user("c" * 40)], 40) == ("s" * 40, [user("c" * 40)])
 
 
 def test_a_long_last_message_is_shortened() -> None:
-    system, messages = fit("s" * 40, [user("c" * 4000)], 100)
+    system, messages = fit_context("s" * 40, [user("c" * 4000)], 100)
     assert system == "s" * 40
     assert estimate_tokens(system) + estimate_tokens(messages[0]["content"]) == 97
 
 
 def test_a_long_system_prompt_is_shortened() -> None:
-    system, messages = fit("s" * 4000, [user("c" * 40)], 100)
+    system, messages = fit_context("s" * 4000, [user("c" * 40)], 100)
     assert messages == [user("c" * 40)]
     assert estimate_tokens(system) == 87
 
 
 def test_both_are_shortened_when_both_are_long() -> None:
-    system, messages = fit("s" * 4000, [user("c" * 4000)], 100)
+    system, messages = fit_context("s" * 4000, [user("c" * 4000)], 100)
     assert (estimate_tokens(system), estimate_tokens(messages[0]["content"])) == (78, 19)
 
 
 @pytest.mark.parametrize("messages", [[], [user(" ")], [assistant("a")]])
 def test_a_question_is_needed(messages: list[dict[str, str]]) -> None:
     with pytest.raises(ComponentError, match="no question"):
-        fit("s", messages, 100)
+        fit_context("s", messages, 100)

@@ -10,7 +10,7 @@ from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.components.llm import llm
-from ragflow_lg.models.required_citations import with_evidence
+from ragflow_lg.models.required_citations import require_citations
 from ragflow_lg.services.chat import ChatRequest
 from tests.fakes.run import bind
 from tests.fakes.services import ScriptedModel, fake_services
@@ -30,7 +30,7 @@ async def checked(answer: str, *again: str, references: Any = None) -> tuple[str
         asked.append(request)
         return replies.pop(0)
 
-    return await with_evidence(ctx, ScriptedModel(), REQUEST, answer, ask_again), asked
+    return await require_citations(ctx, ScriptedModel(), REQUEST, answer, ask_again), asked
 
 
 async def test_a_citation_is_enough_and_where_nothing_was_found_nothing_is_needed() -> None:

@@ -3,8 +3,8 @@ from __future__ import annotations
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.context import RunContext, TurnContext
 from ragflow_lg.component.plan import Plan, PlanNode
-from ragflow_lg.models.metadata_filter import Condition
-from ragflow_lg.models.search_prompts import MAX_CONDITIONS, conditions_for, in_languages
+from ragflow_lg.models.metadata_filter import FilterCondition
+from ragflow_lg.models.search_prompts import MAX_CONDITIONS, choose_conditions, translate_question
 from tests.fakes.agent_tools import look_up
 from tests.fakes.run import bind
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
@@ -19,19 +19,19 @@ def context(reply: Reply) -> tuple[RunContext, ScriptedModel]:
 
 async def test_what_a_model_answers_at_length_is_cut() -> None:
     ctx, _ = context(Reply("x" * 1_000_000))
-    assert len(await in_languages(ctx, "tea", ["French"])) < 5_000
+    assert len(await translate_question(ctx, "tea", ["French"])) < 5_000
 
 
 async def test_conditions_are_as_many_and_as_known_as_they_may_be() -> None:
     row = '{"key": "year", "op": ">=", "value": [2023, {"a": 1}]}'
     ctx, _ = context(Reply(f'{{"logic": "or", "conditions": [{", ".join([row] * 200)}]}}'))
-    conditions, any_of = await conditions_for(ctx, "q", {"year": {"2023": ["a"]}}, {})
-    assert conditions == [Condition("year", "≥", [2023, {"a": 1}])] * MAX_CONDITIONS
+    conditions, any_of = await choose_conditions(ctx, "q", {"year": {"2023": ["a"]}}, {})
+    assert conditions == [FilterCondition("year", "≥", [2023, {"a": 1}])] * MAX_CONDITIONS
     assert any_of
 
 
 async def test_large_metadata_is_shown_in_part() -> None:
     ctx, model = context(Reply("{}"))
     metadata = {f"k{n}": {f"{m}" * 200: ["d"] for m in range(60)} for n in range(110)}
-    assert await conditions_for(ctx, "q" * 100_000, metadata, {}) == ([], False)
+    assert await choose_conditions(ctx, "q" * 100_000, metadata, {}) == ([], False)
     assert len(model.requests[0][1].system) < 600_000

@@ -8,13 +8,13 @@ import pytest
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.models.structured_answer import (
     SCHEMA_HEAD,
-    correction,
-    problems_of,
+    append_schema,
+    build_correction,
+    extract_schema,
+    find_problems,
+    find_schema,
+    find_schema_problem,
     read_answer,
-    schema_in,
-    schema_of,
-    schema_problem,
-    with_schema,
 )
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -30,7 +30,7 @@ CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required"
     ],
 )
 def test_a_schema_is_found_in_every_form(outputs: dict[str, Any]) -> None:
-    assert schema_of(outputs) == CITY
+    assert find_schema(outputs) == CITY
 
 
 @pytest.mark.parametrize(
@@ -48,15 +48,15 @@ def test_a_schema_is_found_in_every_form(outputs: dict[str, Any]) -> None:
     ],
 )
 def test_no_schema_means_no_structured_answer(outputs: Any) -> None:
-    assert schema_of(outputs) is None
+    assert find_schema(outputs) is None
 
 
 def test_the_prompt_holds_the_schema_and_gives_it_back() -> None:
-    system = with_schema("Be brief.", CITY)
+    system = append_schema("Be brief.", CITY)
     assert system.startswith(f"Be brief.\n{SCHEMA_HEAD}\n")
-    assert schema_in(system) == CITY
-    assert schema_in("Be brief.") is None
-    assert schema_in(SCHEMA_HEAD + "\n{") is None
+    assert extract_schema(system) == CITY
+    assert extract_schema("Be brief.") is None
+    assert extract_schema(SCHEMA_HEAD + "\n{") is None
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_answers_are_read_leniently(answer: str, expected: Any) -> None:
 
 
 def test_a_fitting_answer_has_no_problems() -> None:
-    assert problems_of({"city": "Rome", "more": 1}, CITY) == []
+    assert find_problems({"city": "Rome", "more": 1}, CITY) == []
 
 
 @pytest.mark.parametrize(
@@ -92,19 +92,19 @@ def test_a_fitting_answer_has_no_problems() -> None:
     ],
 )
 def test_what_does_not_fit_is_named(value: Any, problem: str) -> None:
-    assert problems_of(value, CITY) == [problem]
-    assert problem in correction([problem])
+    assert find_problems(value, CITY) == [problem]
+    assert problem in build_correction([problem])
 
 
 def test_few_and_short_problems_are_named() -> None:
     schema = {"properties": {f"p{i}": {"type": "string"} for i in range(20)}}
-    problems = problems_of({f"p{i}": [1] * 5000 for i in range(20)}, schema)
+    problems = find_problems({f"p{i}": [1] * 5000 for i in range(20)}, schema)
     assert len(problems) == 5
     assert all(len(problem) < 400 for problem in problems)
 
 
 def test_additional_properties_are_refused_where_the_schema_says_so() -> None:
-    assert problems_of({"b": 1}, {"properties": {"a": {}}, "additionalProperties": False})
+    assert find_problems({"b": 1}, {"properties": {"a": {}}, "additionalProperties": False})
 
 
 @pytest.mark.parametrize(
@@ -117,22 +117,22 @@ def test_additional_properties_are_refused_where_the_schema_says_so() -> None:
 def test_patterns_are_not_run(keyword: dict[str, Any]) -> None:
     hostile = "a" * 40 + "b"
     schema = {"properties": {"x": keyword if "pattern" in keyword else {}}, **({} if "pattern" in keyword else keyword)}
-    assert problems_of({"x": hostile, hostile: 1}, schema) == []
+    assert find_problems({"x": hostile, hostile: 1}, schema) == []
 
 
 def test_a_wrong_schema_checks_only_for_an_object() -> None:
     wrong = {"properties": {"a": {"type": "Strang"}}}
-    assert "properties.a.type" in schema_problem(wrong)
-    assert problems_of({"a": 1}, wrong) == []
-    assert problems_of(1, wrong)
-    assert schema_problem({"properties": 1, "type": 7})
-    assert schema_problem(CITY) == ""
+    assert "properties.a.type" in find_schema_problem(wrong)
+    assert find_problems({"a": 1}, wrong) == []
+    assert find_problems(1, wrong)
+    assert find_schema_problem({"properties": 1, "type": 7})
+    assert find_schema_problem(CITY) == ""
 
 
 def test_a_schema_without_end_is_an_error() -> None:
     endless = {"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"allOf": [{"$ref": "#/$defs/x"}]}}}
     with pytest.raises(ComponentError, match="without end"):
-        problems_of({"a": 1}, endless)
+        find_problems({"a": 1}, endless)
 
 
 def test_a_schema_that_explodes_is_an_error() -> None:
@@ -140,7 +140,7 @@ def test_a_schema_that_explodes_is_an_error() -> None:
     defs: dict[str, Any] = {a: {"allOf": [{"$ref": f"#/$defs/{b}"}] * 2} for a, b in pairwise(names)}
     defs[names[-1]] = {"type": "string"}
     with pytest.raises(ComponentError, match="without end"):
-        problems_of({"a": "x"}, {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs})
+        find_problems({"a": "x"}, {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": defs})
 
 
 def deep_schema(levels: int) -> dict[str, Any]:
@@ -151,26 +151,26 @@ def deep_schema(levels: int) -> dict[str, Any]:
 
 
 def test_a_deep_schema_is_checked_and_a_deeper_one_is_a_problem() -> None:
-    assert schema_problem(deep_schema(19)) == ""
+    assert find_schema_problem(deep_schema(19)) == ""
     value: Any = 1
     for _ in range(19):
         value = {"a": value}
-    assert problems_of(value, deep_schema(19)) == [f"{'.'.join('a' * 19)}: 1 is not of type 'string'"]
-    assert schema_problem(deep_schema(5000)) == "it is nested deeper than 40 levels"
+    assert find_problems(value, deep_schema(19)) == [f"{'.'.join('a' * 19)}: 1 is not of type 'string'"]
+    assert find_schema_problem(deep_schema(5000)) == "it is nested deeper than 40 levels"
 
 
 def test_a_value_may_nest_by_references() -> None:
     schema = {"properties": {"a": {"$ref": "#"}, "b": {"type": "string"}}}
-    assert problems_of({"a": {"a": {"a": {"b": 1}}}}, schema) == ["a.a.a.b: 1 is not of type 'string'"]
+    assert find_problems({"a": {"a": {"a": {"b": 1}}}}, schema) == ["a.a.a.b: 1 is not of type 'string'"]
 
 
 def test_a_reference_to_what_is_no_schema_is_an_error() -> None:
     schema = {"properties": {"a": {"$ref": "#/properties/b/const"}, "b": {"const": 5}}}
     with pytest.raises(ComponentError, match="no schema"):
-        problems_of({"a": 1}, schema)
+        find_problems({"a": 1}, schema)
 
 
 def test_a_schema_never_causes_a_request() -> None:
     schema = {"properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}}}
     with pytest.raises(ComponentError, match="refers to what it does not hold"):
-        problems_of({"a": 1}, schema)
+        find_problems({"a": 1}, schema)

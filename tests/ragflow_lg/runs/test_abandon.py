@@ -9,7 +9,7 @@ from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.abandon import abandon
 from ragflow_lg.runs.run import status_of, thread_config
 from ragflow_lg.runs.runner import Runner
-from ragflow_lg.services.sessions import leased
+from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.canvas import CATALOG, canvas
 from tests.fakes.regions import form, iteration, loop, out, play_run, runner_of
 from tests.fakes.services import fake_services
@@ -65,7 +65,7 @@ async def test_nobody_gives_up_what_another_one_runs(reopen: OpenStore) -> None:
     async with reopen() as store:
         play = Runner(compile_canvas(canvas(TWO, ["a", "b"]), CATALOG), fake_services(), store=store)
         await play_run(play.start("s", {"query": "one"}))
-        async with leased(store.leases, "s"):
+        async with hold_lease(store.leases, "s"):
             with pytest.raises(ConflictError, match="being run"):
                 await play.abandon("s")
         assert len(await play.pauses("s")) == 2

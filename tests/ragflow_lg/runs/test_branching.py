@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import CheckpointError, ConflictError
-from ragflow_lg.services.sessions import leased
+from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.canvas import switch
 from tests.fakes.regions import assign, form, iteration, loop, node, out, play_run, runner_of, text
 from tests.stores import OpenStore
@@ -86,7 +86,7 @@ async def test_two_forks_do_not_write_into_the_same_session(reopen_shared: OpenS
     async with reopen_shared() as store, reopen_shared() as other:
         play = runner_of(ASK, store=store)
         await play_run(play.start("s", {"query": "q"}))
-        async with leased(other.leases, "twin"):
+        async with hold_lease(other.leases, "twin"):
             with pytest.raises(ConflictError, match="is being run already"):
                 await play.fork("s", "twin")
             with pytest.raises(ConflictError, match="is being run already"):

@@ -21,7 +21,7 @@ from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.run import status_of, thread_config
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.chat import ChatDelta
-from ragflow_lg.services.sessions import leased
+from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.canvas import canvas
 from tests.fakes.regions import assign, form, iteration, loop, node, out, play_run, runner_of, text
 from tests.fakes.services import OneModel, fake_services
@@ -87,7 +87,7 @@ async def test_a_cancel_from_elsewhere_stops_a_model_in_flight_and_the_turn_goes
 async def test_a_run_waits_for_the_turn_before_to_let_go(reopen: OpenStore) -> None:
     async with reopen() as store, reopen() as other:
         play = runner_of({"a": text([], "A")}, store=store, busy_s=5)
-        async with leased(other.leases, "s"):
+        async with hold_lease(other.leases, "s"):
             waiting = asyncio.create_task(play_run(play.start("s", {"query": "q"})))
             await asyncio.sleep(0.1)
             assert not waiting.done()

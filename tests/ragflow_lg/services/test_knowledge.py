@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch, FoundChunks
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, SearchResult
 
 
 def test_a_search_has_the_defaults_of_ragflow() -> None:
@@ -11,4 +11,4 @@ def test_a_search_has_the_defaults_of_ragflow() -> None:
 
 
 def test_nothing_found_is_empty() -> None:
-    assert FoundChunks() == FoundChunks((), (), 0)
+    assert SearchResult() == SearchResult((), (), 0)

@@ -4,11 +4,11 @@ from ragflow_lg.services.references import (
     MAX_CITED_CHARS,
     MAX_DOCUMENTS,
     add_chunks,
-    chunks_of_rows,
-    id_of_text,
+    build_chunks,
+    citation_number,
+    hash_text,
     knowledge_text,
     merge_references,
-    number_of,
 )
 
 ROWS = [
@@ -19,25 +19,25 @@ ROWS = [
 
 
 def test_numbers_are_those_of_ragflow() -> None:
-    assert (number_of("45743181"), number_of("13397538")) == (386, 332)
+    assert (citation_number("45743181"), citation_number("13397538")) == (386, 332)
 
 
 def test_search_results_become_chunks_without_empty_ones_and_inline_images() -> None:
-    chunks = chunks_of_rows(ROWS)
+    chunks = build_chunks(ROWS)
     assert [(c["chunk_id"], c["content"]) for c in chunks] == [
         ("1779359", "Vientiane is the capital."),
         ("72518472", "On the Mekong  river."),
     ]
-    assert len(chunks_of_rows([("", "", "x" * 20_000, 1)])[0]["content"]) == 10_000
+    assert len(build_chunks([("", "", "x" * 20_000, 1)])[0]["content"]) == 10_000
 
 
 def test_a_model_reads_them_under_their_numbers() -> None:
-    assert knowledge_text(chunks_of_rows(ROWS)) == (
+    assert knowledge_text(build_chunks(ROWS)) == (
         "\nID: 109\n├── Title: Laos\n├── URL: http://example.org/laos\n└── Content:\nVientiane is the capital."
         "\n\nID: 497\n├── Title: River town\n├── URL: http://example.org/r\n└── Content:\nOn the Mekong  river."
     )
     hello = {"docnm_kwd": "T", "url": None, "content": "hello", "chunk_id": "1", "document_metadata": {"y": 0, "z": ""}}
-    assert knowledge_text([hello]) == f"\nID: {number_of('1')}\n├── Title: T\n├── y: 0\n└── Content:\nhello"
+    assert knowledge_text([hello]) == f"\nID: {citation_number('1')}\n├── Title: T\n├── y: 0\n└── Content:\nhello"
 
 
 def test_the_chunk_that_goes_over_the_budget_is_the_last() -> None:
@@ -71,8 +71,8 @@ def test_what_the_state_keeps_is_bounded() -> None:
 
 
 def test_numbers_as_measured() -> None:
-    assert [id_of_text("hello"), id_of_text("你好")] == ["45743181", "13397538"]
-    assert [number_of("45743181"), number_of("13397538")] == [386, 332]
+    assert [hash_text("hello"), hash_text("你好")] == ["45743181", "13397538"]
+    assert [citation_number("45743181"), citation_number("13397538")] == [386, 332]
 
 
 def test_the_rendering_as_measured() -> None:

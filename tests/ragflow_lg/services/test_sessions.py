@@ -2,7 +2,7 @@ import pytest
 
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.checkpoints import Store
-from ragflow_lg.services.sessions import LEASE_TOKEN, RunRecord, SessionStore, leased, leased_config
+from ragflow_lg.services.sessions import LEASE_TOKEN, RunRecord, SessionStore, hold_lease, with_lease_token
 from tests.stores import OpenStore
 
 
@@ -15,13 +15,13 @@ async def test_every_store_is_one(reopen: OpenStore) -> None:
 
 async def test_a_session_is_held_for_a_while(reopen: OpenStore) -> None:
     async with reopen() as store:
-        async with leased(store.leases, "anna") as token:
+        async with hold_lease(store.leases, "anna") as token:
             with pytest.raises(ConflictError):
                 await store.leases.acquire("anna", lambda: None)
-        async with leased(store.leases, "anna") as later:
+        async with hold_lease(store.leases, "anna") as later:
             assert later > token
 
 
 def test_a_config_tells_the_lease_and_keeps_the_rest() -> None:
-    config = leased_config({"tags": ["a"], "configurable": {"thread_id": "t"}}, 3)
+    config = with_lease_token({"tags": ["a"], "configurable": {"thread_id": "t"}}, 3)
     assert config == {"tags": ["a"], "configurable": {"thread_id": "t", LEASE_TOKEN: 3}}

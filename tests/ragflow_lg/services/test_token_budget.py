@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from ragflow_lg.services.chat import ChatAnswer, ChatRequest, ToolCall, Usage
-from ragflow_lg.services.token_budget import TokenBudget, tokens_of
+from ragflow_lg.services.token_budget import TokenBudget, count_tokens
 
 
 def test_tokens_are_counted_or_estimated() -> None:
     request = ChatRequest("four", ({"role": "user", "content": "four"},))
-    assert tokens_of(request, ChatAnswer("x", usage=Usage(10, 5, 1))) == 15
-    assert tokens_of(request, ChatAnswer("four", (ToolCall("1", "t", "{a: 1}"),), Usage(calls=1))) == 3 + 2
+    assert count_tokens(request, ChatAnswer("x", usage=Usage(10, 5, 1))) == 15
+    assert count_tokens(request, ChatAnswer("four", (ToolCall("1", "t", "{a: 1}"),), Usage(calls=1))) == 3 + 2
 
 
 def test_what_is_used_within_counts_outside_too() -> None:

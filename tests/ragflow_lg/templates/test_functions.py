@@ -4,7 +4,7 @@ import pytest
 
 from ragflow_lg.templates import render_budget as template_budget
 from ragflow_lg.templates import sandbox as template_sandbox
-from ragflow_lg.templates.functions import operand_problem, refused_methods
+from ragflow_lg.templates.functions import find_operand_problem, list_forbidden_methods
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ from ragflow_lg.templates.functions import operand_problem, refused_methods
 )
 def test_functions_filters_and_methods(source: str, expected: str) -> None:
     template_sandbox.check(source)
-    template_budget.start()
-    assert template_sandbox.compiled(source).render() == expected
+    template_budget.start_budget()
+    assert template_sandbox.compile_template(source).render() == expected
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_functions_filters_and_methods(source: str, expected: str) -> None:
     ],
 )
 def test_operations_that_could_grow_are_refused(operator: str, left: object, right: object, is_refused: bool) -> None:
-    assert bool(operand_problem(operator, left, right)) is is_refused
+    assert bool(find_operand_problem(operator, left, right)) is is_refused
 
 
 def test_methods_that_change_or_format_are_refused() -> None:
-    assert {"append", "update", "format", "format_map", "zfill", "bit_length"} <= refused_methods()
-    assert not {"upper", "get", "replace", "join"} & refused_methods()
+    assert {"append", "update", "format", "format_map", "zfill", "bit_length"} <= list_forbidden_methods()
+    assert not {"upper", "get", "replace", "join"} & list_forbidden_methods()

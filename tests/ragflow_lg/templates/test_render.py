@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import MAX_TEXT_CHARS
 from ragflow_lg.dsl.variable_references import ReferenceScope, parse_template
-from ragflow_lg.templates.render import MAX_SOURCE_CHARS, has_jinja, render, syntax_error
+from ragflow_lg.templates.render import MAX_SOURCE_CHARS, find_syntax_error, has_jinja, render
 from ragflow_lg.templates.render_budget import MAX_OUTPUT_CHARS
 
 
@@ -136,7 +136,7 @@ async def test_a_template_too_long_is_refused() -> None:
     source = "{{ 1 }}" + " " * MAX_SOURCE_CHARS
     with pytest.raises(ComponentError, match="longer than"):
         await rendered(source)
-    assert "longer than" in syntax_error(parse_template(source))
+    assert "longer than" in find_syntax_error(parse_template(source))
 
 
 async def test_a_text_too_long_is_refused_before_it_is_made() -> None:
@@ -157,7 +157,7 @@ async def test_a_text_too_long_is_refused_before_it_is_made() -> None:
     ],
 )
 def test_a_syntax_error_is_told(source: str, expected: str) -> None:
-    assert syntax_error(parse_template(source)) == expected
+    assert find_syntax_error(parse_template(source)) == expected
 
 
 pieces = st.sampled_from(

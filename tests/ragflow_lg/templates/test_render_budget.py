@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ragflow_lg.base.errors import ComponentError
-from ragflow_lg.templates.render_budget import MAX_SIZE, Budget, charged, start
+from ragflow_lg.templates.render_budget import MAX_SIZE, Budget, charge, start_budget
 
 
 def test_a_budget_counts_what_a_value_holds_as_often_as_it_holds_it() -> None:
@@ -29,7 +29,7 @@ def test_a_number_counts_by_its_length() -> None:
 def test_every_rendering_has_a_budget_of_its_own() -> None:
     half = "x" * (MAX_SIZE * 2 // 3)
     for _ in range(2):
-        start()
-        assert charged(half) is half
+        start_budget()
+        assert charge(half) is half
     with pytest.raises(ComponentError, match="more than"):
-        charged(half)
+        charge(half)

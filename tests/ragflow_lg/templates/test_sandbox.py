@@ -16,8 +16,8 @@ from ragflow_lg.templates.render_budget import MAX_SECONDS
 
 def sandboxed(source: str) -> str:
     """Render a template without references."""
-    template_budget.start()
-    return template_sandbox.compiled(source).render()
+    template_budget.start_budget()
+    return template_sandbox.compile_template(source).render()
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_what_jinja_reads_and_python_does_not_is_told(source: str) -> None:
 
 @pytest.mark.parametrize("source", ["a{% raw %} b {% endraw %}\n", "{{- 'x' -}} y\r\n", "{# c #}\n\n"])
 def test_tokens_joined_are_the_same_template(source: str) -> None:
-    joined = "".join(text for _, text in template_sandbox.tokens(source))
+    joined = "".join(text for _, text in template_sandbox.tokenize(source))
     assert sandboxed(joined) == sandboxed(source)
 
 

@@ -3,7 +3,15 @@
 from typing import Any
 
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.component.events import Delta, EngineEvent, NodeFinished, NodeStarted, Piece, TurnFinished, TurnStarted
+from ragflow_lg.component.events import (
+    Delta,
+    EngineEvent,
+    MessagePiece,
+    NodeFinished,
+    NodeStarted,
+    TurnFinished,
+    TurnStarted,
+)
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.wire.projection import Projection
 from ragflow_lg.wire.wire_events import Message
@@ -52,8 +60,8 @@ def say(id_: str, text_: str, mark: Any = "") -> Delta:
     return Delta(NodeId(id_), text_, mark)
 
 
-def piece(id_: str, segment: int, text_: str) -> Piece:
-    return Piece(NodeId(id_), segment, text_)
+def piece(id_: str, segment: int, text_: str) -> MessagePiece:
+    return MessagePiece(NodeId(id_), segment, text_)
 
 
 def test_a_message_opens_with_the_first_delta_of_its_model() -> None:

@@ -45,7 +45,7 @@ def test_by_default_there_are_none() -> None:
 def test_settings_become_policies(installed: None) -> None:
     made = policies(allow_tools=["Wikipedia"], cache_tools={"Wikipedia": 60}, guards=["strict", "made"])
     assert not made.permits.permits(["TavilySearch"])
-    assert made.cache.remembers(["Wikipedia"])
+    assert made.cache.covers(["Wikipedia"])
     assert [type(guard) for guard in made.guards] == [Guard, Guard]
 
 

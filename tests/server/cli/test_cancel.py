@@ -3,7 +3,7 @@ import pytest
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.server.cli.cancel import _cancel  # pyright: ignore[reportPrivateUsage]
 from ragflow_lg.server.settings import Settings
-from ragflow_lg.services.sessions import RunRecord, leased
+from ragflow_lg.services.sessions import RunRecord, hold_lease
 from tests.server.cli.command import invoke
 from tests.stores import OpenStore
 
@@ -21,5 +21,5 @@ async def test_it_says_what_it_did(reopen: OpenStore) -> None:
         await store.runs.put(RunRecord("r", "anna", "anna"))
         assert await _cancel(store, "anna", None, Settings()) == "Nothing runs in 'anna'."
         asked: list[str] = []
-        async with leased(store.leases, "anna"), store.cancels.watch("anna", lambda: asked.append("anna")):
+        async with hold_lease(store.leases, "anna"), store.cancels.watch("anna", lambda: asked.append("anna")):
             assert (await _cancel(store, "anna", None, Settings())).startswith("Asked process ")

@@ -1,7 +1,7 @@
 import pytest
 
 from ragflow_lg.server.cli.sessions import _sessions  # pyright: ignore[reportPrivateUsage]
-from ragflow_lg.services.sessions import RunRecord, leased
+from ragflow_lg.services.sessions import RunRecord, hold_lease
 from tests.server.cli.command import invoke
 from tests.stores import OpenStore
 
@@ -21,7 +21,7 @@ async def test_what_nobody_runs_is_interrupted(reopen: OpenStore, capsys: pytest
             return capsys.readouterr().out.split()[:2]
 
         assert await listed() == ["anna", "interrupted"]
-        async with leased(store.leases, "anna"):
+        async with hold_lease(store.leases, "anna"):
             assert await listed() == ["anna", "running"]
             await _sessions(store, [], 0)
             assert capsys.readouterr().out.startswith("kept anna: it is being run by process ")

@@ -69,7 +69,17 @@ def assistants(client: httpx.Client) -> set[str]:
 @pytest.mark.slow
 def test_the_server_begins_again_with_a_canvas_that_comes_and_ends_with_the_command(tmp_path: Path) -> None:
     shutil.copy(EXAMPLES / "loop.json", tmp_path)
-    command = [sys.executable, "-m", "ragflow_lg.server", "studio", str(tmp_path), "--model", "demo", "--checkpoint", "memory://"]
+    command = [
+        sys.executable,
+        "-m",
+        "ragflow_lg.server",
+        "studio",
+        str(tmp_path),
+        "--model",
+        "demo",
+        "--checkpoint",
+        "memory://",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     said = tmp_path.with_name("said.log")  # not where the server watches for changes
     with (

@@ -5,7 +5,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
-from ragflow_lg.base.trace_context import traceparent
+from ragflow_lg.base.trace_context import current_traceparent
 from ragflow_lg.server.observability.request_spans import RequestSpans
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -17,10 +17,10 @@ def test_a_span_goes_on_with_the_trace_of_whoever_asks() -> None:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     spans = RequestSpans([OtelSpans(provider)])
     with spans.span("POST", [(b"traceparent", f"00-{TRACE}-b7ad6b7169203331-01".encode())]) as span:
-        assert traceparent().startswith(f"00-{TRACE}-")
-        assert "b7ad6b7169203331" not in traceparent()
+        assert current_traceparent().startswith(f"00-{TRACE}-")
+        assert "b7ad6b7169203331" not in current_traceparent()
         span.end("POST", "/agents/{agent_id}", 500)
-    assert traceparent() == ""
+    assert current_traceparent() == ""
     with spans.span("MAKE\n", [(b"traceparent", b"\xff nonsense")]):
         pass
     first, second = exporter.get_finished_spans()
@@ -33,4 +33,4 @@ def test_a_span_goes_on_with_the_trace_of_whoever_asks() -> None:
 def test_without_spans_no_trace_leaves() -> None:
     with RequestSpans([]).span("GET", [(b"traceparent", f"00-{TRACE}-b7ad6b7169203331-01".encode())]) as span:
         span.end("GET", "/x", 200)
-        assert traceparent() == ""
+        assert current_traceparent() == ""

@@ -8,8 +8,8 @@ import pytest
 
 from ragflow_lg.adapters.chat.demo_chat import DemoChat, ScriptLine, read_script
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.models.classification import CONVERSATION_HEAD, NamedCategory, instructions
-from ragflow_lg.models.structured_answer import problems_of, with_schema
+from ragflow_lg.models.classification import CONVERSATION_HEAD, NamedCategory, build_instructions
+from ragflow_lg.models.structured_answer import append_schema, find_problems
 from ragflow_lg.services.chat import ChatRequest
 
 
@@ -56,7 +56,7 @@ async def test_the_first_line_that_fits_is_the_answer() -> None:
     ],
 )
 async def test_a_category_is_chosen_by_its_words(question: str, expected: str) -> None:
-    system = instructions(
+    system = build_instructions(
         [
             NamedCategory("billing", "money 发票", ("refund please",)),
             NamedCategory("tech", "bugs", ("it crashes",)),
@@ -87,7 +87,7 @@ async def test_a_schema_is_filled_in() -> None:
         },
         "required": ["name", "few"],
     }
-    answer = json.loads(await answer_to(asking("q", with_schema("S", schema))))
+    answer = json.loads(await answer_to(asking("q", append_schema("S", schema))))
     assert answer == {
         "name": "demo name",
         "color": "red",
@@ -103,14 +103,14 @@ async def test_a_schema_is_filled_in() -> None:
         "inner": {"deep": "demo deep"},
         "odd": None,
     }
-    assert problems_of(answer, schema) == []
+    assert find_problems(answer, schema) == []
 
 
 async def test_a_deep_schema_ends() -> None:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(50):
         schema = {"type": "object", "properties": {"a": schema}}
-    assert json.loads(await answer_to(asking("q", with_schema("", schema))))["a"]["a"]
+    assert json.loads(await answer_to(asking("q", append_schema("", schema))))["a"]["a"]
 
 
 def test_a_script_is_read(tmp_path: Path) -> None:

@@ -11,19 +11,19 @@ from ragflow_lg.adapters.elasticsearch.ranking import chunk_terms, term_similari
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer
 from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.services.knowledge import DatasetSearch, FoundChunks
+from ragflow_lg.services.knowledge import DatasetSearch, SearchResult
 from tests.fakes.knowledge_models import WordEmbedder, WordEmbedders
 from tests.harness.sample_chunks import chunks_of_tenant
 
 
-async def found(knowledge: ElasticsearchKnowledge, question: str, *names: str, **changes: Any) -> FoundChunks:
+async def found(knowledge: ElasticsearchKnowledge, question: str, *names: str, **changes: Any) -> SearchResult:
     held = await knowledge.datasets(names or ("guide",))
     return await knowledge.search(
         DatasetSearch(question, tuple(held.values()), **{"similarity_threshold": 0.1, **changes})
     )
 
 
-def ids(answer: FoundChunks) -> list[Any]:
+def ids(answer: SearchResult) -> list[Any]:
     return [chunk["chunk_id"] for chunk in answer.chunks]
 
 

@@ -17,7 +17,7 @@ import trustme
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.trace_context import tracing_as
+from ragflow_lg.base.trace_context import use_traceparent
 from ragflow_lg.services.http import HttpRequest
 from tests.fakes.http_server import HttpServer, Route
 
@@ -64,7 +64,7 @@ async def test_any_status_is_an_answer(status: int):
 async def test_a_request_belongs_to_the_trace_at_hand():
     async with HttpServer([Route("/a")]).running() as server:
         client = client_of(server)
-        with tracing_as("00-aa-bb-01"):
+        with use_traceparent("00-aa-bb-01"):
             await client.send(get("/a"))
             await client.send(get("/a", headers={"Traceparent": "own"}))
         await client.send(get("/a"))

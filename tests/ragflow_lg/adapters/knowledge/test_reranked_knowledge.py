@@ -6,7 +6,7 @@ import pytest
 
 from ragflow_lg.adapters.knowledge.reranked_knowledge import RerankedKnowledge
 from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch, FoundChunks, Metadata, Reranker
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Metadata, Reranker, SearchResult
 
 DATASET = Dataset("ds1", "Manuals")
 
@@ -24,9 +24,9 @@ class _Inner:
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
         return {"crop": {"rice": ["d0"]}}
 
-    async def search(self, search: DatasetSearch) -> FoundChunks:
+    async def search(self, search: DatasetSearch) -> SearchResult:
         self.searches.append(search)
-        return FoundChunks(
+        return SearchResult(
             tuple(
                 {
                     "content_with_weight": str(n),

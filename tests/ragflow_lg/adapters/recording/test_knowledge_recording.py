@@ -12,7 +12,7 @@ from ragflow_lg.adapters.recording.cassette import CassetteWriter, DatasetsLine,
 from ragflow_lg.adapters.recording.knowledge_recording import RecordedKnowledge
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import Redactor
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch, FoundChunks
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, SearchResult
 from ragflow_lg.services.services import Caller
 from tests.fakes.knowledge import FakeKnowledge, chunk
 
@@ -28,12 +28,12 @@ class Failing(FakeKnowledge):
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
         raise self.raised
 
-    async def search(self, search: DatasetSearch) -> FoundChunks:
+    async def search(self, search: DatasetSearch) -> SearchResult:
         raise self.raised
 
 
 class Slow(FakeKnowledge):
-    async def search(self, search: DatasetSearch) -> FoundChunks:
+    async def search(self, search: DatasetSearch) -> SearchResult:
         await asyncio.Event().wait()
         raise AssertionError
 

@@ -9,7 +9,7 @@ import pytest
 
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.services.sessions import leased
+from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.services import Reply
 from tests.server.http.running import ECHO, FORM, MODEL, frames, running
 
@@ -155,7 +155,7 @@ async def test_who_asks_on_at_the_end_of_a_message_waits_for_the_turn_to_let_go(
     async with running(tmp_path, [Reply("One."), Reply("Two.")], busy_s=5) as server:
         agent_id = await server.agent(MODEL)
         session = await server.session(agent_id)
-        async with leased(server.app_state.store.leases, session):
+        async with hold_lease(server.app_state.store.leases, session):
             asking = asyncio.create_task(server.ask(agent_id, session_id=session))
             await asyncio.sleep(0.1)
             assert not asking.done()
