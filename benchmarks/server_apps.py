@@ -87,9 +87,9 @@ async def ours(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
     async with (
         open_database(section.database.get_secret_value()) as database,
         open_store(checkpoints, SystemClock()) as store,
-        open_run_manager(settings, store) as hub,
+        open_run_manager(settings, store) as run_manager,
     ):
-        app = make_app(AppState(settings, database, store, services_of(SlowModel()), hub))
+        app = make_app(AppState(settings, database, store, services_of(SlowModel()), run_manager))
         yield app, app.state.turns.drain, await KeyRepository(database).create("bench", 1)
 
 

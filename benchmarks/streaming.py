@@ -1,4 +1,4 @@
-"""Streams of runs through the hub: frames a second, and what slow followers hold: ``python -m benchmarks.streaming``.
+"""Streams of runs: frames a second, and what slow followers hold: ``python -m benchmarks.streaming``.
 
 Beside it the same run iterated over directly, each event written as JSON, in the same process and minute.
 """
@@ -76,12 +76,12 @@ def _frame(run: Run, event: Any) -> bytes:
 
 
 async def _followed(journal: Journal, followers: int, *, elsewhere: Journal | None = None) -> tuple[int, float]:
-    """Play a run through a hub; give how many frames its followers have written, and in how many seconds."""
-    hub = RunManager(journal)
-    other = RunManager(elsewhere) if elsewhere is not None else hub
+    """Play a run through a run manager; give how many frames its followers have written, and in how many seconds."""
+    run_manager = RunManager(journal)
+    other = RunManager(elsewhere) if elsewhere is not None else run_manager
     run = _runner(_Talker()).start("bench", {"query": "q"})
     began = time.perf_counter()
-    run_id = await hub.start(run, CONTINUE)
+    run_id = await run_manager.start(run, CONTINUE)
 
     async def follow() -> int:
         count = 0
@@ -95,37 +95,37 @@ async def _followed(journal: Journal, followers: int, *, elsewhere: Journal | No
     elapsed = time.perf_counter() - began
     assert len(set(counts)) == 1
     await other.aclose()
-    await hub.aclose()
+    await run_manager.aclose()
     return sum(counts), elapsed
 
 
 async def _delay(journal: Journal, elsewhere: Journal) -> float:
     """Give the median time from a piece of the model to the frame, at 1,000 pieces a second, in ms."""
-    hub, other, talker = RunManager(journal), RunManager(elsewhere), _Talker()
+    run_manager, other, talker = RunManager(journal), RunManager(elsewhere), _Talker()
     talker.pause_s = 0.001
     run = _runner(talker).start("bench", {"query": "q"})
-    run_id = await hub.start(run, CONTINUE)
+    run_id = await run_manager.start(run, CONTINUE)
     received: list[float] = []
-    async with aclosing((hub if journal is elsewhere else other).follow(run_id)) as events:
+    async with aclosing((run_manager if journal is elsewhere else other).follow(run_id)) as events:
         async for _, event in events:
             frame = _frame(run, event)
             if b'"word' in frame and b'"message"' in frame:
                 received.append(time.perf_counter())
     await other.aclose()
-    await hub.aclose()
+    await run_manager.aclose()
     return statistics.median(got - sent for got, sent in zip(received, talker.sent, strict=False)) * 1000
 
 
 async def _slow(journal: Journal) -> tuple[float, float, int]:
     """Let many followers stop behind their first event; give MiB of the journal, of all of them, and events lost."""
-    hub = RunManager(journal)
+    run_manager = RunManager(journal)
     run = _runner(_Talker()).start("bench", {"query": "q"})
     tracemalloc.start()
-    run_id = await hub.start(run, CONTINUE)
-    async with aclosing(hub.follow(run_id)) as events:
+    run_id = await run_manager.start(run, CONTINUE)
+    async with aclosing(run_manager.follow(run_id)) as events:
         count = len([number async for number, _ in events])
     alone = tracemalloc.get_traced_memory()[0]
-    followers = [hub.follow(run_id) for _ in range(SLOW)]
+    followers = [run_manager.follow(run_id) for _ in range(SLOW)]
     firsts = [(await anext(follower))[0] for follower in followers]
     held = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
@@ -134,7 +134,7 @@ async def _slow(journal: Journal) -> tuple[float, float, int]:
         lost += count - first - len([number async for number, _ in follower])
     for follower in followers:
         await follower.aclose()
-    await hub.aclose()
+    await run_manager.aclose()
     return alone / 2**20, (held - alone) / 2**20, lost
 
 

@@ -12,7 +12,7 @@ import orjson
 
 from ragflow_lg.server.assembly.canvas_files import canvas_files
 
-__all__ = ["agent_templates"]
+__all__ = ["load_templates"]
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ MAX_TEMPLATES = 200
 MAX_BYTES = 2 * 1024 * 1024
 
 
-def agent_templates(folder: Path | None) -> list[dict[str, Any]]:
+def load_templates(folder: Path | None) -> list[dict[str, Any]]:
     """Give the templates as RAGFlow's rows have them. It reads files; call it in a thread.
 
     A file is a canvas, or a map of ``title``, ``description``, ``canvas_type`` and ``dsl``. One that is neither is left

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import AgentRow
     from ragflow_lg.server.settings import Settings
 
-__all__ = ["DRAFT", "PUBLISHED", "canvas_text", "delete_version", "new_version", "publish", "version_of"]
+__all__ = ["DRAFT", "PUBLISHED", "check_draft", "delete_version", "build_version", "publish", "find_version"]
 
 DRAFT, PUBLISHED = "draft", "published"
 
@@ -41,7 +41,7 @@ _REFUSED = frozenset(
 """Errors with which a canvas cannot even be a draft; all others are told when it is run."""
 
 
-async def canvas_text(settings: Settings, dsl: Any) -> str:
+async def check_draft(settings: Settings, dsl: Any) -> str:
     """Give a canvas, a JSON object or its text, as it is stored. It is checked in a thread: others go on meanwhile.
 
     Raises:
@@ -76,7 +76,7 @@ def _no_draft(text: str) -> RequestError:
     return RequestError(text, 101, status=422, data=False, has_data=True, reason="canvas-invalid")
 
 
-def new_version(
+def build_version(
     id_: str, agent_id: str, title: str, dsl: str, now_ms: int, *, is_released: bool, description: str = ""
 ) -> VersionRow:
     """Make the row of a version."""
@@ -92,7 +92,7 @@ def new_version(
     )
 
 
-async def version_of(database: Database, agent: AgentRow, name: str) -> VersionRow:
+async def find_version(database: Database, agent: AgentRow, name: str) -> VersionRow:
     """Give the version that is meant: ``draft``, ``published`` (the last one), or an id.
 
     ``""`` is the one that was published last, or the draft where none was.
@@ -120,13 +120,13 @@ async def publish(
         RequestError: if there is nothing to publish, or the canvas is none.
     """
     agents, now = AgentRepository(app_state.database, agent.tenant), app_state.now_ms()
-    draft = await version_of(app_state.database, agent, DRAFT)
-    text = draft.dsl if dsl is None else await canvas_text(app_state.settings, dsl)
+    draft = await find_version(app_state.database, agent, DRAFT)
+    text = draft.dsl if dsl is None else await check_draft(app_state.settings, dsl)
     if text != draft.dsl:
-        changed = new_version(app_state.new_id(), agent.id, agent.title, text, now, is_released=False)
+        changed = build_version(app_state.new_id(), agent.id, agent.title, text, now, is_released=False)
         await agents.change(agent.id, {"update_ms": now}, changed)
     name = (title or agent.title)[:TITLE_CHARS]
-    made = new_version(app_state.new_id(), agent.id, name, text, now, is_released=True, description=description)
+    made = build_version(app_state.new_id(), agent.id, name, text, now, is_released=True, description=description)
     await agents.add_version(made)
     audit("version.published", agent=agent.id, version=made.id)
     return made

@@ -19,7 +19,7 @@ from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, FileRow
 if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
 
-__all__ = ["FileStore", "plain_name", "plain_type"]
+__all__ = ["FileStore", "safe_file_name", "normalize_mime_type"]
 
 _ID = re.compile(rf"[0-9a-f]{{{ID_CHARS}}}")
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069/\\]")
@@ -48,8 +48,8 @@ class FileStore(Struct, frozen=True):
         row = FileRow(
             id=file_id,
             agent_id=agent,
-            name=plain_name(name),
-            mime_type=plain_type(mime_type),
+            name=safe_file_name(name),
+            mime_type=normalize_mime_type(mime_type),
             size_bytes=len(content),
             create_ms=now_ms,
         )
@@ -97,10 +97,10 @@ class FileStore(Struct, frozen=True):
         return self.folder.expanduser() / owner / file_id[:2] / file_id
 
 
-def plain_name(name: str) -> str:
+def safe_file_name(name: str) -> str:
     r"""Give the last part of a name, without what could lead elsewhere or break a header.
 
-    >>> plain_name("../../etc/pass\r\nwd"), plain_name(".."), plain_name("C:\\notes.txt")
+    >>> safe_file_name("../../etc/pass\r\nwd"), safe_file_name(".."), safe_file_name("C:\\notes.txt")
     ('passwd', 'file', 'notes.txt')
     """
     last = name.replace("\\", "/").rpartition("/")[2]
@@ -112,10 +112,10 @@ def plain_name(name: str) -> str:
     return kept if kept.strip(".") else "file"
 
 
-def plain_type(mime_type: str) -> str:
+def normalize_mime_type(mime_type: str) -> str:
     r"""Give a content type without parameters; one that is none counts as unknown bytes.
 
-    >>> plain_type("Text/Plain; charset=utf-8"), plain_type("text/html\r\nX: y")
+    >>> normalize_mime_type("Text/Plain; charset=utf-8"), normalize_mime_type("text/html\r\nX: y")
     ('text/plain', 'application/octet-stream')
     """
     kind = mime_type.partition(";")[0].strip().lower()

@@ -31,7 +31,7 @@ class AppState(Struct, frozen=True):
     database: Database
     store: Store
     services: Services
-    hub: RunManager
+    run_manager: RunManager
     callbacks: Sequence[RunCallbacks] = ()
 
     def now_ms(self) -> int:
@@ -58,11 +58,11 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
     async with (
         open_database(url) as database,
         open_store(settings.checkpoints, clock, prefix=prefix, ttl_s=settings.checkpoint_ttl_s) as store,
-        open_run_manager(settings, store) as hub,
+        open_run_manager(settings, store) as run_manager,
         open_callbacks(settings) as callbacks,
         open_services(settings, model=model) as services,
     ):
-        yield AppState(settings, database, store, services, hub, callbacks)
+        yield AppState(settings, database, store, services, run_manager, callbacks)
 
 
 @asynccontextmanager
@@ -76,8 +76,8 @@ async def open_run_manager(settings: Settings, store: Store) -> AsyncGenerator[R
     url = section.journal.get_secret_value() or settings.checkpoints
     prefix, silence_s = settings.checkpoint_prefix, section.replica_silence_s
     async with open_journal(url, prefix=prefix, kept_s=section.events_kept_s, alive_s=silence_s) as journal:
-        hub = RunManager(journal, store.cancels, beat_s=silence_s / 3)
+        run_manager = RunManager(journal, store.cancels, beat_s=silence_s / 3)
         try:
-            yield hub
+            yield run_manager
         finally:
-            await hub.aclose()
+            await run_manager.aclose()

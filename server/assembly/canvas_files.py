@@ -40,7 +40,7 @@ class CanvasFiles:
         self._path = None if path is None else path.absolute()
         self._asks_servers = asks_servers
         self._asked: dict[str, object] = {}
-        self.has_given = False
+        self.has_loaded = False
         """Whether another canvas was asked for."""
 
     @property
@@ -79,7 +79,7 @@ class CanvasFiles:
         Raises:
             SettingsError: if there is none of this name, or it cannot be read.
         """
-        self.has_given = True
+        self.has_loaded = True
         canvases = self._settings().canvases
         path = canvases.get(name)
         if path is None:
@@ -94,7 +94,7 @@ class CanvasFiles:
         Raises:
             SettingsError: if it is not there, or not to be read from here.
         """
-        self.has_given = True
+        self.has_loaded = True
         if self._path is None:
             raise SettingsError(f"{path!r} cannot be found: this canvas was not read from a file.")
         folder = self._path.parent.resolve()

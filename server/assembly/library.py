@@ -161,7 +161,7 @@ def _compiled(content: bytes, files: CanvasFiles) -> CompiledCanvas:
     if (kept := _held(content, files)) is not None:
         return kept
     compiled = compile_canvas(content, catalog(), files)
-    if not files.has_given:  # what it plays may change at any time
+    if not files.has_loaded:  # what it plays may change at any time
         _kept[content] = compiled, files.asked
         if len(_kept) > MAX_KEPT:
             _kept.popitem(last=False)
@@ -176,7 +176,7 @@ def _usual() -> Settings:
 
 @asynccontextmanager
 async def open_services(
-    settings: Settings, *, model: str = "", tape: Recorder | Player | None = None
+    settings: Settings, *, model: str = "", recording: Recorder | Player | None = None
 ) -> AsyncGenerator[Services]:
     """Make the services that the settings describe, and close them again. ``model`` answers for every other.
 
@@ -194,8 +194,8 @@ async def open_services(
 
     clock = SystemClock()
     policies = tool_policies(settings, clock)
-    if isinstance(tape, Player):
-        yield tape.services(InlineFiles(), clock, RandomIds(), policies)
+    if isinstance(recording, Player):
+        yield recording.services(InlineFiles(), clock, RandomIds(), policies)
         return
     models = ConfiguredModels(settings.chat_settings(override_model=model))
     http = GuardedHttpClient(settings.http_settings)
@@ -214,7 +214,7 @@ async def open_services(
             knowledge=knowledge,
             secrets=settings.secrets,
         )
-        yield tape.wrap(services) if tape is not None else services
+        yield recording.wrap(services) if recording is not None else services
     finally:
         await knowledge.aclose()
         await servers.aclose()
@@ -247,7 +247,7 @@ async def open_runner(
     from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.checkpoints import open_store
     from ragflow_lg.runs.runner import Runner
-    from ragflow_lg.server.assembly.recordings import open_tape
+    from ragflow_lg.server.assembly.recordings import open_recording
     from ragflow_lg.server.observability.telemetry import open_callbacks
     from ragflow_lg.server.settings import load_settings
 
@@ -255,10 +255,12 @@ async def open_runner(
     canvas = load_canvas(source, settings, asks_servers=not replay)
     store = open_store(checkpoint, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
     limit = settings.run.event_limit
-    with open_tape(record, replay, plan=canvas.plan, secrets=settings.secrets, sources=[_content(source)]) as tape:
+    with open_recording(
+        record, replay, plan=canvas.plan, secrets=settings.secrets, sources=[_content(source)]
+    ) as recording:
         async with (
             open_callbacks(settings) as more,
             store as opened,
-            open_services(settings, model=model, tape=tape) as services,
+            open_services(settings, model=model, recording=recording) as services,
         ):
             yield Runner(canvas, services, store=opened, event_limit=limit, callbacks=(*callbacks, *more))

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from ragflow_lg.adapters.recording.recorder import Recorder
     from ragflow_lg.component.plan import Plan
 
-__all__ = ["open_tape"]
+__all__ = ["open_recording"]
 
 
 @contextmanager
-def open_tape(
+def open_recording(
     record: Path | str = "",
     replay: Path | str = "",
     *,

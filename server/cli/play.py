@@ -19,7 +19,7 @@ from ragflow_lg.adapters.recording.player import Player
 from ragflow_lg.base.errors import AnswerError, CanvasChangedError, CheckpointError, ConflictError, RagflowLgError
 from ragflow_lg.runs.runner import Run, Runner
 from ragflow_lg.server.assembly.library import load_canvas, open_services, read_canvas
-from ragflow_lg.server.assembly.recordings import open_tape
+from ragflow_lg.server.assembly.recordings import open_recording
 from ragflow_lg.server.cli.console import show, show_forms
 from ragflow_lg.server.cli.next_step_hints import Place, how_to_answer, how_to_wait
 from ragflow_lg.server.cli.options import Events, ReplayMode
@@ -102,7 +102,7 @@ def play_canvas(
         async with AsyncExitStack() as opened:
             sources = [read_canvas(Path(canvas_id)), dict(inputs or {})] if tapes.record or tapes.replay else []
             tape = opened.enter_context(
-                open_tape(
+                open_recording(
                     tapes.record or "",
                     tapes.replay or "",
                     plan=canvas.plan,
@@ -111,7 +111,7 @@ def play_canvas(
                     sources=sources,
                 )
             )
-            services = await opened.enter_async_context(open_services(settings, model=place.model, tape=tape))
+            services = await opened.enter_async_context(open_services(settings, model=place.model, recording=tape))
             store = await opened.enter_async_context(_open(url, settings))
             if before is not None:
                 await before(store)

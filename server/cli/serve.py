@@ -79,7 +79,7 @@ async def _serve(settings: Settings, model: str) -> None:
                     _tell(f"API key, shown this once: {key}")
                 _tell(f"OpenAPI document of all routes: {url}/openapi.json")
 
-            async with app.state.operations.metrics.watching_the_loop(), _metrics(section, app.state.operations):
+            async with app.state.operations.metrics.measure_loop_lag(), _metrics(section, app.state.operations):
                 await serve_app(app, opened, announce, app.state.turns.drain, section)
 
 

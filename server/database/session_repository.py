@@ -85,7 +85,7 @@ class SessionRepository:
         async with self._database.reading() as reading:
             return list(await reading.scalars(wanted.order_by(SessionRow.id)))
 
-    async def beyond(self, agent_id: str, source: str, kept: int, limit: int) -> list[str]:
+    async def older_ids(self, agent_id: str, source: str, kept: int, limit: int) -> list[str]:
         """Give the ids of sessions of a source that are older than the newest ``kept`` ones, so many at most."""
         wanted = select(SessionRow.id).where(
             SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id, SessionRow.source == source

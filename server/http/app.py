@@ -71,7 +71,7 @@ def make_app(app_state: AppState) -> FastAPI:
     app.state.app_state = app_state
     app.state.operations = operations
     app.state.readiness = Readiness(app_state)
-    app.state.turns = Turns(app_state, operations.places)
+    app.state.turns = Turns(app_state, operations.slots)
     # The fixed paths of completions come first: /agents/chat/… is no agent called chat.
     before = (completions, files, tags, templates, versions)
     for module in (*before, agents, sessions, openai, trials, traces, embedded, webhooks, native, health):
@@ -103,7 +103,7 @@ async def _refused(request: Request, error: Exception) -> Response:
     ours, path = cast("RagflowLgError", error), request.url.path
     refused = request_error(ours)
     if reason := _LIMITS.get(refused.status):
-        cast("Operations", request.app.state.operations).metrics.refuse(reason)
+        cast("Operations", request.app.state.operations).metrics.count_refusal(reason)
         audit("request.refused", reason=reason, path=path)
     is_native = native.is_native(path) and not isinstance(ours, BusyError)
     told = native.refuse(native.problem_of(ours)) if is_native else _told(request, refused)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.observability.logs import notes
+from ragflow_lg.server.observability.logs import current_notes
 
 __all__ = ["audit", "open_audit"]
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(LOGGER)
 
 def audit(event: str, **fields: str) -> None:
     """Note an event, ``key.created`` for example, of the request at hand. ``fields`` say what it was about."""
-    held = notes()
+    held = current_notes()
     about = {"tenant": held.tenant, "key": held.key, "address": held.address, "request": held.request_id, **fields}
     told = {"event": event, **{name: value[:MAX_CHARS] for name, value in about.items() if value}}
     logger.info("%s", json.dumps(told, ensure_ascii=True))

@@ -23,7 +23,7 @@ from ragflow_lg.dsl.redaction import Redactor
 if TYPE_CHECKING:
     from ragflow_lg.server.settings import ServerSection
 
-__all__ = ["LogLines", "RequestNotes", "notes", "noting", "open_logs", "plain"]
+__all__ = ["LogLines", "RequestNotes", "current_notes", "use_notes", "open_logs", "plain"]
 
 MAX_CHARS = 8_000
 """Of one text in a line."""
@@ -47,13 +47,13 @@ class RequestNotes(Struct):
 _NOTES: ContextVar[RequestNotes | None] = ContextVar("request_notes", default=None)
 
 
-def notes() -> RequestNotes:
+def current_notes() -> RequestNotes:
     """Give the notes of the request at hand; empty ones, which nobody reads, outside of any."""
     return _NOTES.get() or RequestNotes()
 
 
 @contextmanager
-def noting(taken: RequestNotes) -> Generator[None]:
+def use_notes(taken: RequestNotes) -> Generator[None]:
     """Let what is logged meanwhile be about a request."""
     token = _NOTES.set(taken)
     try:
@@ -100,7 +100,7 @@ class LogLines(logging.Formatter):
 
 
 def _about() -> dict[str, str]:
-    held = notes()
+    held = current_notes()
     return {
         "request": held.request_id,
         "run": held.run,

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 class Metrics:
     """Counts what the server does."""
 
-    def __init__(self, places: RunSlots) -> None:
+    def __init__(self, slots: RunSlots) -> None:
         self._registry = CollectorRegistry()
         self._requests = self._counter("requests", "Requests, by template of the path.", "method", "route", "status")
         self._seconds = self._histogram("request_seconds", "Until the last byte of an answer.", _RUN_S, "route")
@@ -43,32 +43,32 @@ class Metrics:
         self._run_s = self._histogram("run_seconds", "How long runs took.", _RUN_S, "status")
         self._tokens = self._counter("tokens", "What models were asked and answered.", "kind")
         self._lag = self._histogram("event_loop_lag_seconds", "How late a timer of the event loop is.", _LAG_S)
-        self._follow("runs_running", "Runs that are being played.", lambda: places.taken)
-        self._follow("runs_queued", "Runs that wait for a place.", lambda: places.waiting)
+        self._follow("runs_running", "Runs that are being played.", lambda: slots.in_use)
+        self._follow("runs_queued", "Runs that wait for a place.", lambda: slots.queue_length)
 
     def text(self) -> bytes:
         """Give all of it in Prometheus's text format."""
         return generate_latest(self._registry)
 
-    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+    def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request that has been answered. ``route`` is a template, ``other`` where none fits."""
         self._requests.labels(method if method in _METHODS else "other", route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def refuse(self, reason: str) -> None:
+    def count_refusal(self, reason: str) -> None:
         """Count a request that was refused; ``reason`` is one of ours, never a text of a client."""
         self._refused.labels(reason).inc()
 
-    def first_event(self, seconds: float) -> None:
+    def begin_stream(self, seconds: float) -> None:
         """Count the first event of a stream that begins."""
         self._first.observe(seconds)
         self._streams.inc()
 
-    def stream_over(self) -> None:
+    def end_stream(self) -> None:
         """Count the end of a stream that had begun."""
         self._streams.dec()
 
-    def run(self, summary: RunSummary) -> None:
+    def count_run(self, summary: RunSummary) -> None:
         """Count a run that is over."""
         status = summary.status if summary.status in _STATUSES else "other"
         self._runs.labels(status).inc()
@@ -77,7 +77,7 @@ class Metrics:
         self._tokens.labels("completion").inc(max(0, summary.usage.completion_tokens))
 
     @asynccontextmanager
-    async def watching_the_loop(self) -> AsyncGenerator[None]:
+    async def measure_loop_lag(self) -> AsyncGenerator[None]:
         """Measure meanwhile how late the event loop is."""
         task = asyncio.create_task(self._watch())
         try:
@@ -112,5 +112,5 @@ class RunMetrics(RunCallbacks):
 
     async def on_run_finished(self, run: RunInfo, summary: RunSummary) -> None:
         """Count a run."""
-        self._metrics.run(summary)
+        self._metrics.count_run(summary)
         logger.info("run %s of session %s: %s in %.3f s", run.run_id, run.session, summary.status, summary.elapsed_s)

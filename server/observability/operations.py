@@ -23,13 +23,13 @@ class Operations:
     """Limits, metrics and spans of one process."""
 
     def __init__(self, section: ServerSection, callbacks: Sequence[RunCallbacks] = ()) -> None:
-        self.places = RunSlots(
+        self.slots = RunSlots(
             section.max_runs,
-            places_tenant=section.max_runs_tenant,
+            tenant_slots=section.max_runs_tenant,
             max_waiting=section.max_waiting_runs,
             wait_s=section.run_wait_s,
         )
-        self.metrics = Metrics(self.places)
+        self.metrics = Metrics(self.slots)
         self.keys = Rates(section.requests_per_minute, time.monotonic)
         self.addresses = Rates(section.requests_per_minute_address, time.monotonic)
         self.spans = RequestSpans(callbacks)

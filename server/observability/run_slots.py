@@ -21,26 +21,26 @@ class _Waiting(Struct):
 class RunSlots:
     """The places for runs of one process."""
 
-    def __init__(self, places: int, *, places_tenant: int = 0, max_waiting: int = 0, wait_s: float = 0.0) -> None:
-        """``places_tenant`` is how many of them one tenant may have, 0 for all; ``wait_s`` how long anybody waits."""
-        self._places = places
-        self._places_tenant = places_tenant or places
+    def __init__(self, slots: int, *, tenant_slots: int = 0, max_waiting: int = 0, wait_s: float = 0.0) -> None:
+        """``tenant_slots`` is how many of them one tenant may have, 0 for all; ``wait_s`` how long anybody waits."""
+        self._slots = slots
+        self._tenant_slots = tenant_slots or slots
         self._max_waiting = max_waiting
         self._wait_s = wait_s
         self._taken: Counter[str] = Counter()
         self._waiting: deque[_Waiting] = deque()
 
     @property
-    def taken(self) -> int:
+    def in_use(self) -> int:
         """How many places are taken."""
         return self._taken.total()
 
     @property
-    def waiting(self) -> int:
+    def queue_length(self) -> int:
         """How many wait for one."""
         return len(self._waiting)
 
-    async def take(self, tenant: str) -> Callable[[], None]:
+    async def acquire(self, tenant: str) -> Callable[[], None]:
         """Take a place, as soon as there is one; give what gives it back, once however often it is called.
 
         Raises:
@@ -66,7 +66,7 @@ class RunSlots:
         return give_back
 
     def _is_free(self, tenant: str) -> bool:
-        return self.taken < self._places and self._taken[tenant] < self._places_tenant
+        return self.in_use < self._slots and self._taken[tenant] < self._tenant_slots
 
     async def _wait(self, tenant: str) -> None:
         waiting = _Waiting(tenant, asyncio.get_running_loop().create_future())
@@ -88,7 +88,7 @@ class RunSlots:
         if not self._taken[tenant]:
             del self._taken[tenant]
         for waiting in list(self._waiting):
-            if self.taken >= self._places:
+            if self.in_use >= self._slots:
                 break
             if self._is_free(waiting.tenant):
                 self._waiting.remove(waiting)
@@ -97,5 +97,5 @@ class RunSlots:
                     waiting.turn.set_result(None)
 
     def _busy(self, tenant: str) -> BusyError:
-        whose = "tenant" if self._taken[tenant] >= self._places_tenant else "server"
+        whose = "tenant" if self._taken[tenant] >= self._tenant_slots else "server"
         return BusyError(f"The {whose} plays as many runs as it may. Ask again in a while.", max(1.0, self._wait_s / 2))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.runner import Runner
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow, SessionRow
-    from ragflow_lg.server.streaming import Followed
+    from ragflow_lg.server.streaming import StreamEvent
     from ragflow_lg.services.chat import Usage
 
 __all__ = ["Failover", "TurnPlayer"]
@@ -42,7 +42,7 @@ class TurnPlayer(Protocol):
         ...
 
     async def keep(self, run: ContinuedRun, tenant: str, asked: str | None, start_ms: int, *, was: str) -> None:
-        """Let the hub play a run that stands in the database; ``was`` is the player that has stopped."""
+        """Let the run manager play a run that stands in the database; ``was`` is the player that has stopped."""
         ...
 
 
@@ -56,7 +56,7 @@ class Failover:
 
     async def take(self, run_id: str) -> bool:
         """See to it that a run goes on; tell whether it does, here or elsewhere."""
-        if self._app_state.hub.is_draining:
+        if self._app_state.run_manager.is_draining:
             return False
         if (taking := self._taking.get(run_id)) is None:
             taking = self._taking[run_id] = asyncio.create_task(self._take(run_id))
@@ -71,7 +71,7 @@ class Failover:
             return False
 
     async def _played(self, run_id: str) -> bool:
-        app_state, head = self._app_state, await self._app_state.hub.head(run_id)
+        app_state, head = self._app_state, await self._app_state.run_manager.head(run_id)
         row = await RunRepository(app_state.database, head.owner).get(run_id)
         if row is None:
             return False
@@ -91,13 +91,13 @@ class Failover:
             await self._turns.keep(going_on, head.owner, row.asked or None, row.start_ms, was=head.player)
         except StreamError:
             # Whoever was quicker goes on with it.
-            return (await app_state.hub.head(run_id)).player != head.player
+            return (await app_state.run_manager.head(run_id)).player != head.player
         logger.info("run %s was interrupted and goes on here", run_id)
         return True
 
-    async def _said(self, run_id: str) -> list[Followed]:
+    async def _said(self, run_id: str) -> list[StreamEvent]:
         try:
-            return await self._app_state.hub.said(run_id)
+            return await self._app_state.run_manager.events_so_far(run_id)
         except StreamGapError:
             return []
 
@@ -158,14 +158,14 @@ class ContinuedRun:
         """Stop where the turn can go on elsewhere."""
         self._run.drain()
 
-    async def with_records(self) -> AsyncGenerator[Followed]:
+    async def with_records(self) -> AsyncGenerator[StreamEvent]:
         """Play what is left of the turn, and tell what nobody has been told."""
         stitch, turn = self._stitch, self._state.get("turn", {})
         if stitch.has_begun:
             for event in stitch.finish(self._state.get("outputs", {})):
                 yield event
         try:
-            async with aclosing(cast("AsyncGenerator[Followed]", self._run.with_records())) as events:
+            async with aclosing(cast("AsyncGenerator[StreamEvent]", self._run.with_records())) as events:
                 async for event in events:
                     for told in stitch.feed(event):
                         yield told

@@ -17,10 +17,10 @@ from ragflow_lg.wire.wire_events import Envelope, MessageEnd, UserInputs
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.streaming import Followed
+    from ragflow_lg.server.streaming import StreamEvent
     from ragflow_lg.services.chat import Usage
 
-__all__ = ["Persistable", "PersistedRun", "chunks_of"]
+__all__ = ["Persistable", "PersistedRun", "reference_chunks"]
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Persistable(Playable, Protocol):
 
 
 class PersistedRun:
-    """Plays a run for the hub, and stores what was said when it is over, however it ended.
+    """Plays a run for the run manager, and stores what was said when it is over, however it ended.
 
     It goes by the run itself and not by the journal, so it is no follower: a run that all clients have left is left.
     """
@@ -102,14 +102,14 @@ class PersistedRun:
         """Stop at the end of the superstep that runs."""
         self._run.drain()
 
-    async def with_records(self) -> AsyncGenerator[Followed]:
+    async def with_records(self) -> AsyncGenerator[StreamEvent]:
         """Play the turn; over once it is stored."""
         try:
-            async with aclosing(cast("AsyncGenerator[Followed]", self._run.with_records())) as events:
+            async with aclosing(cast("AsyncGenerator[StreamEvent]", self._run.with_records())) as events:
                 async for event in events:
                     self._has_begun = True
                     if isinstance(event, MessageEnd):
-                        self._chunks += chunks_of(event.extras.get("reference"))
+                        self._chunks += reference_chunks(event.extras.get("reference"))
                     elif isinstance(event, UserInputs):
                         self._tips = event.tips
                     yield event
@@ -145,7 +145,7 @@ class PersistedRun:
             logger.error("run %s is not in the database: %s", envelope.message_id, failure)
 
 
-def chunks_of(reference: Any) -> list[Any]:
+def reference_chunks(reference: Any) -> list[Any]:
     """Give the chunks of a ``reference`` of ``message_end``, each with its number as ``citation_id``."""
     chunks: Any = cast("Mapping[str, Any]", reference).get("chunks") if isinstance(reference, dict) else None
     if not isinstance(chunks, dict):

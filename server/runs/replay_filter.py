@@ -11,7 +11,7 @@ from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.wire.wire_events import Message, MessageEnd, NodeFinished, NodeStarted, WorkflowStarted
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.streaming import Followed
+    from ragflow_lg.server.streaming import StreamEvent
 
 __all__ = ["ReplayFilter"]
 
@@ -23,7 +23,7 @@ class ReplayFilter:
     again. A Message that turns out otherwise than it began, as models may, is ended where it was, and said whole.
     """
 
-    def __init__(self, said: Sequence[Followed]) -> None:
+    def __init__(self, said: Sequence[StreamEvent]) -> None:
         """``said`` is what followers have been told, from the beginning."""
         self._open: Counter[str] = Counter()
         """Nodes that were told to have started, and not yet to have ended."""
@@ -44,7 +44,7 @@ class ReplayFilter:
         self._is_thinking = False
         self._is_repeating = bool(self._told)
 
-    def _take(self, event: Followed) -> None:
+    def _take(self, event: StreamEvent) -> None:
         if isinstance(event, NodeStarted):
             self.has_begun = True
             self._open[event.component_id] += 1
@@ -65,7 +65,7 @@ class ReplayFilter:
         self._is_thinking = is_thought and not event.end_to_think
         return "" if is_thought else event.content
 
-    def finish(self, outputs: Mapping[str, Any]) -> Iterator[Followed]:
+    def finish(self, outputs: Mapping[str, Any]) -> Iterator[StreamEvent]:
         """Give what is missing of nodes that had ended before anybody was told so, by the stored outputs."""
         node, self._message = self._message, ""
         of_node: Any = outputs.get(node)
@@ -83,7 +83,7 @@ class ReplayFilter:
             self.ended += whole
             self._told, self._is_repeating = "", False
 
-    def feed(self, event: Followed) -> Iterable[Followed]:
+    def feed(self, event: StreamEvent) -> Iterable[StreamEvent]:
         """Take an event of the continuation; give what is to be told."""
         if isinstance(event, WorkflowStarted):
             return () if self.has_begun else (event,)
@@ -94,7 +94,7 @@ class ReplayFilter:
             return (event,)
         return self._repeated(event)
 
-    def _repeated(self, event: Followed) -> Iterable[Followed]:
+    def _repeated(self, event: StreamEvent) -> Iterable[StreamEvent]:
         """Pass over what has been told of a Message."""
         if isinstance(event, MessageEnd):
             self._is_repeating = False

@@ -22,7 +22,7 @@ from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, RunRow, SessionRow
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.stored_sessions import abandon_turn, fork_session, newest_run
-from ragflow_lg.server.runs.turns import NAME_CHARS, asked_text
+from ragflow_lg.server.runs.turns import NAME_CHARS, question_text
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming import DisconnectPolicy
     from ragflow_lg.services.sessions import RunRecord
 
-__all__ = ["RunControl", "said_by", "wrapped_answers"]
+__all__ = ["RunControl", "messages_before", "wrap_answers"]
 
 
 class RunControl:
@@ -106,7 +106,7 @@ class RunControl:
             if not is_last:
                 return "answered"
             return "cancelled" if newest is not None and newest.status == "cancelled" else "waiting"
-        if await self._app_state.hub.is_played(run.id):
+        if await self._app_state.run_manager.is_played(run.id):
             return "running"
         fresh = await RunRepository(self._app_state.database, self._agent.tenant).get(run.id)
         if fresh is not None and fresh.status != run.status:
@@ -131,7 +131,7 @@ class RunControl:
                 status=409,
                 reason="session-waiting",
             )
-        return await self._play(session, runner.start(session.id, request), asked_text(request))
+        return await self._play(session, runner.start(session.id, request), question_text(request))
 
     async def resume(self, run: RunRow, answers: Mapping[str, Any]) -> Turn:
         """Answer what a run waits for: by pause id, a map of fields each, or fields by name; plain values.
@@ -148,12 +148,12 @@ class RunControl:
             raise CanvasChangedError("The session's version of the canvas has not the form: pin the one before.")
         if not pauses:
             raise RequestError("The run does not wait for an answer.", 103, status=409, reason="run-not-waiting")
-        wrapped = wrapped_answers(pauses, answers)
+        wrapped = wrap_answers(pauses, answers)
         request: TurnRequest = {"inputs": wrapped}
         answers_to(pauses, request, is_strict=True)
         is_by_pause = any(pause.id in wrapped for pause in pauses)
         forms = wrapped.values() if is_by_pause else [wrapped]
-        asked = asked_text({"inputs": {name: value for given in forms for name, value in given.items()}})
+        asked = question_text({"inputs": {name: value for given in forms for name, value in given.items()}})
         return await self._play(session, runner.resume(session.id, wrapped), asked, parent=run.id)
 
     async def continue_(self, run: RunRow) -> Turn:
@@ -257,13 +257,13 @@ class RunControl:
         failed = (await runner.state(session.id)).get("turn", {}).get("error")
         if stands == "failed" and failed:
             return await self.rerun(run, failed[2])
-        return await self._play(session, runner.start(session.id, request), asked_text(request), parent=run.id)
+        return await self._play(session, runner.start(session.id, request), question_text(request), parent=run.id)
 
     async def cancel(self, run: RunRow) -> None:
         """Stop a run, wherever it is played. One that waits is given up; one that is over is left alone."""
         stands = await self.state(run)
         if stands == "running":
-            if not await self._app_state.hub.cancel(run.id):
+            if not await self._app_state.run_manager.cancel(run.id):
                 await self._app_state.store.cancels.request(run.session_id)
         elif stands == "waiting":
             session = await self.session(run.session_id)
@@ -334,7 +334,7 @@ class RunControl:
     async def _asked_again(self, run: RunRow) -> RunRow:
         """Continue a fork to the form that its original has waited at."""
         turn = await self.continue_(run)
-        async with aclosing(turn.numbered()) as events:
+        async with aclosing(turn.numbered_events()) as events:
             async for _ in events:
                 pass
         return await self.run(turn.run.envelope.message_id)
@@ -364,7 +364,7 @@ class RunControl:
             update_ms=now,
         )
         users = sum(role == "user" for role, _ in state.get("history") or ())
-        said = said_by((await self._sessions.messages([session.id]))[session.id], users, is_open=is_open)
+        said = messages_before((await self._sessions.messages([session.id]))[session.id], users, is_open=is_open)
         copies = [
             MessageRow(
                 session_id=target,
@@ -381,7 +381,7 @@ class RunControl:
         return made
 
 
-def wrapped_answers(pauses: Sequence[Pause], answers: Mapping[str, Any]) -> dict[str, Any]:
+def wrap_answers(pauses: Sequence[Pause], answers: Mapping[str, Any]) -> dict[str, Any]:
     """Mark plain values as such: a map with a key ``value`` is one, too."""
     ids = {pause.id for pause in pauses}
     is_by_pause = any(key in ids for key in answers)
@@ -396,7 +396,7 @@ def _fields(given: Any) -> Any:
     return {name: {"value": value} for name, value in cast("Mapping[str, Any]", given).items()}
 
 
-def said_by(messages: Sequence[MessageRow], users: int, *, is_open: bool) -> list[MessageRow]:
+def messages_before(messages: Sequence[MessageRow], users: int, *, is_open: bool) -> list[MessageRow]:
     """Give what had been said when the user had spoken so often; of an open turn not what was answered."""
     kept: list[MessageRow] = []
     for row in messages:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from ragflow_lg.services.services import Clock, Ids
     from ragflow_lg.services.sessions import RunStatus
 
-__all__ = ["delete_stopped", "fork_session", "abandon_turn", "has_session", "is_interrupted", "newest_run"]
+__all__ = ["cancel_and_delete", "fork_session", "abandon_turn", "has_session", "is_interrupted", "newest_run"]
 
 
 PATIENCE_S = 10.0
 """How long a run that was cancelled may take to let go of its session."""
 
 
-async def delete_stopped(store: Store, session: str, patience_s: float = PATIENCE_S) -> None:
+async def cancel_and_delete(store: Store, session: str, patience_s: float = PATIENCE_S) -> None:
     """Delete all of a session from the store; a run that goes on in it is cancelled first.
 
     Raises:

@@ -18,7 +18,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.run_repository import RunRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
-from ragflow_lg.server.observability.logs import notes
+from ragflow_lg.server.observability.logs import current_notes
 from ragflow_lg.server.observability.run_slots import RunSlots
 from ragflow_lg.server.runs.failover import Failover
 from ragflow_lg.server.runs.persisted_run import Persistable, PersistedRun
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ragflow_lg.engine.compiled_canvas import CompiledCanvas
     from ragflow_lg.runs.run import Run
     from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.streaming import DisconnectPolicy, Followed, RunHead
+    from ragflow_lg.server.streaming import DisconnectPolicy, RunHead, StreamEvent
     from ragflow_lg.wire.wire_events import WireEvent
 
 __all__ = ["Turn", "Turns"]
@@ -58,11 +58,11 @@ class Turn:
         Raises:
             RagflowLgError: if the run was refused or the engine failed.
         """
-        async with aclosing(self.numbered()) as events:
+        async with aclosing(self.numbered_events()) as events:
             async for _, event in events:
                 yield event
 
-    def numbered(self, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
+    def numbered_events(self, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
         """Give the events behind number ``after``, each with its number; records of agents have one, too."""
         return self._turns.wire_events(self.run.envelope.message_id, after)
 
@@ -70,10 +70,10 @@ class Turn:
 class Turns:
     """The turns of one process, of all tenants."""
 
-    def __init__(self, app_state: AppState, places: RunSlots | None = None) -> None:
+    def __init__(self, app_state: AppState, slots: RunSlots | None = None) -> None:
         """Every run takes one of the ``places``; one that is taken over from a dead replica does not wait for one."""
         self._app_state = app_state
-        self._places = places or RunSlots(sys.maxsize)
+        self._slots = slots or RunSlots(sys.maxsize)
         self._compiling = asyncio.Semaphore(COMPILES)
         self._policy = parse_policy(app_state.settings.server.on_disconnect)
         self._takeover = Failover(app_state, self)
@@ -158,7 +158,7 @@ class Turns:
             CompileError: if the canvas has errors.
         """
         runner = await self.runner(agent, session, version)
-        return await self.play(agent, session, runner.start(session.id, request), asked_text(request), policy)
+        return await self.play(agent, session, runner.start(session.id, request), question_text(request), policy)
 
     async def runner(self, agent: AgentRow, session: SessionRow, version: VersionRow | None = None) -> Runner:
         """Give what runs turns of a session, by the version that it keeps to; ``version`` if that is at hand.
@@ -188,7 +188,7 @@ class Turns:
             BusyError: if there is no place for it.
             StreamError: if the journal does not take it, or the server is shutting down.
         """
-        give_back = await self._places.take(agent.tenant)
+        give_back = await self._slots.acquire(agent.tenant)
         try:
             return await self._play(agent, session, run, asked, policy, give_back)
         except BaseException:
@@ -204,7 +204,7 @@ class Turns:
         policy: DisconnectPolicy | None,
         give_back: Callable[[], None],
     ) -> Turn:
-        app_state, held = self._app_state, notes()
+        app_state, held = self._app_state, current_notes()
         held.run, held.session = run.envelope.message_id, session.id
         run_id, start_ms = run.envelope.message_id, app_state.now_ms()
         row = RunRow(id=run_id, agent_id=agent.id, version_id=session.version_id, session_id=session.id)
@@ -228,7 +228,7 @@ class Turns:
         was: str = "",
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """Let the hub play a run that stands in the database; ``was`` is for `RunManager.start`.
+        """Let the run manager play a run that stands in the database; ``was`` is for `RunManager.start`.
 
         Raises:
             StreamError: if the journal does not take it, or the server is shutting down.
@@ -236,7 +236,7 @@ class Turns:
         kept = PersistedRun(
             run, self._app_state, tenant, asked, start_ms, self._keeping, on_end, is_taken_over=bool(was)
         )
-        await self._app_state.hub.start(kept, policy or self._policy, owner=tenant, was=was)
+        await self._app_state.run_manager.start(kept, policy or self._policy, owner=tenant, was=was)
 
     async def head(self, tenant: str, run_id: str) -> RunHead:
         """Give what is known of a run of a tenant, wherever it is played; another's is unknown.
@@ -244,12 +244,12 @@ class Turns:
         Raises:
             RunUnknownError: if there is none.
         """
-        head = await self._app_state.hub.head(run_id)
+        head = await self._app_state.run_manager.head(run_id)
         if head.owner != tenant:
             raise RunUnknownError(f"There is no run {run_id[:64]!r}, or its events are kept no longer.")
         return head
 
-    async def stream_of(self, tenant: str, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, Followed]]:
+    async def stream_of(self, tenant: str, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent]]:
         """Give the events of a run of a tenant behind number ``after``, each with its number.
 
         Close it (`contextlib.aclosing`) to be counted out at once.
@@ -266,14 +266,14 @@ class Turns:
             async for pair in events:
                 yield pair
 
-    async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, Followed]]:
+    async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent]]:
         """Give the events of a run behind number ``after``, each with its number; see `RunManager.follow`.
 
         One that was interrupted is taken over, so that its followers never know.
         """
         while True:
             try:
-                async with aclosing(self._app_state.hub.follow(run_id, after)) as events:
+                async with aclosing(self._app_state.run_manager.follow(run_id, after)) as events:
                     async for pair in events:
                         after = pair[0]
                         yield pair
@@ -291,12 +291,12 @@ class Turns:
 
     async def cancel(self, session_id: str) -> None:
         """Stop the turn of a session, wherever it runs."""
-        if not self._app_state.hub.cancel_session(session_id):
+        if not self._app_state.run_manager.cancel_session(session_id):
             await self._app_state.store.cancels.request(session_id)
 
     async def drain(self) -> None:
         """Let every turn stop where it can go on, and wait until all are kept."""
-        await self._app_state.hub.drain()
+        await self._app_state.run_manager.drain()
         await asyncio.gather(*self._keeping, return_exceptions=True)
 
     async def _prologue(self, version: VersionRow) -> str:
@@ -313,7 +313,7 @@ def prologue_of(plan: Plan) -> str:
     return said if isinstance(said, str) and getattr(params, "mode", "") == "conversational" else ""
 
 
-def asked_text(request: TurnRequest) -> str:
+def question_text(request: TurnRequest) -> str:
     """Give what a user said, for people: the query, or else the fields of a form, a line each."""
     query = request.get("query")
     if query:

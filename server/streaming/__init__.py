@@ -7,7 +7,7 @@ from ragflow_lg.server.streaming.disconnect_policy import (
     DisconnectPolicy,
     parse_policy,
 )
-from ragflow_lg.server.streaming.event_codec import Followed, RunEnd
+from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent
 from ragflow_lg.server.streaming.event_window import Bounds
 from ragflow_lg.server.streaming.journal import Journal, RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
@@ -20,7 +20,7 @@ __all__ = [
     "DEFAULT_POLICY",
     "Bounds",
     "DisconnectPolicy",
-    "Followed",
+    "StreamEvent",
     "Journal",
     "MemoryJournal",
     "RunEnd",

@@ -22,26 +22,26 @@ from ragflow_lg.wire.wire_events import (
     WorkflowStarted,
 )
 
-__all__ = ["Followed", "RunEnd", "decode_entry", "encode_entry", "to_json_bytes"]
+__all__ = ["StreamEvent", "RunEnd", "decode_entry", "encode_entry", "to_json_bytes"]
 
-Followed: TypeAlias = WireEvent | AgentRecord
+StreamEvent: TypeAlias = WireEvent | AgentRecord
 """What followers of a run are given."""
 
 
 class RunEnd(Struct, frozen=True):
     """The last entry of a run: how it ended. ``status`` is that of `ragflow_lg.runs.run.Run`.
 
-    Behind one that says that the run was interrupted more may come: from the hub that goes on with it.
+    Behind one that says that the run was interrupted more may come: from the run manager that goes on with it.
     """
 
     status: str
     error: StoredError | None = None
     player: str = ""
-    """Whose end it is: the hub that played the run until then."""
+    """Whose end it is: the run manager that played the run until then."""
 
     @property
     def is_interruption(self) -> bool:
-        """Whether another hub may go on."""
+        """Whether another run manager may go on."""
         return self.error is not None and self.error.code == RunInterruptedError.code
 
     event = "end"
@@ -82,12 +82,12 @@ def to_json_bytes(value: Any) -> bytes:
         return json.dumps(msgspec.to_builtins(value, enc_hook=_null), separators=(",", ":")).encode()
 
 
-def encode_entry(entry: Followed | RunEnd) -> bytes:
+def encode_entry(entry: StreamEvent | RunEnd) -> bytes:
     """Write an event, or the end."""
     return to_json_bytes((entry.event, entry))
 
 
-def decode_entry(data: bytes) -> Followed | RunEnd:
+def decode_entry(data: bytes) -> StreamEvent | RunEnd:
     """Read what `encode_entry` wrote, as equal values; nothing but events comes of it.
 
     Raises:
@@ -99,7 +99,7 @@ def decode_entry(data: bytes) -> Followed | RunEnd:
         raise StreamError(f"A stored event cannot be read: {type(error).__name__}: {str(error)[:200]}.") from error
 
 
-def _decoded(data: bytes) -> Followed | RunEnd:
+def _decoded(data: bytes) -> StreamEvent | RunEnd:
     try:
         name, fields = _PAIR.decode(data)
         return _DECODERS[name].decode(fields)

@@ -28,7 +28,7 @@ class RunHead(Struct, frozen=True):
 
     envelope: Envelope
     player: str
-    """Which hub plays it."""
+    """Which run manager plays it."""
     owner: str = ""
     """Who may follow it, in the words of whoever started it; kept, not looked at."""
 
@@ -41,8 +41,8 @@ class RunHead(Struct, frozen=True):
 class Journal(Protocol):
     """Events of runs, each as one entry of bytes, numbered from 1 in each run.
 
-    One hub writes the entries of a run, in order. A journal is bounded: of a long run the oldest entries are dropped,
-    and a run that has ended is forgotten after a while. All methods raise StreamError if the journal fails.
+    One run manager writes the entries of a run, in order. A journal is bounded: of a long run the oldest entries are
+    dropped, and a run that has ended is forgotten after a while. All methods raise StreamError if the journal fails.
     """
 
     @property
@@ -55,7 +55,7 @@ class Journal(Protocol):
         ...
 
     async def claim(self, head: RunHead, was: str) -> bool:
-        """Make the hub of ``head`` the player of a run whose player ``was`` has stopped; False if another was quicker.
+        """Make ``head`` the player of a run whose player ``was`` has stopped; False if another was quicker.
 
         It goes on behind the newest entry.
         """
@@ -85,18 +85,18 @@ class Journal(Protocol):
         ...
 
     async def beat(self, player: str, played: Collection[str], followed: Collection[str]) -> None:
-        """Say that a hub lives, plays these runs, and has followers of those, which others play.
+        """Say that a run manager lives, plays these runs, and has followers of those, which others play.
 
         It counts for `alive_s`; to be repeated well within that time.
         """
         ...
 
     async def is_alive(self, player: str) -> bool:
-        """Tell whether a hub has been heard of lately."""
+        """Tell whether a run manager has been heard of lately."""
         ...
 
     async def is_followed(self, run_id: str) -> bool:
-        """Tell whether a hub that does not play the run has, or lately had, followers of it."""
+        """Tell whether a run manager that does not play the run has, or lately had, followers of it."""
         ...
 
     async def aclose(self) -> None:

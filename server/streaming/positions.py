@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ragflow_lg.base.errors import StreamPositionError
 
-__all__ = ["event_id", "place_of", "position_of"]
+__all__ = ["event_id", "parse_event_position", "parse_event_number"]
 
 MAX_DIGITS = 15
 
 
-def position_of(last_event_id: str | None = None, first_event: str | None = None) -> int:
+def parse_event_number(last_event_id: str | None = None, first_event: str | None = None) -> int:
     """Give the number of the event behind which to read, 0 for all.
 
     ``last_event_id`` is the header ``Last-Event-ID``, the last event that came; ``first_event`` is ``?from=``, the
@@ -18,7 +18,7 @@ def position_of(last_event_id: str | None = None, first_event: str | None = None
     Raises:
         StreamPositionError: if it is no whole number.
 
-    >>> position_of("7"), position_of(None, "7"), position_of("9", "1"), position_of("", None)
+    >>> parse_event_number("7"), parse_event_number(None, "7"), parse_event_number("9", "1"), parse_event_number("")
     (7, 6, 9, 0)
     """
     if last_event_id:
@@ -37,7 +37,9 @@ def event_id(run_id: str, number: int) -> str:
     return f"{run_id}:{number}"
 
 
-def place_of(last_event_id: str | None, first_event: str | None = None, run_id: str = "") -> tuple[str, int]:
+def parse_event_position(
+    last_event_id: str | None, first_event: str | None = None, run_id: str = ""
+) -> tuple[str, int]:
     """Give the run and the number of the event behind which to read; no run if none is named.
 
     A ``Last-Event-ID`` may name the run with the number, as `event_id` does; one without goes with ``run_id``.
@@ -45,13 +47,13 @@ def place_of(last_event_id: str | None, first_event: str | None = None, run_id: 
     Raises:
         StreamPositionError: if it is no place, or a number comes without a run.
 
-    >>> place_of("5f0c:7"), place_of(None, "3", "5f0c"), place_of(None)
+    >>> parse_event_position("5f0c:7"), parse_event_position(None, "3", "5f0c"), parse_event_position(None)
     (('5f0c', 7), ('5f0c', 2), ('', 0))
     """
     named, colon, number = (last_event_id or "").strip().rpartition(":")
     if colon:
-        return named, position_of(number or "?")
-    after = position_of(last_event_id, first_event)
+        return named, parse_event_number(number or "?")
+    after = parse_event_number(last_event_id, first_event)
     if (last_event_id or first_event) and not run_id:
         raise StreamPositionError(
             "It is not said of which run. Send the id of the last event as it came, RUN:NUMBER, or add run_id."

@@ -51,7 +51,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[2], ARGV[2])
 return 1
 """
-"""Adds entries, unless another hub plays the run by now, in one step. Those that Redis has already are passed over."""
+"""Adds entries in one step unless another run manager plays the run by now. Entries Redis already has are skipped."""
 
 _HEAD = msgspec.json.Decoder(RunHead)
 
@@ -76,7 +76,7 @@ class RedisJournal:
         ask_s: float = ASK_S,
         quiet_s: float = QUIET_S,
     ) -> None:
-        """``client`` gives bytes and stays its owner's; ``alive_s`` is how long a hub counts as alive behind a beat."""
+        """``client`` returns bytes and stays its owner's; ``alive_s`` is how long one heartbeat counts."""
         self._client = cast("Any", client)
         self._prefix = prefix
         self._max_run = max_run
@@ -90,7 +90,7 @@ class RedisJournal:
         self._writing: dict[str, Extent] = {}
         """What the streams of our own runs hold."""
         self._players: dict[str, str] = {}
-        """Which hub plays them."""
+        """Which run manager plays them."""
         self._at_once = asyncio.Semaphore(MAX_CONNECTIONS)
         self._tail = RedisTail(client, self._stream)
 
@@ -107,12 +107,12 @@ class RedisJournal:
         self._feeds[head.run_id] = Feed(Window(self._recent), self._quiet_s)
 
     async def claim(self, head: RunHead, was: str) -> bool:
-        """Take a run over from a hub that has stopped, unless another hub has."""
+        """Take a run over from a run manager that has stopped, unless another run manager has."""
         run_id, key = head.run_id, f"{self._prefix}agent:events-claim:{head.run_id}:{was}"
         await self._ask(lambda: self._client.set(key, head.player, nx=True, px=self._ttl_ms))
         if await self._ask(lambda: self._client.get(key)) != head.player.encode():
             return False
-        # First: from here on the other hub, should it come to life again, can add nothing.
+        # First: from here on the other run_manager, should it come to life again, can add nothing.
         await self._ask(lambda: self._client.set(self._head(run_id), msgspec.json.encode(head), px=self._ttl_ms))
         last, held = await self.tail(run_id), await self._ask(lambda: self._client.xlen(self._stream(run_id)))
         number = last.id if last is not None else 0
@@ -140,7 +140,7 @@ class RedisJournal:
                     del self._feeds[run_id]
 
     async def _send(self, run_id: str, entries: Sequence[Entry], first: int) -> bool:
-        """Add entries; False if another hub has taken the run over."""
+        """Add entries; False if another run manager has taken the run over."""
         keys = (self._stream(run_id), self._head(run_id))
         begin = entries[0].id if entries else 0
         data = [entry.data for entry in entries]
@@ -215,7 +215,7 @@ class RedisJournal:
         return paged(entries)
 
     async def beat(self, player: str, played: Collection[str], followed: Collection[str]) -> None:
-        """Say that a hub lives, what it plays, and what it has followers of."""
+        """Say that a run manager lives, what it plays, and what it has followers of."""
         alive_ms = int(self._alive_s * 1000)
 
         async def send() -> None:
@@ -231,7 +231,7 @@ class RedisJournal:
         await self._ask(send)
 
     async def is_alive(self, player: str) -> bool:
-        """Tell whether a hub has been heard of within ``alive_s``."""
+        """Tell whether a run manager has been heard of within ``alive_s``."""
         return bool(await self._ask(lambda: self._client.exists(f"{self._prefix}agent:player:{player}")))
 
     async def is_followed(self, run_id: str) -> bool:

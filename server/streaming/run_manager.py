@@ -12,7 +12,7 @@ from contextlib import aclosing, suppress
 from ragflow_lg.base.errors import RunUnknownError, StreamError, StreamPositionError
 from ragflow_lg.server.streaming.disconnect_policy import DEFAULT_POLICY, DisconnectPolicy
 from ragflow_lg.server.streaming.error_codec import revive_error
-from ragflow_lg.server.streaming.event_codec import Followed, RunEnd, decode_entry
+from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, decode_entry
 from ragflow_lg.server.streaming.journal import Journal, RunHead, unknown_run
 from ragflow_lg.server.streaming.run_task import Playable, RunTask, interrupted
 from ragflow_lg.server.streaming.task_cancellation import end_task
@@ -42,14 +42,14 @@ class RunManager:
         """``cancels`` are those of the session store, by which runs of other processes are cancelled.
 
         ``arrival_s`` is how long the first follower of a run may take; ``beat_s`` how often the journal is told that
-        this hub lives, to be a third of what it allows, or less.
+        this run manager lives, to be a third of what it allows, or less.
         """
         self._journal = journal
         self._cancels = cancels
         self._arrival_s = arrival_s
         self._beat_s = beat_s
         self._player = secrets.token_hex(8)
-        self._played: dict[str, RunTask] = {}
+        self._tasks: dict[str, RunTask] = {}
         self._away: Counter[str] = Counter()
         """Followers of runs that others play."""
         self._beating: asyncio.Task[None] | None = None
@@ -61,9 +61,9 @@ class RunManager:
         return self._is_draining
 
     @property
-    def running(self) -> int:
+    def running_count(self) -> int:
         """How many runs are being played here."""
-        return len(self._played)
+        return len(self._tasks)
 
     @property
     def journal(self) -> Journal:
@@ -79,19 +79,19 @@ class RunManager:
         over: the events go on behind those that there are.
 
         Raises:
-            StreamError: if the journal does not take it, or the hub is draining. The run has not begun then.
+            StreamError: if the journal does not take it, or the run manager is draining. The run has not begun then.
         """
         run_id = run.envelope.message_id
         if self._is_draining:
             raise StreamError("This server is shutting down and begins nothing new. Ask again, or another replica.")
-        if run_id in self._played:
+        if run_id in self._tasks:
             raise StreamError(f"Run {run_id} is being played already.")
         await self._live()
         head = RunHead(run.envelope, self._player, owner)
         arrival_s, away_s = self._arrival_s, 3 * self._beat_s
         played = RunTask(run, head, policy, self._journal, arrival_s=arrival_s, away_s=away_s, was=was)
-        self._played[run_id] = played
-        played.task.add_done_callback(lambda _: self._played.pop(run_id, None))
+        self._tasks[run_id] = played
+        played.task.add_done_callback(lambda _: self._tasks.pop(run_id, None))
         await asyncio.shield(played.began)
         return run_id
 
@@ -101,14 +101,14 @@ class RunManager:
         Raises:
             RunUnknownError: if nobody knows it.
         """
-        if (played := self._played.get(run_id)) is not None:
+        if (played := self._tasks.get(run_id)) is not None:
             return played.head
         found = await self._journal.head(run_id) if _RUN_ID.fullmatch(run_id) else None
         if found is None:
             raise unknown_run(run_id, self._journal.kept_s)
         return found
 
-    async def end(self, run_id: str) -> RunEnd | None:
+    async def read_end(self, run_id: str) -> RunEnd | None:
         """Tell how a run ended; None while it goes on.
 
         Raises:
@@ -123,19 +123,19 @@ class RunManager:
         """Tell whether somebody plays a run now, as far as can be seen."""
         try:
             head = await self.head(run_id)
-            if await self.end(run_id) is not None:
+            if await self.read_end(run_id) is not None:
                 return False
         except RunUnknownError:
             return False
-        return not await self._is_silent(head, self._played.get(run_id))
+        return not await self._is_silent(head, self._tasks.get(run_id))
 
-    async def said(self, run_id: str) -> list[Followed]:
+    async def events_so_far(self, run_id: str) -> list[StreamEvent]:
         """Give all events of a run that there are so far.
 
         Raises:
             StreamGapError: if the first ones have been dropped.
         """
-        found: list[Followed] = []
+        found: list[StreamEvent] = []
         tail = await self._journal.tail(run_id)
         if tail is None:
             return found
@@ -147,7 +147,7 @@ class RunManager:
                     break
         return found
 
-    async def opened(self, run_id: str, patience_s: float) -> None:
+    async def wait_until_begun(self, run_id: str, patience_s: float) -> None:
         """Wait until a run has said something, so long at most. Whoever asks counts as no follower.
 
         Raises:
@@ -162,7 +162,7 @@ class RunManager:
                     if page:
                         return
 
-    async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, Followed]]:
+    async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent]]:
         """Give the events of a run behind number ``after``, each with its number; ends with the run.
 
         Close it (`contextlib.aclosing`) to be counted out at once.
@@ -175,7 +175,7 @@ class RunManager:
             RagflowLgError: what the run itself has failed with.
         """
         head = await self.head(run_id)
-        played = self._played.get(run_id)
+        played = self._tasks.get(run_id)
         self._join(run_id, played)
         try:
             if played is None:
@@ -186,7 +186,7 @@ class RunManager:
                 missed = 0
                 async for page in pages:
                     if not page:
-                        head = await self.head(run_id)  # another hub may have taken it over
+                        head = await self.head(run_id)  # another run manager may have taken it over
                         missed = missed + 1 if await self._is_silent(head, played) else 0
                         if missed >= MISSED_LOOKS:
                             raise interrupted(run_id)
@@ -209,12 +209,12 @@ class RunManager:
 
         Followers get what comes of it as events, as with `ragflow_lg.runs.run.Run.cancel`.
         """
-        if (played := self._played.get(run_id)) is not None and not played.is_over:
+        if (played := self._tasks.get(run_id)) is not None and not played.is_over:
             played.run.cancel()
             return True
         try:
             head = await self.head(run_id)
-            if await self.end(run_id) is not None or not await self._journal.is_alive(head.player):
+            if await self.read_end(run_id) is not None or not await self._journal.is_alive(head.player):
                 return False
         except RunUnknownError:
             return False
@@ -225,7 +225,7 @@ class RunManager:
 
     def cancel_session(self, session_id: str) -> bool:
         """Cancel what is played here of a session; tell whether any of it had begun, and so held the session."""
-        here = [each for each in self._played.values() if each.head.envelope.session_id == session_id]
+        here = [each for each in self._tasks.values() if each.head.envelope.session_id == session_id]
         for played in here:
             played.run.cancel()
         return any(played.has_begun and not played.is_over for played in here)
@@ -237,13 +237,13 @@ class RunManager:
         RunInterruptedError.
         """
         self._is_draining = True
-        for played in self._played.values():
+        for played in self._tasks.values():
             played.run.drain()
-        if tasks := [played.task for played in self._played.values()]:
+        if tasks := [played.task for played in self._tasks.values()]:
             await asyncio.wait(tasks, timeout=patience_s)
-        for played in list(self._played.values()):
+        for played in list(self._tasks.values()):
             played.stop()
-        if tasks := [played.task for played in self._played.values()]:
+        if tasks := [played.task for played in self._tasks.values()]:
             await asyncio.wait(tasks)
 
     async def aclose(self) -> None:
@@ -295,7 +295,7 @@ class RunManager:
             await self._beat()
 
     async def _beat(self) -> None:
-        await self._journal.beat(self._player, list(self._played), list(self._away))
+        await self._journal.beat(self._player, list(self._tasks), list(self._away))
 
     async def _beat_on(self) -> None:
         while True:

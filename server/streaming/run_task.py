@@ -12,7 +12,7 @@ from typing import Protocol, cast
 from ragflow_lg.base.errors import RagflowLgError, RunError, RunInterruptedError, StreamError
 from ragflow_lg.server.streaming.disconnect_policy import DisconnectPolicy
 from ragflow_lg.server.streaming.error_codec import store_error
-from ragflow_lg.server.streaming.event_codec import Followed, RunEnd, encode_entry
+from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, encode_entry
 from ragflow_lg.server.streaming.journal import Journal, RunHead
 from ragflow_lg.server.streaming.task_cancellation import end_task
 from ragflow_lg.wire.wire_events import Envelope
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class Playable(Protocol):
-    """What a hub plays: `ragflow_lg.runs.run.Run`, or what stands for one."""
+    """What a run manager plays: `ragflow_lg.runs.run.Run`, or what stands for one."""
 
     @property
     def envelope(self) -> Envelope:
@@ -50,7 +50,7 @@ class Playable(Protocol):
         """Stop where the turn can go on elsewhere."""
         ...
 
-    def with_records(self) -> AsyncIterator[Followed]:
+    def with_records(self) -> AsyncIterator[StreamEvent]:
         """Play the turn."""
         ...
 
@@ -71,7 +71,7 @@ class RunTask:
     ) -> None:
         """``arrival_s`` is how long the first follower may take, ``away_s`` how often others are asked for theirs.
 
-        ``was`` is the hub that played the run until it was interrupted, if it is taken over.
+        ``was`` is the run manager that played the run until it was interrupted, if it is taken over.
         """
         self.run = run
         self.head = head
@@ -155,7 +155,7 @@ class RunTask:
         run_id = self.head.run_id
         if not await self._journal.claim(self.head, self._was):
             raise StreamError(f"Run {run_id} has been taken over already.")
-        # Takes the number that the other hub would use next, should it come to life again.
+        # Takes the number that the other run_manager would use next, should it come to life again.
         end = RunEnd("drained", store_error(interrupted(run_id)), self._was)
         await self._journal.append(run_id, [encode_entry(end)])
 
@@ -172,7 +172,7 @@ class RunTask:
         return RunEnd(status, store_error(error) if error is not None else None, self.head.player)
 
     async def _read(self) -> None:
-        events = cast("AsyncGenerator[Followed]", self.run.with_records())
+        events = cast("AsyncGenerator[StreamEvent]", self.run.with_records())
         async with aclosing(events):
             async for event in events:
                 while len(self._backlog) >= MAX_BACKLOG or self._backlog_bytes >= MAX_BACKLOG_BYTES:

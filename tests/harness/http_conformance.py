@@ -75,14 +75,14 @@ async def played_over_http(case: Case, folder: Path) -> list[list[Any]]:
             _stub(case) as (_, http),
             open_database(section.database.get_secret_value()) as database,
             open_store("memory://", SystemClock()) as store,
-            open_run_manager(settings, store) as hub,
+            open_run_manager(settings, store) as run_manager,
         ):
             servers = {id_: ScriptedServer(scripts) for id_ in case.servers}
             knowledge = FakeKnowledge.of_case(case.data.get("kb", {}))
             services = fake_services(
                 models=models, http=http, files=files, servers=servers, knowledge=knowledge, ids=_Ids()
             )
-            app = make_app(AppState(settings, database, store, services, hub))
+            app = make_app(AppState(settings, database, store, services, run_manager))
             key = await KeyRepository(database).create("tenant", 1)
             opened = listening("127.0.0.1", 0)
             async with (

@@ -43,7 +43,7 @@ async def health() -> Response:
 @router.get("/ready")
 async def ready(request: Request) -> Response:
     """Tell whether requests can be answered, and which part fails: 503 if one does, or the server is about to stop."""
-    if app_state_of(request).hub.is_draining:
+    if app_state_of(request).run_manager.is_draining:
         return _json({"status": "stopping", "parts": {}}, 503)
     found = await cast("Readiness", request.app.state.readiness).states()
     status = "ready" if set(found.values()) == {"ok"} else "failing"

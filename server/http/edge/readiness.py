@@ -64,7 +64,7 @@ class Readiness:
             pass
 
     async def _journal(self) -> None:
-        await self._app_state.hub.journal.head(PROBED)
+        await self._app_state.run_manager.journal.head(PROBED)
 
 
 async def _state(name: str, check: Callable[[], Awaitable[None]]) -> str:

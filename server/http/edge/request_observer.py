@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import BusyError, RequestError
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.observability.logs import RequestNotes, noting
+from ragflow_lg.server.observability.logs import RequestNotes, use_notes
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -59,7 +59,7 @@ class Observing:
         client = scope.get("client")
         taken = RequestNotes(_request_id(scope["headers"]), client[0] if client else "")
         watch = _Watch(self._operations, send, taken.request_id)
-        with noting(taken), self._operations.spans.span(scope["method"], scope["headers"]) as span:
+        with use_notes(taken), self._operations.spans.span(scope["method"], scope["headers"]) as span:
             try:
                 await self._admitted(scope)(scope, receive, watch.send)
             except ClientDisconnect:
@@ -81,7 +81,7 @@ class Observing:
         """Give what answers: the application, or a refusal."""
         size = sum(len(name) + len(value) for name, value in scope["headers"]) + len(scope.get("raw_path", b""))
         if size + len(scope["query_string"]) > self._max_header_bytes:
-            self._operations.metrics.refuse("size")
+            self._operations.metrics.count_refusal("size")
             audit("request.too_large")
             error = RequestError(
                 f"The head of the request is larger than {self._max_header_bytes:,} bytes.", 431, status=431
@@ -95,7 +95,7 @@ class Observing:
             waits.append(("key", self._operations.keys.wait_s(hashlib.sha256(key).hexdigest())))
         for whose, wait_s in waits:
             if wait_s:
-                self._operations.metrics.refuse("rate")
+                self._operations.metrics.count_refusal("rate")
                 audit("request.too_often", whose=whose)
                 error = BusyError(f"Too many requests of this {whose}. Ask again in a while.", wait_s)
                 return self._refuse(Request(scope), error)
@@ -123,14 +123,14 @@ class _Watch:
             message = {**message, "headers": [*headers, (REQUEST_ID.encode(), self._request_id.encode())]}
         elif self._is_stream and not self._has_events and message.get("body"):
             self._has_events = True
-            self._operations.metrics.first_event(time.monotonic() - self._began)
+            self._operations.metrics.begin_stream(time.monotonic() - self._began)
         await self._send(message)
 
     def end(self, method: str, route: str) -> None:
         self.seconds = time.monotonic() - self._began
-        self._operations.metrics.request(method, route, self.status, self.seconds)
+        self._operations.metrics.count_request(method, route, self.status, self.seconds)
         if self._has_events:
-            self._operations.metrics.stream_over()
+            self._operations.metrics.end_stream()
 
 
 def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:

@@ -9,20 +9,20 @@ from ragflow_lg.base.errors import RagflowLgError, RequestError
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.server.http.document.event_schema import event_schema
 from ragflow_lg.server.http.native.problem_details import problem_of
-from ragflow_lg.server.streaming.positions import event_id, place_of
+from ragflow_lg.server.streaming.positions import event_id, parse_event_position
 from ragflow_lg.server.streaming.sse import native_frame, retry_frame
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from starlette.requests import Request
 
-    from ragflow_lg.server.streaming import Followed
+    from ragflow_lg.server.streaming import StreamEvent
 
 __all__ = ["EVENT_STREAM", "event_frames", "position_in"]
 
 RETRY_S = 1.0
 
-Events = AsyncGenerator[tuple[int, "Followed"]]
+Events = AsyncGenerator[tuple[int, "StreamEvent"]]
 
 _REFS = "#/components/schemas"
 _EVENT: dict[str, Any] = {
@@ -65,7 +65,7 @@ def position_in(request: Request, run_id: str, given: str | None) -> int:
         RequestError: if it names another run.
         StreamPositionError: if it is no number.
     """
-    named, after = place_of(request.headers.get("last-event-id"), given, run_id)
+    named, after = parse_event_position(request.headers.get("last-event-id"), given, run_id)
     if named != run_id:
         raise RequestError(f"Last-Event-ID belongs to the run {named[:40]!r}.", 101, status=400, reason="event-unknown")
     return after
@@ -77,7 +77,7 @@ async def event_frames(
     events: Events,
     show: Callable[[], Awaitable[BaseModel]],
     *,
-    first: tuple[int, Followed] | None = None,
+    first: tuple[int, StreamEvent] | None = None,
     has_records: bool = False,
 ) -> AsyncGenerator[bytes]:
     """Write the events of a run, ``first`` before all others, and at last the run as ``show`` gives it.
@@ -103,7 +103,7 @@ async def event_frames(
     yield native_frame({"run": run, "error": error}, "end")
 
 
-def _frame(run_id: str, session_id: str, pair: tuple[int, Followed], has_records: bool) -> bytes:
+def _frame(run_id: str, session_id: str, pair: tuple[int, StreamEvent], has_records: bool) -> bytes:
     number, event = pair
     if isinstance(event, AgentRecord) and not has_records:
         return b""

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.agents.agent_versions import version_of
+from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.http.native.exception_statuses import refuse_unknown
 from ragflow_lg.server.http.native.native_events import EVENT_STREAM, position_in
 from ragflow_lg.server.http.native.native_requests import ForkRequest, NoFields, RerunRequest, ResumeRequest, RunRequest
@@ -184,7 +184,7 @@ def _beginning(player: Player, body: RunRequest) -> Callable[[RunControl], Await
                 version = await turns.version(agent, session.version_id)
                 refuse_unknown((await turns.canvas(version)).plan, body.inputs)
         else:
-            version = await version_of(app_state_of(request).database, agent, body.version)
+            version = await find_version(app_state_of(request).database, agent, body.version)
             canvas = await turns.canvas(version)  # a broken one makes no session
             refuse_unknown(canvas.plan, body.inputs)
             name = body.session_name or (body.query if isinstance(body.query, str) else "")

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.runs.branching import moments
-from ragflow_lg.server.agents.agent_versions import version_of
+from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
 from ragflow_lg.server.http.native.native_requests import OpenSession, PinRequest
 from ragflow_lg.server.http.native.native_responses import (
@@ -49,7 +49,7 @@ _FOUND = problem_responses(404)
 )
 async def open_session(body: OpenSession, request: Request, agent: Agent, control: Control) -> Response:
     """Make a session. It keeps to one version of the canvas, until another one is pinned."""
-    version = await version_of(app_state_of(request).database, agent, body.version)
+    version = await find_version(app_state_of(request).database, agent, body.version)
     session, said = await turns_of(request).open_session(
         agent, version, user_id=body.user_id or agent.tenant, name=body.name, source="workflow"
     )
@@ -145,6 +145,6 @@ async def pin_version(session_id: str, body: PinRequest, request: Request, agent
     A turn that waits or was interrupted goes on only if that version still has the nodes that come next.
     """
     session = await control.session(session_id)
-    version = await version_of(app_state_of(request).database, agent, body.version)
+    version = await find_version(app_state_of(request).database, agent, body.version)
     await control.pin(session, version.id)
     return respond(session_view(await control.session(session_id)))

@@ -6,7 +6,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.server.agents.agent_versions import delete_version, publish, version_of
+from ragflow_lg.server.agents.agent_versions import delete_version, find_version, publish
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.http.native.native_requests import PublishRequest
 from ragflow_lg.server.http.native.native_responses import VersionAnswer, VersionListAnswer, VersionWhole, respond
@@ -46,7 +46,7 @@ async def publish_version(body: PublishRequest, request: Request, agent: Agent) 
 )
 async def get_version(version: str, request: Request, agent: Agent) -> Response:
     """Show a version with its canvas: `draft`, `published` (the last one), or an id."""
-    row = await version_of(app_state_of(request).database, agent, version)
+    row = await find_version(app_state_of(request).database, agent, version)
     return respond(VersionWhole(**version_view(row, agent).model_dump(), dsl=orjson.loads(row.dsl)))
 
 
@@ -60,5 +60,5 @@ async def get_version(version: str, request: Request, agent: Agent) -> Response:
 async def remove_version(version: str, request: Request, agent: Agent) -> Response:
     """Delete a version, by its id. The draft, and what sessions keep to, stay."""
     app_state = app_state_of(request)
-    await delete_version(app_state, agent, await version_of(app_state.database, agent, version))
+    await delete_version(app_state, agent, await find_version(app_state.database, agent, version))
     return Response(status_code=204)

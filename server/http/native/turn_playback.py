@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ragflow_lg.server.database.tables import RunRow
     from ragflow_lg.server.runs.turns import Turn
-    from ragflow_lg.server.streaming import Followed
+    from ragflow_lg.server.streaming import StreamEvent
 
 __all__ = [
     "PLAYED",
@@ -111,7 +111,7 @@ class Player(Struct, frozen=True):
         run_id = turn.run.envelope.message_id
         if self.mode == "background":
             app_state = app_state_of(request)
-            await app_state.hub.opened(run_id, app_state.settings.server.busy_s + OPENING_S)
+            await app_state.run_manager.wait_until_begun(run_id, app_state.settings.server.busy_s + OPENING_S)
             run = await control.run(run_id)
             headers = {"Location": f"{PREFIX}/agents/{self.agent.id}/runs/{run_id}"}
             return respond(await run_view(control, run), 202, headers)
@@ -137,7 +137,7 @@ Playing: TypeAlias = Annotated[Player, Depends(player)]
 Streaming: TypeAlias = Annotated[Player, Depends(streamer)]
 
 
-async def _finish(events: AsyncGenerator[tuple[int, Followed]]) -> None:
+async def _finish(events: AsyncGenerator[tuple[int, StreamEvent]]) -> None:
     """Wait for the end of a run. One that fails is shown as it is; one that never began is refused."""
     has_begun = False
     async with aclosing(events):
@@ -166,7 +166,7 @@ async def stream_run(
     """
     events = turns_of(request).follow(run.id, after)
     try:
-        first: tuple[int, Followed] | None = await anext(events, None)
+        first: tuple[int, StreamEvent] | None = await anext(events, None)
     except BaseException:
         await events.aclose()
         raise

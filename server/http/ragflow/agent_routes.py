@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.agents.agent_versions import canvas_text, new_version
+from ragflow_lg.server.agents.agent_versions import build_version, check_draft
 from ragflow_lg.server.agents.tenant_files import file_store
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
@@ -21,7 +21,7 @@ from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticat
 from ragflow_lg.server.http.shared.request_parsing import body_of, flag, page_of, text_of
 from ragflow_lg.server.http.shared.responses import answer, dated
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.runs.stored_sessions import delete_stopped
+from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
 
 __all__ = ["router"]
 
@@ -74,14 +74,14 @@ async def create_agent(request: Request, caller: Authenticated) -> Response:
     app_state, given = app_state_of(request), _given(await body_of(request))
     if not given.get("dsl"):
         raise RequestError("No DSL data in request.", 101)
-    dsl = await canvas_text(app_state.settings, given["dsl"])
+    dsl = await check_draft(app_state.settings, given["dsl"])
     if not text_of(given.get("title")).strip():
         raise RequestError("No title in request.", 101)
     now = app_state.now_ms()
     agent = AgentRow(id=app_state.new_id(), create_ms=now, update_ms=now, canvas_category=_CATEGORY)
     for name, value in _columns(given).items():
         setattr(agent, name, value)
-    version = new_version(app_state.new_id(), agent.id, agent.title, dsl, now, is_released=flag(given.get("release")))
+    version = build_version(app_state.new_id(), agent.id, agent.title, dsl, now, is_released=flag(given.get("release")))
     agent.version_id = version.id
     await AgentRepository(app_state.database, caller.tenant).add(agent, version)
     audit("agent.created", agent=agent.id)
@@ -110,11 +110,13 @@ async def update_agent(agent_id: str, request: Request, caller: Authenticated) -
     now, version = app_state.now_ms(), None
     values: dict[str, Any] = {**_columns(given), "update_ms": now}
     if given.get("dsl"):
-        dsl = await canvas_text(app_state.settings, given["dsl"])
+        dsl = await check_draft(app_state.settings, given["dsl"])
         draft = await agents.version(agent_id, agent.version_id)
         if draft is None or draft.dsl != dsl:
             title = values.get("title", agent.title)
-            version = new_version(app_state.new_id(), agent_id, title, dsl, now, is_released=flag(given.get("release")))
+            version = build_version(
+                app_state.new_id(), agent_id, title, dsl, now, is_released=flag(given.get("release"))
+            )
     await agents.change(agent_id, values, version)
     if version is None and flag(given.get("release")):
         await agents.release(agent_id, agent.version_id, now)
@@ -130,7 +132,7 @@ async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -
     agents = AgentRepository(app_state.database, caller.tenant)
     # The agent goes last: what fails before that can be repeated, and nothing is left behind.
     for session_id in await agents.sessions(agent_id):
-        await delete_stopped(app_state.store, session_id)
+        await cancel_and_delete(app_state.store, session_id)
     await file_store(app_state, caller.tenant).delete_of_agent(agent_id)
     await WebhookTests(app_state.database, caller.tenant, agent_id).delete_all()
     await agents.delete(agent_id)

@@ -75,7 +75,7 @@ async def complete_of_page(request: Request, caller: Caller, agent: AgentRow, bo
         policy = policy_of(request)
         session, version = await _session(request, caller, agent, body, source="agent")
         turn = await turns.begin(agent, session, asked_of(caller, session, body), policy, version)
-        envelope, events = turn.run.envelope, turn.numbered()
+        envelope, events = turn.run.envelope, turn.numbered_events()
     if not flag(body.get("stream"), default=True):
         collected = Collected(envelope, "all", has_trace=False)
         return await while_there(request, _whole(events, collected, envelope, caller))
@@ -104,7 +104,7 @@ async def _complete(
         session, version = await _session(request, caller, agent, body)
         forwarding = "session" if session.source == "agent" else "all"
         turn = await turns.begin(agent, session, asked_of(caller, session, body), policy, version)
-        envelope, events = turn.run.envelope, turn.numbered()
+        envelope, events = turn.run.envelope, turn.numbered_events()
     if is_old_path:
         forwarding = "messages"
     has_trace = flag(body.get("return_trace"))
@@ -123,7 +123,7 @@ async def answer_turn(
     request: Request, caller: Caller, turn: Turn, body: dict[str, Any], *, is_streamed: bool
 ) -> Response:
     """Answer with a turn that begins, its events or the whole of it."""
-    envelope, events, place = turn.run.envelope, turn.numbered(), Place(place_in(request).has_ids)
+    envelope, events, place = turn.run.envelope, turn.numbered_events(), Place(place_in(request).has_ids)
     has_trace = flag(body.get("return_trace"))
     if not is_streamed:
         collected = Collected(envelope, "all", has_trace=has_trace)

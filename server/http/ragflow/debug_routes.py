@@ -72,7 +72,7 @@ async def debug_component(agent_id: str, component_id: str, request: Request, ca
     turns = turns_of(request)
     canvas = await turns.canvas(await turns.version(agent))
     services = tenant_services(app_state_of(request), caller.tenant)
-    give_back = await cast("Operations", request.app.state.operations).places.take(caller.tenant)
+    give_back = await cast("Operations", request.app.state.operations).slots.acquire(caller.tenant)
     try:
         return answer(await while_there(request, visit_alone(canvas.plan, component_id, given, services)))
     finally:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError, ServiceError
-from ragflow_lg.server.agents.file_store import plain_name, plain_type
+from ragflow_lg.server.agents.file_store import normalize_mime_type, safe_file_name
 from ragflow_lg.server.agents.tenant_files import file_store
 from ragflow_lg.server.database.tables import FileRow
 from ragflow_lg.server.http.shared.agent_lookup import agent_of
@@ -77,8 +77,8 @@ async def _download(request: Request, caller: Caller, file_id: str, *, is_previe
         audit("file.refused", file=file_id)
         raise RequestError("document not found", status=404)
     query = request.query_params
-    name = plain_name(query.get("filename") or _with_ending(file.name, query.get("ext", "")))
-    kind = plain_type(query.get("mime_type") or file.mime_type)
+    name = safe_file_name(query.get("filename") or _with_ending(file.name, query.get("ext", "")))
+    kind = normalize_mime_type(query.get("mime_type") or file.mime_type)
     is_inline = is_preview and _is_shown(kind)
     return Response(
         await store.content(file),
@@ -112,7 +112,7 @@ async def _fetched(request: Request, url: str) -> Upload:
     if answered.status != 200:
         raise RequestError(f"The page cannot be imported: its server answers {answered.status}.", 102)
     headers = {name.lower(): value for name, value in answered.headers.items()}
-    kind = plain_type(headers.get("content-type", "text/html"))
+    kind = normalize_mime_type(headers.get("content-type", "text/html"))
     path = urlsplit(url).path.rstrip("/")
     name = unquote(path.rpartition("/")[2]) or (urlsplit(url).hostname or "page")
     if kind == "text/html" and not name.lower().endswith((".html", ".htm")):

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from ragflow_lg.agents.plan_prompts import PROMPTS
 from ragflow_lg.models.citations import CITATION_GUIDELINES
-from ragflow_lg.server.agents.agent_templates import agent_templates
+from ragflow_lg.server.agents.agent_templates import load_templates
 from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated
 from ragflow_lg.server.http.shared.responses import answer
 
@@ -25,7 +25,7 @@ Authenticated = Annotated[Caller, Depends(authenticated)]
 @router.get("/agents/templates")
 async def list_templates(request: Request, caller: Authenticated) -> Response:
     """List the templates."""
-    return answer(await asyncio.to_thread(agent_templates, app_state_of(request).settings.server.templates))
+    return answer(await asyncio.to_thread(load_templates, app_state_of(request).settings.server.templates))
 
 
 @router.get("/agents/prompts")

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.agents.agent_versions import delete_version, publish, version_of
+from ragflow_lg.server.agents.agent_versions import delete_version, find_version, publish
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, SessionRow, VersionRow
@@ -42,7 +42,7 @@ async def list_versions(agent_id: str, request: Request, caller: Authenticated) 
 async def get_version(agent_id: str, version_id: str, request: Request, caller: Authenticated) -> Response:
     """Show a version with its canvas."""
     agent = await agent_of(request, caller, agent_id)
-    return answer(_whole(await version_of(app_state_of(request).database, agent, version_id)))
+    return answer(_whole(await find_version(app_state_of(request).database, agent, version_id)))
 
 
 @router.post("/agents/{agent_id}/versions")
@@ -64,7 +64,7 @@ async def publish_version(agent_id: str, request: Request, caller: Authenticated
 async def remove_version(agent_id: str, version_id: str, request: Request, caller: Authenticated) -> Response:
     """Delete a version; the draft, and what sessions keep to, stay."""
     agent, app_state = await agent_of(request, caller, agent_id), app_state_of(request)
-    await delete_version(app_state, agent, await version_of(app_state.database, agent, version_id))
+    await delete_version(app_state, agent, await find_version(app_state.database, agent, version_id))
     return answer(True)
 
 
@@ -128,7 +128,7 @@ async def _session_for(request: Request, agent: AgentRow, given: dict[str, Any],
     """Give the session that is named, or a new one of the version that is."""
     if session_id := text_of(given.get("session_id")):
         return await _session(request, agent, session_id)
-    version = await version_of(app_state_of(request).database, agent, text_of(given.get("version")))
+    version = await find_version(app_state_of(request).database, agent, text_of(given.get("version")))
     session, _ = await turns_of(request).open_session(
         agent,
         version,

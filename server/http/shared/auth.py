@@ -11,7 +11,7 @@ from starlette.requests import Request
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.observability.logs import notes
+from ragflow_lg.server.observability.logs import current_notes
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
@@ -61,11 +61,11 @@ async def authenticated(request: Request) -> Caller:
     key = rest.strip() if scheme.lower() == "bearer" else given
     row = await KeyRepository(app_state.database).find(key) if key else None
     if row is None:
-        cast("Operations", request.app.state.operations).metrics.refuse("key")
+        cast("Operations", request.app.state.operations).metrics.count_refusal("key")
         audit("key.refused", path=request.url.path, beginning=key[:PREFIX_SHOWN] if key.startswith("ragflow-") else "")
         logger.warning("no key that holds: %s %s", request.method, request.url.path)
         raise RequestError(_UNAUTHORIZED, 401, status=401, has_data=True)
-    held = notes()
+    held = current_notes()
     held.tenant, held.key = row.tenant, row.id
     asked = request.headers.get(COMPAT_HEADER, "")
     if asked not in ("", "current", _OLD):

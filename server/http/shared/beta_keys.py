@@ -10,7 +10,7 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.shared.auth import PREFIX_SHOWN, Caller, app_state_of, authenticated
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.observability.logs import notes
+from ragflow_lg.server.observability.logs import current_notes
 
 if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import KeyRow
@@ -34,7 +34,7 @@ async def beta_authenticated(request: Request) -> Caller:
         raise RequestError(_NO_HEADER, 102, has_data=True)
     row = await KeyRepository(app_state_of(request).database).find(key, "beta")
     if row is None:
-        cast("Operations", request.app.state.operations).metrics.refuse("key")
+        cast("Operations", request.app.state.operations).metrics.count_refusal("key")
         shown = key[:PREFIX_SHOWN] if key.startswith(("beta-", "ragflow-")) else ""
         audit("key.refused", path=request.url.path, beginning=shown)
         raise RequestError(_NO_KEY, 102, has_data=True)
@@ -53,7 +53,7 @@ async def file_authenticated(request: Request) -> Caller:
 
 
 def _caller(row: KeyRow) -> Caller:
-    held = notes()
+    held = current_notes()
     held.tenant, held.key = row.tenant, row.id
     return Caller(row.tenant, row.id)
 

@@ -13,7 +13,7 @@ from ragflow_lg.base.errors import RequestError, SettingsError
 from ragflow_lg.server.http.shared.event_stream import gone
 from ragflow_lg.server.http.shared.request_parsing import flag
 from ragflow_lg.server.streaming import parse_policy
-from ragflow_lg.server.streaming.positions import place_of
+from ragflow_lg.server.streaming.positions import parse_event_position
 from ragflow_lg.server.streaming.task_cancellation import end_task
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ def place_in(request: Request) -> Place:
         StreamPositionError: if they are no place in a run.
     """
     query = request.query_params
-    run_id, after = place_of(request.headers.get("last-event-id"), query.get("from"), query.get("run_id", ""))
+    run_id, after = parse_event_position(
+        request.headers.get("last-event-id"), query.get("from"), query.get("run_id", "")
+    )
     return Place(bool(run_id) or flag(request.headers.get(IDS_HEADER)), run_id, after)
 
 

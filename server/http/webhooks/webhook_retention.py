@@ -35,7 +35,7 @@ async def trim(app_state: AppState, agent: AgentRow) -> None:
     del _calls[agent.id]
     sessions = SessionRepository(app_state.database, agent.tenant)
     try:
-        for id_ in await sessions.beyond(agent.id, SOURCE, kept, 2 * EVERY):
+        for id_ in await sessions.older_ids(agent.id, SOURCE, kept, 2 * EVERY):
             try:
                 await app_state.store.delete_session(id_)
             except ConflictError:

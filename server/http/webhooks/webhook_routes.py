@@ -187,7 +187,7 @@ def _refused(request: Request, error: RagflowLgError, *, is_test: bool) -> Respo
 
 def _busy(request: Request, error: BusyError) -> Response:
     """Say when to call again; this HTTP's status tells, too, as callers go by it."""
-    cast("Operations", request.app.state.operations).metrics.refuse("busy")
+    cast("Operations", request.app.state.operations).metrics.count_refusal("busy")
     audit("request.refused", reason="busy", path=request.url.path)
     told = _json({"code": 429, "message": str(error)}, 429)
     told.headers["Retry-After"] = str(math.ceil(error.retry_s))

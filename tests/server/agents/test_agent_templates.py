@@ -7,11 +7,11 @@ import pytest
 
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler import check_canvas
-from ragflow_lg.server.agents.agent_templates import agent_templates
+from ragflow_lg.server.agents.agent_templates import load_templates
 from tests.server.http.running import ECHO
 
 
-@pytest.mark.parametrize("template", agent_templates(None), ids=lambda template: template["title"]["en"])
+@pytest.mark.parametrize("template", load_templates(None), ids=lambda template: template["title"]["en"])
 def test_the_built_in_ones_can_be_run(template: dict[str, object]) -> None:
     plan, diagnostics = check_canvas(template["dsl"], load_catalog())  # pyright: ignore[reportArgumentType]
     assert plan is not None
@@ -26,9 +26,9 @@ def test_a_folder_adds_canvases_and_what_is_none_is_left_out(tmp_path: Path) -> 
     for name, text in {"a": "{", "b": "[]", "c": '{"dsl": {}}'}.items():
         (tmp_path / f"{name}.json").write_text(text)
     (tmp_path / "d.json").mkdir()
-    added = agent_templates(tmp_path)[len(agent_templates(None)) :]
+    added = load_templates(tmp_path)[len(load_templates(None)) :]
     assert [(row["title"], row["description"], row["canvas_type"]) for row in added] == [
         ({"en": "Echo"}, {"de": "Ruft zurück"}, "Other"),
         ({"en": "My canvas"}, {"en": ""}, "Recommended"),
     ]
-    assert agent_templates(tmp_path / "nowhere") == agent_templates(None)
+    assert load_templates(tmp_path / "nowhere") == load_templates(None)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.agents.agent_versions import canvas_text, delete_version, new_version, publish, version_of
+from ragflow_lg.server.agents.agent_versions import build_version, check_draft, delete_version, find_version, publish
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.settings import Settings
 from tests.server.http.running import ECHO, FORM, running
@@ -22,7 +22,7 @@ from tests.server.http.running import ECHO, FORM, running
 )
 async def test_what_cannot_be_a_draft_is_refused(dsl: object, told: str) -> None:
     with pytest.raises(RequestError, match=told) as caught:
-        await canvas_text(Settings(), dsl)
+        await check_draft(Settings(), dsl)
     assert (caught.value.number, caught.value.reason) == (101, "canvas-invalid")
 
 
@@ -32,29 +32,31 @@ async def test_a_version_is_named_in_many_ways(tmp_path: Path) -> None:
         agent = await agents.get(await server.agent(ECHO))
         assert agent is not None
         database = server.app_state.database
-        draft = await version_of(database, agent, "draft")
-        assert (await version_of(database, agent, "")).id == draft.id == agent.version_id
+        draft = await find_version(database, agent, "draft")
+        assert (await find_version(database, agent, "")).id == draft.id == agent.version_id
         with pytest.raises(RequestError, match="no published version"):
-            await version_of(database, agent, "published")
+            await find_version(database, agent, "published")
         with pytest.raises(RequestError, match="draft"):
             await delete_version(server.app_state, agent, draft)
         first = await publish(server.app_state, agent)
         second = await publish(server.app_state, agent, title="Two", dsl=FORM)
-        assert {(await version_of(database, agent, name)).dsl for name in ("", "published", second.id)} == {second.dsl}
-        assert (await version_of(database, agent, first.id)).dsl == first.dsl != second.dsl
+        assert {(await find_version(database, agent, name)).dsl for name in ("", "published", second.id)} == {
+            second.dsl
+        }
+        assert (await find_version(database, agent, first.id)).dsl == first.dsl != second.dsl
         changed = await agents.get(agent.id)
         assert changed is not None
-        assert (await version_of(database, changed, "draft")).dsl == second.dsl
+        assert (await find_version(database, changed, "draft")).dsl == second.dsl
         await delete_version(server.app_state, changed, first)
         with pytest.raises(RequestError, match="Version not found"):
-            await version_of(database, changed, first.id)
+            await find_version(database, changed, first.id)
 
 
 def test_a_version_is_made_of_its_parts() -> None:
-    row = new_version("v", "a", "T", "{}", 7, is_released=True)
+    row = build_version("v", "a", "T", "{}", 7, is_released=True)
     assert (row.id, row.agent_id, row.is_released, row.create_ms, row.description) == ("v", "a", True, 7, "")
 
 
 async def test_a_template_is_stored_without_what_is_around_it() -> None:
     template = {"title": "Echo", "description": "", "dsl": ECHO}
-    assert await canvas_text(Settings(), template) == await canvas_text(Settings(), ECHO)
+    assert await check_draft(Settings(), template) == await check_draft(Settings(), ECHO)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import RequestError, ServiceError
-from ragflow_lg.server.agents.file_store import FileStore, plain_name
+from ragflow_lg.server.agents.file_store import FileStore, safe_file_name
 from ragflow_lg.server.database.database import Database
 from tests.server.database.rows import opened
 
@@ -76,4 +76,4 @@ async def test_a_folder_that_fails_and_bytes_that_are_gone_are_told(tmp_path: Pa
     ],
 )
 def test_names_are_plain(given: str, name: str) -> None:
-    assert plain_name(given) == name
+    assert safe_file_name(given) == name

@@ -74,9 +74,9 @@ async def running(
     async with (
         open_database(url) as database,
         open_store("memory://", SystemClock()) as store,
-        open_run_manager(settings, store) as hub,
+        open_run_manager(settings, store) as run_manager,
     ):
-        app_state = AppState(settings, database, store, services, hub, callbacks)
+        app_state = AppState(settings, database, store, services, run_manager, callbacks)
         app = make_app(app_state)
         key = await KeyRepository(database).create("tenant", 1)
         async with (

@@ -47,11 +47,11 @@ async def follow_slowly(folder: Path, readers: int) -> None:
         agent_id = await server.agent(MODEL)
         frames = await server.stream(agent_id)
         run_id = frames[0]["message_id"]
-        held = server.app_state.hub._journal.bytes
+        held = server.app_state.run_manager._journal.bytes
         opening = asyncio.Semaphore(16)  # the reading is what is tested, not the rush
         told = await asyncio.gather(*(read_slowly(server, agent_id, run_id, opening) for _ in range(readers)))
         assert [numbers == list(range(1, len(frames) + 1)) for numbers in told] == [True] * readers
-        assert server.app_state.hub._journal.bytes == held < 8 * EVENTS * len(PADDING)
+        assert server.app_state.run_manager._journal.bytes == held < 8 * EVENTS * len(PADDING)
         assert len(server.model.requests) == 1
 
 

@@ -9,14 +9,14 @@ import pytest
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.observability.audit import audit, open_audit
-from ragflow_lg.server.observability.logs import RequestNotes, noting
+from ragflow_lg.server.observability.logs import RequestNotes, use_notes
 from tests.server.http.running import ECHO, running
 
 
 def test_events_are_added_to_a_file_for_its_owner(tmp_path: Path) -> None:
     file = tmp_path / "logs" / "audit.jsonl"
     for number in (1, 2):
-        with open_audit(file), noting(RequestNotes("r1", "10.0.0.1", "acme", "key-id")):
+        with open_audit(file), use_notes(RequestNotes("r1", "10.0.0.1", "acme", "key-id")):
             audit("agent.deleted", agent=f"a{number}\n" + "x" * 1000)
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["agent"][:2] for line in lines] == ["a1", "a2"]

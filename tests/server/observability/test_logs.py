@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from ragflow_lg.server.observability.logs import RequestNotes, notes, noting, open_logs, plain
+from ragflow_lg.server.observability.logs import RequestNotes, current_notes, open_logs, plain, use_notes
 from ragflow_lg.server.settings import ServerSection
 
 logger = logging.getLogger("server.something")
@@ -28,7 +28,7 @@ def alone() -> Generator[None]:
 def logged(text: str, *, kind: str = "json", level: str = "info", secrets: tuple[str, ...] = ()) -> str:
     stream = io.StringIO()
     section = ServerSection(log_format=kind, log_level=level)  # type: ignore[arg-type]
-    with alone(), open_logs(section, secrets, stream), noting(RequestNotes("r1", "10.0.0.1", "acme", run="f" * 32)):
+    with alone(), open_logs(section, secrets, stream), use_notes(RequestNotes("r1", "10.0.0.1", "acme", run="f" * 32)):
         logger.info("%s", text)
     return stream.getvalue()
 
@@ -82,8 +82,8 @@ def test_failures_are_told_in_one_line() -> None:
 
 
 def test_outside_of_requests_nothing_is_noted() -> None:
-    notes().tenant = "nobody reads this"
-    assert notes() == RequestNotes()
+    current_notes().tenant = "nobody reads this"
+    assert current_notes() == RequestNotes()
 
 
 def test_texts_are_bounded() -> None:

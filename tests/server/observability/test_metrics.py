@@ -18,15 +18,15 @@ def value(metrics: Metrics, line: str) -> float:
 
 
 async def test_runs_and_requests_are_counted() -> None:
-    places = RunSlots(5)
-    metrics = Metrics(places)
-    await places.take("a")
+    slots = RunSlots(5)
+    metrics = Metrics(slots)
+    await slots.acquire("a")
     for status in ("succeeded", "waiting", "a status of a later version"):
-        metrics.run(RunSummary(status, None, 0.2, Usage(3, 4), AgentMetrics()))
-    metrics.request("GET", "/agents", 200, 0.1)
-    metrics.request("BREW", "other", 404, 0.1)
-    metrics.refuse("rate")
-    metrics.first_event(0.03)
+        metrics.count_run(RunSummary(status, None, 0.2, Usage(3, 4), AgentMetrics()))
+    metrics.count_request("GET", "/agents", 200, 0.1)
+    metrics.count_request("BREW", "other", 404, 0.1)
+    metrics.count_refusal("rate")
+    metrics.begin_stream(0.03)
     assert value(metrics, 'runs_total{status="succeeded"}') == 1
     assert value(metrics, 'runs_total{status="waiting"}') == 1
     assert value(metrics, 'runs_total{status="other"}') == 1
@@ -36,7 +36,7 @@ async def test_runs_and_requests_are_counted() -> None:
     assert value(metrics, "runs_running") == 1
     assert value(metrics, "runs_queued") == 0
     assert value(metrics, "open_streams") == 1
-    metrics.stream_over()
+    metrics.end_stream()
     assert value(metrics, "open_streams") == 0
     assert value(metrics, 'first_event_seconds_bucket{le="0.05"}') == 1
 
@@ -44,6 +44,6 @@ async def test_runs_and_requests_are_counted() -> None:
 async def test_the_event_loop_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_module, "LAG_EVERY_S", 0.001)
     metrics = Metrics(RunSlots(1))
-    async with asyncio.timeout(5), metrics.watching_the_loop():
+    async with asyncio.timeout(5), metrics.measure_loop_lag():
         while value(metrics, "event_loop_lag_seconds_count") < 1:
             await asyncio.sleep(0.001)

@@ -125,7 +125,7 @@ async def test_an_interrupted_run_is_taken_over_once_however_many_ask(tmp_path: 
         taking = Failover(server.app_state, turns)  # type: ignore[arg-type]
         assert await asyncio.gather(*(taking.take(run_id) for _ in range(5))) == [True] * 5
         ((run, owner, asked, _), options) = turns.keep.await_args
-        player = (await server.app_state.hub.head(run_id)).player
+        player = (await server.app_state.run_manager.head(run_id)).player
         assert (run.envelope.message_id, owner, asked, options) == (run_id, "tenant", None, {"was": player})
         assert turns.keep.await_count == 1
 
@@ -139,12 +139,12 @@ async def test_a_run_that_nobody_knows_and_a_session_that_stays_held_are_left(
         run_id, turns = await ended(server), FakeTurns()
         taking = Failover(server.app_state, turns)  # type: ignore[arg-type]
         assert not await taking.take("0" * 32)
-        session = (await server.app_state.hub.head(run_id)).envelope.session_id
+        session = (await server.app_state.run_manager.head(run_id)).envelope.session_id
         held = await server.app_state.store.leases.acquire(session, lambda: None)
         assert not await taking.take(run_id)
         await held.release()
         assert await taking.take(run_id)
-        await server.app_state.hub.drain()
+        await server.app_state.run_manager.drain()
         assert not await taking.take(run_id)
         assert turns.keep.await_count == 1
 
@@ -152,9 +152,9 @@ async def test_a_run_that_nobody_knows_and_a_session_that_stays_held_are_left(
 @pytest.mark.parametrize("is_quicker", [True, False])
 async def test_whoever_was_quicker_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_quicker: bool) -> None:
     async with running(tmp_path) as server:
-        run_id, hub = await ended(server), server.app_state.hub
-        head = await hub.head(run_id)
+        run_id, run_manager = await ended(server), server.app_state.run_manager
+        head = await run_manager.head(run_id)
         heads = [head, replace(head, player="other") if is_quicker else head]
-        monkeypatch.setattr(hub, "head", AsyncMock(side_effect=heads))
+        monkeypatch.setattr(run_manager, "head", AsyncMock(side_effect=heads))
         taking = Failover(server.app_state, FakeTurns(StreamError("Taken.")))  # type: ignore[arg-type]
         assert await taking.take(run_id) is is_quicker

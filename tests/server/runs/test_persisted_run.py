@@ -9,7 +9,7 @@ from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.run_repository import RunRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
-from ragflow_lg.server.runs.persisted_run import chunks_of
+from ragflow_lg.server.runs.persisted_run import reference_chunks
 from tests.server.http.running import ECHO, running
 
 
@@ -38,5 +38,5 @@ ODD: list[Any] = [None, {}, {"chunks": []}]
 
 
 def test_what_was_cited_is_put_for_people() -> None:
-    assert chunks_of({"chunks": {7: {"id": "c"}, 8: None}}) == [{"id": "c", "citation_id": "7"}]
-    assert [chunks_of(odd) for odd in ODD] == [[], [], []]
+    assert reference_chunks({"chunks": {7: {"id": "c"}, 8: None}}) == [{"id": "c", "citation_id": "7"}]
+    assert [reference_chunks(odd) for odd in ODD] == [[], [], []]

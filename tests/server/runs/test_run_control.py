@@ -14,7 +14,7 @@ import pytest
 
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.server.database.tables import MessageRow
-from ragflow_lg.server.runs.run_control import said_by, wrapped_answers
+from ragflow_lg.server.runs.run_control import messages_before, wrap_answers
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.server.cli.command import ROOT
 from tests.server.http.native.calling import frames
@@ -157,10 +157,10 @@ async def _read(answer: httpx.Response, until: str) -> list[Any]:
 )
 def test_a_copy_has_what_had_been_said_by_then(users: int, is_open: bool, kept: str) -> None:
     said = [MessageRow(role="user" if text in "ab" else "assistant", content=text) for text in "paAbBC"]
-    assert "".join(row.content for row in said_by(said, users, is_open=is_open)) == kept
+    assert "".join(row.content for row in messages_before(said, users, is_open=is_open)) == kept
 
 
 def test_plain_values_are_marked_as_such() -> None:
     pause = Pause("f" * 32, "UserFillUp:0", "", {})
-    assert wrapped_answers([pause], {"size": {"value": 1}}) == {"size": {"value": {"value": 1}}}
-    assert wrapped_answers([pause], {pause.id: {"size": 1}}) == {pause.id: {"size": {"value": 1}}}
+    assert wrap_answers([pause], {"size": {"value": 1}}) == {"size": {"value": {"value": 1}}}
+    assert wrap_answers([pause], {pause.id: {"size": 1}}) == {pause.id: {"size": {"value": 1}}}

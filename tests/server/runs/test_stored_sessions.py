@@ -12,7 +12,7 @@ from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.assembly.library import load_canvas
 from ragflow_lg.server.runs.stored_sessions import (
     abandon_turn,
-    delete_stopped,
+    cancel_and_delete,
     fork_session,
     has_session,
     is_interrupted,
@@ -66,6 +66,6 @@ async def test_a_session_that_stays_busy_is_not_deleted() -> None:
     async with open_store("memory://", SystemClock()) as store:
         lease = await store.leases.acquire("s", lambda: None)
         with pytest.raises(ConflictError):
-            await delete_stopped(store, "s", patience_s=0.15)
+            await cancel_and_delete(store, "s", patience_s=0.15)
         await lease.release()
-        await delete_stopped(store, "s")
+        await cancel_and_delete(store, "s")

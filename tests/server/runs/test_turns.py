@@ -11,7 +11,7 @@ from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.run_repository import RunRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
-from ragflow_lg.server.runs.turns import asked_text
+from ragflow_lg.server.runs.turns import question_text
 from tests.fakes.services import Reply
 from tests.server.http.running import ECHO, MODEL, running
 
@@ -26,7 +26,7 @@ async def test_a_turn_is_kept_although_nobody_follows_it(tmp_path: Path) -> None
         assert agent is not None
         assert session is not None
         turn = await server.turns.begin(agent, session, {"query": "hi"})
-        while server.app_state.hub.running:
+        while server.app_state.run_manager.running_count:
             await asyncio.sleep(0.001)
         assert [event.event async for event in turn.events()][-1] == "workflow_finished"
         said = (await sessions.messages([session_id]))[session_id]
@@ -51,4 +51,4 @@ def test_what_was_asked_is_put_for_people() -> None:
         ({"query": "", "inputs": {"a": {"value": 1}, "b": "x"}}, "a: 1\nb: x"),
         ({}, ""),
     ]
-    assert [asked_text(request) for request, _ in cases] == [text for _, text in cases]
+    assert [question_text(request) for request, _ in cases] == [text for _, text in cases]

@@ -40,13 +40,13 @@ async def memory_journal(max_run: Bounds = MAX_RUN, **more: Any) -> AsyncIterato
 
 @asynccontextmanager
 async def hub_on(journal: Journal, **more: Any) -> AsyncIterator[RunManager]:
-    hub = RunManager(journal, **{"arrival_s": 5, "beat_s": 0.1, **more})
-    yield hub
-    await hub.aclose()
+    run_manager = RunManager(journal, **{"arrival_s": 5, "beat_s": 0.1, **more})
+    yield run_manager
+    await run_manager.aclose()
 
 
 def head(run_id: str) -> RunHead:
-    return RunHead(Envelope(run_id, 1, "s", "s"), "hub", "tenant")
+    return RunHead(Envelope(run_id, 1, "s", "s"), "run_manager", "tenant")
 
 
 async def read(journal: Journal, run_id: str, after: int, count: int) -> list[tuple[int, bytes]]:
@@ -60,7 +60,7 @@ async def read(journal: Journal, run_id: str, after: int, count: int) -> list[tu
     return found
 
 
-async def said(hub: RunManager, run_id: str, after: int = 0) -> list[tuple[int, str]]:
+async def said(run_manager: RunManager, run_id: str, after: int = 0) -> list[tuple[int, str]]:
     """Follow a run to its end; give the number of each event, and what it says."""
-    async with aclosing(hub.follow(run_id, after)) as events:
+    async with aclosing(run_manager.follow(run_id, after)) as events:
         return [(number, getattr(event, "content", event.event)) async for number, event in events]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ragflow_lg.base.errors import StreamPositionError
-from ragflow_lg.server.streaming.positions import place_of, position_of
+from ragflow_lg.server.streaming.positions import parse_event_number, parse_event_position
 
 
 @pytest.mark.parametrize(
@@ -11,23 +11,23 @@ from ragflow_lg.server.streaming.positions import place_of, position_of
     [(None, None, 0), ("", "", 0), ("0", None, 0), (" 12 ", None, 12), (None, "0", 0), (None, "1", 0), ("3", "9", 3)],
 )
 def test_where_to_go_on(header: str | None, first: str | None, after: int) -> None:
-    assert position_of(header, first) == after
+    assert parse_event_number(header, first) == after
 
 
 @pytest.mark.parametrize("text", ["x", "-1", "1.5", "٣", "9" * 16, "1\r\nX-Evil: 1", "a" * 4000])
 def test_what_is_no_number_is_refused(text: str) -> None:
     with pytest.raises(StreamPositionError, match="has to be the number of an event") as raised:
-        position_of(text)
+        parse_event_number(text)
     assert len(str(raised.value)) < 200
     with pytest.raises(StreamPositionError, match=r"^from "):
-        position_of(None, text)
+        parse_event_number(None, text)
 
 
 def test_a_name_of_an_event_says_of_which_run_it_is() -> None:
-    assert place_of("5f0c:7", "3", "other") == ("5f0c", 7)
-    assert place_of("7", None, "5f0c") == ("5f0c", 7)
-    assert place_of(None, None, "5f0c") == ("5f0c", 0)
-    assert place_of("", "") == ("", 0)
+    assert parse_event_position("5f0c:7", "3", "other") == ("5f0c", 7)
+    assert parse_event_position("7", None, "5f0c") == ("5f0c", 7)
+    assert parse_event_position(None, None, "5f0c") == ("5f0c", 0)
+    assert parse_event_position("", "") == ("", 0)
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_a_name_of_an_event_says_of_which_run_it_is() -> None:
 )
 def test_a_place_without_a_run_or_a_number_is_refused(header: str | None, first: str | None, told: str) -> None:
     with pytest.raises(StreamPositionError, match=told):
-        place_of(header, first)
+        parse_event_position(header, first)

@@ -38,12 +38,12 @@ async def test_keys_have_the_prefix_and_a_time_to_live_and_are_trimmed(redis_url
         await journal.begin(head("a"))
         for number in range(20):
             await journal.append("a", [b"%d" % number])
-        await journal.beat("hub", ["a"], ["b"])
+        await journal.beat("run_manager", ["a"], ["b"])
         keys = [key async for key in client.scan_iter(f"{prefix}*")]
         assert len(keys) == 4
         assert all([0 < await client.pttl(key) <= 60_000 for key in keys])
         assert await client.xlen(f"{prefix}agent:events:a") == 5
-        assert await journal.is_alive("hub")
+        assert await journal.is_alive("run_manager")
         assert await journal.is_followed("b")
         assert not await journal.is_alive("other")
         assert not await journal.is_followed("a")
@@ -127,9 +127,9 @@ async def test_a_run_is_claimed_once_and_its_old_player_adds_nothing_more(open_r
         await old.begin(head("a"))
         await old.append("a", [b"1", b"2"])
         taken = replace(head("a"), player="new")
-        assert await new.claim(taken, "hub")
-        assert not await late.claim(replace(taken, player="late"), "hub")
-        assert await new.claim(taken, "hub")  # asked again, as the answer was lost
+        assert await new.claim(taken, "run_manager")
+        assert not await late.claim(replace(taken, player="late"), "run_manager")
+        assert await new.claim(taken, "run_manager")  # asked again, as the answer was lost
         assert await late.head("a") == taken
         with pytest.raises(StreamError, match="taken over by another server"):
             await old.append("a", [b"x"] * 5)

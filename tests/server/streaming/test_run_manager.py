@@ -33,8 +33,8 @@ from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.server.streaming.journals import OpenJournal, hub_on, said
 
 
-async def start(hub: RunManager, run: Any, policy: DisconnectPolicy = CONTINUE) -> str:
-    return await hub.start(run, policy)
+async def start(run_manager: RunManager, run: Any, policy: DisconnectPolicy = CONTINUE) -> str:
+    return await run_manager.start(run, policy)
 
 
 async def ended(run: ScriptedRun) -> str:
@@ -48,23 +48,23 @@ async def test_followers_get_everything_whenever_they_come(open_journal: OpenJou
     gate = asyncio.Event()
     run = ScriptedRun([*words(50), gate, *words(50, 51)])
     everything = [(number, f"w{number}") for number in range(1, 101)]
-    async with open_journal() as journal, hub_on(journal) as hub:
-        run_id = await start(hub, run)
+    async with open_journal() as journal, hub_on(journal) as run_manager:
+        run_id = await start(run_manager, run)
         assert run_id == run.envelope.message_id
-        early = [asyncio.create_task(said(hub, run_id, after)) for after in (0, 0, 20, 50)]
+        early = [asyncio.create_task(said(run_manager, run_id, after)) for after in (0, 0, 20, 50)]
         await asyncio.sleep(0.02)
-        assert hub.running == 1
-        assert await hub.end(run_id) is None
+        assert run_manager.running_count == 1
+        assert await run_manager.read_end(run_id) is None
         gate.set()
         for follower, after in zip(early, (0, 0, 20, 50), strict=True):
             assert await follower == everything[after:]
-        assert await said(hub, run_id, 99) == everything[99:]  # after the end, too
-        assert await said(hub, run_id, 100) == []
-        end = await hub.end(run_id)
+        assert await said(run_manager, run_id, 99) == everything[99:]  # after the end, too
+        assert await said(run_manager, run_id, 100) == []
+        end = await run_manager.read_end(run_id)
         assert end is not None
         assert (end.status, end.error) == ("succeeded", None)
-        assert (await hub.head(run_id)).envelope == run.envelope
-        assert hub.running == 0
+        assert (await run_manager.head(run_id)).envelope == run.envelope
+        assert run_manager.running_count == 0
 
 
 ERRORS: list[Exception] = [
@@ -77,10 +77,10 @@ ERRORS: list[Exception] = [
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.code)
 async def test_a_failure_reaches_every_follower_as_it_is(open_journal: OpenJournal, error: RagflowLgError) -> None:
-    async with open_journal() as journal, hub_on(journal) as hub:
-        run_id = await start(hub, ScriptedRun([*words(2), error]))
-        results = await asyncio.gather(*(said(hub, run_id) for _ in range(5)), return_exceptions=True)
-        results += await asyncio.gather(said(hub, run_id, 2), return_exceptions=True)
+    async with open_journal() as journal, hub_on(journal) as run_manager:
+        run_id = await start(run_manager, ScriptedRun([*words(2), error]))
+        results = await asyncio.gather(*(said(run_manager, run_id) for _ in range(5)), return_exceptions=True)
+        results += await asyncio.gather(said(run_manager, run_id, 2), return_exceptions=True)
         for result in results:
             assert type(result) is type(error)
             assert str(result) == str(error)
@@ -88,10 +88,10 @@ async def test_a_failure_reaches_every_follower_as_it_is(open_journal: OpenJourn
 
 
 async def test_a_fault_of_the_engine_is_a_run_error() -> None:
-    async with hub_on(MemoryJournal()) as hub:
-        run_id = await start(hub, ScriptedRun([KeyError("x")]))
+    async with hub_on(MemoryJournal()) as run_manager:
+        run_id = await start(run_manager, ScriptedRun([KeyError("x")]))
         with pytest.raises(RunError, match="KeyError: 'x'"):
-            await said(hub, run_id)
+            await said(run_manager, run_id)
 
 
 @pytest.mark.parametrize(
@@ -103,61 +103,63 @@ async def test_a_fault_of_the_engine_is_a_run_error() -> None:
     ],
 )
 async def test_a_wrong_place_is_told(open_journal: OpenJournal, after: int, kind: type[StreamError], text: str) -> None:
-    async with open_journal() as journal, hub_on(journal) as hub:
-        run_id = await start(hub, ScriptedRun(words(3)))
-        assert len(await said(hub, run_id)) == 3
+    async with open_journal() as journal, hub_on(journal) as run_manager:
+        run_id = await start(run_manager, ScriptedRun(words(3)))
+        assert len(await said(run_manager, run_id)) == 3
         with pytest.raises(kind, match=text):
-            await said(hub, run_id, after)
+            await said(run_manager, run_id, after)
 
 
 @pytest.mark.parametrize("run_id", ["0" * 32, "", "../x", "a:b\r\n", "x" * 5000, "ü"])
 async def test_a_run_that_nobody_knows_is_told(open_journal: OpenJournal, run_id: str) -> None:
-    async with open_journal() as journal, hub_on(journal) as hub:
-        for asked in (said(hub, run_id), hub.head(run_id), hub.end(run_id)):
+    async with open_journal() as journal, hub_on(journal) as run_manager:
+        for asked in (said(run_manager, run_id), run_manager.head(run_id), run_manager.read_end(run_id)):
             with pytest.raises(RunUnknownError):
                 await asked
-        assert not await hub.cancel(run_id)
+        assert not await run_manager.cancel(run_id)
 
 
 async def test_what_a_run_has_said_so_far_is_told_without_its_end(open_journal: OpenJournal) -> None:
     gate = asyncio.Event()
     run = ScriptedRun([*words(100), gate, *words(3)])
-    async with open_journal(Bounds(102, 1 << 20)) as journal, hub_on(journal) as hub:
-        run_id = await start(hub, run)
+    async with open_journal(Bounds(102, 1 << 20)) as journal, hub_on(journal) as run_manager:
+        run_id = await start(run_manager, run)
         async with asyncio.timeout(5):
-            while len(await hub.said(run_id)) < 100:
+            while len(await run_manager.events_so_far(run_id)) < 100:
                 await asyncio.sleep(0.005)
-        assert [getattr(event, "content", "") for event in await hub.said(run_id)] == [f"w{n}" for n in range(1, 101)]
+        assert [getattr(event, "content", "") for event in await run_manager.events_so_far(run_id)] == [
+            f"w{n}" for n in range(1, 101)
+        ]
         gate.set()
         async with asyncio.timeout(5):
-            while hub.running:
+            while run_manager.running_count:
                 await asyncio.sleep(0.005)
         with pytest.raises(StreamGapError, match="have been dropped"):
-            await hub.said(run_id)
+            await run_manager.events_so_far(run_id)
 
 
 async def test_who_is_too_slow_for_the_journal_gets_a_gap(open_journal: OpenJournal) -> None:
     gate = asyncio.Event()
     run = ScriptedRun([*words(3), gate, *words(1000, 4)])
-    async with open_journal(Bounds(100, 1 << 20)) as journal, hub_on(journal) as hub:
-        run_id = await start(hub, run)
-        async with aclosing(hub.follow(run_id)) as slow:
+    async with open_journal(Bounds(100, 1 << 20)) as journal, hub_on(journal) as run_manager:
+        run_id = await start(run_manager, run)
+        async with aclosing(run_manager.follow(run_id)) as slow:
             assert (await anext(slow))[0] == 1
             gate.set()
             async with asyncio.timeout(5):
-                while hub.running:
+                while run_manager.running_count:
                     await asyncio.sleep(0.005)
             with pytest.raises(StreamGapError, match="have been dropped") as raised:
                 [number async for number, _ in slow]
         assert raised.value.first > 300
-        assert len(await said(hub, run_id, raised.value.first - 1)) >= 99
+        assert len(await said(run_manager, run_id, raised.value.first - 1)) >= 99
 
 
 # Who leaves, and what becomes of the run
 
 
-async def follow_a_little(hub: RunManager, run_id: str) -> None:
-    async with aclosing(hub.follow(run_id)) as events:
+async def follow_a_little(run_manager: RunManager, run_id: str) -> None:
+    async with aclosing(run_manager.follow(run_id)) as events:
         await anext(events)
 
 
@@ -168,10 +170,10 @@ async def test_the_policy_says_what_happens_when_the_last_one_leaves(
     open_journal: OpenJournal, policy: DisconnectPolicy, status: str
 ) -> None:
     run = ScriptedRun([*words(1), asyncio.Event()])
-    async with open_journal() as journal, hub_on(journal, beat_s=0.02) as hub:
-        run_id = await start(hub, run, policy)
-        other = asyncio.create_task(said(hub, run_id))
-        await follow_a_little(hub, run_id)
+    async with open_journal() as journal, hub_on(journal, beat_s=0.02) as run_manager:
+        run_id = await start(run_manager, run, policy)
+        other = asyncio.create_task(said(run_manager, run_id))
+        await follow_a_little(run_manager, run_id)
         await asyncio.sleep(0.1)
         assert run.status == "running"  # one is still there
         other.cancel()
@@ -185,50 +187,50 @@ async def test_the_policy_says_what_happens_when_the_last_one_leaves(
 async def test_who_comes_back_in_time_finds_the_run_going_on() -> None:
     gate = asyncio.Event()
     run = ScriptedRun([*words(1), gate, *words(1, 2)])
-    async with hub_on(MemoryJournal()) as hub:
-        run_id = await start(hub, run, DisconnectPolicy(5))
+    async with hub_on(MemoryJournal()) as run_manager:
+        run_id = await start(run_manager, run, DisconnectPolicy(5))
         for _ in range(3):
-            await follow_a_little(hub, run_id)
+            await follow_a_little(run_manager, run_id)
             await asyncio.sleep(0.02)
         gate.set()
-        assert await said(hub, run_id, 1) == [(2, "w2")]
+        assert await said(run_manager, run_id, 1) == [(2, "w2")]
 
 
 async def test_a_run_that_nobody_ever_follows_is_given_up() -> None:
     run = ScriptedRun([asyncio.Event()])
-    async with hub_on(MemoryJournal(), arrival_s=0.03) as hub:
-        await start(hub, run, CANCEL)
+    async with hub_on(MemoryJournal(), arrival_s=0.03) as run_manager:
+        await start(run_manager, run, CANCEL)
         assert await ended(run) == "cancelled"
 
 
 async def test_cancel_and_drain_end_runs_and_are_told() -> None:
     runs = [ScriptedRun([*words(1), asyncio.Event()]) for _ in range(3)]
-    async with hub_on(MemoryJournal()) as hub:
-        ids = [await start(hub, run) for run in runs]
-        assert await hub.cancel(ids[0])
-        assert await said(hub, ids[0]) == [(1, "w1")]
-        assert not await hub.cancel(ids[0])
-        followers = [asyncio.create_task(said(hub, run_id)) for run_id in ids[1:]]
+    async with hub_on(MemoryJournal()) as run_manager:
+        ids = [await start(run_manager, run) for run in runs]
+        assert await run_manager.cancel(ids[0])
+        assert await said(run_manager, ids[0]) == [(1, "w1")]
+        assert not await run_manager.cancel(ids[0])
+        followers = [asyncio.create_task(said(run_manager, run_id)) for run_id in ids[1:]]
         await asyncio.sleep(0.01)
-        await hub.drain()
+        await run_manager.drain()
         for follower in followers:
             with pytest.raises(RunInterruptedError, match="Continue the session"):
                 await follower
         with pytest.raises(StreamError, match="shutting down"):
-            await start(hub, ScriptedRun([]))
-        assert hub.running == 0
+            await start(run_manager, ScriptedRun([]))
+        assert run_manager.running_count == 0
 
 
 async def test_what_does_not_drain_in_time_is_stopped() -> None:
     run = ScriptedRun([*words(1), asyncio.Event()])
     run.drain = lambda: None  # type: ignore[method-assign]
-    async with hub_on(MemoryJournal()) as hub:
-        run_id = await start(hub, run)
+    async with hub_on(MemoryJournal()) as run_manager:
+        run_id = await start(run_manager, run)
         async with asyncio.timeout(2):
-            await hub.drain(0.02)
+            await run_manager.drain(0.02)
         assert run.is_closed
         with pytest.raises(RunInterruptedError):
-            await said(hub, run_id)
+            await said(run_manager, run_id)
 
 
 # Replicas
@@ -252,7 +254,7 @@ async def test_a_reader_leaves_here_and_goes_on_elsewhere(open_replica: OpenJour
         seen += await rest
         assert seen == [(number, f"w{number}") for number in range(1, 601)]
         assert (await there.head(run_id)).envelope == run.envelope
-        end = await there.end(run_id)
+        end = await there.read_end(run_id)
         assert end is not None
         assert end.status == "succeeded"
 
@@ -306,8 +308,8 @@ async def test_a_run_is_cancelled_from_elsewhere_by_its_session(open_replica: Op
         run.cancel()
         await said(there, run_id)
         assert not await there.cancel(run_id)
-        for hub in (here, there):
-            await hub.aclose()
+        for run_manager in (here, there):
+            await run_manager.aclose()
 
 
 # Many
@@ -316,9 +318,9 @@ async def test_a_run_is_cancelled_from_elsewhere_by_its_session(open_replica: Op
 async def test_500_slow_followers_lose_nothing_and_hold_little() -> None:
     run = ScriptedRun([Message("x" * 1000) for _ in range(2000)])
     journal = MemoryJournal()
-    async with hub_on(journal) as hub:
-        run_id = await start(hub, run)
-        followers = [hub.follow(run_id) for _ in range(500)]
+    async with hub_on(journal) as run_manager:
+        run_id = await start(run_manager, run)
+        followers = [run_manager.follow(run_id) for _ in range(500)]
         assert [(await anext(follower))[0] for follower in followers] == [1] * 500
         tracemalloc.start()
         try:
@@ -353,10 +355,10 @@ async def test_a_real_run_says_the_same_through_the_hub(open_journal: OpenJourna
         return Runner(compile_canvas(CANVAS, load_catalog()), services)
 
     direct = [event async for event in runner().start("s", {"query": "q"})]
-    async with open_journal() as journal, hub_on(journal) as hub:
+    async with open_journal() as journal, hub_on(journal) as run_manager:
         run = runner().start("s", {"query": "q"})
-        run_id = await start(hub, run)
-        async with aclosing(hub.follow(run_id)) as events:
+        run_id = await start(run_manager, run)
+        async with aclosing(run_manager.follow(run_id)) as events:
             followed = [event async for _, event in events]
     assert followed == direct
     assert run.answer == "Hello \U0001f600 world"
@@ -364,19 +366,19 @@ async def test_a_real_run_says_the_same_through_the_hub(open_journal: OpenJourna
 
 async def test_a_real_run_that_cannot_begin_tells_its_followers() -> None:
     runner = Runner(compile_canvas(CANVAS, load_catalog()), fake_services())
-    async with hub_on(MemoryJournal()) as hub:
-        run_id = await start(hub, runner.continue_("s"))
+    async with hub_on(MemoryJournal()) as run_manager:
+        run_id = await start(run_manager, runner.continue_("s"))
         with pytest.raises(ConflictError, match="Nothing waits"):
-            await said(hub, run_id)
+            await said(run_manager, run_id)
 
 
 async def test_whether_a_run_is_played_is_known(open_journal: OpenJournal) -> None:
     gate = asyncio.Event()
     run = ScriptedRun([*words(2), gate])
-    async with open_journal() as journal, hub_on(journal) as hub:
-        run_id = await start(hub, run)
-        assert await hub.is_played(run_id)
-        assert not await hub.is_played("0" * 32)
+    async with open_journal() as journal, hub_on(journal) as run_manager:
+        run_id = await start(run_manager, run)
+        assert await run_manager.is_played(run_id)
+        assert not await run_manager.is_played("0" * 32)
         gate.set()
-        assert len(await said(hub, run_id, 0)) == 2
-        assert not await hub.is_played(run_id)
+        assert len(await said(run_manager, run_id, 0)) == 2
+        assert not await run_manager.is_played(run_id)

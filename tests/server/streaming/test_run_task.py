@@ -31,7 +31,7 @@ class SlowJournal(MemoryJournal):
 
 
 def play(run: ScriptedRun, journal: MemoryJournal) -> RunTask:
-    head = RunHead(run.envelope, "hub")
+    head = RunHead(run.envelope, "run_manager")
     return RunTask(run, head, CONTINUE, journal, arrival_s=1, away_s=1)  # type: ignore[arg-type]
 
 
@@ -60,7 +60,7 @@ async def test_a_journal_that_fails_ends_the_run() -> None:
 
 async def test_a_run_that_is_not_taken_does_not_begin() -> None:
     journal, run = MemoryJournal(), ScriptedRun(words(3))
-    await journal.begin(RunHead(run.envelope, "hub"))
+    await journal.begin(RunHead(run.envelope, "run_manager"))
     played = play(run, journal)
     with pytest.raises(StreamError, match="already"):
         await played.began

@@ -47,9 +47,9 @@ async def test_a_server_that_stops_is_not_ready(tmp_path: Path) -> None:
     async with running(tmp_path, [Reply(chunks=["a"], hangs=True)]) as server:
         playing = asyncio.create_task(server.ask(await server.agent(MODEL)))
         async with asyncio.timeout(10):
-            while not server.app_state.hub.running:
+            while not server.app_state.run_manager.running_count:
                 await asyncio.sleep(0.01)
-        draining = asyncio.create_task(server.app_state.hub.drain(0.2))
+        draining = asyncio.create_task(server.app_state.run_manager.drain(0.2))
         await asyncio.sleep(0)
         ready = await server.client.get(f"{server.url}/ready")
         assert (ready.status_code, ready.json()["status"]) == (503, "stopping")

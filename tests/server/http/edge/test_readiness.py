@@ -57,7 +57,7 @@ async def test_who_asks_often_makes_no_work_and_sees_what_fails(
     async with running(tmp_path) as server:
         asked = Readiness(server.app_state)
         head = AsyncMock(side_effect=StreamError("Redis at geheim is gone."))
-        monkeypatch.setattr(server.app_state.hub.journal, "head", head)
+        monkeypatch.setattr(server.app_state.run_manager.journal, "head", head)
         monkeypatch.setattr(server.app_state.store.leases, "acquire", AsyncMock(side_effect=CheckpointError("geheim")))
         states = await asyncio.gather(*(asked.states() for _ in range(20)))
         assert states == [{"database": "ok", "checkpoints": "failed", "journal": "failed"}] * 20

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.observability.logs import notes
+from ragflow_lg.server.observability.logs import current_notes
 from tests.fakes.services import Reply
 from tests.server.http.running import ECHO, MODEL, Running, canvas, running
 
@@ -116,10 +116,10 @@ async def test_every_route_says_in_its_own_shape_that_there_is_no_place(tmp_path
         agent = await server.agent(HOOKED)
         session = await server.session(agent)
         first = asyncio.create_task(server.ask(agent, session_id=session))
-        while server.turns._places.taken != 1:
+        while server.turns._slots.in_use != 1:
             await asyncio.sleep(0.005)
         assert await refusals(server, await all_routes(server, agent)) == SHAPES
-        assert (server.turns._places.taken, server.app_state.hub.running) == (1, 1)
+        assert (server.turns._slots.in_use, server.app_state.run_manager.running_count) == (1, 1)
         while not first.done():  # its model may not have been asked yet
             await server.client.post(f"/tasks/{session}/cancel")
 
@@ -140,11 +140,11 @@ async def test_runs_of_every_route_take_a_place(tmp_path: Path, name: str) -> No
         async with httpx.AsyncClient(timeout=20) as client:
             first = asyncio.create_task(client.post(url, headers=headers, json=body))
             async with asyncio.timeout(10):
-                while server.turns._places.taken != 1:
+                while server.turns._slots.in_use != 1:
                     await asyncio.sleep(0.005)
             assert (await server.ask(agent))["code"] == 429
             async with asyncio.timeout(10):
-                while server.turns._places.taken:  # its model may not have been asked yet
+                while server.turns._slots.in_use:  # its model may not have been asked yet
                     for row in (await server.client.get(f"/agents/{agent}/sessions")).json()["data"]:
                         await server.client.post(f"/tasks/{row['id']}/cancel")
             await first
@@ -169,11 +169,11 @@ async def test_runs_wait_for_a_place_or_are_refused(tmp_path: Path) -> None:
     async with running(tmp_path, [Reply(hangs=True), Reply("two")], **section) as server:
         agent = await server.agent(MODEL)
         session = await server.session(agent)
-        places = server.turns._places
+        slots = server.turns._slots
 
         async def until(taken: int, waiting: int) -> None:
             async with asyncio.timeout(10):
-                while (places.taken, places.waiting) != (taken, waiting):
+                while (slots.in_use, slots.queue_length) != (taken, waiting):
                     await asyncio.sleep(0.005)
 
         first = asyncio.create_task(server.ask(agent, session_id=session))
@@ -195,7 +195,7 @@ async def test_requests_and_runs_stand_in_the_log_with_whose_they_are(
 
     class Seeing(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            held = notes()
+            held = current_notes()
             seen[record.name] = (held.request_id, held.tenant, bool(held.run and held.session))
 
     handler = Seeing()

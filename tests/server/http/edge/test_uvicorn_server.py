@@ -40,7 +40,7 @@ async def test_the_end_waits_only_so_long(drain_s: float, hurry: bool) -> None:
 async def test_a_run_stops_at_its_next_step_once_the_server_is_drained(tmp_path: Path) -> None:
     async with running(tmp_path, [Reply("one")]) as server:
         agent_id = await server.agent(MODEL)
-        await server.app_state.hub.drain()
+        await server.app_state.run_manager.drain()
         told = await server.ask(agent_id, stream=True)
         assert (told["code"], "shutting down" in told["message"]) == (500, True)
         assert server.model.requests == []

@@ -11,7 +11,7 @@ from ragflow_lg.base.errors import DatabaseError, RagflowLgError, RequestError, 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.server.http.native.native_events import event_frames, position_in
-from ragflow_lg.server.streaming import Followed
+from ragflow_lg.server.streaming import StreamEvent
 from ragflow_lg.wire.wire_events import Message, WorkflowStarted
 from tests.server.http.native.calling import frames
 
@@ -30,7 +30,7 @@ async def fail() -> BaseModel:
     raise DatabaseError("It is down.")
 
 
-async def events(*given: Followed, error: RagflowLgError | None = None) -> AsyncGenerator[tuple[int, Followed]]:
+async def events(*given: StreamEvent, error: RagflowLgError | None = None) -> AsyncGenerator[tuple[int, StreamEvent]]:
     for number, event in enumerate(given, 1):
         yield number, event
     if error is not None:

@@ -57,7 +57,7 @@ async def test_a_component_that_is_tried_takes_the_place_of_a_run(tmp_path: Path
         assert (await server.client.post(path, json=body)).status_code == 429
         first.cancel()  # who leaves gives it back
         async with asyncio.timeout(10):
-            while server.turns._places.taken:
+            while server.turns._slots.in_use:
                 await asyncio.sleep(0.005)
 
 

@@ -120,7 +120,7 @@ async def test_the_settings_say_it_for_all_and_for_answers_in_one_piece_too(tmp_
         asking = asyncio.create_task(server.ask(agent_id))
         while not server.model.is_hanging:
             await asyncio.sleep(0.005)
-        (run_id,) = server.app_state.hub._played
+        (run_id,) = server.app_state.run_manager._tasks
         asking.cancel()
         assert await status_of(server, run_id) == "cancelled"
 

@@ -32,7 +32,7 @@ async def test_the_oldest_sessions_of_a_webhook_go_and_those_of_people_stay(
         for _ in range(6):
             assert (await server.client.post(f"/agents/{agent_id}/webhook", json={})).status_code == 200
         async with asyncio.timeout(10):
-            while len(rows := await listed(server, agent_id)) > 3 or server.app_state.hub.running:
+            while len(rows := await listed(server, agent_id)) > 3 or server.app_state.run_manager.running_count:
                 await asyncio.sleep(0.01)
         assert {row["source"] for row in rows if row["id"] != mine} == {"webhook"}
         assert mine in {row["id"] for row in rows}
@@ -45,7 +45,7 @@ async def test_what_is_being_run_stays(tmp_path: Path, monkeypatch: pytest.Monke
         for _ in range(3):
             await server.client.post(f"/agents/{agent_id}/webhook", json={})
         async with asyncio.timeout(10):
-            while server.app_state.hub.running:
+            while server.app_state.run_manager.running_count:
                 await asyncio.sleep(0.01)
         oldest = (await listed(server, agent_id))[-1]["id"]
         agent = await AgentRepository(server.app_state.database, "tenant").get(agent_id)
