@@ -1,7 +1,7 @@
-"""From the ``llm_id`` of a canvas to a chat model.
+"""Resolution of the ``llm_id`` of a canvas to a chat model.
 
-``model@Provider`` and ``model@instance@Provider`` are RAGFlow's forms; the model's name may hold slashes, a suffix
-``___OpenAI-API`` of RAGFlow's model list, and the provider one ``#tenant``.
+RAGFlow writes ``model@Provider`` or ``model@instance@Provider``. The model name may contain slashes and RAGFlow's
+suffix ``___OpenAI-API``; the provider name may end with ``#tenant``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ragflow_lg.adapters.chat.demo_chat import DemoChat, ScriptLine
+from ragflow_lg.adapters.chat.demo_chat import DemoChat
 from ragflow_lg.adapters.chat.openai_chat import Capabilities, Endpoint, MakeChat, OpenAIChat
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.chat import ChatModel
@@ -27,10 +27,9 @@ __all__ = [
 ]
 
 DEMO = "demo"
-"""The ``llm_id``, or the provider, of the model that needs no key."""
+"""The ``llm_id``, or the provider, of the model that needs neither key nor network."""
 
-KEY = "api_key_env, to the name of the variable that holds the key,"
-"""What to set where a key is missing."""
+_KEY_SETTING = "api_key_env (the name of the environment variable with the key)"
 
 ENDPOINTS: Mapping[str, str] = {
     "openai": "https://api.openai.com/v1",
@@ -46,17 +45,17 @@ ENDPOINTS: Mapping[str, str] = {
     "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
     "ollama": "http://localhost:11434/v1",
 }
-"""OpenAI-compatible endpoints of providers by RAGFlow's name in lower case, where ``base_url`` is not set."""
+"""Default ``base_url`` by RAGFlow's provider name in lower case; all are OpenAI-compatible."""
 
 DEFAULT_CONTEXT_TOKENS = 128_000
-"""Context of a model of which none is set. RAGFlow knows its models' and takes 8192 for others."""
+"""Context size of models without settings. RAGFlow stores its models' sizes and assumes 8192 for others."""
 
-_WEB_ADDRESS = re.compile(r"https?://[\w.\-\[\]:]+(/\S*)?$", re.IGNORECASE)
+_HTTP_URL = re.compile(r"https?://[\w.\-\[\]:]+(/\S*)?$", re.IGNORECASE)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class ModelName(NamedTuple):
-    """An ``llm_id`` in parts; ``instance`` and ``provider`` may be ``""``."""
+    """The parts of an ``llm_id``; ``instance`` and ``provider`` may be ``""``."""
 
     model: str
     instance: str = ""
@@ -64,7 +63,7 @@ class ModelName(NamedTuple):
 
 
 def parse_llm_id(llm_id: str) -> ModelName:
-    """Take an ``llm_id`` apart.
+    """Split an ``llm_id`` into its parts.
 
     >>> parse_llm_id("Qwen/Qwen3-8B@default@SILICONFLOW")
     ModelName(model='Qwen/Qwen3-8B', instance='default', provider='SILICONFLOW')
@@ -72,7 +71,7 @@ def parse_llm_id(llm_id: str) -> ModelName:
     ModelName(model='glm-4-flash', instance='', provider='OpenAI-API-Compatible')
     """
     model, *rest = llm_id.strip().rsplit("@", 2)
-    if not model and rest:  # a name that begins with @, as some hosts have it
+    if not model and rest:  # some hosts use names that begin with @
         model, rest = f"@{rest[0]}", rest[1:]
     provider = rest[-1].partition("#")[0] if rest else ""
     return ModelName(model.partition("___")[0], rest[0] if len(rest) > 1 else "", provider)
@@ -80,27 +79,27 @@ def parse_llm_id(llm_id: str) -> ModelName:
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """One endpoint, OpenAI-compatible unless a client is named."""
+    """The settings of one endpoint. It is OpenAI-compatible unless ``client`` is set."""
 
     base_url: str = ""
-    """``""`` for a known provider's own."""
+    """``""`` for the default of a known provider."""
     api_key: str = field(default="", repr=False)
     models: tuple[str, ...] = ()
-    """Models found here when a canvas names them without a provider."""
+    """Models of this provider that a canvas may name without a provider."""
     timeout_s: float = 600.0
     idle_timeout_s: float = 120.0
     max_retries: int = 2
     concurrency: int = 64
     counts_streams: bool = True
     client: str = ""
-    """Name of an installed LangChain client, where the endpoint needs another than OpenAI's."""
+    """Name of an installed LangChain client, for endpoints that are not OpenAI-compatible."""
     key_variable: str = ""
-    """The environment variable that the key is taken from, if it is from one."""
+    """The environment variable that should contain the key; ``""`` if the key is set directly. For error messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """What is known of one model; None is the usual. Prices are for a million tokens, in any currency."""
+    """The settings of one model; None means the default. Prices are per million tokens, in any currency."""
 
     context_tokens: int | None = None
     has_vision: bool | None = None
@@ -112,52 +111,51 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChatModelSettings:
-    """All that is set about chat models.
+    """All settings of chat models.
 
-    ``providers`` are found by the last part of an ``llm_id``, or by ``instance@Provider`` before that, ignoring case;
-    ``models`` by the whole ``llm_id``, by ``model@Provider`` or by the model alone. ``override_model`` is
-    asked in place of every other.
+    ``providers`` are looked up by ``instance@Provider``, then by the last part of the ``llm_id``, ignoring case;
+    ``models`` by the whole ``llm_id``, then ``model@Provider``, then the model name. ``override_model`` replaces the
+    model of every request.
     """
 
     default_model: str = DEMO
     override_model: str = ""
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict[str, ProviderSettings])
     models: Mapping[str, ModelSettings] = field(default_factory=dict[str, ModelSettings])
-    demo_script: tuple[ScriptLine, ...] = ()
 
 
 class ConfiguredModels:
-    """`ragflow_lg.services.services.ChatModels` by settings. It holds connections until it is closed."""
+    """A `ragflow_lg.services.services.ChatModels` with models from settings. Close it to close its connections."""
 
     def __init__(self, settings: ChatModelSettings) -> None:
         self._settings = settings
         self._providers = {name.lower(): (name, provider) for name, provider in settings.providers.items()}
-        self._demo = DemoChat(settings.demo_script)
+        self._demo = DemoChat()
         self._endpoints: dict[str, Endpoint] = {}
 
     def model(self, llm_id: str) -> ChatModel:
-        """Give the model of an ``llm_id``.
+        """Return the model of an ``llm_id``; ``""`` means the default model.
 
         Raises:
-            SettingsError: if its provider, or the provider's address or key, is not set.
+            SettingsError: if the provider, its address or its key is not configured.
         """
-        wanted = self._settings.override_model or llm_id.strip() or self._settings.default_model
-        name = parse_llm_id(wanted)
-        if DEMO in (wanted, name.provider.lower()):
+        llm_id = self._settings.override_model or llm_id.strip() or self._settings.default_model
+        name = parse_llm_id(llm_id)
+        if DEMO in (llm_id, name.provider.lower()):
             return self._demo
-        provider_name, provider = self._provider(name, wanted)
+        provider_name, provider = self._provider(name, llm_id)
         if provider_name not in self._endpoints:
-            self._endpoints[provider_name] = _endpoint(wanted, provider_name, provider)
+            self._endpoints[provider_name] = _endpoint(llm_id, provider_name, provider)
         plain_name = provider_name.rpartition("@")[2]
-        known = (self._settings.models.get(key) for key in (wanted, f"{name.model}@{plain_name}", name.model))
-        about = next((settings for settings in known if settings is not None), ModelSettings())
+        candidates = (self._settings.models.get(key) for key in (llm_id, f"{name.model}@{plain_name}", name.model))
+        model = next((settings for settings in candidates if settings is not None), ModelSettings())
         capabilities = Capabilities(
-            about.context_tokens or DEFAULT_CONTEXT_TOKENS,
-            has_vision=about.has_vision is not False,
-            has_tools=about.has_tools is not False,
-            has_schemas=about.has_schemas is True,
-            input_price=about.input_price,
-            output_price=about.output_price,
+            model.context_tokens or DEFAULT_CONTEXT_TOKENS,
+            has_vision=model.has_vision is not False,
+            has_tools=model.has_tools is not False,
+            has_schemas=model.has_schemas is True,
+            input_price=model.input_price,
+            output_price=model.output_price,
         )
         if provider.client:
             from ragflow_lg.adapters.chat.langchain_chat import LangChainChat
@@ -170,43 +168,46 @@ class ConfiguredModels:
         for endpoint in self._endpoints.values():
             await endpoint.aclose()
 
-    def _provider(self, name: ModelName, wanted: str) -> tuple[str, ProviderSettings]:
+    def _provider(self, name: ModelName, llm_id: str) -> tuple[str, ProviderSettings]:
         if not name.provider:
-            return self._provider_of_bare(name, wanted)
+            return self._provider_of_model(name, llm_id)
         for key in (f"{name.instance}@{name.provider}".lower(), name.provider.lower()):
             if key in self._providers:
                 return self._providers[key]
-        missing = KEY if name.provider.lower() in ENDPOINTS else f"base_url and {KEY}"
-        raise _missing(wanted, f"there is no provider {name.provider!r}", f"{_section(name.provider)} {missing}")
+        setting = _KEY_SETTING if name.provider.lower() in ENDPOINTS else f"base_url and {_KEY_SETTING}"
+        raise _unusable(llm_id, f"there is no provider {name.provider!r}", f"{_section(name.provider)} {setting}")
 
-    def _provider_of_bare(self, name: ModelName, wanted: str) -> tuple[str, ProviderSettings]:
-        holders = [held for held in self._providers.values() if name.model in held[1].models]
-        holders = holders or (list(self._providers.values()) if len(self._providers) == 1 else [])
-        if not holders:
-            raise _missing(wanted, "it names no provider", "models of the [providers.NAME] that has it")
-        return holders[0]
+    def _provider_of_model(self, name: ModelName, llm_id: str) -> tuple[str, ProviderSettings]:
+        """Return the provider that lists the model, or the only provider."""
+        matches = [provider for provider in self._providers.values() if name.model in provider[1].models]
+        matches = matches or (list(self._providers.values()) if len(self._providers) == 1 else [])
+        if not matches:
+            raise _unusable(llm_id, "it names no provider", "models of the [providers.NAME] that serves it")
+        return matches[0]
 
 
-def _endpoint(wanted: str, name: str, provider: ProviderSettings) -> Endpoint:
+def _endpoint(llm_id: str, name: str, provider: ProviderSettings) -> Endpoint:
     if provider.client:
-        from ragflow_lg.adapters.chat.langchain_chat import find_client
+        from ragflow_lg.adapters.chat.langchain_chat import load_client
 
-        return _opened(name, provider.base_url, provider, find_client(provider.client))
+        return _build_endpoint(name, provider.base_url, provider, load_client(provider.client))
     base_url = provider.base_url or ENDPOINTS.get(name.rpartition("@")[2].lower(), "")
     section = _section(name)
     if not base_url:
-        raise _missing(wanted, f"the provider {name!r} has no address", f"{section} base_url")
-    if not _WEB_ADDRESS.match(base_url):
-        raise _missing(wanted, f"{base_url!r} is no web address", f"{section} base_url")
+        raise _unusable(llm_id, f"the provider {name!r} has no address", f"{section} base_url")
+    if not _HTTP_URL.match(base_url):
+        raise _unusable(llm_id, f"{base_url!r} is not an HTTP or HTTPS URL", f"{section} base_url")
     if not provider.api_key and base_url.lower().startswith("https:"):
         if provider.key_variable:
-            why = f"the environment has no {provider.key_variable!r}, which {section} api_key_env names"
-            raise _missing(wanted, why, "it to the key, or correct the name", where="")
-        raise _missing(wanted, f"the provider {name!r} has no key", f"{section} {KEY}")
-    return _opened(name, base_url, provider)
+            why = f"the environment variable {provider.key_variable!r} of {section} api_key_env is not set"
+            raise _unusable(llm_id, why, "it to the key or correct the name", where="")
+        raise _unusable(llm_id, f"the provider {name!r} has no key", f"{section} {_KEY_SETTING}")
+    return _build_endpoint(name, base_url, provider)
 
 
-def _opened(name: str, base_url: str, provider: ProviderSettings, make_chat: MakeChat | None = None) -> Endpoint:
+def _build_endpoint(
+    name: str, base_url: str, provider: ProviderSettings, make_chat: MakeChat | None = None
+) -> Endpoint:
     return Endpoint(
         name,
         base_url,
@@ -224,8 +225,8 @@ def _section(provider: str) -> str:
     return f"[providers.{provider}]" if _BARE_KEY.fullmatch(provider) else f'[providers."{provider}"]'
 
 
-def _missing(wanted: str, why: str, setting: str, *, where: str = " in the settings file") -> SettingsError:
+def _unusable(llm_id: str, why: str, setting: str, *, where: str = " in the settings file") -> SettingsError:
     return SettingsError(
-        f"The model {wanted!r} cannot be used: {why}. Set {setting}{where}, "
-        f"choose another model with --model, or try the canvas without one: --model {DEMO}."
+        f"The model {llm_id!r} cannot be used: {why}. Set {setting}{where}, "
+        f"choose another model with --model, or try the canvas without a model: --model {DEMO}."
     )

@@ -1,68 +1,36 @@
-"""A chat model for trying things out: no key, no network, the same answer every time.
+"""A deterministic chat model that needs no key and no network.
 
-It plays a script, and without a fitting line it echoes the question and says that it is a demo. Asked for a category,
-it takes the one that shares most words with the last message; asked for a JSON object, it fills in the schema; shown
-pieces of knowledge, it quotes the one that fits, and cites it.
+In this order: if the prompt lists categories, it returns the one that shares most words with the last message; if the
+prompt contains a JSON schema, it returns an example object; if the prompt contains knowledge chunks, it quotes and
+cites the best sentence; otherwise it echoes the question. Quotes and echoes say that they come from a demo model.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator, Mapping
+from itertools import islice
 from typing import Any, cast
 
-from msgspec import Struct
-
-from ragflow_lg.adapters.chat.demo_quotes import quoted_answer
-from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.adapters.knowledge.words import question_words, words_of
 from ragflow_lg.models.classification import parse_categories
 from ragflow_lg.models.structured_answer import extract_schema
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, Usage
 
-__all__ = ["DemoChat", "ScriptLine", "read_script"]
+__all__ = ["DemoChat", "quote_answer"]
 
 _PIECE_CHARS = 12
 _MAX_ECHO_CHARS = 500
-_MAX_SCRIPT_BYTES = 1024 * 1024
 _MAX_DEPTH = 8
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
 
-
-class ScriptLine(Struct, frozen=True):
-    """Where ``match`` occurs in the system prompt or the last message, ``reply`` is the answer; ``""`` always fits."""
-
-    match: str
-    reply: str
-
-
-def read_script(path: Path) -> tuple[ScriptLine, ...]:
-    """Read a script: a JSON list of ``{"match": text, "reply": text}``, of which the first that fits counts.
-
-    Raises:
-        SettingsError: if the file cannot be read or is something else.
-    """
-    try:
-        if path.stat().st_size > _MAX_SCRIPT_BYTES:
-            raise SettingsError(f"The demo script {str(path)!r} is larger than {_MAX_SCRIPT_BYTES:,} bytes.")
-        lines = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"The demo script {str(path)!r} cannot be read: {error.strerror}.") from None
-    except (ValueError, RecursionError) as error:
-        raise SettingsError(f"The demo script {str(path)!r} is not JSON: {error}.") from None
-    if not isinstance(lines, list) or not all(_is_line(line) for line in cast("list[Any]", lines)):
-        raise SettingsError(
-            f'The demo script {str(path)!r} should be a list of {{"match": "…", "reply": "…"}}, both of them texts.'
-        )
-    return tuple(ScriptLine(line.get("match", ""), line["reply"]) for line in cast("list[dict[str, str]]", lines))
-
-
-def _is_line(line: Any) -> bool:
-    if not isinstance(line, dict):
-        return False
-    held = cast("dict[str, Any]", line)
-    return isinstance(held.get("reply"), str) and isinstance(held.get("match", ""), str)
+_CHUNK = re.compile(r"^ID: (\d{1,9})\n((?:├── [^\n]*\n)*)└── Content:\n(.*?)(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
+"""A chunk in a prompt, up to the first blank line: nothing marks where the last chunk ends and the prompt continues."""
+_TITLE = re.compile(r"├── Title: (.*)")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n(?=[^\n]{1,40}: )")
+_MAX_QUOTE_CHARS = 400
+_MAX_CHUNKS = 50
 
 
 class DemoChat:
@@ -74,39 +42,56 @@ class DemoChat:
     has_tools = True
     has_schemas = False
 
-    def __init__(self, script: Sequence[ScriptLine] = ()) -> None:
-        self._script = script
-
     async def complete(self, request: ChatRequest) -> ChatAnswer:
-        """Give the answer."""
-        return ChatAnswer(self._answer(request), usage=Usage(calls=1))
-
-    def _answer(self, request: ChatRequest) -> str:
-        asked = next((m["content"] for m in reversed(request.messages) if m["role"] == "user"), "")
-        haystack = f"{request.system}\n{asked}"
-        if line := next((line for line in self._script if line.match in haystack), None):
-            return line.reply
-        if parse_categories(request.system):
-            return _category(request.system, asked)
-        if (schema := extract_schema(request.system)) is not None:
-            return json.dumps(_example(schema, "answer", 0), ensure_ascii=False)
-        if quote := quoted_answer(asked, request.system, asked):
-            return quote
-        images = f" ({len(request.images)} image(s) attached)" if request.images else ""
-        said = asked if len(asked) <= _MAX_ECHO_CHARS else asked[: _MAX_ECHO_CHARS - 1] + "…"
-        return f"This is the demo model, not a real one. You said: {said}{images}"
+        """Return the whole answer."""
+        return ChatAnswer(_answer(request), usage=Usage(calls=1))
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
-        """Give the answer in pieces of a few characters."""
-        answer = self._answer(request)
-        for at in range(0, len(answer), _PIECE_CHARS):
-            yield ChatDelta(answer[at : at + _PIECE_CHARS])
+        """Yield the answer in pieces of a few characters."""
+        answer = _answer(request)
+        for start in range(0, len(answer), _PIECE_CHARS):
+            yield ChatDelta(answer[start : start + _PIECE_CHARS])
         yield ChatDelta("", usage=Usage(calls=1))
 
 
-def _category(system: str, asked: str) -> str:
-    """Give the category that shares most words with the question, else the last one."""
-    question = _words(asked.rpartition("USER: ")[2])
+def quote_answer(question: str, *prompts: str) -> str:
+    """Quote the sentence of the prompts' chunks that shares most words with the question, with its chunk number.
+
+    The first of equally good sentences wins, because the best chunk comes first. The chunks may follow the question in
+    ``question`` itself. Return ``""`` if no prompt contains chunks.
+    """
+    wanted = set(question_words(question.partition("\nID: ")[0]))
+    best, most = "", -1
+    chunks = [chunk for prompt in prompts for chunk in islice(_CHUNK.finditer(prompt), _MAX_CHUNKS)]
+    for number, head, content in (chunk.groups() for chunk in chunks):
+        title = _TITLE.search(head)
+        source = f" ({title[1].strip()})" if title else ""
+        chunk_score = len(wanted & set(words_of(content)))
+        first, _, rest = content.partition("\n")
+        for sentence in _SENTENCE.split(rest if " > " in first and rest else content):
+            score = 2 * len(wanted & set(words_of(sentence))) + chunk_score
+            if sentence.strip() and score > most:
+                quote = " ".join(sentence.split())[:_MAX_QUOTE_CHARS].rstrip(" .。")
+                best, most = f"“{quote}”{source} [ID:{number}].", score
+    return f"This is the demo model, not a real one. It finds: {best}" if best else ""
+
+
+def _answer(request: ChatRequest) -> str:
+    question = next((m["content"] for m in reversed(request.messages) if m["role"] == "user"), "")
+    if parse_categories(request.system):
+        return _choose_category(request.system, question)
+    if (schema := extract_schema(request.system)) is not None:
+        return json.dumps(_example(schema, "answer", 0), ensure_ascii=False)
+    if quote := quote_answer(question, request.system, question):
+        return quote
+    images = f" ({len(request.images)} image(s) attached)" if request.images else ""
+    echo = question if len(question) <= _MAX_ECHO_CHARS else question[: _MAX_ECHO_CHARS - 1] + "…"
+    return f"This is the demo model, not a real one. You said: {echo}{images}"
+
+
+def _choose_category(system: str, conversation: str) -> str:
+    """Return the category that shares most words with the last user message, or the last one if none shares any."""
+    question = _words(conversation.rpartition("USER: ")[2])
     categories = parse_categories(system)
     shared = [len(question & _words(" ".join((c.name, c.description, *c.examples)))) for c in categories]
     return categories[shared.index(max(shared))].name if max(shared) else categories[-1].name
@@ -117,30 +102,30 @@ def _words(text: str) -> set[str]:
 
 
 def _example(schema: Any, name: str, depth: int) -> Any:
-    """Make a value for a schema."""
+    """Return an example value for a schema; None for anything nested too deeply."""
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return None
-    held = cast("Mapping[str, Any]", schema)
+    fields = cast("Mapping[str, Any]", schema)
     for key in ("const", "default"):
-        if key in held:
-            return held[key]
+        if key in fields:
+            return fields[key]
     for key in ("enum", "examples"):
-        if isinstance(values := held.get(key), list) and values:
+        if isinstance(values := fields.get(key), list) and values:
             return cast("list[Any]", values)[0]
     for key in ("anyOf", "oneOf", "allOf"):
-        if isinstance(values := held.get(key), list) and values:
+        if isinstance(values := fields.get(key), list) and values:
             return _example(cast("list[Any]", values)[0], name, depth + 1)
-    return _of_type(held, name, depth)
+    return _example_of_type(fields, name, depth)
 
 
-def _of_type(schema: Mapping[str, Any], name: str, depth: int) -> Any:
+def _example_of_type(schema: Mapping[str, Any], name: str, depth: int) -> Any:
     kind = schema.get("type")
     if isinstance(kind, list):
         kind = next((k for k in cast("list[Any]", kind) if k != "null"), "null")
     properties = schema.get("properties")
     if kind == "object" or (kind is None and isinstance(properties, Mapping)):
-        fields = cast("Mapping[str, Any]", properties if isinstance(properties, Mapping) else {})
-        return {key: _example(field, key, depth + 1) for key, field in fields.items()}
+        members = cast("Mapping[str, Any]", properties if isinstance(properties, Mapping) else {})
+        return {key: _example(field, key, depth + 1) for key, field in members.items()}
     if kind == "array":
         return [_example(schema.get("items"), name, depth + 1)] if schema.get("minItems") else []
     if kind in ("number", "integer"):

@@ -1,4 +1,4 @@
-"""Chat models behind an OpenAI-compatible endpoint, by LangChain's client."""
+"""Chat models of OpenAI-compatible endpoints, over LangChain's client."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.chat.completion_request import CALLS
+from ragflow_lg.adapters.chat.completion_answers import CALLS
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, ToolCall, ToolSchema, Usage
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Capabilities", "Endpoint", "MakeChat", "OpenAIChat", "function_of"]
+__all__ = ["Capabilities", "Endpoint", "MakeChat", "OpenAIChat", "tool_definition"]
 
 MakeChat: TypeAlias = Callable[..., Any]
-"""Makes a LangChain chat model from ``model``, ``base_url``, ``api_key`` and ``timeout_s``."""
+"""A factory of LangChain chat models, called with ``model``, ``base_url``, ``api_key`` and ``timeout_s``."""
 
 logger = logging.getLogger(__name__)
 
 _MAX_ERROR_CHARS = 400
 _MIN_KEY_CHARS = 8
-"""Shorter keys are placeholders; to take them out would maim the text."""
+"""Shorter keys are placeholders. They are not redacted, because replacing them would garble the text."""
 _MAX_CHATS = 64
 _MAX_CALLS = 512
-"""Calls in one streamed answer; whoever asks for more is cut off."""
+"""Maximum number of tool calls in one streamed answer."""
 _MAX_TOKENS = 10**9
-"""Counts beyond it, and below 0, are no counts."""
+"""Token counts above it, and below 0, are ignored."""
 _MAX_NAME_CHARS = 64
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
 _UNNAMED = "unnamed"
-"""Stands for the name of a call that has none; endpoints refuse a conversation with a blank one."""
+"""Name of a call without a name; endpoints reject a conversation with a blank name."""
 _OPENAI_HOST = "api.openai.com"
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 60.0
-"""An endpoint that asks for a longer one is given up."""
+"""A request is not retried if the endpoint asks for a longer pause."""
 
 
 class Capabilities(Struct, frozen=True):
-    """What a model can do, and what a million tokens cost."""
+    """The capabilities of a model and its prices per million tokens."""
 
     context_tokens: int
     has_vision: bool = True
@@ -58,11 +58,11 @@ class Capabilities(Struct, frozen=True):
 
 
 class Endpoint:
-    """An OpenAI-compatible endpoint: where it is, how long to wait for it, and its connections.
+    """An OpenAI-compatible endpoint with its timeouts and connections.
 
-    ``timeout_s`` is for a whole answer, and for the first piece of a streamed one; waiting for the reader does not
-    count. ``idle_timeout_s`` is for what passes between two pieces. A call that fails for a while only is tried again
-    ``max_retries`` times, unless a piece has gone out. No more than ``concurrency`` calls run at a time.
+    ``timeout_s`` limits a whole answer, or the first chunk of a streamed one; the time the reader spends between chunks
+    does not count. ``idle_timeout_s`` limits the time between two chunks. A call that fails temporarily is retried up
+    to ``max_retries`` times, unless a chunk has been delivered. At most ``concurrency`` calls run at a time.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class Endpoint:
         counts_streams: bool = True,
         make_chat: MakeChat | None = None,
     ) -> None:
-        """``counts_streams`` asks for the usage of streamed answers too, which some servers do not know.
+        """``counts_streams`` requests token counts for streamed answers, which some servers do not support.
 
-        ``make_chat`` makes LangChain's client of a model where it is another than that for OpenAI.
+        ``make_chat`` creates the LangChain client of a model, if it is not the client for OpenAI.
         """
         self.provider = provider
         self.base_url = base_url
@@ -96,7 +96,7 @@ class Endpoint:
         self._chats: dict[str, Any] = {}
 
     async def chat(self, model: str) -> Any:
-        """Give LangChain's client of a model. Its slow import happens in a thread."""
+        """Return the LangChain client of a model. Its slow import runs in a thread."""
         async with self._lock:
             if model not in self._chats:
                 if len(self._chats) >= _MAX_CHATS:
@@ -122,12 +122,12 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """Where it is, for people: without a login or a query."""
+        """The URL without credentials and query, for messages."""
         parts = urlsplit(self.base_url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
-    def redacted(self, text: str) -> str:
-        """Take the key out of a text."""
+    def redact(self, text: str) -> str:
+        """Replace the API key in a text."""
         return text.replace(self._api_key, "***") if len(self._api_key) >= _MIN_KEY_CHARS else text
 
     async def aclose(self) -> None:
@@ -139,23 +139,23 @@ class Endpoint:
 
 
 class OpenAIChat:
-    """A `ragflow_lg.services.services.ChatModel` over LangChain's client, which is imported on the first call."""
+    """A `ragflow_lg.services.services.ChatModel` over LangChain's client, which is imported by the first call."""
 
-    tells_its_end = True
-    """Whether a streamed answer that gives no reason for its end has broken off."""
+    requires_finish_reason = True
+    """Whether a streamed answer without a finish reason counts as interrupted."""
 
-    def __init__(self, model: str, endpoint: Endpoint, about: Capabilities) -> None:
+    def __init__(self, model: str, endpoint: Endpoint, capabilities: Capabilities) -> None:
         self.model = model
         self.name = f"{model}@{endpoint.provider}"
-        self.context_tokens = about.context_tokens
-        self.has_vision = about.has_vision
-        self.has_tools = about.has_tools
-        self.has_schemas = about.has_schemas
-        self._about = about
+        self.context_tokens = capabilities.context_tokens
+        self.has_vision = capabilities.has_vision
+        self.has_tools = capabilities.has_tools
+        self.has_schemas = capabilities.has_schemas
+        self._capabilities = capabilities
         self.endpoint = endpoint
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
-        """Give the whole answer, without a separate reasoning text."""
+        """Return the whole answer, without the reasoning text."""
         chat = await self.chat(request)
         for attempt in range(self.endpoint.max_retries + 1):
             try:
@@ -166,10 +166,10 @@ class OpenAIChat:
                             return ChatAnswer(str(answer.text), _calls(answer), self._usage(answer))
             except ServiceError as error:
                 await self._pause(error, attempt)
-        raise AssertionError("the last attempt gives or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
-        """Give the answer as it comes."""
+        """Yield the answer as it arrives."""
         chat = await self.chat(request)
         for attempt in range(self.endpoint.max_retries + 1):
             has_begun = False
@@ -185,11 +185,11 @@ class OpenAIChat:
                 await self._pause(error, attempt)
 
     async def chat(self, request: ChatRequest) -> Any:
-        """Give LangChain's client, with what a request needs bound to it."""
+        """Return the LangChain client, with everything bound to it that the request needs."""
         return await self.endpoint.chat(self.model)
 
     async def _pause(self, error: ServiceError, attempt: int) -> None:
-        """Wait before the next attempt, as long as the endpoint says; raise where there is none."""
+        """Wait before the next attempt, at least as long as the endpoint asks. Raise ``error`` after the last one."""
         is_last = attempt >= self.endpoint.max_retries
         if is_last or not error.is_retryable or error.retry_after_s > _LONGEST_PAUSE_S:
             raise error
@@ -200,23 +200,23 @@ class OpenAIChat:
         chunks = chat.astream(_messages(request), **self.options(request))
         calls = _CallPieces()
         usage: Usage | None = None
-        is_ended = not self.tells_its_end
+        has_ended = not self.requires_finish_reason
         loop = asyncio.get_running_loop()
-        left_s = limit_s = self.endpoint.timeout_s
+        remaining_s = limit_s = self.endpoint.timeout_s
         try:
             while True:
-                began = loop.time()
+                start = loop.time()
                 with self.failures():
-                    async with asyncio.timeout(min(left_s, limit_s)):
+                    async with asyncio.timeout(min(remaining_s, limit_s)):
                         chunk = await anext(chunks, None)
                 if chunk is None:
                     break
                 calls.add(_call_pieces(chunk))
                 if len(calls) > _MAX_CALLS:
-                    raise self.failure(f"asked for more than {_MAX_CALLS} calls at once")
+                    raise self.failure(f"sent more than {_MAX_CALLS} tool calls in one answer")
                 usage = self._usage(chunk) if chunk.usage_metadata else usage
-                is_ended = is_ended or bool(chunk.response_metadata.get("finish_reason"))
-                left_s -= loop.time() - began
+                has_ended = has_ended or bool(chunk.response_metadata.get("finish_reason"))
+                remaining_s -= loop.time() - start
                 limit_s = self.endpoint.idle_timeout_s
                 if reasoning := chunk.additional_kwargs.get("reasoning_content"):
                     yield ChatDelta(reasoning, is_thinking=True)
@@ -224,32 +224,33 @@ class OpenAIChat:
                     yield ChatDelta(text)
         finally:
             await chunks.aclose()
-        if not is_ended:
-            # A proxy that gives up ends the body in order; only the missing reason tells that there was more to come.
+        if not has_ended:
+            # A proxy that gives up closes the body properly; only the missing finish reason shows the interruption.
             raise self.failure("broke off: its answer ends without a finish_reason", is_retryable=True)
-        yield ChatDelta("", calls=calls.whole(), usage=usage or Usage(calls=1))
+        yield ChatDelta("", calls=calls.merge(), usage=usage or Usage(calls=1))
 
     def _usage(self, message: Any) -> Usage:
-        counted: Mapping[str, int] = message.usage_metadata or {}
-        read, written = (_count(counted.get(name)) for name in ("input_tokens", "output_tokens"))
-        cost = (read * self._about.input_price + written * self._about.output_price) / 1_000_000
+        counts: Mapping[str, int] = message.usage_metadata or {}
+        read, written = (_count(counts.get(name)) for name in ("input_tokens", "output_tokens"))
+        prices = self._capabilities
+        cost = (read * prices.input_price + written * prices.output_price) / 1_000_000
         return Usage(read, written, 1, cost)
 
     def options(self, request: ChatRequest) -> dict[str, Any]:
-        """Give what goes along with the messages."""
+        """Return the options of a request other than its messages."""
         options: dict[str, Any] = dict(request.sampling)
         if "max_tokens" in options and urlsplit(self.endpoint.base_url).hostname == _OPENAI_HOST:
-            # OpenAI's newer models refuse the old name, other servers do not know the new one.
+            # OpenAI's newer models reject the old name; other servers do not support the new one.
             options["max_completion_tokens"] = options.pop("max_tokens")
         if request.tools:
-            options["tools"] = [function_of(tool) for tool in request.tools]
+            options["tools"] = [tool_definition(tool) for tool in request.tools]
         if request.stop:
             options["stop"] = list(request.stop)
         body: dict[str, Any] = {}
         if request.schema is not None:
-            # Not as an option: the client would then read the answer itself, and refuse tools beside a schema.
-            named = {"name": "answer", "schema": dict(request.schema)}
-            body["response_format"] = {"type": "json_schema", "json_schema": named}
+            # In the body, not as an option: LangChain would parse the answer itself and reject tools with a schema.
+            schema = {"name": "answer", "schema": dict(request.schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
         if request.template_kwargs:
             body["chat_template_kwargs"] = dict(request.template_kwargs)
         if request.thinking:
@@ -258,7 +259,7 @@ class OpenAIChat:
 
     @contextmanager
     def failures(self) -> Generator[None]:
-        """Turn whatever goes wrong on the way into a `ServiceError`, without the key."""
+        """Convert failures of the request to a `ServiceError` without the API key."""
         import httpx
         import openai
 
@@ -280,18 +281,18 @@ class OpenAIChat:
         except openai.OpenAIError as error:
             raise self.failure(f"failed: {_detail(error)}", is_retryable=True) from None
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            raise self.failure(f"gave an answer that is not in OpenAI's form: {_odd(error)}") from None
+            raise self.failure(f"returned an answer that is not in OpenAI's format: {_describe(error)}") from None
 
     def failure(self, what: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> ServiceError:
-        """Give the error that tells what went wrong, without the key."""
+        """Return an error that says what went wrong, without the API key."""
         text = " ".join(f"The model {self.model!r} of {self.endpoint.provider} {what}".split())
-        text = self.endpoint.redacted(text)
+        text = self.endpoint.redact(text)
         text = text if len(text) <= _MAX_ERROR_CHARS else text[: _MAX_ERROR_CHARS - 1] + "…"
         return ServiceError(text, is_retryable=is_retryable, retry_after_s=retry_after_s)
 
 
 def _retry_after_s(error: Any) -> float:
-    """Give how long the endpoint asks to wait, 0 where it does not say. A date is taken for no number."""
+    """Return the seconds that the endpoint asks to wait; 0 if it does not, or gives a date."""
     text: str = error.response.headers.get("retry-after", "")
     try:
         return max(0.0, float(text))
@@ -307,7 +308,7 @@ class _CallPiece(Struct):
 
 
 class _CallPieces:
-    """Puts the pieces of streamed tool calls together. Servers that send whole calls may leave their index out."""
+    """Merges the parts of streamed tool calls. Servers that send whole calls may omit the index."""
 
     def __init__(self) -> None:
         self._calls: list[_CallPiece] = []
@@ -326,8 +327,8 @@ class _CallPieces:
     def __len__(self) -> int:
         return len(self._calls)
 
-    def whole(self) -> tuple[ToolCall, ...]:
-        return _numbered([ToolCall(call.id, call.name, call.arguments) for call in self._calls])
+    def merge(self) -> tuple[ToolCall, ...]:
+        return _complete_calls([ToolCall(call.id, call.name, call.arguments) for call in self._calls])
 
 
 def _count(value: Any) -> int:
@@ -335,7 +336,7 @@ def _count(value: Any) -> int:
 
 
 def _call_pieces(chunk: Any) -> Sequence[Mapping[str, Any]]:
-    """Give the pieces of calls in a chunk; a client that does not stream gives a whole message for one."""
+    """Return the parts of tool calls in a chunk; the chunk is a whole message if the client does not stream."""
     pieces: Sequence[Mapping[str, Any]] | None = getattr(chunk, "tool_call_chunks", None)
     if pieces is not None:
         return pieces
@@ -343,17 +344,17 @@ def _call_pieces(chunk: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def _calls(answer: Any) -> tuple[ToolCall, ...]:
-    """Give the calls of a whole answer, those whose arguments are no JSON too."""
-    written: list[dict[str, str]] | None = answer.additional_kwargs.get(CALLS)
-    if written is not None:
-        return _numbered([ToolCall(c["id"] or "", c["name"], c["args"]) for c in written])
+    """Return the calls of a whole answer, including those whose arguments are not valid JSON."""
+    raw: list[dict[str, str]] | None = answer.additional_kwargs.get(CALLS)
+    if raw is not None:
+        return _complete_calls([ToolCall(c["id"] or "", c["name"], c["args"]) for c in raw])
     parsed = [ToolCall(c["id"] or "", c["name"], json.dumps(c["args"], ensure_ascii=False)) for c in answer.tool_calls]
-    others = [ToolCall(c["id"] or "", c["name"] or "", c["args"] or "") for c in answer.invalid_tool_calls]
-    return _numbered([*parsed, *others])
+    invalid = [ToolCall(c["id"] or "", c["name"] or "", c["args"] or "") for c in answer.invalid_tool_calls]
+    return _complete_calls([*parsed, *invalid])
 
 
-def _numbered(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """Give calls that can be answered: each with an id, a name, which the model is told is wrong, and arguments."""
+def _complete_calls(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """Return calls that each have an id, a name (the model is told that `_UNNAMED` is wrong) and arguments."""
     return tuple(
         ToolCall(call.id or f"call_{number}", call.name.strip() or _UNNAMED, call.arguments.strip() or "{}")
         for number, call in enumerate(calls, 1)
@@ -361,53 +362,53 @@ def _numbered(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
     )
 
 
-def _odd(error: Exception) -> str:
-    """Say in a word what is odd about an answer; what libraries say of it helps nobody."""
+def _describe(error: Exception) -> str:
+    """Describe an unreadable answer in a few words; the libraries' own texts are too technical."""
     if isinstance(error, json.JSONDecodeError):
-        return "it is no JSON"
+        return "it is not JSON"
     if isinstance(error, RecursionError):
-        return "it is nested too deep"
+        return "it is nested too deeply"
     if type(error) is ValueError:
         return str(error)
-    logger.info("An answer of a model could not be read.", exc_info=error)
-    return "it could not be read"
+    logger.info("An answer of a model could not be parsed.", exc_info=error)
+    return "it could not be parsed"
 
 
-def function_of(tool: ToolSchema) -> dict[str, Any]:
-    """Describe a tool in OpenAI's form, which LangChain knows too."""
+def tool_definition(tool: ToolSchema) -> dict[str, Any]:
+    """Return a tool in OpenAI's format, which LangChain accepts too."""
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
     return {"type": "function", "function": function}
 
 
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a message in OpenAI's form."""
+    """Return a message in OpenAI's format."""
     calls: Sequence[Mapping[str, str]] = message.get("tool_calls") or ()
     if not calls:
         return dict(message)
-    written = [
+    tool_calls = [
         {"id": c["id"], "type": "function", "function": {"name": _name(c["name"]), "arguments": c["arguments"] or "{}"}}
         for c in calls
     ]
-    return {"role": "assistant", "content": message.get("content") or None, "tool_calls": written}
+    return {"role": "assistant", "content": message.get("content") or None, "tool_calls": tool_calls}
 
 
 def _name(name: str) -> str:
-    """Give the name of a call as endpoints accept it: models make up others."""
+    """Return a call name that endpoints accept: models invent names with other characters."""
     return _FOREIGN.sub("_", name)[:_MAX_NAME_CHARS] or _UNNAMED
 
 
 def _messages(request: ChatRequest) -> list[dict[str, Any]]:
     messages = [_message(message) for message in request.messages]
     if request.images:
-        asked = next((m for m in reversed(messages) if m["role"] == "user"), None)
-        if asked is not None:
-            pictures = [{"type": "image_url", "image_url": {"url": image}} for image in request.images]
-            asked["content"] = [{"type": "text", "text": asked["content"]}, *pictures]
+        question = next((m for m in reversed(messages) if m["role"] == "user"), None)
+        if question is not None:
+            images = [{"type": "image_url", "image_url": {"url": image}} for image in request.images]
+            question["content"] = [{"type": "text", "text": question["content"]}, *images]
     return [{"role": "system", "content": request.system}, *messages] if request.system else messages
 
 
 def _detail(error: Any) -> str:
-    """Give what the endpoint says of an error."""
+    """Return the endpoint's own description of an error."""
     body = getattr(error, "body", None)
-    told = cast("dict[str, Any]", body).get("message") if isinstance(body, dict) else body
-    return str(told or getattr(error, "message", "") or error)
+    detail = cast("dict[str, Any]", body).get("message") if isinstance(body, dict) else body
+    return str(detail or getattr(error, "message", "") or error)

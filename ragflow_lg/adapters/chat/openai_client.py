@@ -1,4 +1,4 @@
-"""The client class for OpenAI-compatible endpoints. Importing this module takes about a second."""
+"""The LangChain client class for OpenAI-compatible endpoints. Importing this module takes about a second."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai.chat_models.base import BaseChatOpenAI
 from pydantic import SecretStr
 
-from ragflow_lg.adapters.chat.completion_request import CALLS, answer_in_form, chunk_in_form
+from ragflow_lg.adapters.chat.completion_answers import CALLS, normalize_answer, normalize_chunk
 
 __all__ = ["REASONING", "EndpointChat", "make_chat", "open_connections"]
 
 REASONING = "reasoning_content"
-"""Key of ``additional_kwargs`` that holds the reasoning of a chunk."""
+"""Key of ``additional_kwargs`` for the reasoning text of a chunk."""
 
 _REASONING_NAMES = (REASONING, "reasoning")
 _DONE = b"[DONE]"
 _DONE_LINE = re.compile(rb"(?:^|\n)data: ?\[DONE\]")
 _DONE_CHARS = 13
-"""How much of that line, with the break before it, may stand at the end of a piece."""
+"""Length of that line with the preceding line break: a chunk may end inside it."""
 
 
 class _Body(httpx.AsyncByteStream):
-    """The body of a streamed answer, watched for its last line, which OpenAI's client keeps to itself."""
+    """The body of a streamed answer; records the final ``[DONE]`` line, which OpenAI's client does not expose."""
 
     def __init__(self, body: httpx.AsyncByteStream) -> None:
         self._body = body
-        self.is_done = False
-        """Whether the server has said that there is no more."""
+        self.has_ended = False
+        """Whether the server has marked the end of the answer."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         tail = b""
-        async for piece in self._body:
-            near = tail + piece
-            if _DONE in near and _DONE_LINE.search(near):
-                self.is_done = True
-            tail = near[-_DONE_CHARS:]
-            yield piece
+        async for chunk in self._body:
+            window = tail + chunk
+            if _DONE in window and _DONE_LINE.search(window):
+                self.has_ended = True
+            tail = window[-_DONE_CHARS:]
+            yield chunk
 
     async def aclose(self) -> None:
         await self._body.aclose()
 
 
-class _Pieces:
-    """A streamed answer, in OpenAI's form. One that ends with ``[DONE]`` is whole also where it gives no reason."""
+class _Chunks:
+    """A streamed answer in OpenAI's format. ``[DONE]`` counts as a finish reason if the server sends no reason."""
 
     def __init__(self, stream: openai.AsyncStream[Any]) -> None:
         self._stream = stream
         response: Any = stream.response
         self._body = response.stream = _Body(response.stream)
 
-    async def __aenter__(self) -> _Pieces:
+    async def __aenter__(self) -> _Chunks:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -63,41 +63,41 @@ class _Pieces:
 
     async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
         has_reason = has_choice = False
-        async for piece in self._stream:
-            value = piece.model_dump(warnings=False) if isinstance(piece, openai.BaseModel) else piece
-            chunk = chunk_in_form(value)
+        async for item in self._stream:
+            value = item.model_dump(warnings=False) if isinstance(item, openai.BaseModel) else item
+            chunk = normalize_chunk(value)
             has_choice = has_choice or bool(chunk["choices"])
             has_reason = has_reason or any(choice.get("finish_reason") for choice in chunk["choices"])
             yield chunk
         if not has_choice:
-            raise ValueError("it ends before anything was said")
-        if self._body.is_done and not has_reason:
+            raise ValueError("it ends before the first choice")
+        if self._body.has_ended and not has_reason:
             yield {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
 
 
 class _Completions:
-    """OpenAI's client for chats, of whose streams only what is in form comes out."""
+    """OpenAI's chat completions, with streamed answers in OpenAI's format."""
 
     def __init__(self, completions: Any) -> None:
         self._completions = completions
         self.with_raw_response = completions.with_raw_response
 
-    async def create(self, **payload: Any) -> _Pieces:
-        return _Pieces(await self._completions.create(**payload))
+    async def create(self, **payload: Any) -> _Chunks:
+        return _Chunks(await self._completions.create(**payload))
 
 
 class EndpointChat(BaseChatOpenAI):
-    """``ChatOpenAI`` for any endpoint: ``max_tokens`` keeps its name, and streamed reasoning is not lost.
+    """``ChatOpenAI`` for any endpoint: keeps the name ``max_tokens`` and streamed reasoning texts.
 
-    ``ChatOpenAI`` itself renames the one, which other servers do not know, and drops the other. What is not in OpenAI's
-    form is mended, or a `ValueError` says what is odd.
+    ``ChatOpenAI`` itself renames ``max_tokens``, which other servers do not support, and drops reasoning texts. Answers
+    are normalized, or a `ValueError` says what is wrong with them.
     """
 
     def _create_chat_result(
         self, response: dict[str, Any] | openai.BaseModel, generation_info: dict[str, Any] | None = None
     ) -> ChatResult:
         value = response.model_dump(warnings=False) if isinstance(response, openai.BaseModel) else response
-        answer, calls = answer_in_form(value)
+        answer, calls = normalize_answer(value)
         result: ChatResult = cast("Any", super())._create_chat_result(answer, generation_info)
         result.generations[0].message.additional_kwargs[CALLS] = calls
         return result
@@ -119,7 +119,7 @@ def _reasoning_in(chunk: dict[str, Any]) -> str:
 
 
 def open_connections(timeout_s: float) -> httpx.AsyncClient:
-    """Open a pool of connections, which the caller closes. Redirects are errors: they would carry the key elsewhere."""
+    """Create a connection pool, which the caller closes. Redirects are errors: they could send the key elsewhere."""
     return httpx.AsyncClient(timeout=timeout_s, follow_redirects=False)
 
 
@@ -132,7 +132,7 @@ def make_chat(
     timeout_s: float,
     counts_streams: bool,
 ) -> EndpointChat:
-    """Make the client of one model. It never tries again by itself: only we heed how long the endpoint asks to wait."""
+    """Create the client of one model, without retries of its own: `OpenAIChat` honours the endpoint's retry-after."""
     chat = EndpointChat(
         model=model,
         base_url=base_url,

@@ -12,23 +12,23 @@ from ragflow_lg.adapters.chat.chat_models import (
     ProviderSettings,
     parse_llm_id,
 )
-from ragflow_lg.adapters.chat.demo_chat import DemoChat, ScriptLine
+from ragflow_lg.adapters.chat.demo_chat import DemoChat
 from ragflow_lg.adapters.chat.openai_chat import OpenAIChat
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.services.chat import ChatRequest
+from ragflow_lg.services.chat import ChatModel, ChatRequest
 from tests.fakes.mock_llm import MockLLM
 
 HELLO = ChatRequest("", ({"role": "user", "content": "hello"},))
 LOCAL = ProviderSettings("http://127.0.0.1:9/v1")
 
 
-def models(**given: Any) -> ConfiguredModels:
-    return ConfiguredModels(ChatModelSettings(**given))
+def models(**settings: Any) -> ConfiguredModels:
+    return ConfiguredModels(ChatModelSettings(**settings))
 
 
-def openai(found: Any) -> OpenAIChat:
-    assert isinstance(found, OpenAIChat)
-    return found
+def openai(model: ChatModel) -> OpenAIChat:
+    assert isinstance(model, OpenAIChat)
+    return model
 
 
 @pytest.mark.parametrize(
@@ -44,91 +44,96 @@ def openai(found: Any) -> OpenAIChat:
         ("", ModelName("")),
     ],
 )
-def test_llm_id_is_taken_apart(llm_id: str, expected: ModelName) -> None:
+def test_an_llm_id_is_split_into_its_parts(llm_id: str, expected: ModelName) -> None:
     assert parse_llm_id(llm_id) == expected
 
 
 @pytest.mark.parametrize("llm_id", ["", "  ", "demo", "anything@Demo"])
-def test_without_settings_there_is_the_demo_model(llm_id: str) -> None:
+def test_without_settings_the_demo_model_is_used(llm_id: str) -> None:
     assert isinstance(models().model(llm_id), DemoChat)
 
 
-async def test_the_demo_model_plays_its_script() -> None:
-    demo = models(demo_script=(ScriptLine("hell", "hi"),)).model("demo")
-    assert (await demo.complete(HELLO)).text == "hi"
-
-
-def test_an_override_takes_the_place_of_every_model() -> None:
+def test_the_override_replaces_every_model() -> None:
     assert isinstance(models(override_model="demo").model("x@Nowhere"), DemoChat)
 
 
-def test_an_empty_id_means_the_default_model() -> None:
-    found = openai(models(default_model="big@Local", providers={"Local": LOCAL}).model(""))
-    assert found.model == "big"
+def test_an_empty_id_selects_the_default_model() -> None:
+    model = openai(models(default_model="big@Local", providers={"Local": LOCAL}).model(""))
+    assert model.model == "big"
 
 
 def test_providers_are_found_ignoring_case_and_by_instance_first() -> None:
-    held = {"local": LOCAL, "work@Local": ProviderSettings("http://127.0.0.1:8/v1")}
-    found = models(providers=held)
-    assert openai(found.model("m@LOCAL")).endpoint.base_url == "http://127.0.0.1:9/v1"  # pyright: ignore[reportPrivateUsage]
-    assert openai(found.model("m@work@Local")).endpoint.base_url == "http://127.0.0.1:8/v1"  # pyright: ignore[reportPrivateUsage]
-    assert openai(found.model("m@home@Local")).endpoint.base_url == "http://127.0.0.1:9/v1"  # pyright: ignore[reportPrivateUsage]
+    providers = {"local": LOCAL, "work@Local": ProviderSettings("http://127.0.0.1:8/v1")}
+    configured = models(providers=providers)
+    assert openai(configured.model("m@LOCAL")).endpoint.base_url == "http://127.0.0.1:9/v1"
+    assert openai(configured.model("m@work@Local")).endpoint.base_url == "http://127.0.0.1:8/v1"
+    assert openai(configured.model("m@home@Local")).endpoint.base_url == "http://127.0.0.1:9/v1"
 
 
 def test_a_known_provider_needs_only_a_key() -> None:
-    found = openai(models(providers={"DeepSeek": ProviderSettings(api_key="k")}).model("deepseek-chat@DeepSeek"))
-    assert found.endpoint.base_url == "https://api.deepseek.com/v1"  # pyright: ignore[reportPrivateUsage]
+    model = openai(models(providers={"DeepSeek": ProviderSettings(api_key="k")}).model("deepseek-chat@DeepSeek"))
+    assert model.endpoint.base_url == "https://api.deepseek.com/v1"
 
 
-def test_a_bare_model_is_found_where_it_is_listed_or_at_the_only_provider() -> None:
+def test_a_model_without_provider_is_served_by_the_provider_that_lists_it_or_the_only_one() -> None:
     other = ProviderSettings("http://127.0.0.1:8/v1", models=("deepseek-chat",))
-    found = models(providers={"A": LOCAL, "B": other})
-    assert openai(found.model("deepseek-chat")).endpoint.provider == "B"  # pyright: ignore[reportPrivateUsage]
-    assert openai(models(providers={"A": LOCAL}).model("any")).endpoint.provider == "A"  # pyright: ignore[reportPrivateUsage]
+    configured = models(providers={"A": LOCAL, "B": other})
+    assert openai(configured.model("deepseek-chat")).endpoint.provider == "B"
+    assert openai(models(providers={"A": LOCAL}).model("any")).endpoint.provider == "A"
     with pytest.raises(SettingsError, match=r"'any' cannot be used: it names no provider. .*\[providers.NAME\]"):
-        found.model("any")
+        configured.model("any")
 
 
 @pytest.mark.parametrize("key", ["big@x@Local", "big@Local", "big"])
-def test_what_is_set_of_a_model_counts(key: str) -> None:
-    held = {key: ModelSettings(context_tokens=10, has_vision=False)}
-    found = models(providers={"Local": LOCAL}, models=held).model("big@x@Local")
-    assert (found.context_tokens, found.has_vision) == (10, False)
+def test_model_settings_apply(key: str) -> None:
+    settings = {key: ModelSettings(context_tokens=10, has_vision=False)}
+    model = models(providers={"Local": LOCAL}, models=settings).model("big@x@Local")
+    assert (model.context_tokens, model.has_vision) == (10, False)
 
 
-def test_a_model_of_which_nothing_is_set_is_large_and_sees() -> None:
-    found = models(providers={"Local": LOCAL}).model("big@Local")
-    assert (found.context_tokens, found.has_vision) == (128_000, True)
+def test_a_model_without_settings_has_defaults() -> None:
+    model = models(providers={"Local": LOCAL}).model("big@Local")
+    assert (model.context_tokens, model.has_vision) == (128_000, True)
 
 
 @pytest.mark.parametrize(
     ("providers", "llm_id", "expected"),
     [
-        ({}, "qwen-max@Tongyi-Qianwen", r"no provider 'Tongyi-Q.*'. Set \[providers.Tongyi-Qianwen\] api_key_env, to"),
-        ({}, "x@My Host", r"Set \[providers.\"My Host\"\] base_url and api_key_env, to the"),
+        (
+            {},
+            "qwen-max@Tongyi-Qianwen",
+            r"no provider 'Tongyi-Q.*'. Set \[providers.Tongyi-Qianwen\] api_key_env \(the",
+        ),
+        ({}, "x@My Host", r"Set \[providers.\"My Host\"\] base_url and api_key_env \(the"),
         ({"X": ProviderSettings()}, "m@X", r"'X' has no address. Set \[providers.X\] base_url"),
-        ({"X": ProviderSettings("ftp://h")}, "m@X", r"'ftp://h' is no web address. Set \[providers.X\] base_url"),
-        ({"OpenAI": ProviderSettings()}, "m@OpenAI", r"has no key. Set \[providers.OpenAI\] api_key_env, to the name"),
+        (
+            {"X": ProviderSettings("ftp://h")},
+            "m@X",
+            r"'ftp://h' is not an HTTP or HTTPS URL. Set \[providers.X\] base_",
+        ),
+        ({"OpenAI": ProviderSettings()}, "m@OpenAI", r"has no key. Set \[providers.OpenAI\] api_key_env \(the name"),
         (
             {"OpenAI": ProviderSettings(key_variable="MY_KEY")},
             "m@OpenAI",
-            r"the environment has no 'MY_KEY', which \[providers.OpenAI\] api_key_env names. Set it",
+            r"environment variable 'MY_KEY' of \[providers.OpenAI\] api_key_env is not set. Set it to",
         ),
     ],
 )
-def test_what_is_missing_is_named(providers: dict[str, ProviderSettings], llm_id: str, expected: str) -> None:
+def test_the_error_names_the_missing_setting(
+    providers: dict[str, ProviderSettings], llm_id: str, expected: str
+) -> None:
     with pytest.raises(SettingsError, match=expected) as caught:
         models(providers=providers).model(llm_id)
     assert "--model demo" in str(caught.value)
     assert repr(llm_id) in str(caught.value)
 
 
-def test_settings_do_not_show_keys() -> None:
+def test_the_repr_of_settings_contains_no_keys() -> None:
     assert "secret" not in repr(ChatModelSettings(providers={"X": ProviderSettings(api_key="secret")}))
 
 
-async def test_a_found_model_answers_and_is_closed() -> None:
+async def test_a_configured_model_answers_and_can_be_closed() -> None:
     async with MockLLM() as server:
-        found = models(providers={"Local": ProviderSettings(server.base_url)})
-        assert (await found.model("m@Local").complete(HELLO)).text == "ok"
-        await found.aclose()
+        configured = models(providers={"Local": ProviderSettings(server.base_url)})
+        assert (await configured.model("m@Local").complete(HELLO)).text == "ok"
+        await configured.aclose()

@@ -1,49 +1,51 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import time
 from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.chat.demo_chat import DemoChat, ScriptLine, read_script
-from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.adapters.chat.demo_chat import DemoChat, quote_answer
 from ragflow_lg.models.classification import CONVERSATION_HEAD, NamedCategory, build_instructions
-from ragflow_lg.models.structured_answer import append_schema, find_problems
+from ragflow_lg.models.structured_answer import find_problems, append_schema
 from ragflow_lg.services.chat import ChatRequest
+from ragflow_lg.services.references import knowledge_text
+
+CHUNKS = [
+    {
+        "chunk_id": "1",
+        "docnm_kwd": "leave.md",
+        "content_with_weight": "Time > Leave\nTell us. There are 27 days.",
+    },
+    {"chunk_id": "2", "docnm_kwd": "", "content_with_weight": "年假有十五天。工资月底发。"},
+]
 
 
-async def answer_to(request: ChatRequest, demo: DemoChat | None = None) -> str:
-    return (await (demo or DemoChat()).complete(request)).text
+async def answer_to(request: ChatRequest) -> str:
+    return (await DemoChat().complete(request)).text
 
 
-def asking(text: str, system: str = "", **more: Any) -> ChatRequest:
+def user_request(text: str, system: str = "", **more: Any) -> ChatRequest:
     return ChatRequest(system, ({"role": "user", "content": text},), **more)
 
 
 async def test_the_echo_says_that_it_is_a_demo() -> None:
-    answer = await answer_to(asking("hello"))
+    answer = await answer_to(user_request("hello"))
     assert "demo model" in answer
     assert answer.endswith("hello")
 
 
 async def test_the_echo_of_a_long_question_is_short_and_counts_images() -> None:
-    answer = await answer_to(asking("x" * 10_000, images=("data:image/png;base64,A",)))
+    answer = await answer_to(user_request("x" * 10_000, images=("data:image/png;base64,A",)))
     assert len(answer) < 700
     assert "1 image(s)" in answer
 
 
-async def test_a_stream_gives_the_same_in_pieces() -> None:
-    pieces = [delta.text async for delta in DemoChat().stream(asking("hello"))]
+async def test_a_stream_yields_the_same_answer_in_pieces() -> None:
+    pieces = [delta.text async for delta in DemoChat().stream(user_request("hello"))]
     assert len(pieces) > 1
-    assert "".join(pieces) == await answer_to(asking("hello"))
-
-
-async def test_the_first_line_that_fits_is_the_answer() -> None:
-    demo = DemoChat([ScriptLine("blue", "sky"), ScriptLine("kind", "system"), ScriptLine("", "rest")])
-    assert await answer_to(asking("blue"), demo) == "sky"
-    assert await answer_to(asking("red", "be kind"), demo) == "system"
-    assert await answer_to(asking("red"), demo) == "rest"
+    assert "".join(pieces) == await answer_to(user_request("hello"))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ async def test_the_first_line_that_fits_is_the_answer() -> None:
         ("what a day", "other"),
     ],
 )
-async def test_a_category_is_chosen_by_its_words(question: str, expected: str) -> None:
+async def test_the_category_with_most_shared_words_is_chosen(question: str, expected: str) -> None:
     system = build_instructions(
         [
             NamedCategory("billing", "money 发票", ("refund please",)),
@@ -63,11 +65,11 @@ async def test_a_category_is_chosen_by_its_words(question: str, expected: str) -
             NamedCategory("other"),
         ]
     )
-    said = f'{CONVERSATION_HEAD}USER: "refund" | ASSISTANT: "crashes?" | USER: "{question}"'
-    assert await answer_to(asking(said, system)) == expected
+    conversation = f'{CONVERSATION_HEAD}USER: "refund" | ASSISTANT: "crashes?" | USER: "{question}"'
+    assert await answer_to(user_request(conversation, system)) == expected
 
 
-async def test_a_schema_is_filled_in() -> None:
+async def test_a_schema_is_answered_with_an_example() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -87,7 +89,7 @@ async def test_a_schema_is_filled_in() -> None:
         },
         "required": ["name", "few"],
     }
-    answer = json.loads(await answer_to(asking("q", append_schema("S", schema))))
+    answer = json.loads(await answer_to(user_request("q", append_schema("S", schema))))
     assert answer == {
         "name": "demo name",
         "color": "red",
@@ -106,30 +108,33 @@ async def test_a_schema_is_filled_in() -> None:
     assert find_problems(answer, schema) == []
 
 
-async def test_a_deep_schema_ends() -> None:
+async def test_a_deep_schema_is_cut_off() -> None:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(50):
         schema = {"type": "object", "properties": {"a": schema}}
-    assert json.loads(await answer_to(asking("q", append_schema("", schema))))["a"]["a"]
+    assert json.loads(await answer_to(user_request("q", append_schema("", schema))))["a"]["a"]
 
 
-def test_a_script_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "script.json"
-    file.write_text('[{"match": "a", "reply": "b"}, {"reply": "c"}]')
-    assert read_script(file) == (ScriptLine("a", "b"), ScriptLine("", "c"))
+def test_the_best_sentence_is_quoted_with_its_chunk_number() -> None:
+    prompt = f"Answer from this:\n{knowledge_text(CHUNKS)}\n\nGuidelines: how many days are told here."
+    assert quote_answer("How many days?", prompt).endswith("“There are 27 days” (leave.md) [ID:383].")
+    assert quote_answer("年假有多少天？", "", prompt).endswith("“年假有十五天” [ID:216].")
 
 
-@pytest.mark.parametrize("text", ["{", "{}", '["a"]', '[{"match": "a"}]', '[{"match": 1, "reply": "b"}]'])
-def test_a_script_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "script.json"
-    file.write_text(text)
-    with pytest.raises(SettingsError, match="script"):
-        read_script(file)
+async def test_knowledge_in_the_system_prompt_is_quoted_in_the_answer() -> None:
+    assert "27 days" in await answer_to(user_request("How many days?", knowledge_text(CHUNKS)))
 
 
-def test_a_script_that_is_missing_or_huge_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="cannot be read"):
-        read_script(tmp_path / "none.json")
-    (tmp_path / "huge.json").write_text(" " * (1024 * 1024 + 1))
-    with pytest.raises(SettingsError, match="larger than"):
-        read_script(tmp_path / "huge.json")
+def test_the_question_may_contain_the_knowledge() -> None:
+    question = f"How many days?\n{knowledge_text(CHUNKS)}"
+    assert "27 days" in quote_answer(question, "", question)
+
+
+def test_without_knowledge_there_is_no_quote() -> None:
+    assert quote_answer("How many days?", "ID: 5", "└── Content:\nx") == ""
+
+
+def test_pathological_prompts_are_searched_fast() -> None:
+    start = time.process_time()
+    quote_answer("q", "ID: 1\n" + "├── a\n" * 100_000, "ID: 1\n└── Content:\n" * 20_000)
+    assert time.process_time() - start < 5

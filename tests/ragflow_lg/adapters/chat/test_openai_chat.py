@@ -20,9 +20,10 @@ HELLO = ChatRequest("Be kind.", ({"role": "user", "content": "hello"},))
 
 
 @asynccontextmanager
-async def served(*replies: Reply, model: str = "m", **limits: Any) -> AsyncGenerator[tuple[MockLLM, OpenAIChat]]:
+async def mock_endpoint(*replies: Reply, model: str = "m", **limits: Any) -> AsyncGenerator[tuple[MockLLM, OpenAIChat]]:
     async with MockLLM(replies or [reply("ok", usage=False)]) as server:
-        endpoint = Endpoint("Test", server.base_url, KEY, **{"max_retries": 0, **limits})
+        options: dict[str, Any] = {"max_retries": 0, **limits}
+        endpoint = Endpoint("Test", server.base_url, KEY, **options)
         try:
             yield server, OpenAIChat(model, endpoint, Capabilities(100, input_price=1.0, output_price=2.0))
         finally:
@@ -33,13 +34,13 @@ async def collect(chat: OpenAIChat) -> list[ChatDelta]:
     return [delta async for delta in chat.stream(HELLO) if delta.text]
 
 
-async def collect_text(chat: OpenAIChat, got: list[str]) -> None:
+async def collect_text(chat: OpenAIChat, texts: list[str]) -> None:
     async for delta in chat.stream(HELLO):
-        got += [delta.text] if delta.text else []
+        texts += [delta.text] if delta.text else []
 
 
-async def test_complete_sends_the_request_and_gives_the_answer() -> None:
-    async with served(reply("good ", "day", reasoning=["hm"])) as (server, chat):
+async def test_complete_sends_the_request_and_returns_the_answer() -> None:
+    async with mock_endpoint(reply("good ", "day", reasoning=["hm"])) as (server, chat):
         assert (await chat.complete(HELLO)).text == "good day"
         (received,) = server.requests
         assert received.path == "/v1/chat/completions"
@@ -53,13 +54,13 @@ async def test_complete_sends_the_request_and_gives_the_answer() -> None:
 
 
 async def test_an_empty_answer_is_an_answer() -> None:
-    async with served(reply()) as (_, chat):
+    async with mock_endpoint(reply()) as (_, chat):
         assert (await chat.complete(HELLO)).text == ""
         assert await collect(chat) == []
 
 
-async def test_stream_gives_pieces_as_they_are_and_marks_reasoning() -> None:
-    async with served(reply("ha", "ha", "!", reasoning=["let ", "me"])) as (server, chat):
+async def test_stream_yields_chunks_unchanged_and_marks_reasoning() -> None:
+    async with mock_endpoint(reply("ha", "ha", "!", reasoning=["let ", "me"])) as (server, chat):
         assert await collect(chat) == [
             ChatDelta("let ", is_thinking=True),
             ChatDelta("me", is_thinking=True),
@@ -78,7 +79,7 @@ async def test_options_reach_the_endpoint_under_the_names_it_knows() -> None:
         thinking="enabled",
         template_kwargs={"enable_thinking": False},
     )
-    async with served() as (server, chat):
+    async with mock_endpoint() as (server, chat):
         await chat.complete(request)
         body = server.requests[0].body
     assert body["messages"] == [{"role": "user", "content": "q"}]
@@ -87,19 +88,19 @@ async def test_options_reach_the_endpoint_under_the_names_it_knows() -> None:
     assert body["chat_template_kwargs"] == {"enable_thinking": False}
 
 
-def test_openai_itself_gets_the_newer_name_of_max_tokens() -> None:
+def test_openai_gets_the_newer_name_of_max_tokens() -> None:
     chat = OpenAIChat("m", Endpoint("OpenAI", "https://api.openai.com/v1", KEY), Capabilities(1))
     options = chat.options(ChatRequest("", (), sampling={"max_tokens": 7}))
     assert options == {"max_completion_tokens": 7}
 
 
-async def test_images_go_with_the_last_user_message() -> None:
+async def test_images_are_added_to_the_last_user_message() -> None:
     messages = (
         {"role": "user", "content": "a"},
         {"role": "assistant", "content": "b"},
         {"role": "user", "content": "c"},
     )
-    async with served() as (server, chat):
+    async with mock_endpoint() as (server, chat):
         await chat.complete(ChatRequest("", messages, images=("data:image/png;base64,AA==",)))
         sent = server.requests[0].body["messages"]
     assert sent[:2] == list(messages[:2])
@@ -111,7 +112,7 @@ async def test_images_go_with_the_last_user_message() -> None:
 
 async def test_images_without_a_user_message_are_left_out() -> None:
     messages = ({"role": "assistant", "content": "b"},)
-    async with served() as (server, chat):
+    async with mock_endpoint() as (server, chat):
         await chat.complete(ChatRequest("", messages, images=("data:image/png;base64,AA==",)))
         assert server.requests[0].body["messages"] == list(messages)
 
@@ -120,7 +121,7 @@ async def test_images_without_a_user_message_are_left_out() -> None:
     ("status", "is_retryable"), [(400, False), (401, False), (307, False), (429, True), (500, True)]
 )
 async def test_a_refusal_names_status_and_reason_but_never_the_key(status: int, is_retryable: bool) -> None:
-    async with served(reply(status=status, error=f"no luck with {KEY}")) as (server, chat):
+    async with mock_endpoint(reply(status=status, error=f"no luck with {KEY}")) as (server, chat):
         for call in (chat.complete(HELLO), collect(chat)):
             with pytest.raises(ServiceError) as caught:
                 await call
@@ -133,7 +134,7 @@ async def test_a_refusal_names_status_and_reason_but_never_the_key(status: int, 
 
 
 async def test_a_long_refusal_is_shortened() -> None:
-    async with served(reply(status=400, garbage="<html>" + "x" * 5000)) as (_, chat):
+    async with mock_endpoint(reply(status=400, garbage="<html>" + "x" * 5000)) as (_, chat):
         with pytest.raises(ServiceError) as caught:
             await chat.complete(HELLO)
     assert len(str(caught.value)) <= 400
@@ -142,57 +143,60 @@ async def test_a_long_refusal_is_shortened() -> None:
 @pytest.mark.parametrize(
     "body", ["surprise", '{"choices": null}', '{"choices": []}', '{"error": {"message": "odd"}}', "[1]", "{"]
 )
-async def test_an_answer_in_another_form_is_a_service_error(body: str) -> None:
-    async with served(reply(garbage=body)) as (_, chat):
+async def test_an_answer_in_another_format_is_a_service_error(body: str) -> None:
+    async with mock_endpoint(reply(garbage=body)) as (_, chat):
         with pytest.raises(ServiceError, match="'m' of Test"):
             await chat.complete(HELLO)
 
 
-def streamed(*chunks: dict[str, Any], end: str = "data: [DONE]\n\n") -> Reply:
-    """Give a reply of these chunks as they are."""
-    return Reply(garbage="".join(f"data: {json.dumps({'choices': [chunk]})}\n\n" for chunk in chunks) + end)
+def raw_stream(*chunks: dict[str, Any], end: str = "data: [DONE]\n\n") -> Reply:
+    """Return a streamed reply of exactly these chunks."""
+    return reply(garbage="".join(f"data: {json.dumps({'choices': [chunk]})}\n\n" for chunk in chunks) + end)
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("answer", "message"),
     [
-        (Reply(garbage="[" * 100_000), "it is nested too deep"),
-        (Reply(garbage="{"), "it is no JSON|it ends before anything was said"),
+        (reply(garbage="[" * 100_000), "it is nested too deeply"),
+        (reply(garbage="{"), "it is not JSON|it ends before the first choice"),
         (
-            Reply(garbage='{"choices": [{"message": {"content": 5}, "delta": {"content": 5}}]}'),
+            reply(garbage='{"choices": [{"message": {"content": 5}, "delta": {"content": 5}}]}'),
             "its content is a number",
         ),
     ],
 )
-async def test_an_odd_answer_is_told_in_one_sentence(given: Reply, says: str) -> None:
-    streaming = Reply(garbage=f"data: {given.garbage}\n\n")
-    async with served(given, streaming) as (_, chat):
+async def test_an_invalid_answer_is_reported_in_one_sentence(answer: Reply, message: str) -> None:
+
+    stream = reply(garbage=f"data: {answer.garbage}\n\n")
+    async with mock_endpoint(answer, stream) as (_, chat):
         for call in (chat.complete(HELLO), collect(chat)):
             with pytest.raises(ServiceError) as caught:
                 await call
             assert re.fullmatch(
-                f"The model 'm' of Test gave an answer that is not in OpenAI's form: ({says})", str(caught.value)
+                f"The model 'm' of Test returned an answer that is not in OpenAI's format: ({message})",
+                str(caught.value),
             )
 
 
-async def test_a_stream_is_whole_if_it_gives_a_reason_or_ends_with_done() -> None:
-    said, ended = {"delta": {"content": "a [DONE] "}}, {"delta": {}, "finish_reason": "stop"}
-    async with served(streamed(said), streamed(said, ended, end="")) as (_, chat):
+async def test_a_stream_is_complete_with_a_finish_reason_or_done() -> None:
+    text: dict[str, Any] = {"delta": {"content": "a [DONE] "}}
+    stop: dict[str, Any] = {"delta": {}, "finish_reason": "stop"}
+    async with mock_endpoint(raw_stream(text), raw_stream(text, stop, end="")) as (_, chat):
         assert [await collect(chat) for _ in range(2)] == [[ChatDelta("a [DONE] ")]] * 2
-    async with served(streamed(said, end=""), streamed()) as (_, chat):
-        for says in ("broke off", "ends before anything was said"):
-            with pytest.raises(ServiceError, match=says):
+    async with mock_endpoint(raw_stream(text, end=""), raw_stream()) as (_, chat):
+        for message in ("broke off", "ends before the first choice"):
+            with pytest.raises(ServiceError, match=message):
                 await collect(chat)
 
 
 async def test_calls_without_a_name_or_arguments_do_not_break_the_next_request() -> None:
     parts = [{"index": 0, "id": "a", "function": {"arguments": "{}"}}, {"index": 1, "function": {"name": "look"}}, {}]
-    ended = {"delta": {}, "finish_reason": "tool_calls"}
-    async with served(streamed({"delta": {"tool_calls": parts}}, ended), reply("ok")) as (server, chat):
+    end: dict[str, Any] = {"delta": {}, "finish_reason": "tool_calls"}
+    async with mock_endpoint(raw_stream({"delta": {"tool_calls": parts}}, end), reply("ok")) as (server, chat):
         calls = [delta async for delta in chat.stream(HELLO)][-1].calls
         assert calls == (ToolCall("a", "unnamed", "{}"), ToolCall("call_2", "look", "{}"))
-        made_up = {"id": "b", "name": "find.it " * 20, "arguments": ""}
-        await chat.complete(ChatRequest("", ({"role": "assistant", "content": "", "tool_calls": [made_up]},)))
+        invented = {"id": "b", "name": "find.it " * 20, "arguments": ""}
+        await chat.complete(ChatRequest("", ({"role": "assistant", "content": "", "tool_calls": [invented]},)))
         (sent,) = server.requests[1].body["messages"][0]["tool_calls"]
     assert sent["function"]["name"].startswith("find_it_find_it")
     assert len(sent["function"]["name"]) == 64
@@ -200,70 +204,70 @@ async def test_calls_without_a_name_or_arguments_do_not_break_the_next_request()
 
 
 @pytest.mark.parametrize(
-    "given",
+    "failure",
     [reply("a", "b", **how) for how in ({"cut_after": 1}, {"cut_after": 1, "cut": "quiet"}, {"error_after": 1})],
 )
-async def test_a_stream_that_breaks_gives_its_pieces_then_an_error(given: Reply) -> None:
-    got: list[str] = []
-    async with served(given) as (_, chat):
+async def test_an_interrupted_stream_yields_its_chunks_then_an_error(failure: Reply) -> None:
+    texts: list[str] = []
+    async with mock_endpoint(failure) as (_, chat):
         with pytest.raises(ServiceError) as caught:
-            await collect_text(chat, got)
-    assert got == ["a"]
+            await collect_text(chat, texts)
+    assert texts == ["a"]
     assert caught.value.is_retryable
 
 
-async def test_an_endpoint_that_is_not_there_is_a_retryable_error() -> None:
+async def test_an_unreachable_endpoint_is_a_retryable_error() -> None:
     async with MockLLM() as server:
-        gone = server.base_url
-    endpoint = Endpoint("Test", gone.replace("//", "//me:secret@"), KEY, max_retries=0)
+        address = server.base_url
+    endpoint = Endpoint("Test", address.replace("//", "//me:secret@"), KEY, max_retries=0)
     chat = OpenAIChat("m", endpoint, Capabilities(1))
     with pytest.raises(ServiceError, match="cannot be reached") as caught:
         await chat.complete(HELLO)
     assert caught.value.is_retryable
-    assert f"at {gone}, or" in str(caught.value)
+    assert f"at {address}, or" in str(caught.value)
     assert "secret" not in str(caught.value)
     await endpoint.aclose()
 
 
-async def test_a_slow_endpoint_is_given_up() -> None:
-    async with served(reply("ok", delay_s=5), timeout_s=0.1) as (_, chat):
+async def test_a_slow_endpoint_times_out() -> None:
+    async with mock_endpoint(reply("ok", delay_s=5), timeout_s=0.1) as (_, chat):
         for call in (chat.complete(HELLO), collect(chat)):
             with pytest.raises(ServiceError, match="in time"):
                 await call
 
 
-async def test_a_stream_that_stalls_is_given_up() -> None:
-    got: list[str] = []
-    async with served(reply("a", "b", piece_delay_s=5), idle_timeout_s=0.1) as (_, chat):
+async def test_a_stalled_stream_times_out() -> None:
+    texts: list[str] = []
+    async with mock_endpoint(reply("a", "b", piece_delay_s=5), idle_timeout_s=0.1) as (_, chat):
         with pytest.raises(ServiceError, match="in time"):
-            await collect_text(chat, got)
-    assert got == ["a"]
+            await collect_text(chat, texts)
+    assert texts == ["a"]
 
 
-async def test_a_stream_without_end_is_given_up() -> None:
-    async with served(reply(*"a" * 100, piece_delay_s=0.02), timeout_s=0.3) as (_, chat):
+async def test_an_endless_stream_times_out() -> None:
+    async with mock_endpoint(reply(*"a" * 100, piece_delay_s=0.02), timeout_s=0.3) as (_, chat):
         with pytest.raises(ServiceError, match="in time"):
             await collect(chat)
 
 
-async def test_waiting_for_the_reader_does_not_count() -> None:
-    async with served(reply("a", "b", "c"), timeout_s=0.5) as (_, chat):
-        got: list[str] = []
+async def test_the_time_the_reader_takes_does_not_count() -> None:
+    async with mock_endpoint(reply("a", "b", "c"), timeout_s=0.5) as (_, chat):
+        texts: list[str] = []
         async for delta in chat.stream(HELLO):
-            got += [delta.text] if delta.text else []
+            texts += [delta.text] if delta.text else []
             await asyncio.sleep(0.3)
-    assert got == ["a", "b", "c"]
+    assert texts == ["a", "b", "c"]
 
 
-async def test_a_reader_that_leaves_ends_the_request() -> None:
-    async with served(reply(*"a" * 1000, piece_delay_s=0.01)) as (server, chat):
+async def test_closing_the_stream_closes_the_request() -> None:
+    async with mock_endpoint(reply(*"a" * 1000, piece_delay_s=0.01)) as (server, chat):
         async with aclosing(cast("Any", chat.stream(HELLO))) as stream:
             await anext(stream)
         await asyncio.wait_for(server.client_left.wait(), 5)
 
 
 async def test_a_cancelled_call_is_cancelled_not_failed() -> None:
-    async with served(reply("ok", delay_s=5)) as (server, chat):
+    async with mock_endpoint(reply("ok", delay_s=5)) as (server, chat):
         task = asyncio.create_task(chat.complete(HELLO))
         await asyncio.wait_for(server.received_request.wait(), 5)
         task.cancel()
@@ -271,8 +275,8 @@ async def test_a_cancelled_call_is_cancelled_not_failed() -> None:
             await task
 
 
-async def test_many_models_share_the_connections_of_an_endpoint() -> None:
-    async with served() as (server, _):
+async def test_all_models_of_an_endpoint_share_its_connections() -> None:
+    async with mock_endpoint() as (server, _):
         endpoint = Endpoint("Test", server.base_url, "")
         for number in range(70):
             await endpoint.chat(f"m{number}")
@@ -289,8 +293,8 @@ CALLS = [
 TOOL = ToolSchema("look", "Look it up.", {"type": "object", "properties": {"q": {"type": "string"}}})
 
 
-async def test_tools_are_offered_and_calls_come_back_whole_or_in_fragments() -> None:
-    asked = ChatRequest(
+async def test_tools_are_sent_and_calls_are_merged_from_chunks() -> None:
+    request = ChatRequest(
         "",
         (
             {"role": "user", "content": "q"},
@@ -301,9 +305,9 @@ async def test_tools_are_offered_and_calls_come_back_whole_or_in_fragments() -> 
         stop=("Observation",),
         schema={"type": "object"},
     )
-    async with served(reply("so ", calls=CALLS, cut_names=2, cut_arguments=5)) as (server, chat):
-        whole = await chat.complete(asked)
-        pieces = [delta async for delta in chat.stream(asked)]
+    async with mock_endpoint(reply("so ", calls=CALLS, cut_names=2, cut_arguments=5)) as (server, chat):
+        whole = await chat.complete(request)
+        pieces = [delta async for delta in chat.stream(request)]
     expected = [ToolCall("call_1", "look", '{"q": "a long one"}'), ToolCall("call_2", "look", "no json")]
     assert list(whole.calls) == list(pieces[-1].calls) == expected
     assert "".join(piece.text for piece in pieces) == whole.text == "so "
@@ -321,60 +325,60 @@ async def test_tools_are_offered_and_calls_come_back_whole_or_in_fragments() -> 
     assert body["response_format"]["json_schema"]["schema"] == {"type": "object"}
 
 
-async def test_whole_calls_without_an_index_stay_apart() -> None:
+async def test_calls_without_an_index_are_not_merged() -> None:
     calls = [{**call, "has_index": False} for call in CALLS]
-    async with served(reply(calls=calls)) as (_, chat):
+    async with mock_endpoint(reply(calls=calls)) as (_, chat):
         last = [delta async for delta in chat.stream(HELLO)][-1]
     assert [call.id for call in last.calls] == ["call_1", "call_2"]
 
 
-async def test_usage_is_counted_with_its_price() -> None:
+async def test_usage_has_token_counts_and_cost() -> None:
     usage = {"prompt_tokens": 1000, "completion_tokens": 500}
-    async with served(reply("a", usage=usage)) as (server, chat):
+    async with mock_endpoint(reply("a", usage=usage)) as (server, chat):
         whole = (await chat.complete(HELLO)).usage
-        streamed = [delta async for delta in chat.stream(HELLO)][-1].usage
-    assert whole == streamed == Usage(1000, 500, 1, 0.002)
+        total = [delta async for delta in chat.stream(HELLO)][-1].usage
+    assert whole == total == Usage(1000, 500, 1, 0.002)
     assert server.requests[1].body["stream_options"] == {"include_usage": True}
 
 
-async def test_a_server_that_counts_nothing_is_one_call() -> None:
-    async with served(counts_streams=False) as (server, chat):
+async def test_usage_without_token_counts_is_one_call() -> None:
+    async with mock_endpoint(counts_streams=False) as (server, chat):
         assert [delta async for delta in chat.stream(HELLO)][-1].usage == Usage(calls=1)
         assert "stream_options" not in server.requests[0].body
 
 
-async def test_what_fails_for_a_while_is_tried_again_as_late_as_the_endpoint_asks() -> None:
+async def test_temporary_failures_are_retried_after_the_pause_the_endpoint_asks_for() -> None:
     busy = reply(status=429, error="slow down", retry_after=0.3)
     loop = asyncio.get_running_loop()
     for call in ("complete", "stream"):
-        async with served(busy, reply(status=503), reply("fine"), max_retries=2) as (server, chat):
-            began = loop.time()
-            said = (await chat.complete(HELLO)).text if call == "complete" else (await collect(chat))[0].text
-            assert said == "fine"
-            assert loop.time() - began > 0.5  # what was asked for, and half of the second pause
+        async with mock_endpoint(busy, reply(status=503), reply("fine"), max_retries=2) as (server, chat):
+            start = loop.time()
+            text = (await chat.complete(HELLO)).text if call == "complete" else (await collect(chat))[0].text
+            assert text == "fine"
+            assert loop.time() - start > 0.5  # the pause that was requested and half of the second one
             assert len(server.requests) == 3
 
 
-async def test_an_endpoint_that_asks_for_hours_is_given_up() -> None:
+async def test_a_request_is_not_retried_after_hours() -> None:
     busy = reply(status=429, error="tomorrow", retry_after=36000)
-    async with served(busy, max_retries=3) as (server, chat):
+    async with mock_endpoint(busy, max_retries=3) as (server, chat):
         with pytest.raises(ServiceError, match="tomorrow"):
             await chat.complete(HELLO)
         assert len(server.requests) == 1
 
 
-async def test_a_stream_that_was_shown_is_not_tried_again() -> None:
-    got: list[str] = []
-    async with served(reply("a", "b", cut_after=1), max_retries=3) as (server, chat):
+async def test_a_stream_is_not_retried_after_its_first_chunk() -> None:
+    texts: list[str] = []
+    async with mock_endpoint(reply("a", "b", cut_after=1), max_retries=3) as (server, chat):
         with pytest.raises(ServiceError):
-            await collect_text(chat, got)
-    assert (got, len(server.requests)) == (["a"], 1)
+            await collect_text(chat, texts)
+    assert (texts, len(server.requests)) == (["a"], 1)
 
 
 async def test_no_more_calls_than_allowed_run_at_a_time() -> None:
-    async with served(reply("ok", delay_s=0.05), concurrency=2) as (server, chat):
-        running = [asyncio.create_task(chat.complete(HELLO)) for _ in range(6)]
+    async with mock_endpoint(reply("ok", delay_s=0.05), concurrency=2) as (server, chat):
+        tasks = [asyncio.create_task(chat.complete(HELLO)) for _ in range(6)]
         await asyncio.sleep(0.04)
         assert len(server.requests) <= 2
-        await asyncio.gather(*running)
+        await asyncio.gather(*tasks)
         assert len(server.requests) == 6
