@@ -1,4 +1,4 @@
-"""Results of tools, remembered for a while in this process: a `ragflow_lg.services.tool_policies.ResultCache`."""
+"""An in-memory cache of tool results: a `ragflow_lg.services.tool_policies.ResultCache`."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ from ragflow_lg.services.tool_policies import ToolPermits
 __all__ = ["MemoryResultCache"]
 
 OVERHEAD_BYTES = 200
-"""What an entry takes beside its text."""
+"""Memory of an entry in addition to its text."""
 
 
 class _Entry(NamedTuple):
     text: str
     size: int
-    due: float
+    expires_at: float
 
 
 class MemoryResultCache:
-    """The results used last, up to a size. Nothing leaves the process.
+    """The most recently used results, up to a total size. Nothing leaves the process.
 
-    Keys are hashes of tool, configuration and arguments, made with a secret of the process: those with different
-    credentials never share a result, and no credential can be read out of a key.
+    Keys are hashes of tool, configuration and arguments with a secret of the process. Calls with different credentials
+    never share a result, and no credential can be recovered from a key.
     """
 
     def __init__(self, seconds: Mapping[str, float], clock: Clock, *, max_bytes: int = 32 * 1024 * 1024) -> None:
-        """``seconds`` is how long results are kept, by name or pattern of the tool; the first that fits counts."""
-        self._seconds = {ToolPermits((pattern,)): lasting for pattern, lasting in seconds.items()}
+        """``seconds`` maps names or patterns of tools to the lifetime of their results; the first match counts."""
+        self._lifetimes = {ToolPermits((pattern,)): lifetime for pattern, lifetime in seconds.items()}
         self._clock = clock
         self._max_bytes = max_bytes
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
         self._secret = secrets.token_bytes(32)
         self.size = 0
-        """What all entries take, in bytes."""
+        """The total size of all entries in bytes."""
 
     def covers(self, names: Sequence[str]) -> bool:
-        """Tell whether results of the tool of these names are remembered at all."""
-        return self._lasting(names) > 0
+        """Return whether results of the tool with these names are cached."""
+        return self._lifetime(names) > 0
 
     async def find(
         self, names: Sequence[str], configuration: JsonValue, arguments: JsonValue
     ) -> tuple[bool, JsonValue]:
-        """Give whether there is a result of the tool of these names, and the result, the caller's to keep."""
+        """Return whether a result of the tool with these names is cached, and a copy of the result."""
         key = self._key(names, configuration, arguments)
         entry = self._entries.get(key)
         if entry is None:
             return False, None
-        if entry.due <= self._clock.monotonic():
+        if entry.expires_at <= self._clock.monotonic():
             self._drop(key)
             return False, None
         self._entries.move_to_end(key)
@@ -63,16 +63,16 @@ class MemoryResultCache:
     async def put(
         self, names: Sequence[str], configuration: JsonValue, arguments: JsonValue, result: JsonValue
     ) -> None:
-        """Remember a result (JSON) for a while, if the tool is one whose results are."""
-        lasting = self._lasting(names)
-        if lasting <= 0:
+        """Cache a JSON result if the tool has a lifetime and the result fits."""
+        lifetime = self._lifetime(names)
+        if lifetime <= 0:
             return
         key, text = self._key(names, configuration, arguments), json.dumps(result, ensure_ascii=False)
         size = len(text.encode("utf-8", "replace")) + OVERHEAD_BYTES
         self._drop(key)
         if size > self._max_bytes:
             return
-        self._entries[key] = _Entry(text, size, self._clock.monotonic() + lasting)
+        self._entries[key] = _Entry(text, size, self._clock.monotonic() + lifetime)
         self.size += size
         while self.size > self._max_bytes:
             self._drop(next(iter(self._entries)))
@@ -82,8 +82,8 @@ class MemoryResultCache:
         if entry is not None:
             self.size -= entry.size
 
-    def _lasting(self, names: Sequence[str]) -> float:
-        return next((seconds for permits, seconds in self._seconds.items() if permits.permits(names)), 0.0)
+    def _lifetime(self, names: Sequence[str]) -> float:
+        return next((seconds for permits, seconds in self._lifetimes.items() if permits.permits(names)), 0.0)
 
     def _key(self, names: Sequence[str], configuration: JsonValue, arguments: JsonValue) -> bytes:
         text = json.dumps([list(names), configuration, arguments], sort_keys=True, default=str)

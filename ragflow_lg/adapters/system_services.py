@@ -1,4 +1,4 @@
-"""The machine's clock and its randomness."""
+"""The system clock and random ids."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ class SystemClock:
     """The `ragflow_lg.services.services.Clock` of this machine."""
 
     def now(self) -> float:
-        """Give epoch seconds."""
-        return time.time()  # noqa: TID251 - the one place
+        """Return the time in epoch seconds."""
+        return time.time()  # noqa: TID251 - the only place that reads the system clock
 
     def monotonic(self) -> float:
-        """Give seconds that never go back."""
+        """Return seconds of a clock that never goes back."""
         return time.monotonic()
 
     def local_time(self) -> str:
-        """Give the local time as ``YYYY-MM-DD HH:MM:SS``."""
+        """Return the local time as ``YYYY-MM-DD HH:MM:SS``."""
         return time.strftime("%Y-%m-%d %H:%M:%S")
 
 
 class RandomIds:
-    """Unforeseeable `ragflow_lg.services.services.Ids`."""
+    """Unpredictable `ragflow_lg.services.services.Ids`."""
 
     def run_id(self) -> RunId:
-        """Give 32 hexadecimal digits."""
-        return RunId(uuid.uuid4().hex)  # noqa: TID251 - the one place
+        """Return 32 hexadecimal digits."""
+        return RunId(uuid.uuid4().hex)  # noqa: TID251 - the only place that creates ids
 
     def seed(self) -> int:
-        """Give a seed above 0, for 0 always draws the first alternative."""
+        """Return a positive seed; 0 would always choose the first alternative."""
         return 1 + secrets.randbelow(2**31 - 1)

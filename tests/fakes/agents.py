@@ -23,8 +23,8 @@ from tests.fakes.services import OneModel, Reply, ScriptedHttp, ScriptedModel, f
 TOOLS = with_test_tools(load_catalog())
 """All components, and the tools of `tests.fakes.agent_tools`."""
 
-WIKI = {"component_name": "Wikipedia", "name": "Wiki", "params": {}}
-TAVILY = {"component_name": "TavilySearch", "name": "Web Search", "params": {"api_key": "k"}}
+WIKI: dict[str, Any] = {"component_name": "Wikipedia", "name": "Wiki", "params": {}}
+TAVILY: dict[str, Any] = {"component_name": "TavilySearch", "name": "Web Search", "params": {"api_key": "k"}}
 
 
 def page(title: str, text: str) -> HttpResponse:

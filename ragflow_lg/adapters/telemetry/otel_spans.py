@@ -1,7 +1,7 @@
-"""Spans of OpenTelemetry: a run, its nodes, the rounds of its agents, their model and tools.
+"""OpenTelemetry spans of runs, their nodes, agent iterations, model calls and tool calls.
 
-Names of attributes are those of the semantic conventions for generative AI where there are any, ``ragflow_lg.…``
-elsewhere. Spans get the times at which things happened, however late this callback is told.
+Attribute names follow the semantic conventions for generative AI where one exists, and start with ``ragflow_lg.``
+otherwise. Span times are the times of the events, even if this callback runs late.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from msgspec import Struct, field
 
 from ragflow_lg.adapters.chat.chat_models import parse_llm_id
 from ragflow_lg.base.errors import CANCELLED_TEXT, SettingsError
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.base.values import to_text
 from ragflow_lg.component.events import AgentRecord, NodeFinished, NodeStarted
 from ragflow_lg.runs.callbacks import RunCallbacks, RunInfo, RunSummary
 from ragflow_lg.services.agent_metrics import AgentMetrics
@@ -31,45 +31,45 @@ Attributes: TypeAlias = dict[str, str | int | float | bool]
 _Key: TypeAlias = tuple[str, ...]
 
 
-class _Open(Struct):
-    """The spans of one run that have not ended."""
+class _OpenSpans(Struct):
+    """The open spans of one run."""
 
     run: Span
     last: float
-    """The latest time that was seen, in epoch seconds."""
-    spans: dict[_Key, list[Span]] = field(default_factory=dict[_Key, list[Any]])
-    """By what they are of; several where rounds of one region run side by side."""
+    """The latest event time in epoch seconds."""
+    by_key: dict[_Key, list[Span]] = field(default_factory=dict[_Key, list[Any]])
+    """A key has several spans while iterations of a region run concurrently."""
     agents: set[int] = field(default_factory=set[int])
-    """Visits in which an agent is at work."""
+    """Visits with a running agent."""
 
     def add(self, key: _Key, span: Span) -> None:
-        self.spans.setdefault(key, []).append(span)
+        self.by_key.setdefault(key, []).append(span)
 
     def find(self, *key: str) -> Span | None:
-        held = self.spans.get(key)
-        return held[0] if held else None
+        spans = self.by_key.get(key)
+        return spans[0] if spans else None
 
     def take(self, *key: str) -> Span | None:
-        held = self.spans.get(key)
-        span = held.pop(0) if held else None
-        if held is not None and not held:
-            del self.spans[key]
+        spans = self.by_key.get(key)
+        span = spans.pop(0) if spans else None
+        if spans is not None and not spans:
+            del self.by_key[key]
         return span
 
     def take_all(self, visit: int | None = None) -> Iterator[Span]:
-        """Give all spans, or those within a visit, the innermost first."""
-        for key in reversed(list(self.spans)):
+        """Remove and yield all spans, or those within a visit, the innermost first."""
+        for key in reversed(list(self.by_key)):
             if visit is None or (key[0] != "node" and key[1] == str(visit)):
-                yield from reversed(self.spans.pop(key))
+                yield from reversed(self.by_key.pop(key))
 
 
 class OtelSpans(RunCallbacks):
-    """Makes spans of runs. The span that is current where a run is iterated over becomes its parent."""
+    """Run callbacks that create spans. A run's parent is the span that is current when the iteration over it starts."""
 
     def __init__(self, provider: TracerProvider | None = None, *, include_content: bool = False) -> None:
-        """Without a ``provider`` the global one is used.
+        """Use the global tracer provider if ``provider`` is None.
 
-        ``include_content`` puts texts into the spans: arguments, results, thoughts and errors.
+        ``include_content`` adds texts to the spans: arguments, results, thoughts and errors.
 
         Raises:
             SettingsError: if OpenTelemetry is not installed.
@@ -77,21 +77,21 @@ class OtelSpans(RunCallbacks):
         try:
             from opentelemetry import trace
         except ImportError:
-            raise SettingsError("Spans need an extra: pip install 'ragflow-lg[otel]'.") from None
+            raise SettingsError("OpenTelemetry is not installed: pip install 'ragflow-lg[otel]'.") from None
         self._api = trace
         self._tracer: Tracer = trace.get_tracer("ragflow_lg", tracer_provider=provider)
         self._include_content = include_content
-        self._runs: dict[str, _Open] = {}
+        self._runs: dict[str, _OpenSpans] = {}
 
     @property
     def tracer(self) -> Tracer:
-        """What makes the spans."""
+        """The tracer that creates the spans."""
         return self._tracer
 
-    # What happens
+    # Events of a run
 
     async def on_run_started(self, run: RunInfo) -> None:
-        """Begin the span of a run."""
+        """Start the span of a run."""
         name = PurePath(run.canvas_id).stem if run.canvas_id else ""
         attributes: Attributes = {
             "gen_ai.operation.name": "invoke_workflow",
@@ -105,13 +105,13 @@ class OtelSpans(RunCallbacks):
         span = self._tracer.start_span(
             f"invoke_workflow {name}".strip(), attributes=attributes, start_time=_ns(run.started_at)
         )
-        self._runs[run.run_id] = _Open(span, run.started_at)
+        self._runs[run.run_id] = _OpenSpans(span, run.started_at)
 
     async def on_node_started(self, run: RunInfo, event: NodeStarted) -> None:
-        """Begin the span of a node."""
-        if (held := self._runs.get(run.run_id)) is None:
+        """Start the span of a node."""
+        if (spans := self._runs.get(run.run_id)) is None:
             return
-        held.last = max(held.last, event.created_at)
+        spans.last = max(spans.last, event.created_at)
         node = run.plan.nodes[event.node]
         attributes: Attributes = {"ragflow_lg.node.id": node.id, "ragflow_lg.node.component": node.spec.name}
         if node.title:
@@ -119,61 +119,61 @@ class OtelSpans(RunCallbacks):
         if node.parent is not None:
             attributes["ragflow_lg.node.region"] = node.parent
         name = f"{node.spec.name} {node.title or node.id}"
-        held.add(_node_key(event), self._child(held.run, name, attributes, event.created_at))
+        spans.add(_node_key(event), self._child(spans.run, name, attributes, event.created_at))
 
     async def on_node_finished(self, run: RunInfo, event: NodeFinished) -> None:
-        """End the span of a node, and what its agent has left open."""
-        if (held := self._runs.get(run.run_id)) is None or (span := held.find(*_node_key(event))) is None:
+        """End the span of a node and the spans that its agent left open."""
+        if (spans := self._runs.get(run.run_id)) is None or (span := spans.find(*_node_key(event))) is None:
             return
         at = event.created_at + event.elapsed_s
-        held.last = max(held.last, at)
+        spans.last = max(spans.last, at)
         if event.visit:
-            for left in held.take_all(event.visit):
-                self._end(left, at, error_type="cancelled")
-        if event.usage is not None and event.visit not in held.agents:
+            for child in spans.take_all(event.visit):
+                self._end(child, at, error_type="cancelled")
+        if event.usage is not None and event.visit not in spans.agents:
             params: Any = run.plan.nodes[event.node].params
             span.set_attributes({"gen_ai.operation.name": "chat", **_usage(event.usage)})
             if llm_id := getattr(params, "llm_id", ""):
                 span.set_attributes(_model(llm_id))
-        held.agents.discard(event.visit)
-        held.take(*_node_key(event))
+        spans.agents.discard(event.visit)
+        spans.take(*_node_key(event))
         kind = "" if event.error is None else "cancelled" if event.error == CANCELLED_TEXT else "component"
         self._end(span, at, error_type=kind, error=event.error or "")
 
     async def on_agent_record(self, run: RunInfo, record: AgentRecord) -> None:
-        """Begin or end the span of a round, a call or an agent that is a tool."""
-        held = self._runs.get(run.run_id)
-        if held is None or record.is_replayed:
+        """Start or end the span of an iteration, a model call, a tool call or a nested agent."""
+        spans = self._runs.get(run.run_id)
+        if spans is None or record.is_replayed:
             return
-        held.last = max(held.last, record.created_at)
-        agent = self._agent(held, run, record)
+        spans.last = max(spans.last, record.created_at)
+        agent = self._agent(spans, run, record)
         match record.kind:
             case "iteration_started":
-                self._begin_iteration(held, agent, record)
+                self._begin_iteration(spans, agent, record)
             case "iteration_finished" | "iteration_failed":
-                self._end_chat(held, record)
+                self._end_chat(spans, record)
             case "tool_started":
-                self._begin_tool(held, agent, record)
+                self._begin_tool(spans, agent, record)
             case "tool_finished" | "tool_failed":
-                self._end_tool(held, record)
+                self._end_tool(spans, record)
             case "note":
                 self._note(agent, record)
             case "thought":
-                span = held.find("chat", *_place(record)) or held.find("iteration", *_place(record)) or agent
+                span = spans.find("chat", *_agent_key(record)) or spans.find("iteration", *_agent_key(record)) or agent
                 if self._include_content:
-                    moment = _ns(record.created_at)
-                    span.add_event("thought", {"ragflow_lg.thought": record.details["text"]}, moment)
+                    at = _ns(record.created_at)
+                    span.add_event("thought", {"ragflow_lg.thought": to_text(record.details["text"])}, at)
             case "agent_finished":
-                self._end_agent(held, agent, record)
+                self._end_agent(spans, agent, record)
 
     async def on_run_finished(self, run: RunInfo, summary: RunSummary) -> None:
-        """End the span of a run, and whatever was stopped with it."""
-        if (held := self._runs.pop(run.run_id, None)) is None:
+        """End the span of a run and all spans that are still open in it."""
+        if (spans := self._runs.pop(run.run_id, None)) is None:
             return
-        at = max(held.last, run.started_at + summary.elapsed_s)
-        for left in held.take_all():
-            self._end(left, at, error_type="cancelled")
-        held.run.set_attributes(
+        at = max(spans.last, run.started_at + summary.elapsed_s)
+        for child in spans.take_all():
+            self._end(child, at, error_type="cancelled")
+        spans.run.set_attributes(
             {
                 "ragflow_lg.run.status": summary.status,
                 "ragflow_lg.run.input_tokens": summary.usage.prompt_tokens,
@@ -183,17 +183,17 @@ class OtelSpans(RunCallbacks):
             }
         )
         kind = {"failed": "run", "cancelled": "cancelled"}.get(summary.status, "")
-        self._end(held.run, at, error_type=kind, error=summary.error or "")
+        self._end(spans.run, at, error_type=kind, error=summary.error or "")
 
     # Agents
 
-    def _agent(self, held: _Open, run: RunInfo, record: AgentRecord) -> Span:
-        """Give the span of the agent: that of its node, or one of its own below the call of it as a tool."""
-        held.agents.add(record.visit)
+    def _agent(self, spans: _OpenSpans, run: RunInfo, record: AgentRecord) -> Span:
+        """Return the span of the agent: its node's, or for an agent used as a tool its own, below the tool call."""
+        spans.agents.add(record.visit)
         if record.caller:
-            return self._nested_agent(held, record)
-        span = held.find("node", record.node, str(record.visit)) or held.run
-        if span is not held.run and held.find("agent", *_place(record)) is None:
+            return self._nested_agent(spans, record)
+        span = spans.find("node", record.node, str(record.visit)) or spans.run
+        if span is not spans.run and spans.find("agent", *_agent_key(record)) is None:
             title = run.plan.nodes[NodeId(record.node)].title or record.node
             span.update_name(f"invoke_agent {title}")
             span.set_attributes(
@@ -201,12 +201,12 @@ class OtelSpans(RunCallbacks):
             )
         return span
 
-    def _nested_agent(self, held: _Open, record: AgentRecord) -> Span:
-        span = held.find("agent", *_place(record))
+    def _nested_agent(self, spans: _OpenSpans, record: AgentRecord) -> Span:
+        span = spans.find("agent", *_agent_key(record))
         if span is None:
-            around, _, step = record.caller.rpartition("/")
+            outer, _, step = record.caller.rpartition("/")
             visit = str(record.visit)
-            parent = held.find("tool", visit, around, step) or held.find("node", record.node, visit) or held.run
+            parent = spans.find("tool", visit, outer, step) or spans.find("node", record.node, visit) or spans.run
             name = record.path.rpartition("-->")[2]
             attributes: Attributes = {
                 "gen_ai.operation.name": "invoke_agent",
@@ -214,35 +214,38 @@ class OtelSpans(RunCallbacks):
                 "gen_ai.agent.id": record.path,
             }
             span = self._child(parent, f"invoke_agent {name}", attributes, record.created_at)
-            held.add(("agent", *_place(record)), span)
+            spans.add(("agent", *_agent_key(record)), span)
         return span
 
-    def _begin_iteration(self, held: _Open, agent: Span, record: AgentRecord) -> None:
-        self._end_iteration(held, record)
-        number = record.details["iteration"]
-        about: Attributes = {"ragflow_lg.iteration": number, **_model(record.details["model"])}
-        iteration = self._child(agent, f"iteration {number}", about, record.created_at)
-        held.add(("iteration", *_place(record)), iteration)
-        chat: Attributes = {"gen_ai.operation.name": "chat", **_model(record.details["model"])}
+    def _begin_iteration(self, spans: _OpenSpans, agent: Span, record: AgentRecord) -> None:
+        self._end_iteration(spans, record)
+        details: Mapping[str, Any] = record.details
+        number = details["iteration"]
+        attributes: Attributes = {"ragflow_lg.iteration": number, **_model(details["model"])}
+        iteration = self._child(agent, f"iteration {number}", attributes, record.created_at)
+        spans.add(("iteration", *_agent_key(record)), iteration)
+        chat: Attributes = {"gen_ai.operation.name": "chat", **_model(details["model"])}
         name = f"chat {chat['gen_ai.request.model']}"
-        held.add(("chat", *_place(record)), self._child(iteration, name, chat, record.created_at, is_call=True))
+        spans.add(("chat", *_agent_key(record)), self._child(iteration, name, chat, record.created_at, is_call=True))
 
-    def _end_chat(self, held: _Open, record: AgentRecord) -> None:
-        chat = held.take("chat", *_place(record))
+    def _end_chat(self, spans: _OpenSpans, record: AgentRecord) -> None:
+        chat = spans.take("chat", *_agent_key(record))
         if chat is None:
             return
+        details: Mapping[str, Any] = record.details
         if record.kind == "iteration_failed":
-            error = record.details["error"]
+            error = details["error"]
             self._end(chat, record.created_at, error_type="model", error=error)
-            if (iteration := held.take("iteration", *_place(record))) is not None:
+            if (iteration := spans.take("iteration", *_agent_key(record))) is not None:
                 self._end(iteration, record.created_at, error_type="model", error=error)
             return
-        used: Mapping[str, Any] = record.details["usage"]
-        chat.set_attributes(_usage(Usage(used["prompt_tokens"], used["completion_tokens"], 1, used["cost"])))
+        usage = details["usage"]
+        chat.set_attributes(_usage(Usage(usage["prompt_tokens"], usage["completion_tokens"], 1, usage["cost"])))
         self._end(chat, record.created_at)
 
-    def _begin_tool(self, held: _Open, agent: Span, record: AgentRecord) -> None:
-        details = record.details
+    def _begin_tool(self, spans: _OpenSpans, agent: Span, record: AgentRecord) -> None:
+
+        details: Mapping[str, Any] = record.details
         attributes: Attributes = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": details["tool"],
@@ -252,12 +255,12 @@ class OtelSpans(RunCallbacks):
         }
         if self._include_content:
             attributes["gen_ai.tool.call.arguments"] = json.dumps(details["arguments"], ensure_ascii=False)
-        parent = held.find("iteration", *_place(record)) or agent
+        parent = spans.find("iteration", *_agent_key(record)) or agent
         span = self._child(parent, f"execute_tool {details['tool']}", attributes, record.created_at)
-        held.add(("tool", *_place(record), details["step"]), span)
+        spans.add(("tool", *_agent_key(record), details["step"]), span)
 
-    def _end_tool(self, held: _Open, record: AgentRecord) -> None:
-        span = held.take("tool", *_place(record), record.details["step"])
+    def _end_tool(self, spans: _OpenSpans, record: AgentRecord) -> None:
+        span = spans.take("tool", *_agent_key(record), to_text(record.details["step"]))
         if span is None:
             return
         if record.kind == "tool_failed":
@@ -268,25 +271,26 @@ class OtelSpans(RunCallbacks):
         self._end(span, record.created_at)
 
     def _note(self, agent: Span, record: AgentRecord) -> None:
-        used: Mapping[str, Any] = record.details["usage"]
-        usage = Usage(used["prompt_tokens"], used["completion_tokens"], used["calls"], used["cost"])
-        began = record.created_at - record.details["seconds"]
+        details: Mapping[str, Any] = record.details
+        data = details["usage"]
+        usage = Usage(data["prompt_tokens"], data["completion_tokens"], data["calls"], data["cost"])
+        start = record.created_at - details["seconds"]
         attributes = {"gen_ai.operation.name": "chat", **_usage(usage)} if usage.calls else {}
-        span = self._child(agent, record.details["title"], attributes, began)
+        span = self._child(agent, details["title"], attributes, start)
         if self._include_content:
-            span.set_attribute("ragflow_lg.result", to_text(record.details["result"]))
+            span.set_attribute("ragflow_lg.result", to_text(details["result"]))
         self._end(span, record.created_at)
 
-    def _end_agent(self, held: _Open, agent: Span, record: AgentRecord) -> None:
-        self._end_iteration(held, record)
+    def _end_agent(self, spans: _OpenSpans, agent: Span, record: AgentRecord) -> None:
+        self._end_iteration(spans, record)
         if record.metrics is not None:
             agent.set_attributes(_metrics(record.metrics))
-        if record.caller and (span := held.take("agent", *_place(record))) is not None:
+        if record.caller and (span := spans.take("agent", *_agent_key(record))) is not None:
             self._end(span, record.created_at)
 
-    def _end_iteration(self, held: _Open, record: AgentRecord) -> None:
-        for kind in ("chat", "iteration"):  # a model that was stopped has told no end
-            if (span := held.take(kind, *_place(record))) is not None:
+    def _end_iteration(self, spans: _OpenSpans, record: AgentRecord) -> None:
+        for kind in ("chat", "iteration"):  # a cancelled model call has no end record
+            if (span := spans.take(kind, *_agent_key(record))) is not None:
                 self._end(span, record.created_at, error_type="cancelled" if kind == "chat" else "")
 
     # Spans
@@ -313,8 +317,8 @@ def _node_key(event: NodeStarted | NodeFinished) -> _Key:
     return ("node", event.node, str(event.visit))
 
 
-def _place(record: AgentRecord) -> _Key:
-    """Which agent it is: the visit, and the call that it works for."""
+def _agent_key(record: AgentRecord) -> _Key:
+    """Identify an agent of the run by its visit and the tool call that it serves."""
     return (str(record.visit), record.caller)
 
 
@@ -335,6 +339,6 @@ def _usage(usage: Usage) -> Attributes:
 
 
 def _metrics(metrics: AgentMetrics) -> Attributes:
-    data: Mapping[str, JsonValue] = metrics.data()
+    data = cast("Mapping[str, Any]", metrics.data())
     names = ("iterations", "failed_iterations", "calls", "failures", "model_seconds", "tool_seconds", "replayed")
     return {f"ragflow_lg.agent.{name}": data[name] for name in names}

@@ -1,5 +1,3 @@
-"""Files that travel inside the request."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -12,8 +10,8 @@ from ragflow_lg.base.errors import ServiceError
 PIXEL = "data:image/png;base64,AAAA"
 
 
-async def test_contents_in_order():
-    given = [
+async def test_contents_are_returned_in_order() -> None:
+    files = [
         "text",
         PIXEL,
         {"content": "c", "text": "t"},
@@ -21,21 +19,22 @@ async def test_contents_in_order():
         {"name": "x.png", "value": PIXEL},
         "/etc/passwd",
     ]
-    assert await InlineFiles().read(given, "") == ["text", PIXEL, "c", "t", PIXEL, "/etc/passwd"]
+    assert await InlineFiles().read(files, "") == ["text", PIXEL, "c", "t", PIXEL, "/etc/passwd"]
 
 
 @pytest.mark.parametrize(
-    ("file", "named"),
+    ("file", "description"),
     [
         ({"id": "f1", "name": "a.pdf"}, "'a.pdf'"),
         ({"id": "f1"}, "'f1'"),
         ({"path": "/etc/passwd"}, "A file"),
         ({"content": b"x"}, "A file"),
-        (7, "int"),
-        (None, "NoneType"),
+        (7, "A file of type int"),
+        (None, "A file of type NoneType"),
     ],
 )
-async def test_named_files_cannot_be_read(file: Any, named: str):
+async def test_a_file_without_content_cannot_be_read(file: Any, description: str) -> None:
     with pytest.raises(ServiceError, match="no file store is configured") as caught:
         await InlineFiles().read(["first", file], "")
-    assert named in str(caught.value)
+
+    assert description in str(caught.value)

@@ -1,29 +1,33 @@
 from __future__ import annotations
 
+from typing import Any, cast
+
 from ragflow_lg.adapters.result_cache import OVERHEAD_BYTES, MemoryResultCache
+from ragflow_lg.base.values import JsonValue
 from tests.fakes.services import FixedClock
 
 
 class Clock(FixedClock):
-    def pass_by(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         self._now += seconds
 
 
-async def test_results_are_kept_for_their_time_and_no_longer() -> None:
+async def test_results_expire_after_their_lifetime() -> None:
     clock = Clock()
     cache = MemoryResultCache({"wiki*": 10, "*": 1}, clock)
     await cache.put(["Wikipedia"], {"n": 1}, {"q": "x"}, {"value": [1, "é"]})
-    clock.pass_by(9)
+    clock.advance(9)
     assert await cache.find(["Wikipedia"], {"n": 1}, {"q": "x"}) == (True, {"value": [1, "é"]})
-    for other in (({"n": 2}, {"q": "x"}), ({"n": 1}, {"q": "y"})):
-        assert await cache.find(["Wikipedia"], *other) == (False, None)
+    others: list[tuple[JsonValue, JsonValue]] = [({"n": 2}, {"q": "x"}), ({"n": 1}, {"q": "y"})]
+    for configuration, arguments in others:
+        assert await cache.find(["Wikipedia"], configuration, arguments) == (False, None)
     assert await cache.find(["Wikipedia2"], {"n": 1}, {"q": "x"}) == (False, None)
-    clock.pass_by(1)
+    clock.advance(1)
     assert await cache.find(["Wikipedia"], {"n": 1}, {"q": "x"}) == (False, None)
     assert cache.size == 0
 
 
-async def test_what_is_not_named_is_not_kept() -> None:
+async def test_tools_without_a_lifetime_are_not_cached() -> None:
     cache = MemoryResultCache({"Wikipedia": 10}, FixedClock())
     assert cache.covers(["Wikipedia"])
     assert not cache.covers(["TavilySearch"])
@@ -32,7 +36,7 @@ async def test_what_is_not_named_is_not_kept() -> None:
     assert cache.size == 0
 
 
-async def test_what_was_not_used_longest_makes_room() -> None:
+async def test_the_least_recently_used_results_are_evicted() -> None:
     cache = MemoryResultCache({"*": 10}, FixedClock(), max_bytes=3 * (OVERHEAD_BYTES + 100))
     for name in ("a", "b", "c"):
         await cache.put([name], None, {}, "x" * 90)
@@ -44,16 +48,24 @@ async def test_what_was_not_used_longest_makes_room() -> None:
     assert cache.size <= 3 * (OVERHEAD_BYTES + 100)
 
 
-async def test_a_result_is_the_callers_own() -> None:
+async def test_callers_get_a_copy_of_the_result() -> None:
     cache = MemoryResultCache({"*": 10}, FixedClock())
     await cache.put(["a"], None, {}, {"list": [1]})
-    (await cache.find(["a"], None, {}))[1]["list"].append(2)
+    result = cast("dict[str, list[int]]", (await cache.find(["a"], None, {}))[1])
+    result["list"].append(2)
     assert await cache.find(["a"], None, {}) == (True, {"list": [1]})
 
 
-async def test_credentials_do_not_share_and_are_nowhere_in_the_keys() -> None:
-    one, other = (MemoryResultCache({"*": 10}, FixedClock()) for _ in range(2))
-    for cache in (one, other):
+async def test_results_are_not_shared_between_credentials() -> None:
+    cache = MemoryResultCache({"*": 10}, FixedClock())
+    await cache.put(["a"], {"api_key": "secret"}, {}, "x")
+    assert await cache.find(["a"], {"api_key": "other"}, {}) == (False, None)
+
+
+async def test_keys_are_hashed_with_a_secret_of_the_process() -> None:
+    keys: list[list[bytes]] = []
+    for _ in range(2):
+        cache: Any = MemoryResultCache({"*": 10}, FixedClock())
         await cache.put(["a"], {"api_key": "secret"}, {}, "x")
-    assert await one.find(["a"], {"api_key": "other"}, {}) == (False, None)
-    assert one._entries.keys() != other._entries.keys()
+        keys.append(list(cache._entries))
+    assert keys[0] != keys[1]

@@ -8,7 +8,7 @@ import pytest
 
 from ragflow_lg.adapters.chat.demo_chat import DemoChat, quote_answer
 from ragflow_lg.models.classification import CONVERSATION_HEAD, NamedCategory, build_instructions
-from ragflow_lg.models.structured_answer import find_problems, append_schema
+from ragflow_lg.models.structured_answer import append_schema, find_problems
 from ragflow_lg.services.chat import ChatRequest
 from ragflow_lg.services.references import knowledge_text
 

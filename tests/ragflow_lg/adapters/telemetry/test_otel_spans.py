@@ -20,7 +20,7 @@ from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.stores import OpenStore
 
 LOOK = tool_calls(("wikipedia_search_0", {"query": "Laos"}), text="<think>Where?</think>")
-INNER = {
+INNER: dict[str, Any] = {
     "component_name": "Agent",
     "name": "Fact Finder",
     "params": {"llm_id": "m@Test", "sys_prompt": "You find facts.", "tools": [WIKI]},
@@ -28,7 +28,7 @@ INNER = {
 
 
 class Spans:
-    """What was made, as a tree of names."""
+    """The exported spans as a tree of names."""
 
     def __init__(self, *, include_content: bool = False) -> None:
         self.exporter = InMemorySpanExporter()
@@ -41,18 +41,18 @@ class Spans:
         return self.exporter.get_finished_spans()
 
     def __getitem__(self, name: str) -> ReadableSpan:
-        (found,) = [span for span in self.all if span.name == name]
-        return found
+        (match,) = [span for span in self.all if span.name == name]
+        return match
 
     def tree(self, root: ReadableSpan | None = None) -> list[Any]:
-        """Give names, a list of children behind each that has some, by their beginning."""
+        """Return span names in order of their start; the list of its children follows after each parent."""
         parent = root.context.span_id if root and root.context else None
         children = [s for s in self.all if (s.parent.span_id if s.parent else None) == parent]
-        shown: list[Any] = []
+        names: list[Any] = []
         for span in sorted(children, key=lambda s: (s.start_time or 0, s.context.span_id if s.context else 0)):
-            below = self.tree(span)
-            shown += [span.name, below] if below else [span.name]
-        return shown
+            subtree = self.tree(span)
+            names += [span.name, subtree] if subtree else [span.name]
+        return names
 
 
 def attributes(span: ReadableSpan) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def attributes(span: ReadableSpan) -> dict[str, Any]:
 
 
 class TickingClock(SystemClock):
-    """Each look at it is a little later."""
+    """A clock that advances with every reading."""
 
     def __init__(self) -> None:
         self._at = 1_700_000_000.0
@@ -73,14 +73,14 @@ class TickingClock(SystemClock):
         return self.now()
 
 
-async def traced(replies: list[Reply], params: Any = None, *, include_content: bool = False, **more: Any) -> Spans:
+async def trace(replies: list[Reply], params: Any = None, *, include_content: bool = False, **more: Any) -> Spans:
     spans = Spans(include_content=include_content)
     await play_agent(replies, params, callbacks=[spans.callback], clock=TickingClock(), **more)
     return spans
 
 
-async def test_run_node_round_model_and_tool() -> None:
-    spans = await traced([LOOK, Reply("Vientiane.")], canvas_id="/srv/guide.json")
+async def test_spans_of_run_node_iteration_model_and_tool() -> None:
+    spans = await trace([LOOK, Reply("Vientiane.")], canvas_id="/srv/guide.json")
     rounds = ["iteration 1", ["chat m", "execute_tool wikipedia_search_0"], "iteration 2", ["chat m"]]
     assert spans.tree() == [
         "invoke_workflow guide",
@@ -113,12 +113,12 @@ async def test_run_node_round_model_and_tool() -> None:
         assert span.end_time >= span.start_time
 
 
-async def test_content_only_where_it_is_wanted() -> None:
+async def test_content_is_included_only_on_request() -> None:
     replies = [LOOK, Reply("Vientiane.")]
-    without = await traced(list(replies))
-    said = "".join(span.to_json() for span in without.all)
-    assert not any(word in said for word in ("Laos", "Vientiane", "Where?"))
-    spans = await traced(list(replies), include_content=True)
+    without = await trace(list(replies))
+    exported = "".join(span.to_json() for span in without.all)
+    assert not any(word in exported for word in ("Laos", "Vientiane", "Where?"))
+    spans = await trace(list(replies), include_content=True)
     tool = attributes(spans["execute_tool wikipedia_search_0"])
     assert json.loads(tool["gen_ai.tool.call.arguments"]) == {"query": "Laos"}
     assert "Vientiane is the capital." in tool["gen_ai.tool.call.result"]
@@ -126,7 +126,7 @@ async def test_content_only_where_it_is_wanted() -> None:
     assert thoughts == [{"ragflow_lg.thought": "Where?"}]
 
 
-async def test_agents_that_are_tools_stand_below_their_call() -> None:
+async def test_a_nested_agent_is_a_child_of_its_tool_call() -> None:
     find = {"user_prompt": "Find it"}
     replies = [
         tool_calls(("Fact_Finder_0", find), ("Fact_Finder_0", find)),
@@ -134,7 +134,7 @@ async def test_agents_that_are_tools_stand_below_their_call() -> None:
         *(Reply("Vientiane.", match="You find facts") for _ in range(2)),
         Reply("It is Vientiane."),
     ]
-    spans = await traced(replies, {"tools": [INNER]})
+    spans = await trace(replies, {"tools": [INNER]})
     inner = ["iteration 1", ["chat m", "execute_tool wikipedia_search_0"], "iteration 2", ["chat m"]]
     call = ["execute_tool Fact_Finder_0", ["invoke_agent Fact_Finder", inner]]
     run = spans.tree()[1]
@@ -142,32 +142,32 @@ async def test_agents_that_are_tools_stand_below_their_call() -> None:
 
 
 @pytest.mark.parametrize("include_content", [False, True])
-async def test_failures(include_content: bool) -> None:
+async def test_failures_set_the_error_type_and_status(include_content: bool) -> None:
     calls = tool_calls(("tavily_search_0", {"query": "x"}))
     answers = {"http://t/search": ServiceError("refused for Ann")}
-    spans = await traced(
+    spans = await trace(
         [calls, Reply(error="down for Ann")], {"tools": [TAVILY]}, answers=answers, include_content=include_content
     )
     failed = {s.name: (attributes(s)["error.type"], s.status.description) for s in spans.all if not s.status.is_ok}
-    told = "down for Ann" if include_content else None
+    description = "down for Ann" if include_content else None
     assert failed == {
         "execute_tool tavily_search_0": ("tool", "Tavily error: refused for Ann" if include_content else None),
-        "chat m": ("model", told),
-        "iteration 2": ("model", told),
-        "invoke_agent a": ("component", told),
-        "invoke_workflow": ("run", told),
+        "chat m": ("model", description),
+        "iteration 2": ("model", description),
+        "invoke_agent a": ("component", description),
+        "invoke_workflow": ("run", description),
     }
 
 
-async def test_a_cancel_ends_what_is_open() -> None:
-    spans = await traced([LOOK, Reply("Vien", hangs=True)])
+async def test_a_cancel_ends_all_open_spans() -> None:
+    spans = await trace([LOOK, Reply("Vien", hangs=True)])
     cancelled = [s.name for s in spans.all if attributes(s).get("error.type") == "cancelled"]
     assert sorted(cancelled) == ["chat m", "invoke_agent a", "invoke_workflow"]
     assert all(s.status.status_code is StatusCode.UNSET for s in spans.all)
     assert attributes(spans["invoke_workflow"])["ragflow_lg.run.status"] == "cancelled"
 
 
-async def test_what_was_there_before_a_crash_has_no_span_again(reopen: OpenStore) -> None:
+async def test_replayed_records_create_no_spans(reopen: OpenStore) -> None:
     spans = Spans()
     async with reopen() as store:
         first = await play_agent([LOOK, Reply(hangs=True)], store=store, callbacks=[spans.callback])
@@ -179,7 +179,7 @@ async def test_what_was_there_before_a_crash_has_no_span_again(reopen: OpenStore
     assert [name for name in names if name.startswith(("iteration", "chat"))] == ["chat m", "iteration 2"]
 
 
-async def test_nodes_side_by_side_and_runs_side_by_side_stay_apart() -> None:
+async def test_concurrent_nodes_and_runs_are_separate() -> None:
     spans = Spans()
     wide = {
         "a": text(["j"], "A"),
@@ -198,7 +198,7 @@ async def test_nodes_side_by_side_and_runs_side_by_side_stay_apart() -> None:
     assert len({s.context.trace_id for s in spans.all if s.context}) == 3
 
 
-async def test_rounds_of_a_region_side_by_side() -> None:
+async def test_concurrent_iterations_of_a_region() -> None:
     spans = Spans()
     model = ScriptedModel([Reply("said", repeat=True)])
     body = {"g": node("LLM", {"llm_id": "big@Acme", "prompts": "{item}"})}
@@ -208,9 +208,9 @@ async def test_rounds_of_a_region_side_by_side() -> None:
     models = [s for s in spans.all if s.name == "LLM g"]
     assert len(models) == 3
     for span in models:
-        held = attributes(span)
-        assert (held["gen_ai.request.model"], held["ragflow_lg.node.region"]) == ("big", "it")
-        assert "error.type" not in held
+        values = attributes(span)
+        assert (values["gen_ai.request.model"], values["ragflow_lg.node.region"]) == ("big", "it")
+        assert "error.type" not in values
     assert "error.type" not in attributes(spans["Iteration it"])
 
 
@@ -223,7 +223,7 @@ async def test_the_current_span_is_the_parent() -> None:
     assert (request, run, sorted(nodes)) == ("request", "invoke_workflow", ["Begin begin", "Message m"])
 
 
-def test_without_opentelemetry_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_opentelemetry_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(SettingsError, match=r"pip install 'ragflow-lg\[otel\]'"):
         OtelSpans()
