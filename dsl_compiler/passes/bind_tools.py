@@ -87,7 +87,7 @@ def _check_permits(draft: Draft, agent: PlanNode, tool: PlanNode, owner: RawComp
         hint = "Take it out, or have allow_tools and deny_tools under [agents] changed."
     else:
         return
-    message = f"The agent may not call {tool.known_as[-1]!r}: {rule}."
+    message = f"The agent may not call {tool.permit_names[-1]!r}: {rule}."
     reporter.report("tool-forbidden", "error", tool.pointer, message, hint=hint, component=owner)
 
 

@@ -1,7 +1,7 @@
-"""A growing list, kept so that storing it after every entry costs little.
+"""Lists that can be appended to cheaply when every version is stored.
 
-Entries are gathered in blocks; a full block is sealed and never changes again, so a saver stores it once.
-Full rows of blocks are sealed in turn: what changes with an entry stays small, however long the list.
+An `AppendLog` gathers entries in blocks. A full block is frozen and never changes again, so a saver stores it once.
+Full rows of blocks are frozen in turn, so the part that changes with an entry stays small for a list of any length.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ __all__ = ["FrozenList", "AppendLog", "append_entry", "read_entries"]
 BLOCK = 16
 
 AppendLog: TypeAlias = list[list[Any]]
-"""Levels: the newest entries, then sealed blocks of entries, then sealed rows of those blocks, …"""
+"""Levels: the newest entries, then frozen blocks of entries, then frozen rows of those blocks, …"""
 
 
 class FrozenList(list[Any]):
-    """A list that whoever made it will never change. JSON like any other list.
+    """A list that never changes after its creation, so that a saver may store it once. JSON like any other list.
 
-    ``digest`` is for the saver: the key under which it has stored the list, ``""`` before.
+    ``digest`` belongs to the saver: the key under which it has stored the list, ``""`` before that.
     """
 
     __slots__ = ("digest",)
@@ -32,9 +32,9 @@ class FrozenList(list[Any]):
         self.digest = ""
 
 
-def append_entry(collected: AppendLog, value: JsonValue) -> AppendLog:
-    """Give the list with one more entry; the given one is not changed."""
-    levels = [_resealed(level, depth) for depth, level in enumerate(collected)]
+def append_entry(log: AppendLog, value: JsonValue) -> AppendLog:
+    """Return the log with one more entry; the argument is not changed."""
+    levels = [_freeze_blocks(level, depth) for depth, level in enumerate(log)]
     entry: Any = value
     for depth in range(len(levels) + 1):
         level = [*(levels[depth] if depth < len(levels) else ()), entry]
@@ -46,29 +46,29 @@ def append_entry(collected: AppendLog, value: JsonValue) -> AppendLog:
     return levels
 
 
-def _resealed(level: list[Any], depth: int) -> list[Any]:
-    """Seal the blocks of a level that comes from a store, which gives plain lists."""
+def _freeze_blocks(level: list[Any], depth: int) -> list[Any]:
+    """Freeze the blocks of a level that was loaded from a store, which returns plain lists."""
     if depth == 0 or all(type(block) is FrozenList for block in level):
         return level
-    return [FrozenList(_resealed(block, depth - 1)) for block in level]
+    return [FrozenList(_freeze_blocks(block, depth - 1)) for block in level]
 
 
-def read_entries(collected: AppendLog) -> list[JsonValue]:
-    """Give all entries in order.
+def read_entries(log: AppendLog) -> list[JsonValue]:
+    """Return all entries in order.
 
-    >>> entries_of(append_entry(append_entry([], "a"), "b"))
+    >>> read_entries(append_entry(append_entry([], "a"), "b"))
     ['a', 'b']
     """
     entries: list[JsonValue] = []
-    for depth in range(len(collected) - 1, -1, -1):
-        for block in collected[depth]:
-            entries.extend(_leaves(block, depth))
+    for depth in range(len(log) - 1, -1, -1):
+        for block in log[depth]:
+            entries.extend(_iterate_entries(block, depth))
     return entries
 
 
-def _leaves(block: Any, depth: int) -> Iterator[JsonValue]:
+def _iterate_entries(block: Any, depth: int) -> Iterator[JsonValue]:
     if depth == 0:
         yield block
         return
     for part in cast("list[Any]", block):
-        yield from _leaves(part, depth - 1)
+        yield from _iterate_entries(part, depth - 1)

@@ -1,4 +1,4 @@
-"""Threads for work that may never end: they are bounded, and do not keep the process from ending."""
+"""Bounded threads for work that may never end. They do not keep the process from exiting."""
 
 from __future__ import annotations
 
@@ -18,23 +18,26 @@ _Job: TypeAlias = tuple[Future[Any], Callable[[], Any]]
 
 
 class DaemonThreads:
-    """Up to a number of threads, begun as they are needed. What is left unfinished when all are taken waits."""
+    """Up to ``limit`` daemon threads, started on demand. Further work is queued."""
 
     def __init__(self, limit: int, name: str) -> None:
         self._limit = limit
         self._name = name
-        self._forget()
-        os.register_at_fork(after_in_child=self._forget)
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
 
-    def _forget(self) -> None:
-        """Begin anew; in a forked process the threads are gone."""
+    def _reset(self) -> None:
+        """Start with no threads; after a fork the parent's threads do not exist in the child."""
         self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._count = 0
         self._idle = 0
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do work in a thread and give its result. If this is cancelled, work that has begun goes on unheard."""
+        """Run ``work`` in a thread and return its result.
+
+        If the caller is cancelled, work that has started continues and its result is dropped.
+        """
         future: Future[T] = Future()
         context = copy_context()
         self._jobs.put((future, lambda: context.run(work)))
@@ -55,8 +58,8 @@ class DaemonThreads:
                 continue
             try:
                 result = work()
-            except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+            except BaseException as error:  # noqa: BLE001 - raised again where the result is awaited
                 future.set_exception(error)
             else:
                 future.set_result(result)
-            del future, work  # a thread that waits holds nothing
+            del future, work  # a waiting thread keeps no references

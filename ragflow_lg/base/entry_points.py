@@ -1,4 +1,4 @@
-"""What installed packages bring."""
+"""Loading the entry points of installed packages."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ MAX_ERROR_CHARS = 500
 
 
 def load_entry_point(entry_point: EntryPoint, what: str) -> Any:
-    """Load what an installed package brings; ``what`` it is, for people.
+    """Load an entry point; ``what`` it is appears in the error text.
 
     Raises:
         SettingsError: if it cannot be loaded.
     """
     try:
         return entry_point.load()
-    except (Exception, SystemExit) as error:  # whatever foreign code does when it is imported
-        said = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR_CHARS]
+    except (Exception, SystemExit) as error:  # importing foreign code may raise anything
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR_CHARS]
         raise SettingsError(
-            f"The {what} {describe_entry_point(entry_point)} cannot be loaded: {said}. Repair or uninstall the package."
+            f"The {what} {describe_entry_point(entry_point)} cannot be loaded: {reason}. "
+            "Repair or uninstall the package."
         ) from error
 
 
 def describe_entry_point(entry_point: EntryPoint) -> str:
-    """Name what an installed package brings, with the package."""
+    """Return the name of an entry point, with its package, for an error text."""
     package = entry_point.dist.name if entry_point.dist else "?"
     return f"{entry_point.name!r} of the installed package {package!r} ({entry_point.value}, group {entry_point.group})"

@@ -3,29 +3,29 @@
 ::
 
     RagflowLgError                 has a stable ``code``
-    ├── CompileError               a canvas is refused; holds all diagnostics
-    ├── RunError                   something went wrong while a canvas ran; names the node
+    ├── CompileError               a canvas is rejected; has all diagnostics
+    ├── RunError                   a run failed; names the node
     │   ├── ComponentError         a component failed; becomes its ``_ERROR`` and never leaves a run
     │   ├── NodeTimeoutError       a node took longer than its limit
     │   ├── AnswerError            an answer does not fit the form that waits for it
-    │   ├── InputRefusedError      a graph cannot take what it was given
-    │   ├── CanvasChangedError     the canvas is not the one that the turn was started with
-    │   ├── RunCancelled           somebody cancelled the run
+    │   ├── InputRefusedError      a graph rejects its input
+    │   ├── CanvasChangedError     the canvas has changed since the turn started
+    │   ├── RunCancelled           the run was cancelled
     │   └── UndeclaredTargetError  a node chose a successor that the plan does not allow
     ├── ServiceError               a model, an HTTP server or a file store failed
-    │   └── CassetteError          a recording cannot be read or written, or has no answer to what is asked
+    │   └── CassetteError          a recording cannot be read or written, or lacks the requested exchange
     ├── SettingsError              a setting is missing or wrong
     ├── DatabaseError              the server's database cannot be opened, read or written
-    ├── RequestError               a request to the server is refused
-    │   └── BusyError              somebody asks too much at once, or too often
-    ├── StreamError                the events of a run cannot be followed, or not be kept
-    │   ├── RunInterruptedError    the process that played the run stopped before the turn ended
-    │   ├── RunUnknownError        nobody knows the run, or nobody does any more
-    │   ├── StreamGapError         events that a follower still needs have been dropped
-    │   └── StreamPositionError    the event to follow from is none of the run
+    ├── RequestError               the server rejects a request
+    │   └── BusyError              a client exceeds its rate or concurrency limit
+    ├── StreamError                the events of a run cannot be followed or stored
+    │   ├── RunInterruptedError    the process that executed the run stopped before the turn ended
+    │   ├── RunUnknownError        the run does not exist or has expired
+    │   ├── StreamGapError         events that a follower still needs were dropped
+    │   └── StreamPositionError    the event to continue from does not belong to the run
     └── CheckpointError            a session cannot be read or written
-        └── ConflictError          the session is not as it would have to be for what was sent
-            └── SessionBusyError   somebody else runs the session
+        └── ConflictError          the state of the session does not allow the request
+            └── SessionBusyError   another process runs the session
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ CANCELLED_TEXT = "Task has been canceled"
 
 
 class RagflowLgError(Exception):
-    """Base of every error the project raises on purpose."""
+    """Base of every error that the project raises on purpose."""
 
     code: ClassVar[str] = "error"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by attributes, so that constructors may take more than one argument."""
+        """Pickle by attributes, so that constructors may take several arguments."""
         return _revive, (type(self), self.args, self.__dict__)
 
 
@@ -86,7 +86,7 @@ def _revive(kind: type[RagflowLgError], args: tuple[Any, ...], attributes: dict[
 
 
 class CompileError(RagflowLgError):
-    """A canvas is refused. ``diagnostics`` holds everything that was found, warnings included."""
+    """A canvas was rejected. ``diagnostics`` holds all findings, warnings included."""
 
     code = "compile"
 
@@ -98,7 +98,7 @@ class CompileError(RagflowLgError):
 
 
 class RunError(RagflowLgError):
-    """A run failed in a way that is not the fault of one component's input.
+    """A run failed for a reason other than one component's input.
 
     ``node`` is the id of the node concerned, or ``""``.
     """
@@ -111,7 +111,7 @@ class RunError(RagflowLgError):
 
 
 class ComponentError(RunError):
-    """A component cannot do its work; the text becomes the node's ``_ERROR``."""
+    """A component failed; the text becomes the node's ``_ERROR``."""
 
     code = "component"
 
@@ -127,9 +127,9 @@ class NodeTimeoutError(RunError):
 
 
 class AnswerError(RunError):
-    """An answer does not fit its form, which stays open. ``problems`` says what is wrong, by field.
+    """An answer does not fit its form, which stays open. ``problems`` describes each problem by field.
 
-    A field is ``NAME``, or ``COMPONENT@NAME`` where several forms are open; ``node`` is the first form concerned.
+    A field is ``NAME``, or ``COMPONENT@NAME`` if several forms are open; ``node`` is the first form concerned.
     """
 
     code = "answer-invalid"
@@ -140,16 +140,16 @@ class AnswerError(RunError):
 
 
 class InputRefusedError(RunError, ValueError):
-    """A graph cannot take what it was given.
+    """A graph rejects its input.
 
-    LangGraph's server shows its clients the text of a ValueError, and of hardly anything else.
+    Also a ValueError, because LangGraph's server shows its clients the text of hardly any other error.
     """
 
     code = "input-refused"
 
 
 class CanvasChangedError(RunError):
-    """A turn cannot go on because its canvas has changed."""
+    """A turn cannot continue because its canvas has changed."""
 
     code = "canvas-changed"
 
@@ -164,7 +164,7 @@ class RunCancelled(RunError):
 
 
 class UndeclaredTargetError(RunError):
-    """A node chose a successor that its plan does not declare: a fault of the component's code."""
+    """A node chose a successor that its plan does not declare: a bug in the component."""
 
     code = "undeclared-target"
 
@@ -174,9 +174,9 @@ class UndeclaredTargetError(RunError):
 
 
 class ServiceError(RagflowLgError):
-    """A service outside the process failed.
+    """An external service failed.
 
-    ``is_retryable`` says whether another try may help, ``retry_after_s`` when, as far as the service tells.
+    ``is_retryable`` says whether another attempt may help, ``retry_after_s`` when (0 if the service does not say).
     """
 
     code = "service"
@@ -188,7 +188,7 @@ class ServiceError(RagflowLgError):
 
 
 class CassetteError(ServiceError):
-    """A recording of a run's traffic cannot be read or written, or has no answer to what is asked."""
+    """A recording cannot be read or written, or lacks the requested exchange."""
 
     code = "cassette"
 
@@ -206,10 +206,10 @@ class DatabaseError(RagflowLgError):
 
 
 class RequestError(RagflowLgError):
-    """A request to the server is refused.
+    """The server rejects a request.
 
-    ``number`` is RAGFlow's code of it, ``status`` what HTTP says for the same; ``data`` stands in RAGFlow's envelope
-    where ``has_data`` is set. ``reason`` is the stable word of the native API, ``""`` for the one of the status.
+    ``number`` is RAGFlow's error code, ``status`` the HTTP status; ``data`` is sent in RAGFlow's envelope
+    if ``has_data`` is set. ``reason`` is the stable word of the native API, ``""`` for the default of the status.
     """
 
     code = "request"
@@ -233,7 +233,7 @@ class RequestError(RagflowLgError):
 
 
 class BusyError(RequestError):
-    """Somebody asks too much at once, or too often; ``retry_s`` says in how many seconds to ask again."""
+    """A client exceeds its rate or concurrency limit; ``retry_s`` is the number of seconds to wait."""
 
     code = "busy"
 
@@ -243,25 +243,25 @@ class BusyError(RequestError):
 
 
 class StreamError(RagflowLgError):
-    """The events of a run cannot be followed, or not be kept."""
+    """The events of a run cannot be followed or stored."""
 
     code = "stream"
 
 
 class RunInterruptedError(StreamError):
-    """The process that played a run stopped before the turn had ended; the session can be continued."""
+    """The process that executed a run stopped before the turn ended; the session can be continued."""
 
     code = "run-interrupted"
 
 
 class RunUnknownError(StreamError):
-    """Nobody knows a run, or nobody does any more."""
+    """The run does not exist or has expired."""
 
     code = "run-unknown"
 
 
 class StreamGapError(StreamError):
-    """Events that a follower still needs have been dropped. ``first`` is the number of the oldest that is kept."""
+    """Events that a follower still needs were dropped. ``first`` is the number of the oldest stored event."""
 
     code = "stream-gap"
 
@@ -271,7 +271,7 @@ class StreamGapError(StreamError):
 
 
 class StreamPositionError(StreamError):
-    """The event to follow from is none of the run."""
+    """The event to continue from does not belong to the run."""
 
     code = "stream-position"
 
@@ -283,13 +283,13 @@ class CheckpointError(RagflowLgError):
 
 
 class ConflictError(CheckpointError):
-    """The request does not fit the session as it is: it is being run, or does not wait for this."""
+    """The state of the session does not allow the request: it is running, or does not wait for this input."""
 
     code = "conflict"
 
 
 class SessionBusyError(ConflictError):
-    """Somebody else runs the session. ``holder`` names the process, for people at this machine."""
+    """Another process runs the session. ``holder`` describes that process for a reader on this machine."""
 
     code = "session-busy"
 

@@ -1,4 +1,4 @@
-"""HTML as readable lines of text."""
+"""Conversion of HTML to readable lines of text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ragflow_lg.base.extras import require
 __all__ = ["MAX_HTML_CHARS", "html_to_text"]
 
 MAX_HTML_CHARS = 4 * 1024 * 1024
-"""Longest page that is read, in characters."""
+"""Maximum length of a page, in characters."""
 
 _HIDDEN = {"head", "noscript", "script", "style", "svg", "template", "title"}
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
@@ -26,31 +26,31 @@ _BLOCKS = {
 
 
 def html_to_text(page: str) -> str:
-    """Give the text of a page: a line for each block, ``#`` before headings, tables as bare markup on one line.
+    """Return the text of a page: a line for each block, ``#`` before headings, tables as plain markup on one line.
 
-    Source of the form: RAGFlow's ``deepdoc/parser/html_parser.py``. The page is read as a stream of tags in linear
-    time. A parser that builds HTML5 trees would not do: 90 kB of crossed ``font`` and ``table`` tags become
+    The format follows RAGFlow's ``deepdoc/parser/html_parser.py``. The page is read as a stream of tags in linear
+    time. A parser that builds HTML5 trees is unsuitable: 90 kB of crossed ``font`` and ``table`` tags become
     8 million nodes. CPU-bound; call it in a thread.
 
     Raises:
         ValueError: if the page is longer than `MAX_HTML_CHARS`.
     """
     if len(page) > MAX_HTML_CHARS:
-        raise ValueError(f"The page has {len(page):,} characters; at most {MAX_HTML_CHARS:,} can be turned into text.")
+        raise ValueError(f"The page has {len(page):,} characters; at most {MAX_HTML_CHARS:,} can be converted to text.")
     require("html", "Reading web pages")
-    etree: Any = importlib.import_module("lxml.etree")  # slow to load, and without types
-    lines = _Lines()
-    parser = etree.HTMLParser(target=lines, encoding="utf-8", huge_tree=True)
+    etree: Any = importlib.import_module("lxml.etree")  # slow to import, and has no types
+    builder = _Lines()
+    parser = etree.HTMLParser(target=builder, encoding="utf-8", huge_tree=True)
     parser.feed(b"<body>" + page.encode("utf-8", "replace"))
     parser.close()
-    return "\n".join(lines.done)
+    return "\n".join(builder.lines)
 
 
 class _Lines:
     """Collects lines from the events of lxml's parser, which closes every tag it opens."""
 
     def __init__(self) -> None:
-        self.done: list[str] = []
+        self.lines: list[str] = []
         self._parts: list[str] = []
         self._prefix = ""
         self._hidden = 0
@@ -88,7 +88,7 @@ class _Lines:
             self._parts.append(html.escape(text, quote=False) if self._tables else text)
 
     def comment(self, text: str) -> None:
-        """Leave comments out."""
+        """Ignore comments."""
 
     def close(self) -> None:
         self._break()
@@ -97,7 +97,7 @@ class _Lines:
         line = " ".join("".join(self._parts).split())
         self._parts.clear()
         if line:
-            self.done.append(self._prefix + line)
+            self.lines.append(self._prefix + line)
 
 
 def _gap(tag: str) -> str:

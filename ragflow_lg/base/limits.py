@@ -1,6 +1,6 @@
-"""Time limits of the nodes that run in a turn, and the cancel that ends them all.
+"""Time limits of the nodes that run in a turn, and their common cancellation.
 
-One timer serves all limits of a turn: to start and stop one for each visit took longer than most visits do.
+One timer serves all limits of a turn: a timer for each visit would cost more time than most visits take.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ __all__ = ["Limit", "Limits"]
 
 
 class Limits:
-    """The limits of all nodes that run now. It belongs to one event loop."""
+    """The limits of all running nodes. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._running: set[Limit] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf
-        """When the timer rings, on the loop's clock."""
+        """When the timer fires, on the loop's clock."""
 
     def limit(self, seconds: float | None) -> Limit:
-        """Give a limit to run something within; None lasts for ever, but can be ended by `end_all`."""
+        """Create a limit of ``seconds``; None for no time limit. `end_all` ends both kinds."""
         return Limit(self, seconds)
 
     def end_all(self) -> None:
-        """End whatever runs now."""
+        """End everything that is running."""
         for limit in self._running:
             limit.end()
 
@@ -40,22 +40,22 @@ class Limits:
         self._timer, self._due = None, math.inf
 
     def enter(self, limit: Limit) -> None:
-        """Begin to watch a limit."""
+        """Start to watch a limit."""
         self._running.add(limit)
         self.watch(limit.due)
 
     def leave(self, limit: Limit) -> None:
-        """Forget a limit. The timer goes on: the next node will want it."""
+        """Stop watching a limit. The timer keeps running for the next node."""
         self._running.discard(limit)
 
     def watch(self, due: float) -> None:
-        """Let the timer ring no later than this."""
+        """Make the timer fire no later than ``due``."""
         if due < self._due:
             self.close()
             self._due = due
-            self._timer = asyncio.get_running_loop().call_at(due, self._ring)
+            self._timer = asyncio.get_running_loop().call_at(due, self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         now = asyncio.get_running_loop().time()
         self.close()
         for limit in self._running:
@@ -65,9 +65,9 @@ class Limits:
 
 
 class Limit:
-    """Raises TimeoutError out of its ``with`` block when the time is up or the turn is cancelled.
+    """A context manager that raises TimeoutError when the time is up or the turn is cancelled.
 
-    As with ``asyncio.timeout``, a cancel that comes from elsewhere stays one.
+    As with ``asyncio.timeout``, a cancellation from elsewhere stays a cancellation.
     """
 
     __slots__ = ("_cancels_before", "_limits", "_seconds", "_task", "due", "is_over")
@@ -83,7 +83,7 @@ class Limit:
         """Whether the block was ended."""
 
     def __enter__(self) -> Limit:
-        """Begin."""
+        """Start the limit."""
         task = self._task = asyncio.current_task()
         assert task is not None
         self._cancels_before = task.cancelling()
@@ -95,7 +95,7 @@ class Limit:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End; turn the cancel by which `end` works into a TimeoutError."""
+        """Stop the limit; convert the cancellation by `end` into a TimeoutError."""
         task, self._task = self._task, None
         self._limits.leave(self)
         if self.is_over and task is not None:
@@ -104,7 +104,7 @@ class Limit:
                 raise TimeoutError from error
 
     def end(self) -> None:
-        """End what runs inside."""
+        """Cancel the code inside the block."""
         if self._task is not None and not self.is_over:
             self.is_over = True
             self.due = math.inf
@@ -112,12 +112,12 @@ class Limit:
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """Let the time not count that is spent inside."""
+        """Exclude the time spent inside from the limit."""
         loop = asyncio.get_running_loop()
-        left, self.due = self.due - loop.time(), math.inf
+        remaining_s, self.due = self.due - loop.time(), math.inf
         try:
             yield
         finally:
             if not self.is_over:
-                self.due = loop.time() + left
+                self.due = loop.time() + remaining_s
                 self._limits.watch(self.due)

@@ -1,4 +1,4 @@
-"""How many tokens a text has: an estimate, since counting needs each model's own data."""
+"""Estimates of the number of tokens in a text. An exact count would need each model's tokenizer."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _CHARS_PER_TOKEN = 4
 
 @cache
 def _wide() -> re.Pattern[str]:
-    """Compiled when a text needs it, since so large a class takes milliseconds."""
+    """Compile the pattern on first use, since so large a class takes milliseconds."""
     return re.compile(
         "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
     )
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate the tokens of a text: one for a Chinese, Japanese or Korean character, one for four others.
+    """Estimate the tokens of a text: one for each Chinese, Japanese or Korean character, one for every four others.
 
     >>> estimate_tokens("eight ch"), estimate_tokens("你好吗")
     (2, 3)
@@ -29,7 +29,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def shorten(text: str, tokens: int) -> str:
-    """Keep as much of the beginning of a text as fits into ``tokens``."""
+    """Return the longest beginning of a text that fits into ``tokens``."""
     if estimate_tokens(text) <= tokens:
         return text
     low, high = 0, len(text)

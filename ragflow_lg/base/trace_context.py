@@ -1,4 +1,4 @@
-"""Which trace the work at hand belongs to, for requests that leave: W3C's ``traceparent``."""
+"""The W3C trace context (``traceparent``) for outgoing requests."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _TRACEPARENT: ContextVar[str] = ContextVar("traceparent", default="")
 
 
 def current_traceparent() -> str:
-    """Give the header of the trace at hand, ``""`` if there is none."""
+    """Return the ``traceparent`` header of the current trace, ``""`` if there is none."""
     return _TRACEPARENT.get()
 
 
 @contextmanager
 def use_traceparent(header: str) -> Generator[None]:
-    """Let requests that leave meanwhile belong to a trace, also those of tasks that begin meanwhile.
+    """Set the trace of outgoing requests inside the block, and of tasks that start there.
 
-    >>> with tracing_as("00-aa-bb-01"):
-    ...     traceparent()
+    >>> with use_traceparent("00-aa-bb-01"):
+    ...     current_traceparent()
     '00-aa-bb-01'
     """
     token = _TRACEPARENT.set(header)

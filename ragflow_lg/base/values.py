@@ -1,4 +1,4 @@
-"""JSON values: reading and writing by path, turning them into text, making anything plain JSON."""
+"""JSON values: access by path, conversion to text, normalisation to plain JSON."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ __all__ = ["JsonValue", "empty_like", "empty_of_type", "join_texts", "read_path"
 
 if TYPE_CHECKING:
     JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
-else:  # msgspec decodes records with such fields, and knows no recursive type
+else:  # msgspec decodes records with such fields and does not support recursive types
     JsonValue = Any
 """None, bool, int, float, str, or a list or a dict with text keys of these."""
 
 MAX_DEPTH = 64
-"""Deepest nesting that a stored value may have."""
+"""Maximum nesting of a stored value."""
 
 MAX_NAME_PARTS = 64
-"""Most dotted parts of the name of a global; further ones are a path into its value."""
+"""Maximum number of dotted parts in the name of a global; further parts are a path into its value."""
 
 MAX_TEXT_CHARS = 8 * 1024 * 1024
-"""Longest text that a stored value may hold, in characters."""
+"""Maximum length of a text in a stored value, in characters."""
 
 MAX_ITEMS = 200_000
-"""Most list entries and map keys that one node's outputs may hold together."""
+"""Maximum number of list entries and map keys in one node's outputs together."""
 
 
-def to_text(value: JsonValue) -> str:
-    """Write a value into text: null as ``""``, text as it is, everything else as JSON.
+def to_text(value: object) -> str:
+    """Convert a value to text: null to ``""``, text unchanged, everything else to JSON.
 
     >>> to_text(None), to_text("a"), to_text(True), to_text({"ü": [1.0]})
     ('', 'a', 'true', '{"ü": [1.0]}')
@@ -47,22 +47,22 @@ def join_texts(pieces: Iterable[str]) -> str:
     """Join pieces of text.
 
     Raises:
-        ComponentError: before the whole becomes longer than a stored text may be.
+        ComponentError: before the result exceeds the maximum length of a stored text.
     """
-    joined: list[str] = []
+    parts: list[str] = []
     size = 0
     for piece in pieces:
         size += len(piece)
         if size > MAX_TEXT_CHARS:
-            raise ComponentError(f"A text of more than {MAX_TEXT_CHARS:,} characters is not made.")
-        joined.append(piece)
-    return "".join(joined)
+            raise ComponentError(f"The text would exceed {MAX_TEXT_CHARS:,} characters.")
+        parts.append(piece)
+    return "".join(parts)
 
 
-def read_path(value: JsonValue, path: Sequence[str]) -> JsonValue:
-    """Follow a dotted path; give None where it leads nowhere.
+def read_path(value: Any, path: Sequence[str]) -> JsonValue:
+    """Return the value at a dotted path, None if the path leads nowhere.
 
-    Text met on the way is read as JSON first; lists take whole numbers, negative ones too.
+    Text on the way is parsed as JSON; list indexes may be negative.
     Source: RAGFlow's ``Graph.get_variable_param_value``.
     """
     for segment in path:
@@ -88,10 +88,10 @@ def _item(values: list[Any], segment: str) -> JsonValue:
 
 
 def write_path(root: JsonValue, path: Sequence[str], value: JsonValue) -> JsonValue:
-    """Give a copy of ``root`` with ``value`` at ``path``; missing maps on the way are made.
+    """Return a copy of ``root`` with ``value`` at ``path``; missing maps on the way are created.
 
     Raises:
-        ComponentError: if something on the way is neither missing nor a map.
+        ComponentError: if a value on the way is neither missing nor a map.
     """
     if not path:
         return value
@@ -99,21 +99,21 @@ def write_path(root: JsonValue, path: Sequence[str], value: JsonValue) -> JsonVa
         root = {}
     if not isinstance(root, Mapping):
         raise ComponentError(f"Cannot write into {path[0]!r}: the value there is not a map.")
-    held = cast("Mapping[str, Any]", root)
-    return {**held, path[0]: write_path(held.get(path[0]), path[1:], value)}
+    current = cast("Mapping[str, Any]", root)
+    return {**current, path[0]: write_path(current.get(path[0]), path[1:], value)}
 
 
 _EMPTY: dict[type, Any] = {kind: kind for kind in (str, bool, int, float, list, dict)}
 
 
-def empty_like(value: JsonValue) -> JsonValue:
-    """Give the empty value of the same type: ``""``, ``0``, ``0.0``, ``False``, ``[]``, ``{}``, or None."""
+def empty_like(value: object) -> JsonValue:
+    """Return the empty value of the same type: ``""``, ``0``, ``0.0``, ``False``, ``[]``, ``{}``, or None."""
     make: Any = _EMPTY.get(type(value))  # pyright: ignore[reportUnknownArgumentType]
     return make() if make else None
 
 
 def empty_of_type(type_name: str) -> JsonValue:
-    """Give the empty value of a DSL type name (``number``, ``boolean``, ``object``, ``array…``, else text)."""
+    """Return the empty value of a DSL type name (``number``, ``boolean``, ``object``, ``array…``, else text)."""
     name = type_name.lower()
     if name.startswith("array"):
         return []
@@ -122,13 +122,14 @@ def empty_of_type(type_name: str) -> JsonValue:
 
 
 def to_json(value: Any) -> JsonValue:
-    """Make a value plain JSON that survives every checkpointer unchanged.
+    """Convert a value to plain JSON that every checkpointer stores unchanged.
 
-    Tuples and sets become lists, keys text, NaN and infinity null, bytes and foreign objects text,
-    whole numbers beyond 64 bits text, lone surrogates U+FFFD.
+    Tuples and sets become lists, keys become text, NaN and infinity become null, bytes and foreign objects become
+    text,
+    whole numbers beyond 64 bits become text, lone surrogates become U+FFFD.
 
     Raises:
-        ComponentError: if it is deeper or larger than a stored value may be.
+        ComponentError: if the value exceeds the maximum depth or size of a stored value.
     """
     kind = cast("Any", type(value))
     if kind is str:
@@ -142,7 +143,7 @@ def to_json(value: Any) -> JsonValue:
 
 def _text(value: str) -> str:
     if len(value) > MAX_TEXT_CHARS:
-        raise ComponentError(f"A text of {len(value):,} characters is over the limit of {MAX_TEXT_CHARS:,}.")
+        raise ComponentError(f"A text of {len(value):,} characters exceeds the limit of {MAX_TEXT_CHARS:,}.")
     if value.isascii():
         return value
     try:
@@ -160,7 +161,7 @@ def _big(value: int) -> str:
 
 
 _MAPS = (dict, Mapping)
-"""A dict comes first: to ask an abstract class takes longer."""
+"""``dict`` comes first: the check against an abstract class is slower."""
 
 
 class _Normaliser:
@@ -177,7 +178,7 @@ class _Normaliser:
             return value
         if kind is str:
             return _text(value)
-        if kind is dict:  # what most values are, before what they could be
+        if kind is dict:  # the most frequent type first
             self._count(len(value), depth)
             return {_text(k) if type(k) is str else self._key(k): self.walk(v, depth + 1) for k, v in value.items()}
         if kind is float:

@@ -23,8 +23,8 @@ async def test_as_a_library_events_go_through_the_stream_writer() -> None:
         "NodeStarted",
         "NodeFinished",
         "NodeStarted",
-        "Piece",
-        "Piece",
+        "MessagePiece",
+        "MessagePiece",
         "NodeFinished",
         "TurnFinished",
     ]

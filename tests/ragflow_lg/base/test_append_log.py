@@ -9,34 +9,34 @@ from ragflow_lg.base.append_log import BLOCK, AppendLog, FrozenList, append_entr
 
 
 @given(st.integers(0, 3 * BLOCK * BLOCK + 7))
-def test_entries_come_back_in_order_and_what_changes_stays_small(count: int) -> None:
-    collected: AppendLog = []
+def test_entries_keep_their_order_and_the_changing_part_stays_small(count: int) -> None:
+    log: AppendLog = []
     for number in range(count):
-        before = json.dumps(collected)
-        longer = append_entry(collected, number)
-        assert json.dumps(collected) == before
-        collected = longer
-    assert read_entries(collected) == list(range(count))
-    assert all(len(level) < BLOCK for level in collected)
-    assert all(isinstance(block, FrozenList) for level in collected[1:] for block in level)
+        before = json.dumps(log)
+        longer = append_entry(log, number)
+        assert json.dumps(log) == before
+        log = longer
+    assert read_entries(log) == list(range(count))
+    assert all(len(level) < BLOCK for level in log)
+    assert all(isinstance(block, FrozenList) for level in log[1:] for block in level)
 
 
-def test_it_goes_on_after_having_been_stored() -> None:
-    collected: AppendLog = []
+def test_a_stored_log_can_be_extended() -> None:
+    log: AppendLog = []
     for number in range(100):
-        collected = append_entry(json.loads(json.dumps(collected)), number)
-    assert read_entries(collected) == list(range(100))
+        log = append_entry(json.loads(json.dumps(log)), number)
+    assert read_entries(log) == list(range(100))
 
 
-def test_what_was_sealed_is_sealed_again_as_it_was() -> None:
-    """Else a saver would store the whole list with every entry from then on."""
-    collected: AppendLog = []
+def test_blocks_of_a_stored_log_are_frozen_again() -> None:
+    """Otherwise a saver would store the whole list with every further entry."""
+    log: AppendLog = []
     for number in range(2 * BLOCK * BLOCK + BLOCK + 3):
-        collected = append_entry(collected, number)
-    reopened = append_entry(json.loads(json.dumps(collected)), "next")
-    kept = append_entry(collected, "next")
-    assert reopened == kept
-    assert [[_kinds(block) for block in level] for level in reopened] == [[_kinds(b) for b in level] for level in kept]
+        log = append_entry(log, number)
+    reopened = append_entry(json.loads(json.dumps(log)), "next")
+    expected = append_entry(log, "next")
+    assert reopened == expected
+    assert _kinds(reopened) == _kinds(expected)
 
 
 def test_a_frozen_list_is_json_like_any_list() -> None:
@@ -47,4 +47,6 @@ def test_a_frozen_list_is_json_like_any_list() -> None:
 
 
 def _kinds(value: object) -> object:
-    return (type(value), [_kinds(entry) for entry in cast("list[object]", value)]) if isinstance(value, list) else None
+    if not isinstance(value, list):
+        return None
+    return type(cast("object", value)), [_kinds(entry) for entry in cast("list[object]", value)]

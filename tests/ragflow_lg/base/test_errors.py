@@ -19,7 +19,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda e: type(e).__name__)
-def test_each_survives_pickling(error: errors.RagflowLgError) -> None:
+def test_errors_survive_pickling(error: errors.RagflowLgError) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)
     assert (str(again), vars(again), again.code) == (str(error), vars(error), error.code)
@@ -29,7 +29,7 @@ def test_codes_are_unique() -> None:
     assert len({error.code for error in EXAMPLES}) == len(EXAMPLES)
 
 
-def test_one_error_is_counted_as_one() -> None:
+def test_the_number_of_errors_is_spelt_correctly() -> None:
     bad = Diagnostic("json-invalid", "error", "", "bad")
     assert str(errors.CompileError([bad])).startswith("The canvas has 1 error:\n")
     assert str(errors.CompileError([bad, bad])).startswith("The canvas has 2 errors:\n")

@@ -1,5 +1,3 @@
-"""HTML as readable lines."""
-
 from __future__ import annotations
 
 import time
@@ -38,7 +36,7 @@ from ragflow_lg.base.html_text import MAX_HTML_CHARS, html_to_text
         ),
     ],
 )
-def test_lines(page: str, text: str):
+def test_pages_become_lines(page: str, text: str) -> None:
     assert html_to_text(page) == text
 
 
@@ -53,12 +51,12 @@ def test_lines(page: str, text: str):
     ],
     ids=range(9),
 )
-def test_hostile_pages_take_linear_time(page: str):
+def test_hostile_pages_take_linear_time(page: str) -> None:
     began = time.process_time()
     html_to_text(page)
     assert time.process_time() - began < 10
 
 
-def test_too_long():
+def test_a_page_that_is_too_long_is_rejected() -> None:
     with pytest.raises(ValueError, match="at most"):
         html_to_text("x" * (MAX_HTML_CHARS + 1))

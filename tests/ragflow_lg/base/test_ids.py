@@ -17,5 +17,5 @@ def test_other_sessions_map_to_a_stable_uuid() -> None:
     assert len(session_of_thread("no uuid")) == 32
 
 
-def test_a_session_may_hold_what_is_no_text() -> None:
+def test_a_session_may_contain_lone_surrogates() -> None:
     assert thread_of_session("a\udcff") == thread_of_session("a\udcff") != thread_of_session("a")

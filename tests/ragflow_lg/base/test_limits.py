@@ -5,7 +5,7 @@ import pytest
 from ragflow_lg.base.limits import Limits
 
 
-async def sleeping(limits: Limits, seconds: float | None) -> str:
+async def sleep_within(limits: Limits, seconds: float | None) -> str:
     try:
         with limits.limit(seconds):
             await asyncio.sleep(30)
@@ -14,12 +14,12 @@ async def sleeping(limits: Limits, seconds: float | None) -> str:
     return "done"
 
 
-async def test_each_ends_at_its_own_time() -> None:
+async def test_each_limit_ends_at_its_own_time() -> None:
     limits, loop = Limits(), asyncio.get_running_loop()
     began = loop.time()
 
     async def timed(seconds: float) -> float:
-        assert await sleeping(limits, seconds) == "over"
+        assert await sleep_within(limits, seconds) == "over"
         return loop.time() - began
 
     async with asyncio.timeout(10):
@@ -29,20 +29,25 @@ async def test_each_ends_at_its_own_time() -> None:
     limits.close()
 
 
-async def test_what_is_quick_leaves_nothing_but_one_timer() -> None:
+def _timer_count(loop: asyncio.AbstractEventLoop) -> int:
+    scheduled: list[object] = vars(loop)["_scheduled"]
+    return len(scheduled)
+
+
+async def test_quick_blocks_share_one_timer() -> None:
     limits, loop = Limits(), asyncio.get_running_loop()
-    before = len(loop._scheduled)  # type: ignore[attr-defined]
+    before = _timer_count(loop)
     for _ in range(100):
         with limits.limit(600):
             await asyncio.sleep(0)
-    assert len(loop._scheduled) == before + 1  # type: ignore[attr-defined]
+    assert _timer_count(loop) == before + 1
     limits.close()
-    assert limits._timer is None  # pyright: ignore[reportPrivateUsage]
+    assert limits._timer is None  # pyright: ignore[reportPrivateUsage] - the timer is not public
 
 
-async def test_all_end_at_once_with_or_without_a_limit() -> None:
+async def test_end_all_ends_blocks_with_and_without_a_limit() -> None:
     limits = Limits()
-    running = [asyncio.create_task(sleeping(limits, seconds)) for seconds in (None, 60)]
+    running = [asyncio.create_task(sleep_within(limits, seconds)) for seconds in (None, 60)]
     await asyncio.sleep(0)
     limits.end_all()
     limits.end_all()
@@ -51,9 +56,9 @@ async def test_all_end_at_once_with_or_without_a_limit() -> None:
     assert all(task.cancelling() == 0 for task in running)
 
 
-async def test_a_cancel_from_elsewhere_stays_one() -> None:
+async def test_a_cancellation_from_elsewhere_stays_one() -> None:
     limits = Limits()
-    running = asyncio.create_task(sleeping(limits, 60))
+    running = asyncio.create_task(sleep_within(limits, 60))
     await asyncio.sleep(0)
     running.cancel()
     limits.end_all()
@@ -64,7 +69,7 @@ async def test_a_cancel_from_elsewhere_stays_one() -> None:
 async def test_paused_time_does_not_count() -> None:
     limits, loop = Limits(), asyncio.get_running_loop()
     began = loop.time()
-    with pytest.raises(TimeoutError), limits.limit(0.2) as limit:  # noqa: PT012 - what follows the pause ends
+    with pytest.raises(TimeoutError), limits.limit(0.2) as limit:  # noqa: PT012 - the statement after the pause raises
         with limit.paused():
             await asyncio.sleep(0.4)
         await asyncio.sleep(30)

@@ -45,7 +45,7 @@ def test_a_whole_answer_is_split_like_its_pieces() -> None:
     ]
 
 
-def test_any_border_of_pieces_gives_the_same() -> None:
+def test_the_size_of_the_pieces_makes_no_difference() -> None:
     answer = "<think>a<b</think>c</th<think>d</think>"
     for size in range(1, len(answer)):
         parts = split(*(answer[i : i + size] for i in range(0, len(answer), size)))
@@ -53,7 +53,7 @@ def test_any_border_of_pieces_gives_the_same() -> None:
         assert [part.mark for part in parts if part.mark] == ["start", "end", "start", "end"]
 
 
-def test_a_reasoning_channel_is_thinking_as_it_stands() -> None:
+def test_a_reasoning_channel_is_all_thinking() -> None:
     splitter = ThinkingSplitter()
     parts = [
         *splitter.feed("why </think>", is_reasoning=True),
@@ -93,7 +93,7 @@ def test_a_reasoning_channel_inside_tags_does_not_open_them_twice() -> None:
         ("", ""),
     ],
 )
-def test_thinking_is_left_out(answer: str, expected: str) -> None:
+def test_thinking_is_stripped(answer: str, expected: str) -> None:
     assert strip_thinking(answer) == expected
 
 

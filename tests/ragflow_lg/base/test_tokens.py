@@ -13,5 +13,5 @@ def test_tokens_are_estimated(text: str, tokens: int) -> None:
 
 
 @pytest.mark.parametrize(("tokens", "expected"), [(0, ""), (1, "你"), (2, "你abcd"), (3, "你abcd好"), (9, "你abcd好")])
-def test_a_text_is_shortened_from_behind(tokens: int, expected: str) -> None:
+def test_a_text_is_shortened_at_its_end(tokens: int, expected: str) -> None:
     assert shorten("你abcd好", tokens) == expected

@@ -5,10 +5,10 @@ import asyncio
 from ragflow_lg.base.trace_context import current_traceparent, use_traceparent
 
 
-async def test_tasks_that_begin_meanwhile_belong_to_the_trace() -> None:
-    async def look() -> str:
+async def test_tasks_started_inside_the_block_belong_to_the_trace() -> None:
+    async def read() -> str:
         return current_traceparent()
 
     with use_traceparent("00-aa-bb-01"):
-        task = asyncio.create_task(look())
+        task = asyncio.create_task(read())
     assert (current_traceparent(), await task) == ("", "00-aa-bb-01")

@@ -11,6 +11,7 @@ from ragflow_lg.base.values import (
     MAX_DEPTH,
     MAX_ITEMS,
     MAX_TEXT_CHARS,
+    JsonValue,
     empty_like,
     empty_of_type,
     join_texts,
@@ -32,7 +33,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_json_stays_as_it_is(value: Any) -> None:
+def test_json_stays_unchanged(value: Any) -> None:
     assert to_json(value) == value
 
 
@@ -56,11 +57,11 @@ def test_everything_else_becomes_json(value: Any, plain: Any) -> None:
     assert to_json({"in": [value]}) == {"in": [plain]}
 
 
-def test_a_number_of_many_digits() -> None:
-    assert to_json(10**5000).startswith("0x")
+def test_a_number_with_many_digits_becomes_hexadecimal_text() -> None:
+    assert str(to_json(10**5000)).startswith("0x")
 
 
-def test_limits() -> None:
+def test_values_beyond_a_limit_are_rejected() -> None:
     deep: Any = 1
     for _ in range(MAX_DEPTH + 3):
         deep = [deep]
@@ -89,7 +90,7 @@ def test_reading_by_path(path: list[str], value: Any) -> None:
 
 
 def test_writing_by_path() -> None:
-    root = {"a": {"b": 1}}
+    root: JsonValue = {"a": {"b": 1}}
     assert write_path(root, ["a", "c", "d"], 2) == {"a": {"b": 1, "c": {"d": 2}}}
     assert root == {"a": {"b": 1}}
     assert write_path(None, ["x"], 1) == {"x": 1}
