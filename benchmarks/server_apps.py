@@ -26,8 +26,8 @@ from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.tables import MessageRow
 from ragflow_lg.server.http.app import make_app
-from ragflow_lg.server.http.edge.listening_socket import listening
-from ragflow_lg.server.http.edge.uvicorn_server import run, serving, settle
+from ragflow_lg.server.http.edge.listening_socket import open_socket
+from ragflow_lg.server.http.edge.uvicorn_server import freeze_objects, run, start_server
 from ragflow_lg.server.settings import ServerSection, Settings
 from ragflow_lg.services.chat import ChatDelta, ChatRequest
 
@@ -131,8 +131,8 @@ async def theirs(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
 
 async def _serve(which: str, folder: Path) -> None:
     opened = ours(folder) if which == "ours" else theirs(folder)
-    async with opened as (app, drain, key), serving(app, listening("127.0.0.1", 0), drain, 1) as url:
-        settle()
+    async with opened as (app, drain, key), start_server(app, open_socket("127.0.0.1", 0), drain, 1) as url:
+        freeze_objects()
         sys.stdout.write(f"{url} {key}\n")
         sys.stdout.flush()
         await asyncio.to_thread(sys.stdin.read)

@@ -40,7 +40,7 @@ def mock_llm(
     from ragflow_lg.server.devtools.mock_llm.mock_llm_server import serve
     from ragflow_lg.server.devtools.mock_llm.request_log import RequestLog
     from ragflow_lg.server.devtools.mock_llm.rules import load_rules
-    from ragflow_lg.server.http.edge.listening_socket import listening
+    from ragflow_lg.server.http.edge.listening_socket import open_socket
 
     loaded = load_rules(rules)
     with ExitStack() as opened:
@@ -51,7 +51,7 @@ def mock_llm(
             lines.flush()
 
         app = mock_app(loaded, RequestLog(write))
-        listener = opened.enter_context(listening(host, port))
+        listener = opened.enter_context(open_socket(host, port))
         asyncio.run(serve(app, listener, _announce))
 
 

@@ -57,7 +57,7 @@ def serve(
 async def _serve(settings: Settings, model: str) -> None:
     from ragflow_lg.server.assembly.app_state import open_app_state
     from ragflow_lg.server.http.app import make_app
-    from ragflow_lg.server.http.edge.listening_socket import listening
+    from ragflow_lg.server.http.edge.listening_socket import open_socket
     from ragflow_lg.server.http.edge.uvicorn_server import serve as serve_app
     from ragflow_lg.server.observability.audit import open_audit
     from ragflow_lg.server.observability.logs import open_logs
@@ -67,7 +67,7 @@ async def _serve(settings: Settings, model: str) -> None:
     with (
         open_logs(section, (*settings.secrets, *own)),
         open_audit(section.audit),
-        listening(section.host, section.port) as opened,
+        open_socket(section.host, section.port) as opened,
     ):
         async with open_app_state(settings, model=model) as app_state:
             app = make_app(app_state)
@@ -89,15 +89,15 @@ async def _metrics(section: ServerSection, operations: Operations) -> AsyncGener
     if section.metrics != "port":
         yield
         return
-    from ragflow_lg.server.http.edge.health_routes import metrics_app
-    from ragflow_lg.server.http.edge.listening_socket import listening
-    from ragflow_lg.server.http.edge.uvicorn_server import serving
+    from ragflow_lg.server.http.edge.health_routes import build_metrics_app
+    from ragflow_lg.server.http.edge.listening_socket import open_socket
+    from ragflow_lg.server.http.edge.uvicorn_server import start_server
 
     async def drain() -> None:
         pass
 
-    with listening(section.metrics_host, section.metrics_port) as opened:
-        async with serving(metrics_app(operations.metrics), opened, drain, 0.0) as url:
+    with open_socket(section.metrics_host, section.metrics_port) as opened:
+        async with start_server(build_metrics_app(operations.metrics), opened, drain, 0.0) as url:
             logger.warning("metrics at %s/metrics", url)
             yield
 

@@ -1,4 +1,4 @@
-"""The web application: its routes, what every request passes, and how failures are told."""
+"""The web application: its routes, its middleware and its error handlers."""
 
 from __future__ import annotations
 
@@ -16,24 +16,38 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import BusyError, RagflowLgError, RequestError, StreamError
-from ragflow_lg.server.http import native
-from ragflow_lg.server.http.edge import health_routes as health
+from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.readiness import Readiness
-from ragflow_lg.server.http.edge.request_guards import BodyLimit, PlainPaths, SecurityHeaders
-from ragflow_lg.server.http.edge.request_observer import Observing
-from ragflow_lg.server.http.openai import openai_routes as openai
-from ragflow_lg.server.http.ragflow import agent_routes as agents
-from ragflow_lg.server.http.ragflow import completion_routes as completions
-from ragflow_lg.server.http.ragflow import debug_routes as trials
-from ragflow_lg.server.http.ragflow import embedded_routes as embedded
-from ragflow_lg.server.http.ragflow import file_routes as files
-from ragflow_lg.server.http.ragflow import session_routes as sessions
-from ragflow_lg.server.http.ragflow import tag_routes as tags
-from ragflow_lg.server.http.ragflow import template_routes as templates
-from ragflow_lg.server.http.ragflow import trace_routes as traces
-from ragflow_lg.server.http.ragflow import version_routes as versions
-from ragflow_lg.server.http.shared.responses import json_bytes, refusal, request_error
-from ragflow_lg.server.http.webhooks import webhook_routes as webhooks
+from ragflow_lg.server.http.edge.request_guards import BodyLimit, SecurityHeaders, StripTrailingSlash
+from ragflow_lg.server.http.edge.request_observer import RequestObserver
+from ragflow_lg.server.http.native import (
+    native_canvas_routes,
+    native_run_routes,
+    native_session_routes,
+    native_version_routes,
+)
+from ragflow_lg.server.http.native.problem_details import (
+    is_native_path,
+    respond_problem,
+    to_problem,
+    to_validation_problem,
+)
+from ragflow_lg.server.http.openai import openai_routes
+from ragflow_lg.server.http.openai.openai_routes import is_openai_path, respond_openai_error
+from ragflow_lg.server.http.ragflow import (
+    agent_routes,
+    completion_routes,
+    debug_routes,
+    embedded_routes,
+    file_routes,
+    session_routes,
+    tag_routes,
+    template_routes,
+    trace_routes,
+    version_routes,
+)
+from ragflow_lg.server.http.shared.responses import encode_json, respond_error, to_request_error
+from ragflow_lg.server.http.webhooks import webhook_routes
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.metrics import RunMetrics
 from ragflow_lg.server.observability.operations import Operations
@@ -45,23 +59,44 @@ if TYPE_CHECKING:
 __all__ = ["make_app"]
 
 _LIMITS = {408: "slow", 413: "size", 429: "busy"}
-"""By status, which limit a request has met that its route refuses."""
+"""The limit that a request has exceeded, by the status of the refusal."""
+
+_ROUTES = (
+    # Fixed paths come first: /agents/chat/completions must not match an agent called `chat`.
+    completion_routes,
+    file_routes,
+    tag_routes,
+    template_routes,
+    version_routes,
+    agent_routes,
+    session_routes,
+    openai_routes,
+    debug_routes,
+    trace_routes,
+    embedded_routes,
+    webhook_routes,
+    native_run_routes,
+    native_session_routes,
+    native_version_routes,
+    native_canvas_routes,
+    health_routes,
+)
 
 logger = logging.getLogger(__name__)
 
 
 class _Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
-        """Give the document of all routes, made when it is first asked for."""
+        """Return the OpenAPI document of all routes; it is built on first use."""
         if self.openapi_schema is None:
-            from ragflow_lg.server.http.document.openapi_document import complete
+            from ragflow_lg.server.http.document.openapi_document import complete_document
 
-            self.openapi_schema = complete(super().openapi())
+            self.openapi_schema = complete_document(super().openapi())
         return self.openapi_schema
 
 
 def make_app(app_state: AppState) -> FastAPI:
-    """Make the application of opened parts. ``app.state.turns`` drains it."""
+    """Create the application from opened parts. ``app.state.turns`` drains it."""
     app = _Application(
         title="ragflow-lg", version=version("ragflow-lg"), docs_url=None, redoc_url=None, redirect_slashes=False
     )
@@ -72,62 +107,63 @@ def make_app(app_state: AppState) -> FastAPI:
     app.state.operations = operations
     app.state.readiness = Readiness(app_state)
     app.state.turns = Turns(app_state, operations.slots)
-    # The fixed paths of completions come first: /agents/chat/… is no agent called chat.
-    before = (completions, files, tags, templates, versions)
-    for module in (*before, agents, sessions, openai, trials, traces, embedded, webhooks, native, health):
+    for module in _ROUTES:
         app.include_router(module.router)
     app.add_middleware(BodyLimit, max_bytes=section.max_body_bytes, timeout_s=section.body_timeout_s)
     if origins := section.allow_origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
-    app.add_middleware(Observing, operations=operations, refuse=_told, max_header_bytes=section.max_header_bytes)
-    app.add_middleware(PlainPaths)
+    app.add_middleware(
+        RequestObserver, operations=operations, refuse=_respond_refusal, max_header_bytes=section.max_header_bytes
+    )
+    app.add_middleware(StripTrailingSlash)
     app.add_middleware(SecurityHeaders)
-    app.add_exception_handler(RagflowLgError, _refused)
-    app.add_exception_handler(HTTPException, _not_found)
-    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(RagflowLgError, _handle_error)
+    app.add_exception_handler(HTTPException, _handle_http_exception)
+    app.add_exception_handler(RequestValidationError, _handle_validation_error)
     return app
 
 
-def _told(request: Request, error: RequestError) -> Response:
-    if native.is_native(request.url.path):
-        told = native.refuse(native.problem_of(error))
+def _respond_refusal(request: Request, error: RequestError) -> Response:
+    """Build the response to a refused request in the shape of its path."""
+    if is_native_path(request.url.path):
+        response = respond_problem(to_problem(error))
     else:
-        told = openai.openai_refusal(error) if openai.is_openai(request.url.path) else refusal(error)
+        response = respond_openai_error(error) if is_openai_path(request.url.path) else respond_error(error)
     if isinstance(error, BusyError):
-        told.headers["Retry-After"] = str(math.ceil(error.retry_s))
-        told.headers["x-should-retry"] = "true"
-    return told
+        response.headers["Retry-After"] = str(math.ceil(error.retry_s))
+        response.headers["x-should-retry"] = "true"
+    return response
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    ours, path = cast("RagflowLgError", error), request.url.path
-    refused = request_error(ours)
-    if reason := _LIMITS.get(refused.status):
+async def _handle_error(request: Request, error: Exception) -> Response:
+    failure, path = cast("RagflowLgError", error), request.url.path
+    refusal = to_request_error(failure)
+    if reason := _LIMITS.get(refusal.status):
         cast("Operations", request.app.state.operations).metrics.count_refusal(reason)
         audit("request.refused", reason=reason, path=path)
-    is_native = native.is_native(path) and not isinstance(ours, BusyError)
-    told = native.refuse(native.problem_of(ours)) if is_native else _told(request, refused)
-    if told.status_code >= 500 or refused.status >= 500:
-        # A server that stops refuses what comes, and ends what runs: nothing is wrong with it.
-        level = logging.WARNING if isinstance(ours, StreamError) else logging.ERROR
-        logger.log(level, "%s %s: %s", request.method, path, ours)
-    return told
+    is_problem = is_native_path(path) and not isinstance(failure, BusyError)
+    response = respond_problem(to_problem(failure)) if is_problem else _respond_refusal(request, refusal)
+    if response.status_code >= 500 or refusal.status >= 500:
+        # A server that shuts down refuses requests and ends runs: that is no failure of its own.
+        level = logging.WARNING if isinstance(failure, StreamError) else logging.ERROR
+        logger.log(level, "%s %s: %s", request.method, path, failure)
+    return response
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
+async def _handle_http_exception(request: Request, error: Exception) -> Response:
     status = cast("HTTPException", error).status_code
     path = request.url.path
-    if native.is_native(path):
-        told = RequestError(f"There is no {request.method} {path} here.", status=status)
-        return native.refuse(native.problem_of(told))
-    if openai.is_openai(path):
-        return openai.openai_refusal(RequestError(f"There is no {request.method} {path} here.", status, status=status))
+    if is_native_path(path):
+        return respond_problem(to_problem(RequestError(f"No route for {request.method} {path}.", status=status)))
+    if is_openai_path(path):
+        return respond_openai_error(RequestError(f"No route for {request.method} {path}.", status, status=status))
     phrase = {404: "Not Found", 405: "Method Not Allowed"}.get(status, "Error")
     body = {"code": status, "message": f"{phrase}: {path}", "data": None, "error": phrase}
-    return Response(json_bytes(body), status, media_type="application/json")
+    return Response(encode_json(body), status, media_type="application/json")
 
 
-async def _invalid(request: Request, error: Exception) -> Response:
-    if native.is_native(request.url.path):
-        return native.refuse(native.invalid(cast("RequestValidationError", error), request.scope.get("route")))
-    return _told(request, RequestError(f"The request does not fit: {error}.", 101))
+async def _handle_validation_error(request: Request, error: Exception) -> Response:
+    if is_native_path(request.url.path):
+        problem = to_validation_problem(cast("RequestValidationError", error), request.scope.get("route"))
+        return respond_problem(problem)
+    return _respond_refusal(request, RequestError(f"Invalid request: {error}.", 101))

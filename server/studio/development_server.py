@@ -40,9 +40,9 @@ def free_port(host: str, port: int = 0) -> int:
     Raises:
         SettingsError: if the named one is not free.
     """
-    from ragflow_lg.server.http.edge.listening_socket import listening  # needs uvicorn
+    from ragflow_lg.server.http.edge.listening_socket import open_socket  # needs uvicorn
 
-    with listening(host, port) as opened:
+    with open_socket(host, port) as opened:
         return opened.getsockname()[1]
 
 

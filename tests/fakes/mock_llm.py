@@ -11,7 +11,7 @@ from typing import Any
 from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange, mock_app
 from ragflow_lg.server.devtools.mock_llm.mock_llm_server import serving
 from ragflow_lg.server.devtools.mock_llm.rules import Reply, Rule, Rules
-from ragflow_lg.server.http.edge.listening_socket import listening
+from ragflow_lg.server.http.edge.listening_socket import open_socket
 
 
 def reply(*pieces: str, **more: Any) -> Reply:
@@ -33,7 +33,7 @@ class MockLLM:
 
     async def __aenter__(self) -> MockLLM:
         rules = Rules(rules=[Rule(replies=list(self.replies))])
-        self._serving = serving(mock_app(rules, self._listen), listening("127.0.0.1", 0))
+        self._serving = serving(mock_app(rules, self._listen), open_socket("127.0.0.1", 0))
         self.base_url = await self._serving.__aenter__()
         return self
 

@@ -28,8 +28,8 @@ from ragflow_lg.server.assembly.app_state import AppState, open_run_manager
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
-from ragflow_lg.server.http.edge.listening_socket import listening
-from ragflow_lg.server.http.edge.uvicorn_server import serving
+from ragflow_lg.server.http.edge.listening_socket import open_socket
+from ragflow_lg.server.http.edge.uvicorn_server import start_server
 from ragflow_lg.server.runs import turns
 from ragflow_lg.server.settings import ServerSection, Settings
 from tests.fakes.knowledge import FakeKnowledge
@@ -37,7 +37,7 @@ from tests.fakes.services import OneModel, fake_services
 from tests.harness.cases import Case, read_cases
 from tests.harness.play import BeginFiles, _catalog, _model, _stub, play
 from tests.harness.scripted_tools import ScriptedServer, ToolScripts
-from tests.server.http.running import frames
+from tests.server.http.app_server import frames
 
 LIMIT_S = 60
 _TIMES = frozenset({"created_at", "elapsed_time", "_created_time", "_elapsed_time"})
@@ -84,9 +84,9 @@ async def played_over_http(case: Case, folder: Path) -> list[list[Any]]:
             )
             app = make_app(AppState(settings, database, store, services, run_manager))
             key = await KeyRepository(database).create("tenant", 1)
-            opened = listening("127.0.0.1", 0)
+            opened = open_socket("127.0.0.1", 0)
             async with (
-                serving(app, opened, app.state.turns.drain, 5) as url,
+                start_server(app, opened, app.state.turns.drain, 5) as url,
                 httpx.AsyncClient(base_url=f"{url}/api/v1", headers={"Authorization": key}, timeout=LIMIT_S) as client,
             ):
                 made = (await client.post("/agents", json={"title": "Case", "dsl": case.data["dsl"]})).json()

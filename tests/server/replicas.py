@@ -15,7 +15,7 @@ import httpx
 from msgspec import Struct
 
 from tests.server.cli.command import ROOT
-from tests.server.http.running import canvas
+from tests.server.http.app_server import canvas
 from tests.stores import fresh_prefix
 
 SETTINGS = """

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from ragflow_lg.server.http.edge.listening_socket import QuietServer, url_of
+from ragflow_lg.server.http.edge.listening_socket import QuietServer, get_url
 
 if TYPE_CHECKING:
     import socket
@@ -35,7 +35,7 @@ async def serving(app: ASGIApp, opened: socket.socket) -> AsyncGenerator[str]:
     server = _Server(app, http="h11")
     running = asyncio.create_task(server.serve(sockets=[opened]))
     try:
-        yield f"{url_of(opened)}/v1"
+        yield f"{get_url(opened)}/v1"
     finally:
         server.should_exit = server.force_exit = True
         await running

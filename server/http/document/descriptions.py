@@ -10,7 +10,16 @@ from msgspec import Struct
 from ragflow_lg.server.http.document.chat_shapes import ChatError
 from ragflow_lg.server.http.document.response_shapes import NotHere, Refusal, WebhookRefusal
 
-__all__ = ["Described", "Key", "Parameter", "Surface", "header", "pages", "query", "refusals"]
+__all__ = [
+    "Key",
+    "Parameter",
+    "Route",
+    "Surface",
+    "describe_header",
+    "describe_pages",
+    "describe_query",
+    "describe_refusals",
+]
 
 Surface: TypeAlias = Literal["envelope", "plain", "listing", "openai", "webhook", "none"]
 """``envelope``: RAGFlow's ``code``, ``message`` and ``data``; ``plain``: no ``message``; ``listing``: and ``total``."""
@@ -37,7 +46,7 @@ class Parameter(Struct, frozen=True):
         }
 
 
-class Described(Struct, frozen=True):
+class Route(Struct, frozen=True):
     """What the document says of a route."""
 
     surface: Surface = "envelope"
@@ -60,22 +69,22 @@ class Described(Struct, frozen=True):
     """Types of answers of other statuses."""
 
 
-def query(name: str, description: str, kind: str = "string", **schema: Any) -> Parameter:
+def describe_query(name: str, description: str, kind: str = "string", **schema: Any) -> Parameter:
     """Describe a value of the address."""
     return Parameter(name, "query", {"type": kind, **schema}, description)
 
 
-def header(name: str, description: str, **schema: Any) -> Parameter:
+def describe_header(name: str, description: str, **schema: Any) -> Parameter:
     """Describe a header of the request."""
     return Parameter(name, "header", {"type": "string", **schema}, description)
 
 
-def pages() -> tuple[Parameter, ...]:
+def describe_pages() -> tuple[Parameter, ...]:
     """Describe how a list is given page by page; nonsense counts as not given."""
     return (
-        query("page", "From 1.", "integer", minimum=1, default=1),
-        query("page_size", "Rows of a page.", "integer", minimum=1, maximum=100, default=30),
-        query("desc", "Whether the newest come first.", "boolean", default=True),
+        describe_query("page", "From 1.", "integer", minimum=1, default=1),
+        describe_query("page_size", "Rows of a page.", "integer", minimum=1, maximum=100, default=30),
+        describe_query("desc", "Whether the newest come first.", "boolean", default=True),
     )
 
 
@@ -95,7 +104,7 @@ _TOLD = {
 _ALWAYS = (404, 408, 413, 429, 431, 500)
 
 
-def refusals(surface: Surface, key: Key) -> dict[int, tuple[str, Any]]:
+def describe_refusals(surface: Surface, key: Key) -> dict[int, tuple[str, Any]]:
     """Give the statuses of refusals that a route can be answered with, each with a text and a type."""
     statuses = {*_ALWAYS, 401} if key else {*_ALWAYS}
     shape: Any = Refusal

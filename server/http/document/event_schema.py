@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["event_schema"]
+__all__ = ["build_event_schema"]
 
 
-def event_schema(data: dict[str, Any], *, end: str = "") -> dict[str, Any]:
+def build_event_schema(data: dict[str, Any], *, end: str = "") -> dict[str, Any]:
     """Describe an event whose ``data`` is JSON of a schema; ``end`` is the text of the last one, which is none.
 
     >>> event_schema({"type": "object"})["required"]

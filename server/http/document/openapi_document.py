@@ -8,14 +8,14 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ragflow_lg.server.http.document.agent_operations import AGENT_ROUTES
-from ragflow_lg.server.http.document.descriptions import Described, refusals
-from ragflow_lg.server.http.document.event_schema import event_schema
+from ragflow_lg.server.http.document.descriptions import Route, describe_refusals
+from ragflow_lg.server.http.document.event_schema import build_event_schema
 from ragflow_lg.server.http.document.response_shapes import Refusal
 from ragflow_lg.server.http.document.turn_operations import TURN_ROUTES
 
-__all__ = ["ROUTES", "complete"]
+__all__ = ["ROUTES", "complete_document"]
 
-ROUTES: dict[str, Described] = {**AGENT_ROUTES, **TURN_ROUTES}
+ROUTES: dict[str, Route] = {**AGENT_ROUTES, **TURN_ROUTES}
 """By method and path."""
 
 ABOUT = """\
@@ -45,7 +45,7 @@ _RETRY = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer
 _REFS = "#/components/schemas/{model}"
 
 
-def complete(document: dict[str, Any]) -> dict[str, Any]:
+def complete_document(document: dict[str, Any]) -> dict[str, Any]:
     """Put what is known of each route into FastAPI's document; give the same document."""
     schemas, definitions = _schemas()
     components = document.setdefault("components", {})
@@ -54,7 +54,7 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
         name: {"type": "http", "scheme": "bearer", "description": told} for name, told in _KEYS.items()
     }
     document["info"]["description"] = ABOUT
-    for method, path, operation in operations(document):
+    for method, path, operation in iterate_operations(document):
         for parameter in operation.get("parameters", ()):
             if parameter["in"] == "path":
                 parameter.setdefault("description", _PATH[parameter["name"]])
@@ -67,7 +67,7 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def iterate_operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Go through the operations of a document: method, path and what is said of it."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -79,14 +79,14 @@ def _schemas() -> tuple[dict[Any, Any], dict[str, Any]]:
     types: list[Any] = [Refusal]
     for described in ROUTES.values():
         types += [described.answer, described.body, described.frame, *described.more.values()]
-        types += [shape for _, shape in refusals(described.surface, described.key).values()]
+        types += [shape for _, shape in describe_refusals(described.surface, described.key).values()]
     wanted = {repr(each): each for each in types}
     adapters: list[tuple[Any, Any, Any]] = [(name, "validation", TypeAdapter(each)) for name, each in wanted.items()]
     made, rest = TypeAdapter[Any].json_schemas(adapters, ref_template=_REFS)
     return {name: schema for (name, _), schema in made.items()}, rest.get("$defs", {})
 
 
-def _describe(operation: dict[str, Any], described: Described, schemas: dict[Any, Any]) -> None:
+def _describe(operation: dict[str, Any], described: Route, schemas: dict[Any, Any]) -> None:
     if parameters := [parameter.shown() for parameter in described.parameters]:
         operation["parameters"] = [*operation.get("parameters", ()), *parameters]
     if described.body is not None:
@@ -96,7 +96,7 @@ def _describe(operation: dict[str, Any], described: Described, schemas: dict[Any
         names = ["ApiKey", "BetaKey"] if described.key == "AnyKey" else [described.key]
         operation["security"] = [{name: []} for name in names]
     told: dict[str, Any] = {str(described.status): _well(described, schemas)}
-    for status, (text, shape) in refusals(described.surface, described.key).items():
+    for status, (text, shape) in describe_refusals(described.surface, described.key).items():
         told[str(status)] = _answer(text, schemas[repr(shape)])
     for status, shape in described.more.items():
         if status != described.status:
@@ -106,7 +106,7 @@ def _describe(operation: dict[str, Any], described: Described, schemas: dict[Any
     operation["responses"] = told
 
 
-def _well(described: Described, schemas: dict[Any, Any]) -> dict[str, Any]:
+def _well(described: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
     """Describe the answer of 200, which is also that of most of RAGFlow's refusals."""
     refusal, shape = schemas[repr(Refusal)], schemas[repr(described.answer)]
     content: dict[str, Any] = {}
@@ -123,14 +123,14 @@ def _well(described: Described, schemas: dict[Any, Any]) -> dict[str, Any]:
     if described.surface == "webhook":
         content["application/json"] = {"schema": {"anyOf": [shape, {"description": "What the canvas says."}]}}
     if described.stream:
-        schema = event_schema(schemas[repr(described.frame)], end="[DONE]")
+        schema = build_event_schema(schemas[repr(described.frame)], end="[DONE]")
         content["text/event-stream"] = {"schema": schema, "examples": {"stream": {"value": described.stream}}}
     can_refuse = described.surface in ("envelope", "plain", "listing") or described.key == "AnyKey"
     told = "It went well; or a refusal, by its `code`." if can_refuse else "It went well."
     return {"description": told, "content": content}
 
 
-def _envelope(described: Described, data: dict[str, Any]) -> dict[str, Any]:
+def _envelope(described: Route, data: dict[str, Any]) -> dict[str, Any]:
     properties: dict[str, Any] = {"code": {"const": 0}}
     required = ["code"]
     if described.surface != "plain":

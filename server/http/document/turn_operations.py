@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.server.http.document.agent_operations import COMPAT
 from ragflow_lg.server.http.document.chat_shapes import ChatAnswer, ChatChunk, ChatModel, ChatModels
-from ragflow_lg.server.http.document.descriptions import Described, header, query
+from ragflow_lg.server.http.document.descriptions import Route, describe_header, describe_query
 from ragflow_lg.server.http.document.request_bodies import (
     AgentCompletionBody,
     CancelBody,
@@ -40,23 +40,23 @@ _CHAT_STREAM = (
     '"finish_reason":null,"index":0}]}\n\ndata: [DONE]\n\n'
 )
 
-_LEAVING = header(
+_LEAVING = describe_header(
     "X-RAGFlow-On-Disconnect",
     "What becomes of the run if its client leaves: `cancel`, `continue` or `grace:SECONDS`. Left out: what the "
     "settings say.",
     pattern="^(cancel|continue|grace:[0-9]+)$",
     examples=["cancel", "grace:30"],
 )
-_IDS = header("X-RAGFlow-Event-Ids", "Whether every frame of a stream has an id.", enum=["true", "false"])
+_IDS = describe_header("X-RAGFlow-Event-Ids", "Whether every frame of a stream has an id.", enum=["true", "false"])
 _BACK = (
-    header("Last-Event-ID", "The last event that a client has, `RUN:NUMBER`: the stream goes on behind it."),
-    query("run_id", "The run to come back to, with `from`."),
-    query("from", "Number of the first event that is wanted, from 1.", pattern="^[0-9]{1,15}$"),
+    describe_header("Last-Event-ID", "The last event that a client has, `RUN:NUMBER`: the stream goes on behind it."),
+    describe_query("run_id", "The run to come back to, with `from`."),
+    describe_query("from", "Number of the first event that is wanted, from 1.", pattern="^[0-9]{1,15}$"),
 )
 
 _FRAME = TurnFrame | Refusal
 
-_COMPLETION = Described(
+_COMPLETION = Route(
     "plain",
     TurnAnswer | str,
     CompletionBody,
@@ -65,35 +65,37 @@ _COMPLETION = Described(
     frame=_FRAME | ChatChunk,
     more={200: ChatAnswer},
 )
-_PLAYED = Described(
+_PLAYED = Route(
     "plain", TurnAnswer | str, PlayBody, is_body_required=False, parameters=(_IDS, COMPAT), stream=_STREAM, frame=_FRAME
 )
-_CHAT = Described("openai", ChatAnswer, ChatBody, parameters=(_LEAVING,), stream=_CHAT_STREAM, frame=ChatChunk)
+_CHAT = Route("openai", ChatAnswer, ChatBody, parameters=(_LEAVING,), stream=_CHAT_STREAM, frame=ChatChunk)
 
-_WEBHOOK = Described(
+_WEBHOOK = Route(
     "webhook",
     WebhookAnswer,
     key="",
     raw={"text/plain": "Where the canvas answers at once: its own text.", "application/json": ""},
 )
 _TEST = replace(_WEBHOOK, key="ApiKey")
-_EVENTS = Described(
+_EVENTS = Route(
     answer=WebhookEvents,
     parameters=(
-        query("since_ts", "`next_since_ts` of the last answer; left out: the present time, to begin with.", "number"),
-        query("webhook_id", "The test, as an answer has named it."),
+        describe_query(
+            "since_ts", "`next_since_ts` of the last answer; left out: the present time, to begin with.", "number"
+        ),
+        describe_query("webhook_id", "The test, as an answer has named it."),
     ),
 )
 
-TURN_ROUTES: dict[str, Described] = {
+TURN_ROUTES: dict[str, Route] = {
     "POST /api/v1/agents/chat/completions": _COMPLETION,
     "POST /api/v1/agents/chat/completion": _COMPLETION,
     "POST /api/v1/agents/{agent_id}/completions": replace(_COMPLETION, body=AgentCompletionBody),
-    "POST /api/v1/tasks/{task_id}/cancel": Described(answer=Literal[True]),
+    "POST /api/v1/tasks/{task_id}/cancel": Route(answer=Literal[True]),
     "POST /api/v1/agents/{agent_id}/run": _PLAYED,
     "POST /api/v1/agents/{agent_id}/stream": _PLAYED,
-    "POST /api/v1/agents/{agent_id}/cancel": Described(answer=Literal[True], body=CancelBody),
-    "POST /api/v1/agentbots/{agent_id}/completions": Described(
+    "POST /api/v1/agents/{agent_id}/cancel": Route(answer=Literal[True], body=CancelBody),
+    "POST /api/v1/agentbots/{agent_id}/completions": Route(
         "plain",
         TurnAnswer,
         EmbeddedBody,
@@ -102,13 +104,13 @@ TURN_ROUTES: dict[str, Described] = {
         stream=_STREAM,
         frame=_FRAME,
     ),
-    "GET /api/v1/agentbots/{agent_id}/inputs": Described(answer=EmbeddedAgent, key="BetaKey"),
+    "GET /api/v1/agentbots/{agent_id}/inputs": Route(answer=EmbeddedAgent, key="BetaKey"),
     # OpenAI's
     "POST /v1/chat/completions": _CHAT,
     "POST /api/v1/agents_openai/{agent_id}/chat/completions": _CHAT,
-    "GET /v1/models": Described("openai", ChatModels),
-    "GET /v1/models/{agent_id}": Described("openai", ChatModel),
-    "GET /api/v1/agents_openai/{agent_id}/models": Described("openai", ChatModels),
+    "GET /v1/models": Route("openai", ChatModels),
+    "GET /v1/models/{agent_id}": Route("openai", ChatModel),
+    "GET /api/v1/agents_openai/{agent_id}/models": Route("openai", ChatModels),
     # webhooks
     **{
         f"{method} /api/v1/{path}": replace(described, body=dict[str, Any], is_body_required=False)
@@ -125,8 +127,8 @@ TURN_ROUTES: dict[str, Described] = {
     "GET /api/v1/agents/{agent_id}/webhook/logs": _EVENTS,
     "GET /api/v1/webhook_trace/{agent_id}": _EVENTS,
     # the server
-    "GET /": Described("none", Greeting, key=""),
-    "GET /health": Described("none", Health, key=""),
-    "GET /ready": Described("none", Readiness, key="", more={503: Readiness}),
-    "GET /metrics": Described("none", key="MetricsKey", raw={"text/plain": "Metrics as Prometheus reads them."}),
+    "GET /": Route("none", Greeting, key=""),
+    "GET /health": Route("none", Health, key=""),
+    "GET /ready": Route("none", Readiness, key="", more={503: Readiness}),
+    "GET /metrics": Route("none", key="MetricsKey", raw={"text/plain": "Metrics as Prometheus reads them."}),
 }

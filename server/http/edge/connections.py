@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
-__all__ = ["patient_protocol"]
+__all__ = ["build_protocol"]
 
 logger = logging.getLogger(__name__)
 
 
-def patient_protocol(header_s: float) -> type[asyncio.Protocol]:
+def build_protocol(header_s: float) -> type[asyncio.Protocol]:
     """Make the protocol of connections whose clients have ``header_s`` seconds for the head of each request."""
 
     class Patient(_Patient):

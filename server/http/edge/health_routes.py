@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.shared.auth import app_state_of
-from ragflow_lg.server.http.shared.responses import json_bytes
+from ragflow_lg.server.http.shared.auth import get_app_state
+from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.observability.metrics import CONTENT_TYPE
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.observability.metrics import Metrics
     from ragflow_lg.server.observability.operations import Operations
 
-__all__ = ["metrics_app", "router"]
+__all__ = ["build_metrics_app", "router"]
 
 router = APIRouter(tags=["Operations"])
 
@@ -43,7 +43,7 @@ async def health() -> Response:
 @router.get("/ready")
 async def ready(request: Request) -> Response:
     """Tell whether requests can be answered, and which part fails: 503 if one does, or the server is about to stop."""
-    if app_state_of(request).run_manager.is_draining:
+    if get_app_state(request).run_manager.is_draining:
         return _json({"status": "stopping", "parts": {}}, 503)
     found = await cast("Readiness", request.app.state.readiness).states()
     status = "ready" if set(found.values()) == {"ok"} else "failing"
@@ -53,7 +53,7 @@ async def ready(request: Request) -> Response:
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
     """Give metrics to whoever has their key."""
-    section = app_state_of(request).settings.server
+    section = get_app_state(request).settings.server
     if section.metrics != "key":
         raise HTTPException(404)
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
@@ -63,7 +63,7 @@ async def metrics(request: Request) -> Response:
     return _metrics(cast("Operations", request.app.state.operations).metrics)
 
 
-def metrics_app(metrics: Metrics) -> Starlette:
+def build_metrics_app(metrics: Metrics) -> Starlette:
     """Make an application that gives metrics and nothing else, for a port of its own."""
 
     async def give(_: Request) -> Response:
@@ -78,4 +78,4 @@ def _metrics(metrics: Metrics) -> Response:
 
 def _json(body: dict[str, Any], status: int = 200) -> Response:
     headers = {"Cache-Control": "no-store"}
-    return Response(json_bytes(body), status, media_type="application/json", headers=headers)
+    return Response(encode_json(body), status, media_type="application/json", headers=headers)

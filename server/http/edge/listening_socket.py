@@ -14,13 +14,13 @@ from ragflow_lg.base.errors import SettingsError
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-__all__ = ["QuietServer", "listening", "url_of"]
+__all__ = ["QuietServer", "get_url", "open_socket"]
 
 _BACKLOG = 1024
 _KEEP_ALIVE_S = 75
 
 
-def listening(host: str, port: int) -> socket.socket:
+def open_socket(host: str, port: int) -> socket.socket:
     """Open the socket; port 0 takes a free one.
 
     Raises:
@@ -36,7 +36,7 @@ def listening(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def url_of(opened: socket.socket) -> str:
+def get_url(opened: socket.socket) -> str:
     """Give the URL of a socket that listens."""
     host, port = opened.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

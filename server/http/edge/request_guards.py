@@ -10,7 +10,7 @@ from ragflow_lg.base.errors import RequestError
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["BodyLimit", "PlainPaths", "SecurityHeaders"]
+__all__ = ["BodyLimit", "SecurityHeaders", "StripTrailingSlash"]
 
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -66,7 +66,7 @@ def _declared(scope: Scope) -> int:
     return 0
 
 
-class PlainPaths:
+class StripTrailingSlash:
     """Takes a path with a slash at its end for the one without."""
 
     def __init__(self, app: ASGIApp) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ragflow_lg.server.observability.operations import Operations
 
-__all__ = ["REQUEST_ID", "Observing"]
+__all__ = ["REQUEST_ID", "RequestObserver"]
 
 REQUEST_ID = "x-request-id"
 LEFT = 499
@@ -35,7 +35,7 @@ _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 logger = logging.getLogger("server.access")
 
 
-class Observing:
+class RequestObserver:
     """Notes every request, and refuses those that come too often, or are too large."""
 
     def __init__(

@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from ragflow_lg.server.http.edge.connections import patient_protocol
-from ragflow_lg.server.http.edge.listening_socket import QuietServer, url_of
+from ragflow_lg.server.http.edge.connections import build_protocol
+from ragflow_lg.server.http.edge.listening_socket import QuietServer, get_url
 from ragflow_lg.server.settings import ServerSection
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-__all__ = ["run", "serve", "serving", "settle"]
+__all__ = ["freeze_objects", "run", "serve", "start_server"]
 
 COLLECTING = (20_000, 20, 50)
 """How many new objects, and then collections, bring about a collection: a whole one takes a tenth of a second."""
@@ -41,7 +41,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
         runner.run(main)
 
 
-def settle() -> None:
+def freeze_objects() -> None:
     """Take what is there for what stays: to look for garbage in it again and again would hold all streams up."""
     gc.collect()
     gc.freeze()
@@ -63,14 +63,14 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, asked)
-    async with serving(app, opened, drain, section.drain_s, stop_now, section) as url:
-        settle()
+    async with start_server(app, opened, drain, section.drain_s, stop_now, section) as url:
+        freeze_objects()
         announce(url)
         await stop.wait()
 
 
 @asynccontextmanager
-async def serving(
+async def start_server(
     app: ASGIApp,
     opened: socket.socket,
     drain: Callable[[], Awaitable[None]],
@@ -84,7 +84,7 @@ async def serving(
     """
     server = _Server(
         app,
-        http=patient_protocol(section.header_timeout_s),
+        http=build_protocol(section.header_timeout_s),
         h11_max_incomplete_event_size=section.max_header_bytes,
         proxy_headers=bool(section.trusted_proxies),
         forwarded_allow_ips=list(section.trusted_proxies),
@@ -92,7 +92,7 @@ async def serving(
     )
     running = asyncio.create_task(server.serve(sockets=[opened]))
     try:
-        yield url_of(opened)
+        yield get_url(opened)
     finally:
         server.stop_listening()
         await _drained(drain, drain_s, stop_now or asyncio.Event())

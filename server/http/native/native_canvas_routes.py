@@ -14,17 +14,17 @@ from ragflow_lg.dsl_compiler import check_canvas, sketch_canvas
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
 from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.drawing import to_mermaid, to_png, to_svg, to_text_drawing
-from ragflow_lg.server.http.native.native_responses import CheckAnswer, DiagnosticAnswer, respond
-from ragflow_lg.server.http.native.native_routing import Authenticated, native_router
-from ragflow_lg.server.http.native.problem_details import problem_responses
-from ragflow_lg.server.http.shared.auth import app_state_of
+from ragflow_lg.server.http.native.native_responses import CheckAnswer, DiagnosticAnswer, respond_model
+from ragflow_lg.server.http.native.native_routing import Authenticated, make_native_router
+from ragflow_lg.server.http.native.problem_details import describe_problems
+from ragflow_lg.server.http.shared.auth import get_app_state
 
 if TYPE_CHECKING:
     from ragflow_lg.component.plan import Plan
 
 __all__ = ["router"]
 
-router = native_router("canvases")
+router = make_native_router("canvases")
 
 _DRAWING = {
     "svg": (to_svg, "image/svg+xml"),
@@ -45,14 +45,14 @@ _at_work = asyncio.Semaphore(2)
 """Canvases that are worked on at the same time; others wait, so that runs go on."""
 
 
-@router.post("/check", response_model=CheckAnswer, responses=problem_responses(), openapi_extra=_BODY, summary="Check")
+@router.post("/check", response_model=CheckAnswer, responses=describe_problems(), openapi_extra=_BODY, summary="Check")
 async def check(request: Request, caller: Authenticated) -> Response:
     """Say everything that is wrong with a canvas, with line and column in the text as it was sent; also of no JSON."""
-    document, settings = await request.body(), app_state_of(request).settings
+    document, settings = await request.body(), get_app_state(request).settings
     async with _at_work:
         plan, found = await asyncio.to_thread(check_canvas, document, catalog(), CanvasFiles(lambda: settings))
     shown = [DiagnosticAnswer(**diagnostic.as_dict()) for diagnostic in found]
-    return respond(CheckAnswer(runs=plan is not None, diagnostics=shown))
+    return respond_model(CheckAnswer(runs=plan is not None, diagnostics=shown))
 
 
 @router.post(
@@ -64,7 +64,7 @@ async def check(request: Request, caller: Authenticated) -> Response:
             "content": {kind.partition(";")[0]: {"schema": {"type": "string"}} for _, kind in _DRAWING.values()},
         }
     }
-    | problem_responses(422),
+    | describe_problems(422),
     openapi_extra=_BODY,
     summary="Draw",
 )
@@ -72,7 +72,7 @@ async def draw(
     request: Request, caller: Authenticated, format: Annotated[Format, Query(description="Kind of picture.")] = "svg"
 ) -> Response:
     """Draw a canvas: real titles, dashed edges where the way depends on the run, boxes round loops."""
-    document, settings = await request.body(), app_state_of(request).settings
+    document, settings = await request.body(), get_app_state(request).settings
     make, kind = _DRAWING[format]
 
     def drawn() -> str | bytes:

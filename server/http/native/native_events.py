@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.base.errors import RagflowLgError, RequestError
 from ragflow_lg.component.events import AgentRecord
-from ragflow_lg.server.http.document.event_schema import event_schema
-from ragflow_lg.server.http.native.problem_details import problem_of
+from ragflow_lg.server.http.document.event_schema import build_event_schema
+from ragflow_lg.server.http.native.problem_details import to_problem
 from ragflow_lg.server.streaming.positions import event_id, parse_event_position
 from ragflow_lg.server.streaming.sse import native_frame, retry_frame
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ragflow_lg.server.streaming import StreamEvent
 
-__all__ = ["EVENT_STREAM", "event_frames", "position_in"]
+__all__ = ["EVENT_STREAM", "read_event_position", "write_event_frames"]
 
 RETRY_S = 1.0
 
@@ -46,7 +46,7 @@ _END: dict[str, Any] = {
     "required": ["run", "error"],
 }
 EVENT_STREAM: dict[str, Any] = {
-    "schema": event_schema({"anyOf": [_EVENT, _END]}),
+    "schema": build_event_schema({"anyOf": [_EVENT, _END]}),
     "examples": {
         "stream": {
             "value": "retry: 1000\n\nid: 9b1f…:1\nevent: workflow_started\ndata: "
@@ -58,7 +58,7 @@ EVENT_STREAM: dict[str, Any] = {
 """How the document of the API describes a stream."""
 
 
-def position_in(request: Request, run_id: str, given: str | None) -> int:
+def read_event_position(request: Request, run_id: str, given: str | None) -> int:
     """Give the number of the last event that a client has, 0 for none: by ``Last-Event-ID``, or else by ``from``.
 
     Raises:
@@ -71,7 +71,7 @@ def position_in(request: Request, run_id: str, given: str | None) -> int:
     return after
 
 
-async def event_frames(
+async def write_event_frames(
     run_id: str,
     session_id: str,
     events: Events,
@@ -93,13 +93,13 @@ async def event_frames(
             if frame := _frame(run_id, session_id, pair, has_records):
                 yield frame
     except RagflowLgError as failure:
-        error = problem_of(failure).model_dump()
+        error = to_problem(failure).model_dump()
     finally:
         await events.aclose()
     try:
         run = (await show()).model_dump()
     except RagflowLgError as failure:
-        run, error = None, error or problem_of(failure).model_dump()
+        run, error = None, error or to_problem(failure).model_dump()
     yield native_frame({"run": run, "error": error}, "end")
 
 

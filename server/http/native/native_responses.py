@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from ragflow_lg.server.http.shared.responses import json_bytes
+from ragflow_lg.server.http.shared.responses import encode_json
 
 __all__ = [
     "CheckAnswer",
@@ -27,7 +27,7 @@ __all__ = [
     "VersionAnswer",
     "VersionListAnswer",
     "VersionWhole",
-    "respond",
+    "respond_model",
 ]
 
 RunState = Literal["running", "succeeded", "failed", "cancelled", "waiting", "answered", "interrupted", "refused"]
@@ -189,6 +189,6 @@ class CheckAnswer(BaseModel):
     diagnostics: list[DiagnosticAnswer]
 
 
-def respond(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def respond_model(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Answer with a model. Texts may hold anything: what JSON has no word for is replaced."""
-    return Response(json_bytes(answer.model_dump()), status, headers, media_type="application/json")
+    return Response(encode_json(answer.model_dump()), status, headers, media_type="application/json")

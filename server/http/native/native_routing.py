@@ -16,18 +16,18 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
-from ragflow_lg.server.http.native.exception_statuses import known_names
 from ragflow_lg.server.http.native.problem_details import PREFIX
-from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated, turns_of
-from ragflow_lg.server.http.shared.request_parsing import refuse_depth
+from ragflow_lg.server.http.native.validation_messages import list_known_names
+from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state, get_turns
+from ragflow_lg.server.http.shared.request_parsing import check_depth
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.run_control import RunControl
 
-__all__ = ["Agent", "Authenticated", "Control", "NativeRoute", "agent_router", "native_router"]
+__all__ = ["Agent", "Authenticated", "Control", "NativeRoute", "make_agent_router", "make_native_router"]
 
 _BEARER = HTTPBearer(auto_error=False, description="An API key of `ragflow-lg keys`.", scheme_name="ApiKey")
 
-Authenticated = Annotated[Caller, Depends(authenticated)]
+Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 
 
 class _StrictRequest(Request):
@@ -36,7 +36,7 @@ class _StrictRequest(Request):
     async def json(self) -> Any:
         value: Any = orjson.loads(await self.body())
         try:
-            refuse_depth(value)
+            check_depth(value)
         except RequestError as error:
             raise orjson.JSONDecodeError(str(error), "", 0) from None  # of which FastAPI tells as of any bad body
         return value
@@ -47,7 +47,7 @@ class NativeRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Give what handles a request."""
-        handle, known = super().get_route_handler(), frozenset(known_names(self, "query"))
+        handle, known = super().get_route_handler(), frozenset(list_known_names(self, "query"))
 
         async def strictly(request: Request) -> Response:
             if unknown := [name for name in request.query_params if name not in known]:
@@ -58,31 +58,31 @@ class NativeRoute(APIRoute):
         return strictly
 
 
-async def agent_of_path(agent_id: str, request: Request, caller: Authenticated) -> AgentRow:
+async def load_agent_of_path(agent_id: str, request: Request, caller: Authenticated) -> AgentRow:
     """Give the agent of the path.
 
     Raises:
         RequestError: if the caller has none of this id.
     """
-    found = await AgentRepository(app_state_of(request).database, caller.tenant).get(agent_id)
+    found = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
     if found is None:
         audit("agent.refused", agent=agent_id)
         raise RequestError("There is no such agent.", status=404)
     return found
 
 
-Agent = Annotated[AgentRow, Depends(agent_of_path)]
+Agent = Annotated[AgentRow, Depends(load_agent_of_path)]
 
 
-def control_of(request: Request, agent: Agent) -> RunControl:
+def build_control(request: Request, agent: Agent) -> RunControl:
     """Give the runs of the agent."""
-    return RunControl(app_state_of(request), turns_of(request), agent)
+    return RunControl(get_app_state(request), get_turns(request), agent)
 
 
-Control = Annotated[RunControl, Depends(control_of)]
+Control = Annotated[RunControl, Depends(build_control)]
 
 
-def native_router(tag: str, path: str = "") -> APIRouter:
+def make_native_router(tag: str, path: str = "") -> APIRouter:
     """Make a router of the native API."""
     return APIRouter(
         prefix=PREFIX + path,
@@ -93,6 +93,6 @@ def native_router(tag: str, path: str = "") -> APIRouter:
     )
 
 
-def agent_router(tag: str) -> APIRouter:
+def make_agent_router(tag: str) -> APIRouter:
     """Make a router of what belongs to one agent."""
-    return native_router(tag, "/agents/{agent_id}")
+    return make_native_router(tag, "/agents/{agent_id}")

@@ -11,24 +11,24 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.agents.agent_versions import find_version
-from ragflow_lg.server.http.native.exception_statuses import refuse_unknown
-from ragflow_lg.server.http.native.native_events import EVENT_STREAM, position_in
+from ragflow_lg.server.http.native.native_events import EVENT_STREAM, read_event_position
 from ragflow_lg.server.http.native.native_requests import ForkRequest, NoFields, RerunRequest, ResumeRequest, RunRequest
-from ragflow_lg.server.http.native.native_responses import RunAnswer, RunListAnswer, respond
-from ragflow_lg.server.http.native.native_routing import Agent, Control, agent_router
-from ragflow_lg.server.http.native.native_views import run_view
-from ragflow_lg.server.http.native.problem_details import problem_responses
-from ragflow_lg.server.http.native.turn_playback import (
-    PLAYED,
-    PLAYS,
-    Player,
-    Playing,
+from ragflow_lg.server.http.native.native_responses import RunAnswer, RunListAnswer, respond_model
+from ragflow_lg.server.http.native.native_routing import Agent, Control, make_agent_router
+from ragflow_lg.server.http.native.native_views import build_run
+from ragflow_lg.server.http.native.problem_details import describe_problems
+from ragflow_lg.server.http.native.run_responses import (
+    BEGIN_RESPONSES,
+    RUN_RESPONSES,
     Records,
-    Streaming,
-    shown_run,
+    Responder,
+    RunResponder,
+    StreamResponder,
+    load_run,
     stream_run,
 )
-from ragflow_lg.server.http.shared.auth import app_state_of, turns_of
+from ragflow_lg.server.http.native.validation_messages import check_input_names
+from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.runs.run_control import RunControl
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = agent_router("runs")
+router = make_agent_router("runs")
 
-_FOUND = problem_responses(404)
+_FOUND = describe_problems(404)
 
 
-@router.post("/runs", response_model=RunAnswer, responses=PLAYS, summary="Begin a run")
-async def begin_run(body: RunRequest, player: Playing) -> Response:
+@router.post("/runs", response_model=RunAnswer, responses=BEGIN_RESPONSES, summary="Begin a run")
+async def begin_run(body: RunRequest, player: Responder) -> Response:
     """Begin a turn, in a new session or in one that there is. A session that waits for an answer refuses it."""
     return await player.play(_beginning(player, body))
 
@@ -51,16 +51,16 @@ async def begin_run(body: RunRequest, player: Playing) -> Response:
 @router.post(
     "/runs/stream",
     response_class=Response,
-    responses={200: {"description": PLAYED[200]["description"], "content": {"text/event-stream": EVENT_STREAM}}}
-    | problem_responses(400, 404, 409, 422),
+    responses={200: {"description": RUN_RESPONSES[200]["description"], "content": {"text/event-stream": EVENT_STREAM}}}
+    | describe_problems(400, 404, 409, 422),
     summary="Begin a run and follow it",
 )
-async def stream_new_run(body: RunRequest, player: Streaming) -> Response:
+async def stream_new_run(body: RunRequest, player: StreamResponder) -> Response:
     """Begin a turn as `runs?mode=stream` does. Every event has an id, the last frame, `end`, has the run."""
     return await player.play(_beginning(player, body))
 
 
-@router.get("/runs", response_model=RunListAnswer, responses=problem_responses(404, 422), summary="List runs")
+@router.get("/runs", response_model=RunListAnswer, responses=describe_problems(404, 422), summary="List runs")
 async def list_runs(
     agent: Agent,
     control: Control,
@@ -70,20 +70,20 @@ async def list_runs(
 ) -> Response:
     """List runs, the newest first, without answers and pauses."""
     rows, total = await control.runs(session_id, page, page_size)
-    return respond(RunListAnswer(runs=[await run_view(control, row) for row in rows], total=total))
+    return respond_model(RunListAnswer(runs=[await build_run(control, row) for row in rows], total=total))
 
 
 @router.get("/runs/{run_id}", response_model=RunAnswer, responses=_FOUND, summary="Show a run")
 async def get_run(run_id: str, control: Control) -> Response:
     """Show a run, with its answer and what it waits for."""
-    return respond(await shown_run(control, run_id))
+    return respond_model(await load_run(control, run_id))
 
 
 @router.get(
     "/runs/{run_id}/events",
     response_class=Response,
     responses={200: {"description": "The events.", "content": {"text/event-stream": EVENT_STREAM}}}
-    | problem_responses(400, 404, 410),
+    | describe_problems(400, 404, 410),
     summary="Follow a run",
 )
 async def follow_run(
@@ -101,11 +101,11 @@ async def follow_run(
     Events are kept for some minutes behind the end of a run; then this is 410.
     """
     run = await control.run(run_id)
-    return await stream_run(request, control, run, position_in(request, run.id, from_), has_records=records)
+    return await stream_run(request, control, run, read_event_position(request, run.id, from_), has_records=records)
 
 
-@router.post("/runs/{run_id}/resume", response_model=RunAnswer, responses=PLAYS, summary="Answer a run")
-async def resume_run(run_id: str, body: ResumeRequest, player: Playing) -> Response:
+@router.post("/runs/{run_id}/resume", response_model=RunAnswer, responses=BEGIN_RESPONSES, summary="Answer a run")
+async def resume_run(run_id: str, body: ResumeRequest, player: Responder) -> Response:
     """Answer what a run waits for; a new run goes on from there. A wrong answer names the field."""
     if bool(body.answers) == bool(body.fields):
         raise RequestError("Give either `answers` or `fields`.", 101, status=422)
@@ -116,8 +116,8 @@ async def resume_run(run_id: str, body: ResumeRequest, player: Playing) -> Respo
     return await player.play(begin)
 
 
-@router.post("/runs/{run_id}/continue", response_model=RunAnswer, responses=PLAYS, summary="Continue a run")
-async def continue_run(run_id: str, player: Playing, body: NoFields | None = None) -> Response:
+@router.post("/runs/{run_id}/continue", response_model=RunAnswer, responses=BEGIN_RESPONSES, summary="Continue a run")
+async def continue_run(run_id: str, player: Responder, body: NoFields | None = None) -> Response:
     """Go on with a run that a crash, a stop or a cancel has interrupted. What has finished does not run again."""
 
     async def begin(control: RunControl) -> Turn:
@@ -126,8 +126,10 @@ async def continue_run(run_id: str, player: Playing, body: NoFields | None = Non
     return await player.play(begin)
 
 
-@router.post("/runs/{run_id}/rerun", response_model=RunAnswer, responses=PLAYS, summary="Begin again at a node")
-async def rerun_run(run_id: str, body: RerunRequest, player: Playing) -> Response:
+@router.post(
+    "/runs/{run_id}/rerun", response_model=RunAnswer, responses=BEGIN_RESPONSES, summary="Begin again at a node"
+)
+async def rerun_run(run_id: str, body: RerunRequest, player: Responder) -> Response:
     """Begin the last turn of a session again at a node, with some values changed, as a new session."""
 
     async def begin(control: RunControl) -> Turn:
@@ -141,7 +143,7 @@ async def rerun_run(run_id: str, body: RerunRequest, player: Playing) -> Respons
     "/runs/{run_id}/fork",
     response_model=RunAnswer,
     status_code=201,
-    responses=problem_responses(400, 404, 409, 422),
+    responses=describe_problems(400, 404, 409, 422),
     summary="Fork a run",
 )
 async def fork_run(run_id: str, body: ForkRequest, control: Control) -> Response:
@@ -151,7 +153,7 @@ async def fork_run(run_id: str, body: ForkRequest, control: Control) -> Response
     begin a new turn in its session.
     """
     row = await control.fork(await control.run(run_id), body.checkpoint, body.session_name)
-    return respond(await shown_run(control, row.id), 201)
+    return respond_model(await load_run(control, row.id), 201)
 
 
 @router.post(
@@ -160,11 +162,11 @@ async def fork_run(run_id: str, body: ForkRequest, control: Control) -> Response
 async def cancel_run(run_id: str, control: Control, body: NoFields | None = None) -> Response:
     """Stop a run, wherever it is played; it can be continued. One that waits is given up. One that is over stays so."""
     await control.cancel(await control.run(run_id))
-    return respond(await shown_run(control, run_id), 202)
+    return respond_model(await load_run(control, run_id), 202)
 
 
-def _beginning(player: Player, body: RunRequest) -> Callable[[RunControl], Awaitable[Turn]]:
-    request, agent, turns = player.request, player.agent, turns_of(player.request)
+def _beginning(player: RunResponder, body: RunRequest) -> Callable[[RunControl], Awaitable[Turn]]:
+    request, agent, turns = player.request, player.agent, get_turns(player.request)
 
     async def begin(control: RunControl) -> Turn:
         asked = _turn_request(body)
@@ -182,11 +184,11 @@ def _beginning(player: Player, body: RunRequest) -> Callable[[RunControl], Await
             session = await control.session(body.session_id)
             if body.inputs:
                 version = await turns.version(agent, session.version_id)
-                refuse_unknown((await turns.canvas(version)).plan, body.inputs)
+                check_input_names((await turns.canvas(version)).plan, body.inputs)
         else:
-            version = await find_version(app_state_of(request).database, agent, body.version)
+            version = await find_version(get_app_state(request).database, agent, body.version)
             canvas = await turns.canvas(version)  # a broken one makes no session
-            refuse_unknown(canvas.plan, body.inputs)
+            check_input_names(canvas.plan, body.inputs)
             name = body.session_name or (body.query if isinstance(body.query, str) else "")
             user_id = body.user_id or agent.tenant
             session, _ = await turns.open_session(agent, version, user_id=user_id, name=name, source="workflow")

@@ -20,12 +20,12 @@ from ragflow_lg.server.http.native.native_responses import (
     SessionAnswer,
     SessionListAnswer,
     SessionWhole,
-    respond,
+    respond_model,
 )
-from ragflow_lg.server.http.native.native_routing import Agent, Control, agent_router
-from ragflow_lg.server.http.native.native_views import moment_view, pause_view, session_view, whole_session
-from ragflow_lg.server.http.native.problem_details import problem_responses
-from ragflow_lg.server.http.shared.auth import app_state_of, turns_of
+from ragflow_lg.server.http.native.native_routing import Agent, Control, make_agent_router
+from ragflow_lg.server.http.native.native_views import build_moment, build_pause, build_session, build_session_whole
+from ragflow_lg.server.http.native.problem_details import describe_problems
+from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -35,29 +35,29 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = agent_router("sessions")
+router = make_agent_router("sessions")
 
-_FOUND = problem_responses(404)
+_FOUND = describe_problems(404)
 
 
 @router.post(
     "/sessions",
     response_model=SessionWhole,
     status_code=201,
-    responses=problem_responses(400, 404, 422),
+    responses=describe_problems(400, 404, 422),
     summary="Make a session",
 )
 async def open_session(body: OpenSession, request: Request, agent: Agent, control: Control) -> Response:
     """Make a session. It keeps to one version of the canvas, until another one is pinned."""
-    version = await find_version(app_state_of(request).database, agent, body.version)
-    session, said = await turns_of(request).open_session(
+    version = await find_version(get_app_state(request).database, agent, body.version)
+    session, said = await get_turns(request).open_session(
         agent, version, user_id=body.user_id or agent.tenant, name=body.name, source="workflow"
     )
-    return respond(whole_session(session, said, [], is_busy=False), 201)
+    return respond_model(build_session_whole(session, said, [], is_busy=False), 201)
 
 
 @router.get(
-    "/sessions", response_model=SessionListAnswer, responses=problem_responses(404, 422), summary="List sessions"
+    "/sessions", response_model=SessionListAnswer, responses=describe_problems(404, 422), summary="List sessions"
 )
 async def list_sessions(
     request: Request,
@@ -68,25 +68,25 @@ async def list_sessions(
 ) -> Response:
     """List sessions, the one that was used last first."""
     wanted = SessionQuery(user_id=user_id, page=page, page_size=page_size)
-    rows, total = await SessionRepository(app_state_of(request).database, agent.tenant).find(agent.id, wanted)
-    return respond(SessionListAnswer(sessions=[session_view(row) for row in rows], total=total))
+    rows, total = await SessionRepository(get_app_state(request).database, agent.tenant).find(agent.id, wanted)
+    return respond_model(SessionListAnswer(sessions=[build_session(row) for row in rows], total=total))
 
 
 @router.get("/sessions/{session_id}", response_model=SessionWhole, responses=_FOUND, summary="Show a session")
 async def get_session(session_id: str, request: Request, agent: Agent, control: Control) -> Response:
     """Show a session with all that was said, and what it waits for."""
     session = await control.session(session_id)
-    said = await SessionRepository(app_state_of(request).database, agent.tenant).messages([session.id])
+    said = await SessionRepository(get_app_state(request).database, agent.tenant).messages([session.id])
     is_busy = await control.is_busy(session.id)
     pauses = [] if is_busy else await control.pauses(session)
-    return respond(whole_session(session, said[session.id], pauses, is_busy=is_busy))
+    return respond_model(build_session_whole(session, said[session.id], pauses, is_busy=is_busy))
 
 
 @router.delete(
     "/sessions/{session_id}",
     response_class=Response,
     status_code=204,
-    responses=problem_responses(404, 409),
+    responses=describe_problems(404, 409),
     summary="Delete a session",
 )
 async def delete_session(session_id: str, control: Control) -> Response:
@@ -100,13 +100,13 @@ async def delete_session(session_id: str, control: Control) -> Response:
 )
 async def list_pauses(session_id: str, control: Control) -> list[PauseAnswer]:
     """Give what a session waits for, each form with the JSON Schema of its answer."""
-    return [pause_view(pause) for pause in await control.pauses(await control.session(session_id))]
+    return [build_pause(pause) for pause in await control.pauses(await control.session(session_id))]
 
 
 @router.get(
     "/sessions/{session_id}/history",
     response_model=HistoryAnswer,
-    responses=problem_responses(404, 422),
+    responses=describe_problems(404, 422),
     summary="List steps",
 )
 async def get_history(
@@ -118,9 +118,9 @@ async def get_history(
     limit: Annotated[int, Query(ge=1, le=1000, description="Most steps.")] = 100,
 ) -> Response:
     """List the stored steps of a session, the newest first: when, how large, and which nodes came next."""
-    session, turns = await control.session(session_id), turns_of(request)
+    session, turns = await control.session(session_id), get_turns(request)
     canvas = await turns.canvas(await turns.version(agent, session.version_id))
-    saver, found = app_state_of(request).store.saver, list[MomentAnswer]()
+    saver, found = get_app_state(request).store.saver, list[MomentAnswer]()
     seen = 0
     listed = cast("AsyncGenerator[CheckpointInfo]", moments(canvas.with_saver(saver), saver, session.id))
     async with aclosing(listed):
@@ -129,14 +129,14 @@ async def get_history(
             if seen > offset + limit:
                 break
             if seen > offset:
-                found.append(moment_view(moment, canvas.plan))
-    return respond(HistoryAnswer(moments=found, has_more=seen > offset + limit))
+                found.append(build_moment(moment, canvas.plan))
+    return respond_model(HistoryAnswer(moments=found, has_more=seen > offset + limit))
 
 
 @router.put(
     "/sessions/{session_id}/version",
     response_model=SessionAnswer,
-    responses=problem_responses(400, 404, 409, 422),
+    responses=describe_problems(400, 404, 409, 422),
     summary="Pin a version",
 )
 async def pin_version(session_id: str, body: PinRequest, request: Request, agent: Agent, control: Control) -> Response:
@@ -145,6 +145,6 @@ async def pin_version(session_id: str, body: PinRequest, request: Request, agent
     A turn that waits or was interrupted goes on only if that version still has the nodes that come next.
     """
     session = await control.session(session_id)
-    version = await find_version(app_state_of(request).database, agent, body.version)
+    version = await find_version(get_app_state(request).database, agent, body.version)
     await control.pin(session, version.id)
-    return respond(session_view(await control.session(session_id)))
+    return respond_model(build_session(await control.session(session_id)))

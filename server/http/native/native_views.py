@@ -30,10 +30,18 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import AgentRow, MessageRow, RunRow, SessionRow, VersionRow
     from ragflow_lg.server.runs.run_control import RunControl
 
-__all__ = ["message_view", "moment_view", "pause_view", "run_view", "session_view", "version_view", "whole_session"]
+__all__ = [
+    "build_message",
+    "build_moment",
+    "build_pause",
+    "build_run",
+    "build_session",
+    "build_session_whole",
+    "build_version",
+]
 
 
-def pause_view(pause: Pause) -> PauseAnswer:
+def build_pause(pause: Pause) -> PauseAnswer:
     """Show a form."""
     return PauseAnswer(
         id=pause.id,
@@ -44,7 +52,7 @@ def pause_view(pause: Pause) -> PauseAnswer:
     )
 
 
-async def run_view(
+async def build_run(
     control: RunControl, run: RunRow, said: Sequence[MessageRow] = (), pauses: Sequence[Pause] = ()
 ) -> RunAnswer:
     """Show a run; ``said`` are the messages of its session, ``pauses`` what that waits for."""
@@ -61,7 +69,7 @@ async def run_view(
         error=run.error or "",
         answer="".join(row.content for row in answers),
         reference=[chunk for row in answers for chunk in _chunks(row)],
-        pauses=[pause_view(pause) for pause in pauses] if stands == "waiting" else [],
+        pauses=[build_pause(pause) for pause in pauses] if stands == "waiting" else [],
         checkpoint=record.checkpoint if record is not None else "",
         usage=UsageAnswer(prompt_tokens=run.prompt_tokens, completion_tokens=run.completion_tokens),
         start_ms=run.start_ms,
@@ -69,19 +77,19 @@ async def run_view(
     )
 
 
-def session_view(session: SessionRow) -> SessionAnswer:
+def build_session(session: SessionRow) -> SessionAnswer:
     """Show a session."""
     return SessionAnswer(**_session(session))
 
 
-def whole_session(
+def build_session_whole(
     session: SessionRow, said: Sequence[MessageRow], pauses: Sequence[Pause], *, is_busy: bool
 ) -> SessionWhole:
     """Show a session with what was said, and what it waits for."""
     return SessionWhole(
         **_session(session),
-        messages=[message_view(row) for row in said],
-        pauses=[pause_view(pause) for pause in pauses],
+        messages=[build_message(row) for row in said],
+        pauses=[build_pause(pause) for pause in pauses],
         is_busy=is_busy,
     )
 
@@ -100,7 +108,7 @@ def _session(session: SessionRow) -> dict[str, Any]:
     }
 
 
-def message_view(row: MessageRow) -> MessageAnswer:
+def build_message(row: MessageRow) -> MessageAnswer:
     """Show what one side said."""
     return MessageAnswer(
         role=row.role,
@@ -115,7 +123,7 @@ def _chunks(row: MessageRow) -> list[Any]:
     return orjson.loads(row.reference) if row.reference else []
 
 
-def moment_view(moment: CheckpointInfo, plan: Plan) -> MomentAnswer:
+def build_moment(moment: CheckpointInfo, plan: Plan) -> MomentAnswer:
     """Show a stored step, with the nodes as the canvas calls them."""
     return MomentAnswer(
         checkpoint=moment.checkpoint,
@@ -133,7 +141,7 @@ def _node(nodes: Mapping[NodeId, Any], id_: NodeId) -> NodeAnswer:
     return NodeAnswer(id=id_, title=(node.title or id_) if node is not None else id_)
 
 
-def version_view(version: VersionRow, agent: AgentRow) -> VersionAnswer:
+def build_version(version: VersionRow, agent: AgentRow) -> VersionAnswer:
     """Show a version without its canvas."""
     return VersionAnswer(
         id=version.id,

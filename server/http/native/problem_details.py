@@ -24,23 +24,28 @@ from ragflow_lg.base.errors import (
     StreamGapError,
     StreamPositionError,
 )
-from ragflow_lg.server.http.native.exception_statuses import MAX_TOLD, known_names, place_of, wording
-from ragflow_lg.server.http.shared.responses import json_bytes
+from ragflow_lg.server.http.native.validation_messages import (
+    MAX_FAULTS,
+    describe_fault,
+    format_location,
+    list_known_names,
+)
+from ragflow_lg.server.http.shared.responses import encode_json
 
 if TYPE_CHECKING:
     from fastapi.exceptions import RequestValidationError
     from fastapi.routing import APIRoute
 
 __all__ = [
-    "ABOUT",
     "PREFIX",
+    "STATUS_DESCRIPTIONS",
     "Problem",
     "ProblemAnswer",
-    "invalid",
-    "is_native",
-    "problem_of",
-    "problem_responses",
-    "refuse",
+    "describe_problems",
+    "is_native_path",
+    "respond_problem",
+    "to_problem",
+    "to_validation_problem",
 ]
 
 PREFIX = "/native/v1"
@@ -62,7 +67,7 @@ _WORDS = {
 }
 """The code of a status, where nothing better is known."""
 
-ABOUT = {
+STATUS_DESCRIPTIONS = {
     400: "The request cannot be read.",
     401: "There is no API key that holds.",
     404: "There is none of this id; what belongs to other tenants looks the same.",
@@ -98,31 +103,34 @@ class ProblemAnswer(BaseModel):
     error: Problem
 
 
-def is_native(path: str) -> bool:
+def is_native_path(path: str) -> bool:
     """Tell whether a path belongs to the native API."""
     return path == PREFIX or path.startswith(f"{PREFIX}/")
 
 
-def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def describe_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe refusals for the document of the API: those named, and those of every route."""
-    return {status: {"model": ProblemAnswer, "description": ABOUT[status]} for status in sorted({*statuses, *_USUAL})}
+    return {
+        status: {"model": ProblemAnswer, "description": STATUS_DESCRIPTIONS[status]}
+        for status in sorted({*statuses, *_USUAL})
+    }
 
 
-def refuse(problem: Problem) -> Response:
+def respond_problem(problem: Problem) -> Response:
     """Answer with a problem."""
     headers = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else None
-    body = json_bytes({"error": problem.model_dump()})
+    body = encode_json({"error": problem.model_dump()})
     return Response(body, problem.status, headers, media_type="application/json")
 
 
-def problem_of(error: RagflowLgError) -> Problem:
+def to_problem(error: RagflowLgError) -> Problem:
     """Say why something of ours was refused or failed."""
     if isinstance(error, RequestError):
         status = error.status if error.status in _WORDS else 400
         text = "There is no API key that holds: send `Authorization: Bearer KEY`." if status == 401 else str(error)
         return _problem(status, text, error.reason)
     if isinstance(error, CompileError):
-        found = [diagnostic.as_dict() for diagnostic in error.diagnostics[:MAX_TOLD]]
+        found = [diagnostic.as_dict() for diagnostic in error.diagnostics[:MAX_FAULTS]]
         return _problem(422, str(error), "canvas-invalid", diagnostics=found)
     if isinstance(error, AnswerError):
         return _problem(422, str(error), error.code, fields=error.problems, node=error.node)
@@ -147,9 +155,9 @@ _STATUSES: Sequence[tuple[type[RagflowLgError], int, str]] = (
 )
 
 
-def invalid(error: RequestValidationError, route: APIRoute | None = None) -> Problem:
+def to_validation_problem(error: RequestValidationError, route: APIRoute | None = None) -> Problem:
     """Say what does not fit of a request, field by field; ``route`` knows the names that there are."""
-    faults = [cast("Mapping[str, Any]", fault) for fault in error.errors()[:MAX_TOLD]]
+    faults = [cast("Mapping[str, Any]", fault) for fault in error.errors()[:MAX_FAULTS]]
     if any(fault["type"] == "json_invalid" for fault in faults):
         reason = faults[0].get("ctx", {}).get("error", "")
         return _problem(400, f"The body is not JSON: {reason}.", "")
@@ -158,8 +166,8 @@ def invalid(error: RequestValidationError, route: APIRoute | None = None) -> Pro
         return _problem(422, told, "", fields={"body": told})
     fields: dict[str, str] = {}
     for fault in faults:
-        known = known_names(route, str(fault["loc"][0])) if route is not None and len(fault["loc"]) == 2 else []
-        fields[place_of(fault["loc"])] = wording(fault, known)
+        known = list_known_names(route, str(fault["loc"][0])) if route is not None and len(fault["loc"]) == 2 else []
+        fields[format_location(fault["loc"])] = describe_fault(fault, known)
     told = " ".join(f"`{place}` {text}{'' if text.endswith('?') else '.'}" for place, text in fields.items())
     return _problem(422, f"The request does not fit. {told}", "", fields=fields)
 

@@ -15,13 +15,13 @@ from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.engine.prior_messages import in_turns
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
-from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated, turns_of
-from ragflow_lg.server.http.shared.event_following import policy_of, while_there
+from ragflow_lg.server.http.shared.agent_lookup import load_agent
+from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state, get_turns
+from ragflow_lg.server.http.shared.event_following import await_while_connected, read_disconnect_policy
 from ragflow_lg.server.http.shared.event_stream import EventStream
-from ragflow_lg.server.http.shared.request_parsing import MAX_PAGE_SIZE, body_of, flag, text_of
-from ragflow_lg.server.http.shared.responses import json_bytes
-from ragflow_lg.server.http.shared.turn_request import asked_of
+from ragflow_lg.server.http.shared.request_parsing import MAX_PAGE_SIZE, parse_flag, read_body, to_text
+from ragflow_lg.server.http.shared.responses import encode_json
+from ragflow_lg.server.http.shared.turn_request import build_turn_request
 from ragflow_lg.wire.wire_events import Message, MessageEnd, UserInputs
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from ragflow_lg.server.runs.turns import Turn
     from ragflow_lg.wire.wire_events import WireEvent
 
-__all__ = ["is_openai", "openai_answer", "openai_refusal", "router"]
+__all__ = ["is_openai_path", "respond_openai_error", "router", "run_openai_turn"]
 
 router = APIRouter(tags=["OpenAI-compatible"])
 
-Authenticated = Annotated[Caller, Depends(authenticated)]
+Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 
 DONE = b"data: [DONE]\n\n"
 MAX_MODELS = 1000
@@ -44,24 +44,24 @@ _NO_RETRY = {"x-should-retry": "false"}
 """The openai package would play a turn that failed again, whatever it has done."""
 
 
-def is_openai(path: str) -> bool:
+def is_openai_path(path: str) -> bool:
     """Tell whether errors of a path are told in OpenAI's shape."""
     is_ragflow = path.startswith("/v1/document/")  # an old route of its own
     return path.startswith(("/v1/", "/api/v1/agents_openai/")) and not is_ragflow
 
 
-def openai_refusal(error: RequestError) -> Response:
+def respond_openai_error(error: RequestError) -> Response:
     """Answer that a request is refused."""
     message = "Invalid access token." if error.status == 401 else str(error)
     kind = _TYPES.get(error.status, "server_error" if error.status >= 500 else "invalid_request_error")
     body = {"error": {"message": message, "type": kind, "param": None, "code": error.reason or None}}
-    return Response(json_bytes(body), error.status, media_type="application/json", headers=_NO_RETRY)
+    return Response(encode_json(body), error.status, media_type="application/json", headers=_NO_RETRY)
 
 
 @router.get("/v1/models")
 async def list_models(request: Request, caller: Authenticated) -> Response:
     """List the agents as models."""
-    agents, rows = AgentRepository(app_state_of(request).database, caller.tenant), list[Any]()
+    agents, rows = AgentRepository(get_app_state(request).database, caller.tenant), list[Any]()
     for page in range(1, MAX_MODELS // MAX_PAGE_SIZE + 1):
         found, total = await agents.find(AgentQuery(page=page, page_size=MAX_PAGE_SIZE))
         rows += [_model(agent) for agent in found]
@@ -79,25 +79,25 @@ async def get_model(agent_id: str, request: Request, caller: Authenticated) -> R
 @router.get("/api/v1/agents_openai/{agent_id}/models")
 async def list_model(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """List the one model of an agent's own endpoint."""
-    return _json({"object": "list", "data": [_model(await agent_of(request, caller, agent_id))]})
+    return _json({"object": "list", "data": [_model(await load_agent(request, caller, agent_id))]})
 
 
 @router.post("/v1/chat/completions")
 async def complete(request: Request, caller: Authenticated) -> Response:
     """Play a turn of the agent whose id is the model."""
-    body = await body_of(request)
-    agent = await _agent_of_model(request, caller, text_of(body.get("model")))
-    return await openai_answer(request, caller, agent, body)
+    body = await read_body(request)
+    agent = await _agent_of_model(request, caller, to_text(body.get("model")))
+    return await run_openai_turn(request, caller, agent, body)
 
 
 @router.post("/api/v1/agents_openai/{agent_id}/chat/completions")
 async def complete_of_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Play a turn; whatever model is named."""
-    agent = await agent_of(request, caller, agent_id)
-    return await openai_answer(request, caller, agent, await body_of(request))
+    agent = await load_agent(request, caller, agent_id)
+    return await run_openai_turn(request, caller, agent, await read_body(request))
 
 
-async def openai_answer(request: Request, caller: Caller, agent: AgentRow, body: dict[str, Any]) -> Response:
+async def run_openai_turn(request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any]) -> Response:
     """Play a turn of an agent and answer as OpenAI does.
 
     Raises:
@@ -108,53 +108,53 @@ async def openai_answer(request: Request, caller: Caller, agent: AgentRow, body:
     if last is None and not body.get("inputs"):
         raise RequestError("You have to provide messages: at least one message of the role user.", 102)
     query, earlier = ("", list[list[str]]()) if last is None else (said[last][1], in_turns(said[:last]))
-    policy = policy_of(request)
+    policy = read_disconnect_policy(request)
     session, is_new = await _session(request, caller, agent, body, query, earlier)
     if body.get("inputs") and not is_new and await _is_waiting(request, agent, session):
         query = ""  # the fields are the answer; the last message is one that has been answered
     asked = sum(estimate_tokens(text) for _, text in said)
-    given = asked_of(caller, session, {**body, "query": query, "question": ""})
+    given = build_turn_request(caller, session, {**body, "query": query, "question": ""})
     if is_new and earlier:
         given["earlier"] = earlier
-    turn = await turns_of(request).begin(agent, session, given, policy)
+    turn = await get_turns(request).begin(agent, session, given, policy)
     shapes = _Shapes(session.id, agent.id, turn.run.envelope.created_at, asked)
     events = turn.events()
-    if not flag(body.get("stream")):
-        return await while_there(request, _whole(turn, events, shapes))
+    if not parse_flag(body.get("stream")):
+        return await await_while_connected(request, _whole(turn, events, shapes))
     first = await anext(events, None)
-    return EventStream(_stream(first, events, turn, shapes), app_state_of(request).settings.server.heartbeat_s)
+    return EventStream(_stream(first, events, turn, shapes), get_app_state(request).settings.server.heartbeat_s)
 
 
-async def _agent_of_model(request: Request, caller: Caller, model: str) -> AgentRow:
+async def _agent_of_model(request: Request, caller: ApiCaller, model: str) -> AgentRow:
     """Give the agent that a model stands for; people write its title there."""
     try:
-        return await agent_of(request, caller, model)
+        return await load_agent(request, caller, model)
     except RequestError as error:
         told = f"There is no agent of the id {model[:64]!r}; `GET /v1/models` lists yours."
         raise RequestError(told, error.number, status=404, reason="model_not_found") from None
 
 
 async def _session(
-    request: Request, caller: Caller, agent: AgentRow, body: dict[str, Any], query: str, earlier: list[list[str]]
+    request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any], query: str, earlier: list[list[str]]
 ) -> tuple[SessionRow, bool]:
     """Give the session that is named, or a new one, which begins with what was said ``earlier``; and whether it is."""
     metadata: Any = body.get("metadata")
     named: Any = cast("dict[str, Any]", metadata).get("id") if isinstance(metadata, dict) else ""
-    session_id = text_of(body.get("session_id")) or text_of(body.get("id")) or text_of(named)
+    session_id = to_text(body.get("session_id")) or to_text(body.get("id")) or to_text(named)
     if session_id:
-        session = await SessionRepository(app_state_of(request).database, caller.tenant).get(session_id)
+        session = await SessionRepository(get_app_state(request).database, caller.tenant).get(session_id)
         if session is None or session.agent_id != agent.id:
             raise RequestError("Session not found!", status=404)
         return session, False
-    turns = turns_of(request)
-    version = await turns.version(agent, is_released=flag(body.get("release")))
-    user = text_of(body.get("user_id")) or text_of(body.get("user")) or caller.tenant
+    turns = get_turns(request)
+    version = await turns.version(agent, is_released=parse_flag(body.get("release")))
+    user = to_text(body.get("user_id")) or to_text(body.get("user")) or caller.tenant
     session, _ = await turns.open_session(agent, version, user_id=user, name=query, source="workflow", earlier=earlier)
     return session, True
 
 
 async def _is_waiting(request: Request, agent: AgentRow, session: SessionRow) -> bool:
-    runner = await turns_of(request).runner(agent, session)
+    runner = await get_turns(request).runner(agent, session)
     return bool(await runner.pauses(session.id))
 
 
@@ -172,7 +172,7 @@ def _said(body: dict[str, Any]) -> list[tuple[str, str]]:
         raise RequestError("The `content` of a message should be a text, or a list of parts.", 102)
     for place, message in enumerate(given):
         _refuse_unread(message, f"messages[{place}].content")
-    return [(text_of(message.get("role")), _content(message.get("content"))) for message in given]
+    return [(to_text(message.get("role")), _content(message.get("content"))) for message in given]
 
 
 def _refuse_unread(message: dict[str, Any], name: str) -> None:
@@ -180,7 +180,7 @@ def _refuse_unread(message: dict[str, Any], name: str) -> None:
     if message.get("role") not in ("user", "assistant") or not isinstance(message.get("content"), list):
         return
     for place, part in enumerate(cast("list[Any]", message["content"])):
-        kind = text_of(cast("dict[str, Any]", part).get("type")) if isinstance(part, dict) else ""
+        kind = to_text(cast("dict[str, Any]", part).get("type")) if isinstance(part, dict) else ""
         if kind in _UNREAD:
             raise RequestError(
                 f"{name}[{place}] is a part of the type {kind!r}, which is not read. Upload the file with "
@@ -192,9 +192,9 @@ def _refuse_unread(message: dict[str, Any], name: str) -> None:
 
 def _content(content: Any) -> str:
     if not isinstance(content, list):
-        return text_of(content)
+        return to_text(content)
     parts = cast("list[Any]", content)
-    return "\n".join(text_of(cast("dict[str, Any]", part).get("text")) for part in parts if isinstance(part, dict))
+    return "\n".join(to_text(cast("dict[str, Any]", part).get("text")) for part in parts if isinstance(part, dict))
 
 
 async def _whole(turn: Turn, events: AsyncGenerator[WireEvent], shapes: _Shapes) -> Response:
@@ -287,7 +287,7 @@ class _Shapes:
             "usage": usage,
             "choices": [{"delta": shown, "finish_reason": reason, "index": 0, "logprobs": None}],
         }
-        return b"data: " + json_bytes(frame) + b"\n\n"
+        return b"data: " + encode_json(frame) + b"\n\n"
 
     def whole(self, message: dict[str, Any], text: str, reason: str) -> dict[str, Any]:
         """Make the answer of those who do not stream."""
@@ -324,4 +324,4 @@ def _model(agent: AgentRow) -> dict[str, Any]:
 
 
 def _json(body: dict[str, Any]) -> Response:
-    return Response(json_bytes(body), media_type="application/json")
+    return Response(encode_json(body), media_type="application/json")

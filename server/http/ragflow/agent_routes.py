@@ -16,10 +16,10 @@ from ragflow_lg.server.agents.tenant_files import file_store
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
 from ragflow_lg.server.database.webhook_repository import WebhookTests
-from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated
-from ragflow_lg.server.http.shared.request_parsing import body_of, flag, page_of, text_of
-from ragflow_lg.server.http.shared.responses import answer, dated
+from ragflow_lg.server.http.shared.agent_lookup import load_agent
+from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state
+from ragflow_lg.server.http.shared.request_parsing import parse_flag, read_body, read_page, to_text
+from ragflow_lg.server.http.shared.responses import format_times, respond
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
 
@@ -34,14 +34,14 @@ MAX_TAGS = 32
 _SHORT = {"canvas_type": 64, "canvas_category": 32, "permission": 16}
 """Columns that are short, and how many characters they take."""
 
-Authenticated = Annotated[Caller, Depends(authenticated)]
+Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 
 
 @router.get("/agents")
 async def list_agents(request: Request, caller: Authenticated) -> Response:
     """List agents."""
     query = request.query_params
-    page, size = page_of(request)
+    page, size = read_page(request)
     order = {"update_time": "update", "title": "title"}.get(query.get("orderby", ""), "create")
     wanted = AgentQuery(
         id=query.get("id", ""),
@@ -49,7 +49,7 @@ async def list_agents(request: Request, caller: Authenticated) -> Response:
         keywords=query.get("keywords", ""),
         categories=[part for part in query.get("canvas_category", "").split(",") if part],
         canvas_type=query.get("canvas_type", ""),
-        tags=[tag.strip() for tag in text_of(query.get("tags")).split(",") if tag.strip()][:MAX_TAGS],
+        tags=[tag.strip() for tag in to_text(query.get("tags")).split(",") if tag.strip()][:MAX_TAGS],
         page=page,
         page_size=size,
         order=cast("Any", order),
@@ -57,55 +57,57 @@ async def list_agents(request: Request, caller: Authenticated) -> Response:
     )
     if any(owner not in ("", caller.tenant) for owner in query.get("owner_ids", "").split(",")):
         raise RequestError("Only agents of your own can be listed.", 103, data=False, has_data=True)
-    agents = AgentRepository(app_state_of(request).database, caller.tenant)
+    agents = AgentRepository(get_app_state(request).database, caller.tenant)
     if query.get("type") == "filter":
-        return answer(_filter(caller, await agents.categories()))
+        return respond(_filter(caller, await agents.categories()))
     rows, total = await agents.find(wanted)
     versions = await agents.versions([row.version_id for row in rows]) if caller.is_old else {}
     times = await agents.release_times([row.id for row in rows])
     if caller.is_old:
-        return answer([{**_item(row, times), **_whole(row, versions.get(row.version_id))} for row in rows])
-    return answer({"canvas": [_item(row, times) for row in rows], "total": total})
+        return respond([{**_item(row, times), **_whole(row, versions.get(row.version_id))} for row in rows])
+    return respond({"canvas": [_item(row, times) for row in rows], "total": total})
 
 
 @router.post("/agents")
 async def create_agent(request: Request, caller: Authenticated) -> Response:
     """Make an agent of a canvas."""
-    app_state, given = app_state_of(request), _given(await body_of(request))
+    app_state, given = get_app_state(request), _given(await read_body(request))
     if not given.get("dsl"):
         raise RequestError("No DSL data in request.", 101)
     dsl = await check_draft(app_state.settings, given["dsl"])
-    if not text_of(given.get("title")).strip():
+    if not to_text(given.get("title")).strip():
         raise RequestError("No title in request.", 101)
     now = app_state.now_ms()
     agent = AgentRow(id=app_state.new_id(), create_ms=now, update_ms=now, canvas_category=_CATEGORY)
     for name, value in _columns(given).items():
         setattr(agent, name, value)
-    version = build_version(app_state.new_id(), agent.id, agent.title, dsl, now, is_released=flag(given.get("release")))
+    version = build_version(
+        app_state.new_id(), agent.id, agent.title, dsl, now, is_released=parse_flag(given.get("release"))
+    )
     agent.version_id = version.id
     await AgentRepository(app_state.database, caller.tenant).add(agent, version)
     audit("agent.created", agent=agent.id)
-    return answer(True if caller.is_old else await _shown(request, caller, agent, version))
+    return respond(True if caller.is_old else await _shown(request, caller, agent, version))
 
 
 @router.get("/agents/{agent_id}")
 async def get_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Show an agent with its draft."""
-    agents = AgentRepository(app_state_of(request).database, caller.tenant)
+    agents = AgentRepository(get_app_state(request).database, caller.tenant)
     agent = await agents.get(agent_id)
     version = await agents.version(agent_id, agent.version_id) if agent is not None else None
     if agent is None or version is None:
         audit("agent.refused", agent=agent_id)
         raise RequestError("canvas not found.", status=404)
-    return answer(await _shown(request, caller, agent, version))
+    return respond(await _shown(request, caller, agent, version))
 
 
 @router.put("/agents/{agent_id}")
 @router.patch("/agents/{agent_id}")
 async def update_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Change what is given of an agent. Another canvas becomes its draft, as a new version."""
-    app_state, given = app_state_of(request), _given(await body_of(request))
-    agent = await agent_of(request, caller, agent_id)
+    app_state, given = get_app_state(request), _given(await read_body(request))
+    agent = await load_agent(request, caller, agent_id)
     agents = AgentRepository(app_state.database, caller.tenant)
     now, version = app_state.now_ms(), None
     values: dict[str, Any] = {**_columns(given), "update_ms": now}
@@ -115,20 +117,20 @@ async def update_agent(agent_id: str, request: Request, caller: Authenticated) -
         if draft is None or draft.dsl != dsl:
             title = values.get("title", agent.title)
             version = build_version(
-                app_state.new_id(), agent_id, title, dsl, now, is_released=flag(given.get("release"))
+                app_state.new_id(), agent_id, title, dsl, now, is_released=parse_flag(given.get("release"))
             )
     await agents.change(agent_id, values, version)
-    if version is None and flag(given.get("release")):
+    if version is None and parse_flag(given.get("release")):
         await agents.release(agent_id, agent.version_id, now)
     audit("agent.changed", agent=agent_id, what=", ".join(sorted(given)))
-    return answer(True if caller.is_old else {"update_time": now})
+    return respond(True if caller.is_old else {"update_time": now})
 
 
 @router.delete("/agents/{agent_id}")
 async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Delete an agent with its versions and sessions."""
-    app_state = app_state_of(request)
-    await agent_of(request, caller, agent_id, is_owned=True)
+    app_state = get_app_state(request)
+    await load_agent(request, caller, agent_id, is_owned=True)
     agents = AgentRepository(app_state.database, caller.tenant)
     # The agent goes last: what fails before that can be repeated, and nothing is left behind.
     for session_id in await agents.sessions(agent_id):
@@ -137,7 +139,7 @@ async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -
     await WebhookTests(app_state.database, caller.tenant, agent_id).delete_all()
     await agents.delete(agent_id)
     audit("agent.deleted", agent=agent_id)
-    return answer(True)
+    return respond(True)
 
 
 def _given(body: dict[str, Any]) -> dict[str, Any]:
@@ -153,26 +155,26 @@ def _columns(given: dict[str, Any]) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for name in ("description", "avatar", *_SHORT):
         if name in given:
-            columns[name] = text_of(given[name])
+            columns[name] = to_text(given[name])
             if len(columns[name]) > _SHORT.get(name, len(columns[name])):
                 raise RequestError(f"{name} has at most {_SHORT[name]} characters.", 101)
     columns["canvas_category"] = columns.get("canvas_category") or _CATEGORY
     if "canvas_category" not in given:
         del columns["canvas_category"]
     if "title" in given:
-        title = text_of(given["title"]).strip()
+        title = to_text(given["title"]).strip()
         if not 0 < len(title) <= TITLE_CHARS:
             raise RequestError(f"A title has 1 to {TITLE_CHARS} characters.", 101)
         columns |= {"title": title, "title_key": title.casefold()[:TITLE_CHARS]}
     return columns
 
 
-async def _shown(request: Request, caller: Caller, agent: AgentRow, version: VersionRow) -> dict[str, Any]:
-    released = await AgentRepository(app_state_of(request).database, caller.tenant).released(agent.id)
+async def _shown(request: Request, caller: ApiCaller, agent: AgentRow, version: VersionRow) -> dict[str, Any]:
+    released = await AgentRepository(get_app_state(request).database, caller.tenant).released(agent.id)
     return {**_whole(agent, version), "last_publish_time": released.update_ms if released else None}
 
 
-def _filter(caller: Caller, categories: dict[str, int]) -> dict[str, Any]:
+def _filter(caller: ApiCaller, categories: dict[str, int]) -> dict[str, Any]:
     """Give what a list can be narrowed down to."""
     total = sum(categories.values())
     owners = [{"id": caller.tenant, "label": caller.tenant, "count": total}] if total else []
@@ -213,5 +215,5 @@ def _whole(agent: AgentRow, version: VersionRow | None) -> dict[str, Any]:
         "canvas_category": agent.canvas_category,
         "nickname": agent.tenant,
         "tenant_avatar": None,
-        **dated(agent.create_ms, agent.update_ms),
+        **format_times(agent.create_ms, agent.update_ms),
     }

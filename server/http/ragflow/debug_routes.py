@@ -15,11 +15,11 @@ from ragflow_lg.server.agents.canvas_reset import reset_canvas
 from ragflow_lg.server.agents.tenant_files import tenant_services
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import VersionRow
-from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated, turns_of
-from ragflow_lg.server.http.shared.event_following import while_there
-from ragflow_lg.server.http.shared.request_parsing import body_of
-from ragflow_lg.server.http.shared.responses import answer, json_bytes
+from ragflow_lg.server.http.shared.agent_lookup import load_agent
+from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state, get_turns
+from ragflow_lg.server.http.shared.event_following import await_while_connected
+from ragflow_lg.server.http.shared.request_parsing import read_body
+from ragflow_lg.server.http.shared.responses import encode_json, respond
 
 if TYPE_CHECKING:
     from ragflow_lg.server.observability.operations import Operations
@@ -28,16 +28,16 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: trying"])
 
-Authenticated = Annotated[Caller, Depends(authenticated)]
+Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 
 
 @router.post("/agents/{agent_id}/reset")
 async def reset_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Take out of the draft what turns have left in it; give the canvas."""
-    app_state, agent = app_state_of(request), await agent_of(request, caller, agent_id)
-    draft = await turns_of(request).version(agent)
+    app_state, agent = get_app_state(request), await load_agent(request, caller, agent_id)
+    draft = await get_turns(request).version(agent)
     canvas = reset_canvas(orjson.loads(draft.dsl))
-    dsl = json_bytes(canvas).decode()
+    dsl = encode_json(canvas).decode()
     if dsl != draft.dsl:
         now = app_state.now_ms()
         version = VersionRow(
@@ -51,30 +51,30 @@ async def reset_agent(agent_id: str, request: Request, caller: Authenticated) ->
             update_ms=now,
         )
         await AgentRepository(app_state.database, caller.tenant).change(agent_id, {"update_ms": now}, version)
-    return answer(canvas)
+    return respond(canvas)
 
 
 @router.get("/agents/{agent_id}/components/{component_id}/input-form")
 async def get_input_form(agent_id: str, component_id: str, request: Request, caller: Authenticated) -> Response:
     """Give what a component of the draft is tried with."""
-    agent = await agent_of(request, caller, agent_id)
-    turns = turns_of(request)
+    agent = await load_agent(request, caller, agent_id)
+    turns = get_turns(request)
     canvas = await turns.canvas(await turns.version(agent))
-    return answer(input_form(canvas.plan, component_id))
+    return respond(input_form(canvas.plan, component_id))
 
 
 @router.post("/agents/{agent_id}/components/{component_id}/debug")
 async def debug_component(agent_id: str, component_id: str, request: Request, caller: Authenticated) -> Response:
     """Run a component of the draft alone, in one of the places for runs; give its outputs."""
-    body = await body_of(request)
-    agent = await agent_of(request, caller, agent_id)
+    body = await read_body(request)
+    agent = await load_agent(request, caller, agent_id)
     given = _values(body)
-    turns = turns_of(request)
+    turns = get_turns(request)
     canvas = await turns.canvas(await turns.version(agent))
-    services = tenant_services(app_state_of(request), caller.tenant)
+    services = tenant_services(get_app_state(request), caller.tenant)
     give_back = await cast("Operations", request.app.state.operations).slots.acquire(caller.tenant)
     try:
-        return answer(await while_there(request, visit_alone(canvas.plan, component_id, given, services)))
+        return respond(await await_while_connected(request, visit_alone(canvas.plan, component_id, given, services)))
     finally:
         give_back()
 

@@ -11,34 +11,34 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
-from ragflow_lg.server.http.ragflow.completion_routes import complete_of_page
-from ragflow_lg.server.http.shared.auth import Caller, app_state_of, turns_of
-from ragflow_lg.server.http.shared.beta_keys import beta_authenticated
-from ragflow_lg.server.http.shared.request_parsing import body_of
-from ragflow_lg.server.http.shared.responses import answer
+from ragflow_lg.server.http.ragflow.completion_routes import respond_to_page
+from ragflow_lg.server.http.shared.auth import ApiCaller, get_app_state, get_turns
+from ragflow_lg.server.http.shared.beta_keys import authenticate_beta
+from ragflow_lg.server.http.shared.request_parsing import read_body
+from ragflow_lg.server.http.shared.responses import respond
 from ragflow_lg.server.observability.audit import audit
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: embedded"])
 
-Page = Annotated[Caller, Depends(beta_authenticated)]
+Page = Annotated[ApiCaller, Depends(authenticate_beta)]
 
 
 @router.post("/agentbots/{agent_id}/completions")
 async def complete_embedded(agent_id: str, request: Request, caller: Page) -> Response:
     """Play a turn."""
-    body = await body_of(request)
+    body = await read_body(request)
     agent = await _agent(request, caller, agent_id)
     given: dict[str, Any] = {**request.query_params, **body}
-    return await complete_of_page(request, caller, agent, given)
+    return await respond_to_page(request, caller, agent, given)
 
 
 @router.get("/agentbots/{agent_id}/inputs")
 async def get_inputs(agent_id: str, request: Request, caller: Page) -> Response:
     """Show an agent as a page presents it: its name, its form, what it says first."""
     agent = await _agent(request, caller, agent_id)
-    turns = turns_of(request)
+    turns = get_turns(request)
     plan = (await turns.canvas(await turns.version(agent))).plan
     params = plan.nodes[plan.entry].params
     shown = {
@@ -48,11 +48,11 @@ async def get_inputs(agent_id: str, request: Request, caller: Page) -> Response:
         "prologue": getattr(params, "prologue", None) or "",
         "mode": getattr(params, "mode", ""),
     }
-    return answer(shown)
+    return respond(shown)
 
 
-async def _agent(request: Request, caller: Caller, agent_id: str) -> AgentRow:
-    found = await AgentRepository(app_state_of(request).database, caller.tenant).get(agent_id)
+async def _agent(request: Request, caller: ApiCaller, agent_id: str) -> AgentRow:
+    found = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
     if found is None:
         audit("agent.refused", agent=agent_id)
         raise RequestError(f"Can't find agent by ID: {agent_id}", status=404)

@@ -13,11 +13,11 @@ from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.agents.file_store import normalize_mime_type, safe_file_name
 from ragflow_lg.server.agents.tenant_files import file_store
 from ragflow_lg.server.database.tables import FileRow
-from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, app_state_of
-from ragflow_lg.server.http.shared.beta_keys import file_authenticated
-from ragflow_lg.server.http.shared.multipart import Upload, is_multipart, parts_of_body
-from ragflow_lg.server.http.shared.responses import answer
+from ragflow_lg.server.http.shared.agent_lookup import load_agent
+from ragflow_lg.server.http.shared.auth import ApiCaller, get_app_state
+from ragflow_lg.server.http.shared.beta_keys import authenticate_any
+from ragflow_lg.server.http.shared.multipart import Upload, is_multipart, read_parts
+from ragflow_lg.server.http.shared.responses import respond
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.services.http import HttpRequest
 
@@ -25,7 +25,7 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["RAGFlow: files"])
 
-Authenticated = Annotated[Caller, Depends(file_authenticated)]
+Authenticated = Annotated[ApiCaller, Depends(authenticate_any)]
 
 MAX_UPLOADS = 20
 """Most files of one request."""
@@ -38,7 +38,7 @@ _TEXTS = ("text/plain", "text/markdown", "text/csv")
 @router.post("/api/v1/agents/{agent_id}/upload")
 async def upload(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Store files, for the ``files`` of a turn; with ``url`` the page at that address."""
-    app_state, agent = app_state_of(request), await agent_of(request, caller, agent_id)
+    app_state, agent = get_app_state(request), await load_agent(request, caller, agent_id)
     url = request.query_params.get("url", "")
     found = [await _fetched(request, url)] if url else await _uploads(request)
     store = file_store(app_state, caller.tenant)
@@ -47,7 +47,7 @@ async def upload(agent_id: str, request: Request, caller: Authenticated) -> Resp
         now = app_state.now_ms()
         row = await store.save(app_state.new_id(), each.name, each.mime_type, each.content, now, agent.id)
         stored.append(_described(row, caller))
-    return answer(stored[0] if len(stored) == 1 else stored)
+    return respond(stored[0] if len(stored) == 1 else stored)
 
 
 @router.get("/api/v1/agents/download")
@@ -70,8 +70,8 @@ async def preview(file_id: str, request: Request, caller: Authenticated) -> Resp
     return await _download(request, caller, file_id, is_preview=True)
 
 
-async def _download(request: Request, caller: Caller, file_id: str, *, is_preview: bool = False) -> Response:
-    store = file_store(app_state_of(request), caller.tenant)
+async def _download(request: Request, caller: ApiCaller, file_id: str, *, is_preview: bool = False) -> Response:
+    store = file_store(get_app_state(request), caller.tenant)
     file = await store.find(file_id)
     if file is None:
         audit("file.refused", file=file_id)
@@ -90,7 +90,7 @@ async def _download(request: Request, caller: Caller, file_id: str, *, is_previe
 async def _uploads(request: Request) -> list[Upload]:
     if not is_multipart(request):
         raise RequestError("Send the files as multipart/form-data, in the field `file`.", 101)
-    found = [part for name, part in await parts_of_body(request, MAX_UPLOADS) if name == "file"]
+    found = [part for name, part in await read_parts(request, MAX_UPLOADS) if name == "file"]
     files = [part for part in found if isinstance(part, Upload)]
     if not files:
         raise RequestError("There is no file in the field `file`.", 101)
@@ -106,7 +106,7 @@ async def _fetched(request: Request, url: str) -> Upload:
     if not _is_address(url):
         raise RequestError("`url` should be an address that begins with http:// or https://.", 101)
     try:
-        answered = await app_state_of(request).services.http.send(HttpRequest("GET", url))
+        answered = await get_app_state(request).services.http.send(HttpRequest("GET", url))
     except ServiceError as error:
         raise RequestError(f"The page cannot be imported: {error}", 102) from error
     if answered.status != 200:
@@ -128,7 +128,7 @@ def _is_address(url: str) -> bool:
         return False
 
 
-def _described(file: FileRow, caller: Caller) -> dict[str, Any]:
+def _described(file: FileRow, caller: ApiCaller) -> dict[str, Any]:
     ending = file.name.rpartition(".")[2].lower() if "." in file.name else ""
     return {
         "id": file.id,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from ragflow_lg.server.http.shared.responses import json_bytes
+from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.wire.wire_events import Message, MessageEnd, NodeFinished, UserInputs, WorkflowFinished
 
 if TYPE_CHECKING:
     from ragflow_lg.wire.wire_events import Envelope, WireEvent
 
-__all__ = ["DONE", "Collected", "Forwarding", "Frames", "error_frame", "sse"]
+__all__ = ["DONE", "AnswerCollector", "Forwarding", "FrameBuilder", "build_error_frame", "write_frame"]
 
 DONE = b"data:[DONE]\n\n"
 
@@ -18,18 +18,18 @@ Forwarding: TypeAlias = Literal["all", "session", "messages"]
 """``session``: what RAGFlow sends for a session that a client made; ``messages``: what its oldest clients read."""
 
 
-def sse(frame: dict[str, Any], event_id: str = "") -> bytes:
+def write_frame(frame: dict[str, Any], event_id: str = "") -> bytes:
     """Write a frame as RAGFlow does, without a blank behind the colon; with an id for a client that asks for ids."""
     head = f"id:{event_id}\n".encode() if event_id else b""
-    return b"%bdata:%b\n\n" % (head, json_bytes(frame))
+    return b"%bdata:%b\n\n" % (head, encode_json(frame))
 
 
-def error_frame(message: str) -> dict[str, Any]:
+def build_error_frame(message: str) -> dict[str, Any]:
     """Make the frame that tells of a failure of the engine."""
     return {"code": 500, "message": message, "data": False}
 
 
-class Frames:
+class FrameBuilder:
     """Makes the frames of one turn for one client."""
 
     def __init__(self, envelope: Envelope, forwarding: Forwarding, *, has_trace: bool) -> None:
@@ -64,7 +64,7 @@ class Frames:
         return isinstance(event, NodeFinished | WorkflowFinished)
 
 
-class Collected:
+class AnswerCollector:
     """Gathers the events of a turn for a client that waits for the whole answer."""
 
     def __init__(self, envelope: Envelope, forwarding: Forwarding, *, has_trace: bool) -> None:

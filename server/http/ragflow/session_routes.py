@@ -15,10 +15,10 @@ from ragflow_lg.base.errors import ConflictError, RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow
-from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated, turns_of
-from ragflow_lg.server.http.shared.request_parsing import MAX_PAGE_SIZE, body_of, flag, page_of, text_of
-from ragflow_lg.server.http.shared.responses import answer, dated, listing, result
+from ragflow_lg.server.http.shared.agent_lookup import load_agent
+from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state, get_turns
+from ragflow_lg.server.http.shared.request_parsing import MAX_PAGE_SIZE, parse_flag, read_body, read_page, to_text
+from ragflow_lg.server.http.shared.responses import format_times, respond, respond_page, respond_plain
 from ragflow_lg.server.observability.audit import audit
 
 __all__ = ["router"]
@@ -28,28 +28,28 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: sessions"])
 MAX_CANVAS_CHARS = 4 * 1024 * 1024
 """So much the canvases of a page of sessions have together at most; else its rows are without."""
 
-Authenticated = Annotated[Caller, Depends(authenticated)]
+Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 
 
 @router.post("/agents/{agent_id}/sessions")
 async def create_session(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Make a session."""
-    given = {**request.query_params, **await body_of(request)}
+    given = {**request.query_params, **await read_body(request)}
     agent = await _agent(request, caller, agent_id)
-    turns = turns_of(request)
-    version = await turns.version(agent, is_released=flag(given.get("release")))
+    turns = get_turns(request)
+    version = await turns.version(agent, is_released=parse_flag(given.get("release")))
     session, messages = await turns.open_session(
         agent,
         version,
-        user_id=text_of(given.get("user_id")) or caller.tenant,
-        exp_user_id=text_of(given.get("exp_user_id")),
-        name=text_of(given.get("name")),
+        user_id=to_text(given.get("user_id")) or caller.tenant,
+        exp_user_id=to_text(given.get("exp_user_id")),
+        name=to_text(given.get("name")),
         source="agent",
     )
     row = _row(session, messages, orjson.loads(version.dsl))
     row["agent_id"] = row.pop("dialog_id")
     del row["reference"]
-    return result(_as_asked(row, caller))
+    return respond_plain(_as_asked(row, caller))
 
 
 @router.get("/agents/{agent_id}/sessions")
@@ -57,7 +57,7 @@ async def list_sessions(agent_id: str, request: Request, caller: Authenticated) 
     """List sessions."""
     agent = await _agent(request, caller, agent_id)
     query = request.query_params
-    page, size = page_of(request)
+    page, size = read_page(request)
     wanted = SessionQuery(
         id=query.get("id", ""),
         user_id=query.get("user_id", ""),
@@ -70,14 +70,14 @@ async def list_sessions(agent_id: str, request: Request, caller: Authenticated) 
         order="create" if query.get("orderby") == "create_time" else "update",
         is_descending=query.get("desc", "true") not in ("false", "False"),
     )
-    sessions = SessionRepository(app_state_of(request).database, caller.tenant)
+    sessions = SessionRepository(get_app_state(request).database, caller.tenant)
     rows, total = await sessions.find(agent_id, wanted)
     if wanted.exp_user_id:
-        return listing([{"id": row.id, "name": row.name} for row in rows], total)
+        return respond_page([{"id": row.id, "name": row.name} for row in rows], total)
     said = await sessions.messages([row.id for row in rows])
     canvases: dict[str, Any] = {}
     version_ids = [row.version_id for row in rows]
-    if flag(query.get("dsl"), default=True) and await _is_small(request, agent, version_ids):
+    if parse_flag(query.get("dsl"), default=True) and await _is_small(request, agent, version_ids):
         canvases = await _canvases(request, agent, version_ids)
     listed: list[Any] = []
     for found in rows:
@@ -88,20 +88,20 @@ async def list_sessions(agent_id: str, request: Request, caller: Authenticated) 
             if stored.role == "assistant":
                 message["reference"] = _chunks(stored)
         listed.append(_as_asked(row, caller))
-    return listing(listed, total)
+    return respond_page(listed, total)
 
 
 @router.get("/agents/{agent_id}/sessions/{session_id}")
 async def get_session(agent_id: str, session_id: str, request: Request, caller: Authenticated) -> Response:
     """Show a session."""
     agent = await _agent(request, caller, agent_id)
-    sessions = SessionRepository(app_state_of(request).database, caller.tenant)
+    sessions = SessionRepository(get_app_state(request).database, caller.tenant)
     session = await sessions.get(session_id)
     if session is None or session.agent_id != agent_id:
         raise RequestError("Session not found!", status=404)
     canvases = await _canvases(request, agent, [session.version_id])
     canvas = canvases.get(session.version_id) or canvases.get(agent.version_id)
-    return answer(_row(session, (await sessions.messages([session_id]))[session_id], canvas))
+    return respond(_row(session, (await sessions.messages([session_id]))[session_id], canvas))
 
 
 @router.delete("/agents/{agent_id}/sessions/{session_id}")
@@ -110,17 +110,17 @@ async def delete_session(agent_id: str, session_id: str, request: Request, calle
     await _agent(request, caller, agent_id)
     if problem := await _delete(request, caller, agent_id, session_id):
         raise RequestError(problem)
-    return result(True)
+    return respond_plain(True)
 
 
 @router.delete("/agents/{agent_id}/sessions")
 async def delete_sessions(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Delete sessions by id, or all with ``delete_all``."""
     await _agent(request, caller, agent_id)
-    body = await body_of(request)
+    body = await read_body(request)
     ids = _ids(body.get("ids") or request.query_params.getlist("ids"))
-    if not ids and flag(body.get("delete_all", request.query_params.get("delete_all"))):
-        ids = await SessionRepository(app_state_of(request).database, caller.tenant).ids(agent_id)
+    if not ids and parse_flag(body.get("delete_all", request.query_params.get("delete_all"))):
+        ids = await SessionRepository(get_app_state(request).database, caller.tenant).ids(agent_id)
     elif len(ids) > MAX_PAGE_SIZE:
         raise RequestError(f"At most {MAX_PAGE_SIZE} sessions are deleted at once.", 101)
     once = list(dict.fromkeys(ids))
@@ -129,20 +129,20 @@ async def delete_sessions(agent_id: str, request: Request, caller: Authenticated
     if failed and len(failed) == len(once):
         raise RequestError("; ".join([*failed, *errors]))
     if failed or errors:
-        return result({"success_count": len(once) - len(failed), "errors": [*failed, *errors]})
-    return result()
+        return respond_plain({"success_count": len(once) - len(failed), "errors": [*failed, *errors]})
+    return respond_plain()
 
 
-async def _agent(request: Request, caller: Caller, agent_id: str) -> AgentRow:
+async def _agent(request: Request, caller: ApiCaller, agent_id: str) -> AgentRow:
     try:
-        return await agent_of(request, caller, agent_id)
+        return await load_agent(request, caller, agent_id)
     except RequestError:
         raise RequestError("Agent not found.", status=404) from None
 
 
 async def _is_small(request: Request, agent: AgentRow, version_ids: Sequence[str]) -> bool:
     """Tell whether an answer may hold the canvases of all its rows, each with its own."""
-    agents = AgentRepository(app_state_of(request).database, agent.tenant)
+    agents = AgentRepository(get_app_state(request).database, agent.tenant)
     sizes = await agents.canvas_sizes(sorted({*version_ids, agent.version_id}))
     draft = sizes.get(agent.version_id, 0)
     return sum(sizes.get(id_, draft) for id_ in version_ids) <= MAX_CANVAS_CHARS
@@ -150,14 +150,14 @@ async def _is_small(request: Request, agent: AgentRow, version_ids: Sequence[str
 
 async def _canvases(request: Request, agent: AgentRow, version_ids: Sequence[str]) -> dict[str, Any]:
     """Give canvases by the id of their version, the draft's too: it stands for versions that have been dropped."""
-    agents = AgentRepository(app_state_of(request).database, agent.tenant)
+    agents = AgentRepository(get_app_state(request).database, agent.tenant)
     found = await agents.versions(sorted({*version_ids, agent.version_id}))
     return {id_: orjson.loads(version.dsl) for id_, version in found.items()}
 
 
-async def _delete(request: Request, caller: Caller, agent_id: str, session_id: str) -> str:
+async def _delete(request: Request, caller: ApiCaller, agent_id: str, session_id: str) -> str:
     """Delete a session; say what was wrong, ``""`` if nothing."""
-    app_state = app_state_of(request)
+    app_state = get_app_state(request)
     sessions = SessionRepository(app_state.database, caller.tenant)
     session = await sessions.get(session_id)
     if session is None or session.agent_id != agent_id:
@@ -201,7 +201,7 @@ def _row(session: SessionRow, messages: Sequence[MessageRow], canvas: Any) -> di
         "thumb_up": 0,
         "errors": session.errors or "",
         "version_title": "",
-        **dated(session.create_ms, session.update_ms),
+        **format_times(session.create_ms, session.update_ms),
     }
     return row if canvas is None else {**row, "dsl": canvas}
 
@@ -215,6 +215,6 @@ def _chunks(message: MessageRow) -> list[Any]:
     return orjson.loads(message.reference) if message.reference else []
 
 
-def _as_asked(row: dict[str, Any], caller: Caller) -> dict[str, Any]:
+def _as_asked(row: dict[str, Any], caller: ApiCaller) -> dict[str, Any]:
     """Name the messages as older clients read them; the present name stays."""
     return {**row, "messages": row["message"]} if caller.is_old else row

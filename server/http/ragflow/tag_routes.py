@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.tag_repository import AgentTags
-from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated
-from ragflow_lg.server.http.shared.request_parsing import body_of, text_of
-from ragflow_lg.server.http.shared.responses import answer
+from ragflow_lg.server.http.shared.agent_lookup import load_agent
+from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state
+from ragflow_lg.server.http.shared.request_parsing import read_body, to_text
+from ragflow_lg.server.http.shared.responses import respond
 
 __all__ = ["router"]
 
@@ -22,28 +22,28 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"])
 MAX_TAG_CHARS = 64
 MAX_TAGS_CHARS = 512
 
-Authenticated = Annotated[Caller, Depends(authenticated)]
+Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 
 
 @router.get("/agents/tags")
 async def list_tags(request: Request, caller: Authenticated) -> Response:
     """List the tags with how many agents have each, the most used first."""
-    category = text_of(request.query_params.get("canvas_category"))
-    counted = await AgentTags(app_state_of(request).database, caller.tenant).counts(category)
+    category = to_text(request.query_params.get("canvas_category"))
+    counted = await AgentTags(get_app_state(request).database, caller.tenant).counts(category)
     ordered = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
-    return answer([{"tag": tag, "count": count} for tag, count in ordered])
+    return respond([{"tag": tag, "count": count} for tag, count in ordered])
 
 
 @router.put("/agents/{agent_id}/tags")
 async def set_tags(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Give an agent other tags."""
-    body = await body_of(request)
+    body = await read_body(request)
     if body and "tags" not in body:  # a slip of the pen should not take all tags away
         raise RequestError("required argument are missing: tags; ", 101)
-    await agent_of(request, caller, agent_id)
+    await load_agent(request, caller, agent_id)
     tags = _tags(body.get("tags"))
-    await AgentTags(app_state_of(request).database, caller.tenant).set(agent_id, ",".join(tags))
-    return answer(True)
+    await AgentTags(get_app_state(request).database, caller.tenant).set(agent_id, ",".join(tags))
+    return respond(True)
 
 
 def _tags(given: Any) -> list[str]:
@@ -53,9 +53,9 @@ def _tags(given: Any) -> list[str]:
         RequestError: if they are neither, or too long together.
     """
     if given is None or isinstance(given, str):
-        parts = text_of(given).split(",")
+        parts = to_text(given).split(",")
     elif isinstance(given, list):
-        parts = [text_of(tag).replace(",", " ") for tag in cast("list[Any]", given)]
+        parts = [to_text(tag).replace(",", " ") for tag in cast("list[Any]", given)]
     else:
         raise RequestError("`tags` should be a list of texts, or one text with commas.", 101)
     kept: dict[str, str] = {}

@@ -12,26 +12,26 @@ from starlette.responses import Response
 from ragflow_lg.agents.plan_prompts import PROMPTS
 from ragflow_lg.models.citations import CITATION_GUIDELINES
 from ragflow_lg.server.agents.agent_templates import load_templates
-from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated
-from ragflow_lg.server.http.shared.responses import answer
+from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state
+from ragflow_lg.server.http.shared.responses import respond
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: templates"])
 
-Authenticated = Annotated[Caller, Depends(authenticated)]
+Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 
 
 @router.get("/agents/templates")
 async def list_templates(request: Request, caller: Authenticated) -> Response:
     """List the templates."""
-    return answer(await asyncio.to_thread(load_templates, app_state_of(request).settings.server.templates))
+    return respond(await asyncio.to_thread(load_templates, get_app_state(request).settings.server.templates))
 
 
 @router.get("/agents/prompts")
 async def get_prompts(caller: Authenticated) -> Response:
     """Give the prompts of agents that stand where a canvas has none of its own."""
-    return answer(
+    return respond(
         {
             "task_analysis": PROMPTS["TASK_ANALYSIS"],
             "plan_generation": PROMPTS["PLAN_GENERATION"],

@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.server.database.run_repository import RunRepository
-from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated
-from ragflow_lg.server.http.shared.beta_keys import beta_authenticated
-from ragflow_lg.server.http.shared.request_parsing import text_of
-from ragflow_lg.server.http.shared.responses import answer
+from ragflow_lg.server.http.shared.agent_lookup import load_agent
+from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state
+from ragflow_lg.server.http.shared.beta_keys import authenticate_beta
+from ragflow_lg.server.http.shared.request_parsing import to_text
+from ragflow_lg.server.http.shared.responses import respond
 
 __all__ = ["router"]
 
@@ -22,7 +22,7 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: traces"])
 
 @router.get("/agents/{agent_id}/logs/{message_id}")
 async def get_trace(
-    agent_id: str, message_id: str, request: Request, caller: Annotated[Caller, Depends(authenticated)]
+    agent_id: str, message_id: str, request: Request, caller: Annotated[ApiCaller, Depends(authenticate)]
 ) -> Response:
     """Give the calls of tools in a run, also while it runs; ``{}`` if there are none."""
     return await _trace(request, caller, agent_id, message_id)
@@ -30,16 +30,16 @@ async def get_trace(
 
 @router.get("/agentbots/{agent_id}/logs/{message_id}")
 async def get_trace_of_page(
-    agent_id: str, message_id: str, request: Request, caller: Annotated[Caller, Depends(beta_authenticated)]
+    agent_id: str, message_id: str, request: Request, caller: Annotated[ApiCaller, Depends(authenticate_beta)]
 ) -> Response:
     """Give the same to an embedded page."""
     return await _trace(request, caller, agent_id, message_id)
 
 
-async def _trace(request: Request, caller: Caller, agent_id: str, message_id: str) -> Response:
-    app_state = app_state_of(request)
-    await agent_of(request, caller, agent_id)
-    run = await RunRepository(app_state.database, caller.tenant).get(text_of(message_id))
+async def _trace(request: Request, caller: ApiCaller, agent_id: str, message_id: str) -> Response:
+    app_state = get_app_state(request)
+    await load_agent(request, caller, agent_id)
+    run = await RunRepository(app_state.database, caller.tenant).get(to_text(message_id))
     if run is None or run.agent_id != agent_id:
-        return answer({})
-    return answer(await app_state.store.traces.get(run.id) or {})
+        return respond({})
+    return respond(await app_state.store.traces.get(run.id) or {})

@@ -14,58 +14,58 @@ from ragflow_lg.server.agents.agent_versions import delete_version, find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, SessionRow, VersionRow
-from ragflow_lg.server.http.ragflow.completion_routes import answer_turn
-from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated, turns_of
-from ragflow_lg.server.http.shared.event_following import policy_of
-from ragflow_lg.server.http.shared.request_parsing import body_of, flag, text_of
-from ragflow_lg.server.http.shared.responses import answer, dated
-from ragflow_lg.server.http.shared.turn_request import asked_of
+from ragflow_lg.server.http.ragflow.completion_routes import respond_with_turn
+from ragflow_lg.server.http.shared.agent_lookup import load_agent
+from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state, get_turns
+from ragflow_lg.server.http.shared.event_following import read_disconnect_policy
+from ragflow_lg.server.http.shared.request_parsing import parse_flag, read_body, to_text
+from ragflow_lg.server.http.shared.responses import format_times, respond
+from ragflow_lg.server.http.shared.turn_request import build_turn_request
 from ragflow_lg.server.runs.run_control import RunControl
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: versions"])
 
-Authenticated = Annotated[Caller, Depends(authenticated)]
+Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 
 
 @router.get("/agents/{agent_id}/versions")
 async def list_versions(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """List versions, the one that was changed last first."""
-    agent = await agent_of(request, caller, agent_id)
-    rows = await AgentRepository(app_state_of(request).database, caller.tenant).all_versions(agent.id)
-    return answer([_item(row) for row in rows])
+    agent = await load_agent(request, caller, agent_id)
+    rows = await AgentRepository(get_app_state(request).database, caller.tenant).all_versions(agent.id)
+    return respond([_item(row) for row in rows])
 
 
 @router.get("/agents/{agent_id}/versions/{version_id}")
 async def get_version(agent_id: str, version_id: str, request: Request, caller: Authenticated) -> Response:
     """Show a version with its canvas."""
-    agent = await agent_of(request, caller, agent_id)
-    return answer(_whole(await find_version(app_state_of(request).database, agent, version_id)))
+    agent = await load_agent(request, caller, agent_id)
+    return respond(_whole(await find_version(get_app_state(request).database, agent, version_id)))
 
 
 @router.post("/agents/{agent_id}/versions")
 @router.post("/agents/{agent_id}/publish")
 async def publish_version(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Publish the draft, or the ``dsl`` that is given, which becomes the draft, as a new version."""
-    agent, body = await agent_of(request, caller, agent_id), await body_of(request)
+    agent, body = await load_agent(request, caller, agent_id), await read_body(request)
     made = await publish(
-        app_state_of(request),
+        get_app_state(request),
         agent,
-        title=text_of(body.get("title")),
-        description=text_of(body.get("description")),
+        title=to_text(body.get("title")),
+        description=to_text(body.get("description")),
         dsl=body.get("dsl"),
     )
-    return answer(_whole(made))
+    return respond(_whole(made))
 
 
 @router.delete("/agents/{agent_id}/versions/{version_id}")
 async def remove_version(agent_id: str, version_id: str, request: Request, caller: Authenticated) -> Response:
     """Delete a version; the draft, and what sessions keep to, stay."""
-    agent, app_state = await agent_of(request, caller, agent_id), app_state_of(request)
+    agent, app_state = await load_agent(request, caller, agent_id), get_app_state(request)
     await delete_version(app_state, agent, await find_version(app_state.database, agent, version_id))
-    return answer(True)
+    return respond(True)
 
 
 @router.post("/agents/{agent_id}/run")
@@ -73,7 +73,7 @@ async def run_agent(agent_id: str, request: Request, caller: Authenticated) -> R
     """Play a turn of ``version`` and wait for it, unless a stream is asked for; or go on from ``resume_from``."""
     given = await _given(request)
     accepts = request.headers.get("accept", "")
-    is_streamed = flag(given.get("stream"), default="text/event-stream" in accepts)
+    is_streamed = parse_flag(given.get("stream"), default="text/event-stream" in accepts)
     return await _play(request, caller, agent_id, given, is_streamed=is_streamed)
 
 
@@ -86,36 +86,36 @@ async def stream_agent(agent_id: str, request: Request, caller: Authenticated) -
 @router.post("/agents/{agent_id}/cancel")
 async def cancel_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Stop the turn of the session ``session_id``, or ``task_id``, which is the same."""
-    agent, given = await agent_of(request, caller, agent_id), await _given(request)
-    session_id = text_of(given.get("session_id")) or text_of(given.get("task_id"))
+    agent, given = await load_agent(request, caller, agent_id), await _given(request)
+    session_id = to_text(given.get("session_id")) or to_text(given.get("task_id"))
     if not session_id:
         raise RequestError("`session_id` is required.", 101)
-    await turns_of(request).cancel((await _session(request, agent, session_id)).id)
-    return answer(True)
+    await get_turns(request).cancel((await _session(request, agent, session_id)).id)
+    return respond(True)
 
 
 async def _given(request: Request) -> dict[str, Any]:
-    return {**request.query_params, **await body_of(request)}
+    return {**request.query_params, **await read_body(request)}
 
 
 async def _play(
-    request: Request, caller: Caller, agent_id: str, given: dict[str, Any], *, is_streamed: bool
+    request: Request, caller: ApiCaller, agent_id: str, given: dict[str, Any], *, is_streamed: bool
 ) -> Response:
-    agent, turns = await agent_of(request, caller, agent_id), turns_of(request)
+    agent, turns = await load_agent(request, caller, agent_id), get_turns(request)
     query = given.get("user_input") or given.get("query") or given.get("message") or ""
     body = {**given, "query": query}
-    policy = policy_of(request, given.get("on_disconnect"))
-    if source := text_of(given.get("resume_from")):
-        control = RunControl(app_state_of(request), turns, agent, policy)
+    policy = read_disconnect_policy(request, given.get("on_disconnect"))
+    if source := to_text(given.get("resume_from")):
+        control = RunControl(get_app_state(request), turns, agent, policy)
         run = await control.run(source)
-        asked = asked_of(caller, await control.session(run.session_id), body)
+        asked = build_turn_request(caller, await control.session(run.session_id), body)
         inputs = asked.get("inputs") or {}
         answers = {name: _plain(value) for name, value in inputs.items()}
         turn = await control.resume_from(run, asked, answers)
     else:
         session = await _session_for(request, agent, given, query)
-        turn = await turns.begin(agent, session, asked_of(caller, session, body), policy)
-    return await answer_turn(request, caller, turn, body, is_streamed=is_streamed)
+        turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy)
+    return await respond_with_turn(request, caller, turn, body, is_streamed=is_streamed)
 
 
 def _plain(value: Any) -> Any:
@@ -126,13 +126,13 @@ def _plain(value: Any) -> Any:
 
 async def _session_for(request: Request, agent: AgentRow, given: dict[str, Any], query: Any) -> SessionRow:
     """Give the session that is named, or a new one of the version that is."""
-    if session_id := text_of(given.get("session_id")):
+    if session_id := to_text(given.get("session_id")):
         return await _session(request, agent, session_id)
-    version = await find_version(app_state_of(request).database, agent, text_of(given.get("version")))
-    session, _ = await turns_of(request).open_session(
+    version = await find_version(get_app_state(request).database, agent, to_text(given.get("version")))
+    session, _ = await get_turns(request).open_session(
         agent,
         version,
-        user_id=text_of(given.get("user_id")) or agent.tenant,
+        user_id=to_text(given.get("user_id")) or agent.tenant,
         name=query if isinstance(query, str) else "",
         source="workflow",
     )
@@ -140,7 +140,7 @@ async def _session_for(request: Request, agent: AgentRow, given: dict[str, Any],
 
 
 async def _session(request: Request, agent: AgentRow, session_id: str) -> SessionRow:
-    found = await SessionRepository(app_state_of(request).database, agent.tenant).get(session_id)
+    found = await SessionRepository(get_app_state(request).database, agent.tenant).get(session_id)
     if found is None or found.agent_id != agent.id:
         raise RequestError("Session not found!", status=404)
     return found
@@ -152,7 +152,7 @@ def _item(row: VersionRow) -> dict[str, Any]:
         "title": row.title,
         "user_canvas_id": row.agent_id,
         "release": row.is_released,
-        **dated(row.create_ms, row.update_ms),
+        **format_times(row.create_ms, row.update_ms),
     }
 
 

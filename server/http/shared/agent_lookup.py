@@ -7,21 +7,21 @@ from starlette.requests import Request
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
-from ragflow_lg.server.http.shared.auth import Caller, app_state_of
+from ragflow_lg.server.http.shared.auth import ApiCaller, get_app_state
 from ragflow_lg.server.observability.audit import audit
 
-__all__ = ["NO_ACCESS", "agent_of"]
+__all__ = ["NO_ACCESS", "load_agent"]
 
 NO_ACCESS = "Make sure you have permission to access the agent."
 
 
-async def agent_of(request: Request, caller: Caller, agent_id: str, *, is_owned: bool = False) -> AgentRow:
+async def load_agent(request: Request, caller: ApiCaller, agent_id: str, *, is_owned: bool = False) -> AgentRow:
     """Give an agent of the caller.
 
     Raises:
         RequestError: if there is none; those of others look the same.
     """
-    found = await AgentRepository(app_state_of(request).database, caller.tenant).get(agent_id)
+    found = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
     if found is None:
         audit("agent.refused", agent=agent_id)
         message = "Only the owner of the agent is authorized for this operation." if is_owned else NO_ACCESS

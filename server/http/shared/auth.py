@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from ragflow_lg.server.observability.operations import Operations
     from ragflow_lg.server.runs.turns import Turns
 
-__all__ = ["COMPAT_HEADER", "PREFIX_SHOWN", "Caller", "authenticated", "app_state_of", "turns_of"]
+__all__ = ["AUDIT_PREFIX_CHARS", "COMPAT_HEADER", "ApiCaller", "authenticate", "get_app_state", "get_turns"]
 
 COMPAT_HEADER = "x-ragflow-compat"
-PREFIX_SHOWN = 12
+AUDIT_PREFIX_CHARS = 12
 """Characters of a refused key that the audit log has: enough to find out whose it was."""
 
 _OLD = "0.24"
@@ -30,7 +30,7 @@ _UNAUTHORIZED = "<Unauthorized '401: Unauthorized'>"
 logger = logging.getLogger(__name__)
 
 
-class Caller(Struct, frozen=True):
+class ApiCaller(Struct, frozen=True):
     """Who calls: a tenant, by one of its keys."""
 
     tenant: str
@@ -39,30 +39,34 @@ class Caller(Struct, frozen=True):
     """Whether its client expects the shapes of RAGFlow up to 0.25.0."""
 
 
-def app_state_of(request: Request) -> AppState:
+def get_app_state(request: Request) -> AppState:
     """Give what the server is made of."""
     return cast("AppState", request.app.state.app_state)
 
 
-def turns_of(request: Request) -> Turns:
+def get_turns(request: Request) -> Turns:
     """Give the turns of this process."""
     return cast("Turns", request.app.state.turns)
 
 
-async def authenticated(request: Request) -> Caller:
+async def authenticate(request: Request) -> ApiCaller:
     """Give the caller.
 
     Raises:
         RequestError: if there is no key that holds.
     """
-    app_state = app_state_of(request)
+    app_state = get_app_state(request)
     given = request.headers.get("authorization", "").strip()
     scheme, _, rest = given.partition(" ")
     key = rest.strip() if scheme.lower() == "bearer" else given
     row = await KeyRepository(app_state.database).find(key) if key else None
     if row is None:
         cast("Operations", request.app.state.operations).metrics.count_refusal("key")
-        audit("key.refused", path=request.url.path, beginning=key[:PREFIX_SHOWN] if key.startswith("ragflow-") else "")
+        audit(
+            "key.refused",
+            path=request.url.path,
+            beginning=key[:AUDIT_PREFIX_CHARS] if key.startswith("ragflow-") else "",
+        )
         logger.warning("no key that holds: %s %s", request.method, request.url.path)
         raise RequestError(_UNAUTHORIZED, 401, status=401, has_data=True)
     held = current_notes()
@@ -71,4 +75,4 @@ async def authenticated(request: Request) -> Caller:
     if asked not in ("", "current", _OLD):
         raise RequestError(f"X-RAGFlow-Compat should be current or {_OLD}, not {asked[:20]!r}.", 101)
     compat = asked or row.compat or app_state.settings.server.compat
-    return Caller(row.tenant, row.id, compat == _OLD)
+    return ApiCaller(row.tenant, row.id, compat == _OLD)

@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.shared.auth import PREFIX_SHOWN, Caller, app_state_of, authenticated
+from ragflow_lg.server.http.shared.auth import AUDIT_PREFIX_CHARS, ApiCaller, authenticate, get_app_state
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.logs import current_notes
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import KeyRow
     from ragflow_lg.server.observability.operations import Operations
 
-__all__ = ["beta_authenticated", "file_authenticated"]
+__all__ = ["authenticate_any", "authenticate_beta"]
 
 _NO_HEADER = "Authorization is not valid!"
 _NO_KEY = "Authentication error: API key is invalid! "
 """With the blank that RAGFlow's text ends with."""
 
 
-async def beta_authenticated(request: Request) -> Caller:
+async def authenticate_beta(request: Request) -> ApiCaller:
     """Give the caller of a route that takes beta keys only.
 
     Raises:
@@ -32,30 +32,30 @@ async def beta_authenticated(request: Request) -> Caller:
     key = _key(request)
     if not key:
         raise RequestError(_NO_HEADER, 102, has_data=True)
-    row = await KeyRepository(app_state_of(request).database).find(key, "beta")
+    row = await KeyRepository(get_app_state(request).database).find(key, "beta")
     if row is None:
         cast("Operations", request.app.state.operations).metrics.count_refusal("key")
-        shown = key[:PREFIX_SHOWN] if key.startswith(("beta-", "ragflow-")) else ""
+        shown = key[:AUDIT_PREFIX_CHARS] if key.startswith(("beta-", "ragflow-")) else ""
         audit("key.refused", path=request.url.path, beginning=shown)
         raise RequestError(_NO_KEY, 102, has_data=True)
     return _caller(row)
 
 
-async def file_authenticated(request: Request) -> Caller:
+async def authenticate_any(request: Request) -> ApiCaller:
     """Give the caller of a route that takes both kinds of keys.
 
     Raises:
         RequestError: if there is no key that holds.
     """
     key = _key(request)
-    row = await KeyRepository(app_state_of(request).database).find(key, "beta") if key else None
-    return _caller(row) if row is not None else await authenticated(request)
+    row = await KeyRepository(get_app_state(request).database).find(key, "beta") if key else None
+    return _caller(row) if row is not None else await authenticate(request)
 
 
-def _caller(row: KeyRow) -> Caller:
+def _caller(row: KeyRow) -> ApiCaller:
     held = current_notes()
     held.tenant, held.key = row.tenant, row.id
-    return Caller(row.tenant, row.id)
+    return ApiCaller(row.tenant, row.id)
 
 
 def _key(request: Request) -> str:

@@ -10,8 +10,8 @@ from msgspec import Struct
 from starlette.requests import ClientDisconnect
 
 from ragflow_lg.base.errors import RequestError, SettingsError
-from ragflow_lg.server.http.shared.event_stream import gone
-from ragflow_lg.server.http.shared.request_parsing import flag
+from ragflow_lg.server.http.shared.event_stream import wait_for_disconnect
+from ragflow_lg.server.http.shared.request_parsing import parse_flag
 from ragflow_lg.server.streaming import parse_policy
 from ragflow_lg.server.streaming.positions import parse_event_position
 from ragflow_lg.server.streaming.task_cancellation import end_task
@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 
     from ragflow_lg.server.streaming import DisconnectPolicy
 
-__all__ = ["DISCONNECT_HEADER", "IDS_HEADER", "Place", "place_in", "policy_of", "while_there"]
+__all__ = [
+    "DISCONNECT_HEADER",
+    "IDS_HEADER",
+    "StreamPosition",
+    "await_while_connected",
+    "read_disconnect_policy",
+    "read_position",
+]
 
 IDS_HEADER = "x-ragflow-event-ids"
 DISCONNECT_HEADER = "x-ragflow-on-disconnect"
@@ -29,7 +36,7 @@ DISCONNECT_HEADER = "x-ragflow-on-disconnect"
 T = TypeVar("T")
 
 
-class Place(Struct, frozen=True):
+class StreamPosition(Struct, frozen=True):
     """Where a client goes on, and whether it is told the ids of events."""
 
     has_ids: bool = False
@@ -39,7 +46,7 @@ class Place(Struct, frozen=True):
     """The last event that it has."""
 
 
-def place_in(request: Request) -> Place:
+def read_position(request: Request) -> StreamPosition:
     """Read ``Last-Event-ID``, ``?run_id=`` with ``?from=``, and the header that asks for ids.
 
     Raises:
@@ -49,10 +56,10 @@ def place_in(request: Request) -> Place:
     run_id, after = parse_event_position(
         request.headers.get("last-event-id"), query.get("from"), query.get("run_id", "")
     )
-    return Place(bool(run_id) or flag(request.headers.get(IDS_HEADER)), run_id, after)
+    return StreamPosition(bool(run_id) or parse_flag(request.headers.get(IDS_HEADER)), run_id, after)
 
 
-def policy_of(request: Request, given: Any = None) -> DisconnectPolicy | None:
+def read_disconnect_policy(request: Request, given: Any = None) -> DisconnectPolicy | None:
     """Read what becomes of the run if the client leaves: from a field of the body, or else the header.
 
     Raises:
@@ -67,14 +74,14 @@ def policy_of(request: Request, given: Any = None) -> DisconnectPolicy | None:
         raise RequestError(str(error), 101) from None
 
 
-async def while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
+async def await_while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """Do what an answer is made of; break it off once its client has gone. The request has to have been read.
 
     Raises:
         ClientDisconnect: if the client has gone.
     """
     working = asyncio.create_task(work)
-    leaving = asyncio.create_task(gone(request.receive))
+    leaving = asyncio.create_task(wait_for_disconnect(request.receive))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():

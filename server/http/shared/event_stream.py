@@ -14,7 +14,7 @@ from ragflow_lg.server.streaming.task_cancellation import end_task
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-__all__ = ["EventStream", "gone"]
+__all__ = ["EventStream", "wait_for_disconnect"]
 
 GATHER_S = 0.005
 """Frames that come within this time of the last ones sent go together: each trip to the socket costs more than most."""
@@ -44,7 +44,7 @@ class EventStream(StreamingResponse):
         taking = asyncio.create_task(self._take())
         taking.add_done_callback(lambda _: self._has_news.set())
         sending = asyncio.create_task(self._send_all(send, taking))
-        leaving = asyncio.create_task(gone(receive))
+        leaving = asyncio.create_task(wait_for_disconnect(receive))
         try:
             while not await self._has_ended(sending, leaving):
                 await self._beat(send)
@@ -102,7 +102,7 @@ class EventStream(StreamingResponse):
                 await send({"type": "http.response.body", "body": HEARTBEAT, "more_body": True})
 
 
-async def gone(receive: Receive) -> None:
+async def wait_for_disconnect(receive: Receive) -> None:
     """Wait until the client has gone; its request has to have been read."""
     while (await receive())["type"] != "http.disconnect":
         pass

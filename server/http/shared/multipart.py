@@ -14,7 +14,7 @@ from ragflow_lg.base.errors import RequestError
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["Upload", "is_multipart", "parts_of_body"]
+__all__ = ["Upload", "is_multipart", "read_parts"]
 
 MAX_FIELDS = 1000
 MAX_FIELD_BYTES = 4 * 1024 * 1024
@@ -34,7 +34,7 @@ def is_multipart(request: Request) -> bool:
     return kind == b"multipart/form-data"
 
 
-async def parts_of_body(request: Request, max_files: int) -> list[tuple[str, str | Upload]]:
+async def read_parts(request: Request, max_files: int) -> list[tuple[str, str | Upload]]:
     """Read the parts in order, with their names.
 
     Raises:

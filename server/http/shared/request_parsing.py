@@ -13,7 +13,7 @@ from ragflow_lg.base.errors import RequestError
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["body_of", "flag", "page_of", "refuse_depth", "text_of"]
+__all__ = ["check_depth", "parse_flag", "read_body", "read_page", "to_text"]
 
 MAX_PAGE_SIZE = 100
 PAGE_SIZE = 30
@@ -23,7 +23,7 @@ MAX_DEPTH = 100
 """How deep lists and objects of a body may lie in each other: no canvas needs more, and values are walked."""
 
 
-async def body_of(request: Request) -> dict[str, Any]:
+async def read_body(request: Request) -> dict[str, Any]:
     """Read the body: a JSON object, whatever its type says, or a form. An empty one is ``{}``.
 
     Raises:
@@ -47,11 +47,11 @@ async def body_of(request: Request) -> dict[str, Any]:
         raise RequestError(f"The body is not JSON: {error}.{hint}", 101) from None
     if not isinstance(value, dict):
         raise RequestError("The body should be a JSON object.", 101)
-    refuse_depth(value)
+    check_depth(value)
     return cast("dict[str, Any]", value)
 
 
-def refuse_depth(value: Any) -> None:
+def check_depth(value: Any) -> None:
     """Look at a value read from JSON.
 
     Raises:
@@ -71,19 +71,19 @@ def _parts(value: Any) -> Iterable[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
-def text_of(value: Any) -> str:
+def to_text(value: Any) -> str:
     """Give a text, ``""`` for anything else; what a database cannot hold is left out."""
     return value.replace("\x00", "") if isinstance(value, str) else ""
 
 
-def flag(value: Any, *, default: bool = False) -> bool:
+def parse_flag(value: Any, *, default: bool = False) -> bool:
     """Read a yes or no as RAGFlow's clients write it."""
     if value is None:
         return default
     return value.strip().lower() in ("true", "1", "yes", "on") if isinstance(value, str) else bool(value)
 
 
-def page_of(request: Request) -> tuple[int, int]:
+def read_page(request: Request) -> tuple[int, int]:
     """Give the page, counted from 1, and its size; nonsense counts as not given.
 
     Raises:

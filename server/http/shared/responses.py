@@ -22,7 +22,15 @@ from ragflow_lg.base.errors import (
     StreamPositionError,
 )
 
-__all__ = ["answer", "dated", "json_bytes", "listing", "refusal", "request_error", "result"]
+__all__ = [
+    "encode_json",
+    "format_times",
+    "respond",
+    "respond_error",
+    "respond_page",
+    "respond_plain",
+    "to_request_error",
+]
 
 JSON = "application/json"
 _SHOWN_STATUSES = frozenset({401, 408, 413, 429, 431})
@@ -30,7 +38,7 @@ _SHOWN_STATUSES = frozenset({401, 408, 413, 429, 431})
 _FAILED = 100
 
 
-def json_bytes(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     """Write JSON as UTF-8; what JSON cannot hold becomes null, a lone surrogate ``?``."""
     try:
         return orjson.dumps(value, default=_null, option=orjson.OPT_NON_STR_KEYS)
@@ -52,22 +60,22 @@ def _null(_: Any) -> None:
     return None
 
 
-def answer(data: Any = None, *, message: str = "") -> Response:
+def respond(data: Any = None, *, message: str = "") -> Response:
     """Answer with ``code``, ``message`` and ``data``."""
     return _json({"code": 0, "message": message, "data": data})
 
 
-def result(data: Any = None) -> Response:
+def respond_plain(data: Any = None) -> Response:
     """Answer with ``code``, and ``data`` if there is any."""
     return _json({"code": 0} if data is None else {"code": 0, "data": data})
 
 
-def listing(rows: list[Any], total: int) -> Response:
+def respond_page(rows: list[Any], total: int) -> Response:
     """Answer with a page of rows and how many there are on all pages."""
     return _json({"code": 0, "message": "", "data": rows, "total": total})
 
 
-def refusal(error: RequestError) -> Response:
+def respond_error(error: RequestError) -> Response:
     """Answer that a request is refused."""
     body: dict[str, Any] = {"code": error.number, "message": str(error)}
     if error.has_data:
@@ -75,7 +83,7 @@ def refusal(error: RequestError) -> Response:
     return _json(body, error.status if error.status in _SHOWN_STATUSES or error.number == _FAILED else 200)
 
 
-def request_error(error: RagflowLgError) -> RequestError:
+def to_request_error(error: RagflowLgError) -> RequestError:
     """Say in RAGFlow's numbers why something of ours was refused or failed."""
     if isinstance(error, RequestError):
         return error
@@ -92,7 +100,7 @@ def request_error(error: RagflowLgError) -> RequestError:
     return RequestError(str(error), 500, status=500, data=False, has_data=True)
 
 
-def dated(create_ms: int, update_ms: int) -> dict[str, Any]:
+def format_times(create_ms: int, update_ms: int) -> dict[str, Any]:
     """Give the times of a row as RAGFlow's lists have them."""
     return {
         "create_time": create_ms,
@@ -103,4 +111,4 @@ def dated(create_ms: int, update_ms: int) -> dict[str, Any]:
 
 
 def _json(body: dict[str, Any], status: int = 200) -> Response:
-    return Response(json_bytes(body), status, media_type=JSON)
+    return Response(encode_json(body), status, media_type=JSON)

@@ -9,24 +9,24 @@ from ragflow_lg.base.errors import RequestError
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.server.database.tables import SessionRow
-    from ragflow_lg.server.http.shared.auth import Caller
+    from ragflow_lg.server.http.shared.auth import ApiCaller
 
-__all__ = ["asked_of", "query_of"]
+__all__ = ["build_turn_request", "read_query"]
 
 
-def query_of(body: dict[str, Any]) -> Any:
+def read_query(body: dict[str, Any]) -> Any:
     """Read what is asked: a text, or an object of fields."""
     query: Any = body.get("query") or body.get("question") or ""
     return cast("Any", query) if isinstance(query, str | dict) else str(query)
 
 
-def asked_of(caller: Caller, session: SessionRow, body: dict[str, Any]) -> TurnRequest:
+def build_turn_request(caller: ApiCaller, session: SessionRow, body: dict[str, Any]) -> TurnRequest:
     """Read what a turn is given.
 
     Raises:
         RequestError: if a field has the wrong type.
     """
-    request: TurnRequest = {"query": query_of(body), "user_id": session.user_id or caller.tenant}
+    request: TurnRequest = {"query": read_query(body), "user_id": session.user_id or caller.tenant}
     inputs: Any = body.get("inputs")
     if inputs:
         if not isinstance(inputs, dict):

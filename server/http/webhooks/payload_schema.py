@@ -11,7 +11,7 @@ import orjson
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.base.values import JsonValue
 
-__all__ = ["declared_fields"]
+__all__ = ["select_declared_fields"]
 
 _EMPTY: Mapping[str, JsonValue] = {
     "string": "",
@@ -26,7 +26,7 @@ _ARRAY = "array"
 MAX_NUMBER_CHARS = 400
 
 
-def declared_fields(section: str, given: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, JsonValue]:
+def select_declared_fields(section: str, given: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, JsonValue]:
     """Give the fields of ``query``, ``headers`` or ``body`` that its schema declares; empty values for missing ones.
 
     Texts are read as what the schema says: ``"3"`` for a number is 3. Names of headers have no case.

@@ -19,8 +19,8 @@ __all__ = [
     "Security",
     "TokenAuth",
     "WebhookConfiguration",
+    "find_webhook_params",
     "read_configuration",
-    "webhook_params",
 ]
 
 MAX_BODY_BYTES = 10 * 1024 * 1024
@@ -92,7 +92,7 @@ class WebhookConfiguration(Struct, frozen=True):
     body_template: str
 
 
-def webhook_params(dsl: Any) -> Mapping[str, Any]:
+def find_webhook_params(dsl: Any) -> Mapping[str, Any]:
     """Find the parameters of the Begin that takes a webhook's calls.
 
     Raises:

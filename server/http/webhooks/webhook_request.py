@@ -10,8 +10,8 @@ import orjson
 
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.agents.tenant_files import MAX_READ_BYTES, file_text
-from ragflow_lg.server.http.shared.multipart import Upload, parts_of_body
-from ragflow_lg.server.http.webhooks.payload_schema import declared_fields
+from ragflow_lg.server.http.shared.multipart import Upload, read_parts
+from ragflow_lg.server.http.webhooks.payload_schema import select_declared_fields
 from ragflow_lg.server.http.webhooks.webhook_security import check_body_size, is_secret_header
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ async def read_payload(request: Request, configuration: WebhookConfiguration) ->
     sections = {"query": query, "headers": headers, "body": body}
     try:
         payload: dict[str, Any] = {
-            name: declared_fields(name, section, configuration.schema) for name, section in sections.items()
+            name: select_declared_fields(name, section, configuration.schema) for name, section in sections.items()
         }
     except RequestError as error:
         if not str(error).startswith("body") or not _is_unread(request, kind, body):
@@ -92,7 +92,7 @@ async def _parts(request: Request) -> dict[str, Any]:
     """Read fields and files; a file becomes its text, or a picture's ``data:`` URI. Files of one name become a list."""
     found: dict[str, Any] = {}
     files: dict[str, list[str]] = {}
-    for name, value in await parts_of_body(request, MAX_FILES):
+    for name, value in await read_parts(request, MAX_FILES):
         if isinstance(value, Upload):
             files.setdefault(name, []).append(await _text(value))
         else:

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow
 
-__all__ = ["EVERY", "SOURCE", "trim"]
+__all__ = ["TRIM_INTERVAL", "WEBHOOK_SOURCE", "trim_sessions"]
 
-SOURCE = "webhook"
+WEBHOOK_SOURCE = "webhook"
 """What sessions of webhooks have as their source."""
 
-EVERY = 20
+TRIM_INTERVAL = 20
 """After so many calls of an agent a process looks whether there are too many sessions."""
 
 _calls: Counter[str] = Counter()
@@ -26,16 +26,16 @@ _calls: Counter[str] = Counter()
 logger = logging.getLogger(__name__)
 
 
-async def trim(app_state: AppState, agent: AgentRow) -> None:
+async def trim_sessions(app_state: AppState, agent: AgentRow) -> None:
     """Delete the oldest sessions of an agent's webhook, now and then. What is being run stays, for the next time."""
     kept = app_state.settings.server.webhook_sessions
     _calls[agent.id] += 1
-    if not kept or _calls[agent.id] < EVERY:
+    if not kept or _calls[agent.id] < TRIM_INTERVAL:
         return
     del _calls[agent.id]
     sessions = SessionRepository(app_state.database, agent.tenant)
     try:
-        for id_ in await sessions.older_ids(agent.id, SOURCE, kept, 2 * EVERY):
+        for id_ in await sessions.older_ids(agent.id, WEBHOOK_SOURCE, kept, 2 * TRIM_INTERVAL):
             try:
                 await app_state.store.delete_session(id_)
             except ConflictError:

@@ -15,20 +15,26 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import BusyError, CompileError, RagflowLgError, RequestError
 from ragflow_lg.server.database.tables import AgentRow, WebhookEventRow
 from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent
-from ragflow_lg.server.http.shared.agent_lookup import agent_of
-from ragflow_lg.server.http.shared.auth import Caller, app_state_of, authenticated, turns_of
-from ragflow_lg.server.http.shared.request_parsing import text_of
-from ragflow_lg.server.http.shared.responses import answer, json_bytes
+from ragflow_lg.server.http.shared.agent_lookup import load_agent
+from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state, get_turns
+from ragflow_lg.server.http.shared.request_parsing import to_text
+from ragflow_lg.server.http.shared.responses import encode_json, respond
 from ragflow_lg.server.http.webhooks.webhook_configuration import (
     RateLimit,
     WebhookConfiguration,
+    find_webhook_params,
     read_configuration,
-    webhook_params,
 )
 from ragflow_lg.server.http.webhooks.webhook_request import read_payload
-from ragflow_lg.server.http.webhooks.webhook_runs import Played, begin_turn, play, play_unseen, trim_unseen
+from ragflow_lg.server.http.webhooks.webhook_runs import (
+    TurnOutcome,
+    begin_turn,
+    follow_in_background,
+    follow_turn,
+    trim_in_background,
+)
 from ragflow_lg.server.http.webhooks.webhook_security import check_caller
-from ragflow_lg.server.http.webhooks.webhook_trace import RecordedTest
+from ragflow_lg.server.http.webhooks.webhook_trace import WebhookTestRecorder
 from ragflow_lg.server.observability.audit import audit
 
 if TYPE_CHECKING:
@@ -48,13 +54,13 @@ MAX_EVENTS = 500
 _NO_BODY = frozenset({204, 205, 304})
 _FAILED = "The run failed."
 
-Owner = Annotated[Caller, Depends(authenticated)]
+Owner = Annotated[ApiCaller, Depends(authenticate)]
 
 
 async def call_webhook(agent_id: str, request: Request) -> Response:
     """Run an agent with the payload of a call, if its canvas lets the caller."""
     try:
-        agent = await find_agent(app_state_of(request).database, agent_id)
+        agent = await find_agent(get_app_state(request).database, agent_id)
         if agent is None:
             raise RequestError("There is no such webhook.", 400)
         return await _call(request, agent, None)
@@ -64,9 +70,11 @@ async def call_webhook(agent_id: str, request: Request) -> Response:
 
 async def try_webhook(agent_id: str, request: Request, caller: Owner) -> Response:
     """Do the same for its owner, who can read in the log what happens."""
-    agent = await agent_of(request, caller, agent_id, is_owned=True)
-    app_state = app_state_of(request)
-    recorded = RecordedTest(app_state, WebhookTests(app_state.database, agent.tenant, agent.id), app_state.new_id())
+    agent = await load_agent(request, caller, agent_id, is_owned=True)
+    app_state = get_app_state(request)
+    recorded = WebhookTestRecorder(
+        app_state, WebhookTests(app_state.database, agent.tenant, agent.id), app_state.new_id()
+    )
     await recorded.begin()
     try:
         return await _call(request, agent, recorded)
@@ -86,38 +94,38 @@ for method in METHODS:
 @router.get("/webhook_trace/{agent_id}")
 async def list_events(agent_id: str, request: Request, caller: Owner) -> Response:
     """Give the events of a test behind a time; without a time only the time, to begin with."""
-    app_state, agent = app_state_of(request), await agent_of(request, caller, agent_id)
+    app_state, agent = get_app_state(request), await load_agent(request, caller, agent_id)
     tests = WebhookTests(app_state.database, agent.tenant, agent.id)
     query = request.query_params
     if not query.get("since_ts"):
-        return answer(_page(None, [], round(app_state.services.clock.now(), 6), is_finished=False))
+        return respond(_page(None, [], round(app_state.services.clock.now(), 6), is_finished=False))
     since_us = _microseconds(query["since_ts"])
     since_s = since_us / 1_000_000
-    test_id = text_of(query.get("webhook_id"))
+    test_id = to_text(query.get("webhook_id"))
     if not test_id:
         found = await tests.next(since_us)
         if found is None:
-            return answer(_page(None, [], since_s, is_finished=False))
-        return answer(_page(found.id, [], found.start_us / 1_000_000, is_finished=False))
+            return respond(_page(None, [], since_s, is_finished=False))
+        return respond(_page(found.id, [], found.start_us / 1_000_000, is_finished=False))
     test = await tests.get(test_id)
     if test is None:
-        return answer(_page(test_id, [], since_s, is_finished=True))
+        return respond(_page(test_id, [], since_s, is_finished=True))
     events = await tests.events(test.id, since_us, MAX_EVENTS)
     shown = [orjson.loads(row.event) for row in events]
     is_finished = bool(shown) and shown[-1].get("event") == "finished"
-    return answer(_page(test_id, shown, _last_s(events, since_s), is_finished=is_finished))
+    return respond(_page(test_id, shown, _last_s(events, since_s), is_finished=is_finished))
 
 
-async def _call(request: Request, agent: AgentRow, recorded: RecordedTest | None) -> Response:
+async def _call(request: Request, agent: AgentRow, recorded: WebhookTestRecorder | None) -> Response:
     """Check a call, in RAGFlow's order but for the rate, and play its turn.
 
     Raises:
         RagflowLgError: if it is refused, or cannot begin.
     """
-    turns = turns_of(request)
+    turns = get_turns(request)
     if agent.canvas_category == "dataflow_canvas":
         raise RequestError("A data flow takes no webhook.", 400)
-    configuration = read_configuration(webhook_params(orjson.loads((await turns.version(agent)).dsl)))
+    configuration = read_configuration(find_webhook_params(orjson.loads((await turns.version(agent)).dsl)))
     if configuration.methods and request.method not in configuration.methods:
         raise RequestError(f"The method {request.method} is not taken; {_listed(configuration)}.", 400)
     host = request.client.host if request.client is not None else ""
@@ -125,15 +133,15 @@ async def _call(request: Request, agent: AgentRow, recorded: RecordedTest | None
     await check_caller(configuration.security, headers, host, _taker(request, agent), is_owner=recorded is not None)
     payload = await read_payload(request, configuration)
     turn = await begin_turn(turns, agent, payload)
-    trim_unseen(app_state_of(request), agent)
+    trim_in_background(get_app_state(request), agent)
     if configuration.is_immediate:
-        play_unseen(turn, recorded)
+        follow_in_background(turn, recorded)
         return _templated(configuration)
-    return _told(await play(turn, recorded), turn, is_test=recorded is not None)
+    return _told(await follow_turn(turn, recorded), turn, is_test=recorded is not None)
 
 
 def _taker(request: Request, agent: AgentRow) -> Callable[[RateLimit], Awaitable[float]]:
-    app_state = app_state_of(request)
+    app_state = get_app_state(request)
     rates = WebhookRepository(app_state.database, agent.tenant, agent.id)
 
     async def take(rate: RateLimit) -> float:
@@ -154,12 +162,12 @@ def _templated(configuration: WebhookConfiguration) -> Response:
     if not template.strip():
         return Response(b"null", status, media_type="application/json")
     try:
-        return Response(json_bytes(orjson.loads(template)), status, media_type="application/json")
+        return Response(encode_json(orjson.loads(template)), status, media_type="application/json")
     except orjson.JSONDecodeError:
         return Response(template.encode("utf-8", "replace"), status, media_type="text/plain")
 
 
-def _told(played: Played, turn: Turn, *, is_test: bool) -> Response:
+def _told(played: TurnOutcome, turn: Turn, *, is_test: bool) -> Response:
     if played.error:
         if not is_test:
             logger.warning("The turn of a webhook, run %s, failed: %s", turn.run.envelope.message_id, played.error)
@@ -195,7 +203,7 @@ def _busy(request: Request, error: BusyError) -> Response:
 
 
 def _json(body: dict[str, Any], status: int) -> Response:
-    return Response(json_bytes(body), status, media_type="application/json")
+    return Response(encode_json(body), status, media_type="application/json")
 
 
 def _page(test_id: str | None, events: list[Any], since_s: float, *, is_finished: bool) -> dict[str, Any]:

@@ -6,13 +6,13 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.base.errors import DatabaseError
-from ragflow_lg.server.http.shared.responses import json_bytes
+from ragflow_lg.server.http.shared.responses import encode_json
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.webhook_repository import WebhookTests
 
-__all__ = ["RecordedTest"]
+__all__ = ["WebhookTestRecorder"]
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ PAUSE_US = 300_000
 """Shortest time between two writes."""
 
 
-class RecordedTest:
+class WebhookTestRecorder:
     """The events of one test. What does not fit is left out, its end never; a database that fails harms nothing."""
 
     def __init__(self, app_state: AppState, tests: WebhookTests, test_id: str) -> None:
@@ -66,7 +66,7 @@ class RecordedTest:
     def _note(self, event: dict[str, Any]) -> str:
         # Clients go on from a time, so no two are the same.
         self._last_us = max(self._last_us + 1, int(self._clock.now() * 1_000_000))
-        text = json_bytes({"ts": self._last_us / 1_000_000, **event}).decode()
+        text = encode_json({"ts": self._last_us / 1_000_000, **event}).decode()
         self._waiting.append((self._last_us, text))
         return text
 

@@ -8,7 +8,7 @@ import pytest
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.server.agents.agent_templates import load_templates
-from tests.server.http.running import ECHO
+from tests.server.http.app_server import ECHO
 
 
 @pytest.mark.parametrize("template", load_templates(None), ids=lambda template: template["title"]["en"])

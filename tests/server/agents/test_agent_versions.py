@@ -8,7 +8,7 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.agents.agent_versions import build_version, check_draft, delete_version, find_version, publish
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.settings import Settings
-from tests.server.http.running import ECHO, FORM, running
+from tests.server.http.app_server import ECHO, FORM, start_app
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ async def test_what_cannot_be_a_draft_is_refused(dsl: object, told: str) -> None
 
 
 async def test_a_version_is_named_in_many_ways(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agents = AgentRepository(server.app_state.database, "tenant")
         agent = await agents.get(await server.agent(ECHO))
         assert agent is not None

@@ -13,7 +13,7 @@ import httpx
 
 from ragflow_lg.base.errors import DatabaseError, SettingsError
 from tests.server.cli.command import ROOT, invoke
-from tests.server.http.running import ECHO
+from tests.server.http.app_server import ECHO
 
 
 def start(folder: Path, **environment: str) -> subprocess.Popen[str]:

@@ -5,12 +5,12 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from tests.server.database.rows import URLS, opened
-from tests.server.http.running import ECHO, FORM, running
+from tests.server.http.app_server import ECHO, FORM, start_app
 
 
 async def test_turns_are_played_and_kept(tmp_path: Path) -> None:
     assert opened
-    async with running(tmp_path, database=SecretStr(URLS[tmp_path])) as server:
+    async with start_app(tmp_path, database=SecretStr(URLS[tmp_path])) as server:
         agent = await server.agent(ECHO, title="Écho 😀")
         session = await server.session(agent)
         for query in ("one", "two"):

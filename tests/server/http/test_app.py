@@ -6,11 +6,11 @@ import httpx
 import pytest
 
 from ragflow_lg.server.http.app import make_app
-from tests.server.http.running import running
+from tests.server.http.app_server import start_app
 
 
 async def test_paths_that_are_not_there_are_told_in_the_envelope(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         answer = await server.client.get("/nowhere")
         assert (answer.status_code, answer.json()) == (
             404,
@@ -23,7 +23,7 @@ async def test_paths_that_are_not_there_are_told_in_the_envelope(tmp_path: Path)
 
 
 async def test_answers_have_security_headers_and_browsers_only_the_origins_of_the_settings(tmp_path: Path) -> None:
-    async with running(tmp_path, allow_origins=("https://shop.example",)) as server:
+    async with start_app(tmp_path, allow_origins=("https://shop.example",)) as server:
         answer = await server.client.get("/agents", headers={"Origin": "https://shop.example"})
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["access-control-allow-origin"] == "https://shop.example"
@@ -36,7 +36,7 @@ async def test_a_failure_of_the_server_shows_nothing_of_it(tmp_path: Path, monke
         raise ZeroDivisionError("a secret")
 
     monkeypatch.setattr("ragflow_lg.server.http.ragflow.agent_routes.agent_of", fail)
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         transport = httpx.ASGITransport(make_app(server.app_state), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
             answer = await client.delete("/api/v1/agents/x", headers={"Authorization": server.key})

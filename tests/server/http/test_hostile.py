@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.server.http.shared.request_parsing import MAX_DEPTH, refuse_depth
+from ragflow_lg.server.http.shared.request_parsing import MAX_DEPTH, check_depth
 from ragflow_lg.server.http.webhooks.payload_schema import _cast  # pyright: ignore[reportPrivateUsage]
 from tests.fakes.services import Reply
-from tests.server.http.running import ECHO, MODEL, running
+from tests.server.http.app_server import ECHO, MODEL, start_app
 
 
 def nested(depth: int) -> Any:
@@ -23,7 +23,7 @@ def nested(depth: int) -> Any:
 
 
 async def test_odd_bodies_are_refused(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent = await server.agent(ECHO)
         form = "&".join(f"a{number}=1" for number in range(1001))
         told = await server.client.post(
@@ -44,9 +44,9 @@ async def test_odd_bodies_are_refused(tmp_path: Path) -> None:
 
 
 def test_depth_counts_lists_and_objects() -> None:
-    refuse_depth({"a": nested(MAX_DEPTH - 2)})
+    check_depth({"a": nested(MAX_DEPTH - 2)})
     with pytest.raises(Exception, match="deep"):
-        refuse_depth({"a": nested(MAX_DEPTH)})
+        check_depth({"a": nested(MAX_DEPTH)})
 
 
 def test_a_number_beyond_all_floats_is_none() -> None:
@@ -61,7 +61,7 @@ async def test_a_fault_of_ours_is_told_in_the_log(
         raise ZeroDivisionError("ours")
 
     monkeypatch.setattr("ragflow_lg.server.http.ragflow.agent_routes._given", fail)
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         with caplog.at_level(logging.ERROR):
             told = await server.client.post("/agents", json={"title": "x"})
     assert (told.status_code, told.json()["code"]) == (500, 100)
@@ -72,7 +72,7 @@ async def test_a_fault_of_ours_is_told_in_the_log(
 
 
 async def test_a_body_that_nobody_waits_for_does_not_hold_its_connection(tmp_path: Path) -> None:
-    async with running(tmp_path, header_timeout_s=0.3) as server:
+    async with start_app(tmp_path, header_timeout_s=0.3) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
         writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
         await reader.readuntil(b"\r\n\r\n")
@@ -84,7 +84,7 @@ async def test_a_body_that_nobody_waits_for_does_not_hold_its_connection(tmp_pat
 
 
 async def test_a_content_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent = await server.agent(ECHO)
         told = await server.client.post(
             f"{server.url}/v1/chat/completions", json={"model": agent, "messages": [{"role": "user", "content": 5}]}
@@ -93,7 +93,7 @@ async def test_a_content_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 
 async def test_an_agent_that_runs_is_stopped_before_it_is_deleted(tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply(hangs=True)]) as server:
+    async with start_app(tmp_path, [Reply(hangs=True)]) as server:
         agent = await server.agent(MODEL)
         session = await server.session(agent)
         asking = asyncio.create_task(server.ask(agent, "hi", session_id=session))

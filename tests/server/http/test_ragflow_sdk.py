@@ -10,12 +10,12 @@ import pytest
 
 from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.fakes.services import Reply
-from tests.server.http.running import ECHO, FORM, MODEL, Running, running
+from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, start_app
 
 sdk: Any = pytest.importorskip("ragflow_sdk", reason="It needs Python below 3.13.")
 
 
-async def old_client(server: Running) -> Any:
+async def old_client(server: AppServer) -> Any:
     key = await KeyRepository(server.app_state.database).create("tenant", 1, compat="0.24")
     return sdk.RAGFlow(key, server.url)
 
@@ -25,7 +25,7 @@ def texts(session: Any, question: str, *, stream: bool) -> list[str]:
 
 
 async def test_agents_and_sessions(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         client = await old_client(server)
 
         def work() -> None:
@@ -47,7 +47,7 @@ async def test_agents_and_sessions(tmp_path: Path) -> None:
 
 
 async def test_asking(tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
+    async with start_app(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
         client = await old_client(server)
         await server.agent(MODEL)
         await server.agent(FORM, "Form")

@@ -17,7 +17,7 @@ import pytest
 
 from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.fakes.services import Reply
-from tests.server.http.running import ECHO, FORM, MODEL, canvas, running
+from tests.server.http.app_server import ECHO, FORM, MODEL, canvas, start_app
 
 ROOT = Path(__file__).parents[3]
 FAILING = canvas(
@@ -54,7 +54,7 @@ async def surface(server: Any, version: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", [*LIST_SHAPE, *CANVAS_SHAPE])
 async def test_the_surface_of_agents(version: str, tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
+    async with start_app(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
         told = await surface(server, version)
     assert told["crud"] == {
         "made": ["Helper", "It helps."],
@@ -88,6 +88,6 @@ async def test_the_sample_of_the_page_works(version: str, asked: str, tmp_path: 
     page = (ROOT / "docs" / "server.md").read_text("utf-8")
     samples: list[str] = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (sample,) = (text for text in samples if "ragflow_sdk" in text)
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         told = await printed(server, version, "-c", sample.replace("http://127.0.0.1:9380", server.url))
     assert told == f"asks: {asked}\nsays: A parcel, size 42.\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.fakes.services import Reply
-from tests.server.http.running import MODEL, Running, running
+from tests.server.http.app_server import MODEL, AppServer, start_app
 
 EVENTS = 200
 PADDING = "x" * 400
@@ -17,7 +17,7 @@ def numbers_in(text: bytes) -> list[int]:
     return [int(number) for number in re.findall(rb"\nid:[0-9a-f]+:(\d+)\n", text)]
 
 
-async def read_slowly(server: Running, agent_id: str, run_id: str, opening: asyncio.Semaphore) -> list[int]:
+async def read_slowly(server: AppServer, agent_id: str, run_id: str, opening: asyncio.Semaphore) -> list[int]:
     """Read all events of a run, a little at a time, through a narrow socket; give their numbers."""
     address = urlsplit(server.url)
     body = json.dumps({"agent_id": agent_id, "stream": True}).encode()
@@ -43,7 +43,7 @@ async def read_slowly(server: Running, agent_id: str, run_id: str, opening: asyn
 async def follow_slowly(folder: Path, readers: int) -> None:
     """Let many read the same run; nobody may miss anything, and what is held does not grow with their number."""
     chunks = [f"{number} {PADDING}" for number in range(EVENTS)]
-    async with running(folder, [Reply(chunks=chunks)]) as server:
+    async with start_app(folder, [Reply(chunks=chunks)]) as server:
         agent_id = await server.agent(MODEL)
         frames = await server.stream(agent_id)
         run_id = frames[0]["message_id"]

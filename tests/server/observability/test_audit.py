@@ -10,7 +10,7 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.observability.audit import audit, open_audit
 from ragflow_lg.server.observability.logs import RequestNotes, use_notes
-from tests.server.http.running import ECHO, running
+from tests.server.http.app_server import ECHO, start_app
 
 
 def test_events_are_added_to_a_file_for_its_owner(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 async def test_who_changes_and_who_is_refused_stands_in_it(tmp_path: Path) -> None:
     file, other = tmp_path / "audit.jsonl", "0" * 32
     with open_audit(file):
-        async with running(tmp_path) as server:
+        async with start_app(tmp_path) as server:
             agent_id = await server.agent(ECHO)
             first, second = await server.session(agent_id), await server.session(agent_id)
             native = f"{server.url}/native/v1/agents"

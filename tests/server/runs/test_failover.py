@@ -15,7 +15,7 @@ from ragflow_lg.base.errors import StreamError
 from ragflow_lg.server.runs import failover as takeover
 from ragflow_lg.server.runs.failover import Failover
 from tests.fakes.mock_llm import MockLLM, reply
-from tests.server.http.running import ECHO, Running, running
+from tests.server.http.app_server import ECHO, AppServer, start_app
 from tests.server.replicas import TWO_MESSAGES, Replica, replicas
 
 PATH = "/agents/chat/completions"
@@ -114,13 +114,13 @@ class FakeTurns:
         return self._runner
 
 
-async def ended(server: Running) -> str:
+async def ended(server: AppServer) -> str:
     told = await server.ask(await server.agent(ECHO))
     return told["data"]["message_id"]
 
 
 async def test_an_interrupted_run_is_taken_over_once_however_many_ask(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         run_id, turns = await ended(server), FakeTurns()
         taking = Failover(server.app_state, turns)  # type: ignore[arg-type]
         assert await asyncio.gather(*(taking.take(run_id) for _ in range(5))) == [True] * 5
@@ -135,7 +135,7 @@ async def test_a_run_that_nobody_knows_and_a_session_that_stays_held_are_left(
 ) -> None:
     monkeypatch.setattr(takeover, "FREE_S", 0.05)
     monkeypatch.setattr(takeover, "PAUSE_S", 0.01)
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         run_id, turns = await ended(server), FakeTurns()
         taking = Failover(server.app_state, turns)  # type: ignore[arg-type]
         assert not await taking.take("0" * 32)
@@ -151,7 +151,7 @@ async def test_a_run_that_nobody_knows_and_a_session_that_stays_held_are_left(
 
 @pytest.mark.parametrize("is_quicker", [True, False])
 async def test_whoever_was_quicker_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_quicker: bool) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         run_id, run_manager = await ended(server), server.app_state.run_manager
         head = await run_manager.head(run_id)
         heads = [head, replace(head, player="other") if is_quicker else head]

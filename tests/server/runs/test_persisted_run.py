@@ -10,11 +10,11 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.run_repository import RunRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.runs.persisted_run import reference_chunks
-from tests.server.http.running import ECHO, running
+from tests.server.http.app_server import ECHO, start_app
 
 
 async def test_a_run_that_never_began_is_refused_and_one_without_a_question_adds_none(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         agent = await AgentRepository(server.app_state.database, "tenant").get(agent_id)
         sessions = SessionRepository(server.app_state.database, "tenant")

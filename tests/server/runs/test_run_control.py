@@ -17,8 +17,8 @@ from ragflow_lg.server.database.tables import MessageRow
 from ragflow_lg.server.runs.run_control import messages_before, wrap_answers
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.server.cli.command import ROOT
-from tests.server.http.native.calling import frames
-from tests.server.http.running import FORM, canvas
+from tests.server.http.app_server import FORM, canvas
+from tests.server.http.native.native_client import frames
 from tests.stores import fresh_prefix
 
 CHAIN = canvas(

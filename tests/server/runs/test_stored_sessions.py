@@ -19,7 +19,7 @@ from ragflow_lg.server.runs.stored_sessions import (
     newest_run,
 )
 from tests.fakes.services import fake_services
-from tests.server.http.running import FORM
+from tests.server.http.app_server import FORM
 
 
 async def _played(runner: Runner, session: str) -> str:

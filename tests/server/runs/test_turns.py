@@ -13,11 +13,11 @@ from ragflow_lg.server.database.run_repository import RunRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.runs.turns import question_text
 from tests.fakes.services import Reply
-from tests.server.http.running import ECHO, MODEL, running
+from tests.server.http.app_server import ECHO, MODEL, start_app
 
 
 async def test_a_turn_is_kept_although_nobody_follows_it(tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply("Hello")]) as server:
+    async with start_app(tmp_path, [Reply("Hello")]) as server:
         agent_id = await server.agent(MODEL)
         session_id = await server.session(agent_id)
         agent = await AgentRepository(server.app_state.database, "tenant").get(agent_id)
@@ -41,7 +41,7 @@ async def test_a_database_that_fails_breaks_no_run_off(tmp_path: Path, monkeypat
         raise DatabaseError("It is full.")
 
     monkeypatch.setattr("ragflow_lg.server.runs.persisted_run.write_turn", fail)
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         assert (await server.ask(await server.agent(ECHO)))["data"]["data"]["content"] == "You said hello"
 
 

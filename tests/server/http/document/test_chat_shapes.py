@@ -6,10 +6,10 @@ from pydantic import ValidationError
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.document.chat_shapes import ChatError
-from ragflow_lg.server.http.openai.openai_routes import openai_refusal
+from ragflow_lg.server.http.openai.openai_routes import respond_openai_error
 
 
 def test_refusals_have_their_shape() -> None:
-    ChatError.model_validate(orjson.loads(bytes(openai_refusal(RequestError("No.", status=404)).body)))
+    ChatError.model_validate(orjson.loads(bytes(respond_openai_error(RequestError("No.", status=404)).body)))
     with pytest.raises(ValidationError):
         ChatError.model_validate({"code": 102, "message": "No."})

@@ -1,24 +1,29 @@
 from __future__ import annotations
 
 from ragflow_lg.server.http.document.chat_shapes import ChatError
-from ragflow_lg.server.http.document.descriptions import header, pages, query, refusals
+from ragflow_lg.server.http.document.descriptions import (
+    describe_header,
+    describe_pages,
+    describe_query,
+    describe_refusals,
+)
 from ragflow_lg.server.http.document.response_shapes import NotHere, Refusal, WebhookRefusal
 
 
 def test_parameters_are_shown_as_the_document_has_them() -> None:
-    assert query("page", "From 1.", "integer", minimum=1).shown() == {
+    assert describe_query("page", "From 1.", "integer", minimum=1).shown() == {
         "name": "page",
         "in": "query",
         "required": False,
         "description": "From 1.",
         "schema": {"type": "integer", "minimum": 1},
     }
-    assert header("X-A", "What.").shown()["in"] == "header"
-    assert [parameter.name for parameter in pages()] == ["page", "page_size", "desc"]
+    assert describe_header("X-A", "What.").shown()["in"] == "header"
+    assert [parameter.name for parameter in describe_pages()] == ["page", "page_size", "desc"]
 
 
 def test_every_surface_refuses_in_its_own_shape() -> None:
-    assert {status: shape for status, (_, shape) in refusals("envelope", "ApiKey").items()} == {
+    assert {status: shape for status, (_, shape) in describe_refusals("envelope", "ApiKey").items()} == {
         401: Refusal,
         404: NotHere,
         408: Refusal,
@@ -27,6 +32,6 @@ def test_every_surface_refuses_in_its_own_shape() -> None:
         431: Refusal,
         500: Refusal,
     }
-    assert {shape for _, shape in refusals("openai", "ApiKey").values()} == {ChatError}
-    assert refusals("webhook", "")[400][1] is WebhookRefusal
-    assert 401 not in refusals("webhook", "")
+    assert {shape for _, shape in describe_refusals("openai", "ApiKey").values()} == {ChatError}
+    assert describe_refusals("webhook", "")[400][1] is WebhookRefusal
+    assert 401 not in describe_refusals("webhook", "")

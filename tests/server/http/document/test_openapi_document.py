@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from ragflow_lg.server.http.document.openapi_document import ROUTES, complete, operations
+from ragflow_lg.server.http.document.openapi_document import ROUTES, complete_document, iterate_operations
 from ragflow_lg.server.http.ragflow import agent_routes as agents
-from tests.server.http.running import running
+from tests.server.http.app_server import start_app
 
 PATH = re.compile(r"\{(\w+)\}")
 
 
 @pytest.fixture
 async def document(tmp_path: Path) -> dict[str, Any]:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         return (await server.client.get(f"{server.url}/openapi.json")).json()
 
 
@@ -28,7 +28,7 @@ def references(value: Any) -> set[str]:
 
 
 async def test_every_route_is_described_whole(document: dict[str, Any]) -> None:
-    found = {f"{method} {path}": said for method, path, said in operations(document)}
+    found = {f"{method} {path}": said for method, path, said in iterate_operations(document)}
     assert {where for where in found if " /native/" not in where} == set(ROUTES)
     for where, said in found.items():
         assert said["description"], where
@@ -46,7 +46,7 @@ async def test_every_route_is_described_whole(document: dict[str, Any]) -> None:
 async def test_it_refers_to_nothing_that_is_not_there_and_holds_nothing_unused(document: dict[str, Any]) -> None:
     held = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
     assert references(document) == held
-    keys = {name for _, _, said in operations(document) for held in said.get("security", ()) for name in held}
+    keys = {name for _, _, said in iterate_operations(document) for held in said.get("security", ()) for name in held}
     assert keys == set(document["components"]["securitySchemes"])
 
 
@@ -65,6 +65,6 @@ def test_routes_that_nobody_has_described_stay_as_they_are() -> None:
     app = FastAPI()
     app.include_router(agents.router)
     app.add_api_route("/own", lambda: None)
-    made = complete(app.openapi())
+    made = complete_document(app.openapi())
     assert "requestBody" in made["paths"]["/api/v1/agents"]["post"]
     assert made["paths"]["/own"]["get"]["responses"]["200"]["content"] == {"application/json": {"schema": {}}}

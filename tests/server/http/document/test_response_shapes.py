@@ -8,15 +8,15 @@ from pydantic import ValidationError
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.document.response_shapes import Refusal, TurnFrame
-from ragflow_lg.server.http.ragflow.ragflow_frames import error_frame
-from ragflow_lg.server.http.shared.responses import refusal
+from ragflow_lg.server.http.ragflow.ragflow_frames import build_error_frame
+from ragflow_lg.server.http.shared.responses import respond_error
 from ragflow_lg.wire.wire_events import Envelope, Message
 
 
 def test_refusals_and_frames_have_their_shapes() -> None:
-    Refusal.model_validate(orjson.loads(bytes(refusal(RequestError("Taken.", data=False, has_data=True)).body)))
-    Refusal.model_validate(error_frame("It failed."))
+    Refusal.model_validate(orjson.loads(bytes(respond_error(RequestError("Taken.", data=False, has_data=True)).body)))
+    Refusal.model_validate(build_error_frame("It failed."))
     frame = Envelope("run", 1, "session", "session").wrap(Message("Hi"))
     assert TurnFrame.model_validate(frame).model_dump() == frame
     with pytest.raises(ValidationError):
-        TurnFrame.model_validate(error_frame("It failed."))
+        TurnFrame.model_validate(build_error_frame("It failed."))

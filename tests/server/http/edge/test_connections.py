@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.http.running import Running, running
+from tests.server.http.app_server import AppServer, start_app
 
 
-async def connect(server: Running) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def connect(server: AppServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     return await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
 
 
 @pytest.mark.parametrize("sent", ["", "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "])
 async def test_a_head_that_never_ends_is_cut_off(tmp_path: Path, sent: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    async with running(tmp_path, header_timeout_s=0.1) as server:
+    async with start_app(tmp_path, header_timeout_s=0.1) as server:
         reader, writer = await connect(server)
         writer.write(sent.encode())
         assert await asyncio.wait_for(reader.read(), 5) == b""
@@ -27,7 +27,7 @@ async def test_a_head_that_never_ends_is_cut_off(tmp_path: Path, sent: str, capl
 
 
 async def test_a_second_head_that_drips_is_cut_off(tmp_path: Path) -> None:
-    async with running(tmp_path, header_timeout_s=0.2) as server:
+    async with start_app(tmp_path, header_timeout_s=0.2) as server:
         reader, writer = await connect(server)
         writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
         assert await asyncio.wait_for(reader.readuntil(b'{"status":"ok"}'), 5)
@@ -38,7 +38,7 @@ async def test_a_second_head_that_drips_is_cut_off(tmp_path: Path) -> None:
 
 
 async def test_a_body_that_drips_is_refused(tmp_path: Path) -> None:
-    async with running(tmp_path, body_timeout_s=0.1) as server:
+    async with start_app(tmp_path, body_timeout_s=0.1) as server:
         reader, writer = await connect(server)
         head = f"POST /api/v1/agents HTTP/1.1\r\nHost: x\r\nAuthorization: {server.key}\r\nContent-Length: 99\r\n\r\n{{"
         writer.write(head.encode())
@@ -60,7 +60,7 @@ async def test_heads_that_are_none_are_refused_and_logged(
     tmp_path: Path, head: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "ragflow_lg.audit")
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         reader, writer = await connect(server)
         writer.write(head)
         assert b" 400 " in await asyncio.wait_for(reader.readline(), 5)
@@ -71,7 +71,7 @@ async def test_heads_that_are_none_are_refused_and_logged(
 @pytest.mark.parametrize("where", ["headers", "query"])
 async def test_large_heads_are_refused(tmp_path: Path, where: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "ragflow_lg.audit")
-    async with running(tmp_path, max_header_bytes=4096) as server:
+    async with start_app(tmp_path, max_header_bytes=4096) as server:
         large = "a" * 4000
         headers, query = ({"X-Large": large}, "") if where == "headers" else ({}, f"?{large}")
         answer = await server.client.get(f"/agents{query}", headers={**headers, "X-More": "b" * 1000})
@@ -80,7 +80,7 @@ async def test_large_heads_are_refused(tmp_path: Path, where: str, caplog: pytes
 
 
 async def test_nothing_of_a_request_becomes_a_header_of_an_answer(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         for path in ("/api/v1/x%0d%0aX-Evil:%201", "/v1/models/x%0d%0aX-Evil:%201", "/%0aX-Evil: 1"):
             answer = await server.client.get(f"{server.url}{path}")
             assert "x-evil" not in answer.headers
@@ -90,7 +90,7 @@ async def test_forged_keys_are_refused_and_logged_without_them(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         forged = [server.key[:-1] + "!", server.key.upper(), "ragflow-" + "a" * 43, "x" * 9000, "a\tb", "' OR 1=1 --"]
         for key in forged:
             answer = await server.client.get("/agents", headers={"Authorization": f"Bearer {key}"})
@@ -105,7 +105,7 @@ async def test_an_agent_of_another_tenant_is_refused_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "ragflow_lg.audit")
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         await server.client.delete("/agents/abc\u2028%0aforged")
     (told,) = [json.loads(message) for message in caplog.messages if '"agent.refused"' in message]
     assert (told["tenant"], told["agent"]) == ("tenant", "abc\u2028\nforged")

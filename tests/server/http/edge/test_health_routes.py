@@ -10,15 +10,15 @@ import pytest
 from pydantic import SecretStr
 
 from ragflow_lg.base.errors import DatabaseError
-from ragflow_lg.server.http.edge.health_routes import metrics_app
+from ragflow_lg.server.http.edge.health_routes import build_metrics_app
 from ragflow_lg.server.observability.metrics import Metrics
 from ragflow_lg.server.observability.run_slots import RunSlots
 from tests.fakes.services import Reply
-from tests.server.http.running import ECHO, MODEL, running
+from tests.server.http.app_server import ECHO, MODEL, start_app
 
 
 async def test_a_server_that_works_is_alive_and_ready(tmp_path: Path) -> None:
-    async with running(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with start_app(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
         assert (await client.get("/health")).json() == {"status": "ok"}
         greeting = (await client.get("/")).json()
         assert greeting == {
@@ -35,7 +35,7 @@ async def test_a_server_that_works_is_alive_and_ready(tmp_path: Path) -> None:
 
 
 async def test_what_fails_is_named_and_not_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with running(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
+    async with start_app(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
         monkeypatch.setattr(server.app_state.database, "write", AsyncMock(side_effect=DatabaseError("password geheim")))
         ready = await client.get("/ready")
         app_state = {"database": "failed", "checkpoints": "ok", "journal": "ok"}
@@ -44,7 +44,7 @@ async def test_what_fails_is_named_and_not_why(tmp_path: Path, monkeypatch: pyte
 
 
 async def test_a_server_that_stops_is_not_ready(tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply(chunks=["a"], hangs=True)]) as server:
+    async with start_app(tmp_path, [Reply(chunks=["a"], hangs=True)]) as server:
         playing = asyncio.create_task(server.ask(await server.agent(MODEL)))
         async with asyncio.timeout(10):
             while not server.app_state.run_manager.running_count:
@@ -57,10 +57,10 @@ async def test_a_server_that_stops_is_not_ready(tmp_path: Path) -> None:
 
 
 async def test_metrics_are_off_unless_there_is_a_key(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         assert (await server.client.get(f"{server.url}/metrics")).status_code == 404
     key = "collector-0123456789"
-    async with running(tmp_path, metrics="key", metrics_key=SecretStr(key)) as server:
+    async with start_app(tmp_path, metrics="key", metrics_key=SecretStr(key)) as server:
         agent = await server.agent(ECHO, title="Geheim")
         await server.ask(agent)
         await server.stream(agent)
@@ -78,7 +78,7 @@ async def test_metrics_are_off_unless_there_is_a_key(tmp_path: Path) -> None:
 
 
 async def test_a_port_of_their_own_gives_metrics_and_nothing_else() -> None:
-    transport = httpx.ASGITransport(metrics_app(Metrics(RunSlots(1))))
+    transport = httpx.ASGITransport(build_metrics_app(Metrics(RunSlots(1))))
     async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
         assert "ragflow_lg_runs_running 0.0" in (await client.get("/metrics")).text
         assert (await client.get("/api/v1/agents")).status_code == 404

@@ -13,7 +13,7 @@ from ragflow_lg.base.errors import CheckpointError, StreamError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.server.http.edge import readiness
 from ragflow_lg.server.http.edge.readiness import Readiness
-from tests.server.http.running import running
+from tests.server.http.app_server import start_app
 
 WELL = {"database": "ok", "checkpoints": "ok", "journal": "ok"}
 
@@ -29,7 +29,7 @@ def rows(path: Path) -> dict[str, int]:
 async def test_what_can_be_written_is_well_and_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readiness, "FRESH_S", 0.0)
     paths = tmp_path / "server.db", tmp_path / "sessions.db"
-    async with running(tmp_path) as server, open_store(f"sqlite:///{paths[1]}", SystemClock()) as store:
+    async with start_app(tmp_path) as server, open_store(f"sqlite:///{paths[1]}", SystemClock()) as store:
         asked = Readiness(replace(server.app_state, store=store))
         assert await asked.states() == WELL
         held = [rows(path) for path in paths]
@@ -41,7 +41,7 @@ async def test_what_can_be_written_is_well_and_does_not_grow(tmp_path: Path, mon
 async def test_what_can_only_be_read_is_not_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readiness, "CHECK_S", 0.05)
     paths = tmp_path / "server.db", tmp_path / "sessions.db"
-    async with running(tmp_path) as server, open_store(f"sqlite:///{paths[1]}", SystemClock()) as store:
+    async with start_app(tmp_path) as server, open_store(f"sqlite:///{paths[1]}", SystemClock()) as store:
         asked = Readiness(replace(server.app_state, store=store))
         writers = [sqlite3.connect(path, isolation_level=None) for path in paths]
         for writer in writers:
@@ -54,7 +54,7 @@ async def test_what_can_only_be_read_is_not_well(tmp_path: Path, monkeypatch: py
 async def test_who_asks_often_makes_no_work_and_sees_what_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         asked = Readiness(server.app_state)
         head = AsyncMock(side_effect=StreamError("Redis at geheim is gone."))
         monkeypatch.setattr(server.app_state.run_manager.journal, "head", head)
@@ -65,7 +65,7 @@ async def test_who_asks_often_makes_no_work_and_sees_what_fails(
 
 
 async def test_a_store_that_another_replica_probes_just_now_is_well(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         held = await server.app_state.store.leases.acquire(readiness.PROBED, lambda: None)
         assert await Readiness(server.app_state).states() == WELL
         await held.release()

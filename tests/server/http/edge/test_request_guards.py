@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.http.running import running
+from tests.server.http.app_server import start_app
 
 
 async def test_large_bodies_are_refused_however_they_come(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -18,7 +18,7 @@ async def test_large_bodies_are_refused_however_they_come(tmp_path: Path, caplog
         for _ in range(50):
             yield b"x" * 100
 
-    async with running(tmp_path, max_body_bytes=1000) as server:
+    async with start_app(tmp_path, max_body_bytes=1000) as server:
         for content in (b"x" * 1001, pieces()):
             answer = await server.client.post("/agents", content=content)
             assert (answer.status_code, answer.json()["code"]) == (413, 413)
@@ -29,7 +29,7 @@ async def test_large_bodies_are_refused_however_they_come(tmp_path: Path, caplog
 
 
 async def test_a_large_body_is_refused_before_it_is_sent(tmp_path: Path) -> None:
-    async with running(tmp_path, max_body_bytes=1000) as server:
+    async with start_app(tmp_path, max_body_bytes=1000) as server:
         port = int(server.url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         head = (
@@ -41,7 +41,7 @@ async def test_a_large_body_is_refused_before_it_is_sent(tmp_path: Path) -> None
 
 
 async def test_a_slash_at_the_end_changes_nothing(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         assert (await server.client.post("/agents/", json={})).json()["message"] == "No DSL data in request."
         assert (await server.client.get(f"{server.url}/")).json()["name"] == "ragflow-lg"
         assert (await server.client.get(f"{server.url}/nothing/")).json()["code"] == 404

@@ -16,11 +16,11 @@ from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.observability.logs import current_notes
 from tests.fakes.services import Reply
-from tests.server.http.running import ECHO, MODEL, Running, canvas, running
+from tests.server.http.app_server import ECHO, MODEL, AppServer, canvas, start_app
 
 
 async def test_every_answer_has_the_id_of_its_request(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         given = await server.client.get("/agents", headers={"X-Request-Id": "proxy-1.a_b"})
         assert given.headers["x-request-id"] == "proxy-1.a_b"
         for forged in ("a b", "x" * 65, "é".encode("latin-1").decode("latin-1"), ""):
@@ -35,7 +35,7 @@ async def test_who_asks_too_often_is_told_when_to_come_back(
     tmp_path: Path, section: dict[str, int], whose: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "ragflow_lg.audit")
-    async with running(tmp_path, **section) as server:
+    async with start_app(tmp_path, **section) as server:
         for _ in range(2):
             assert (await server.client.get("/agents")).json()["code"] == 0
         refused = await server.client.get("/agents")
@@ -53,7 +53,7 @@ async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_failure(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "server.access")
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         _, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
         head = f"POST /api/v1/agents HTTP/1.1\r\nHost: x\r\nAuthorization: {server.key}\r\nContent-Length: 9\r\n\r\n{{"
         writer.write(head.encode())
@@ -73,7 +73,7 @@ HOOKED = canvas(
 )
 
 
-async def all_routes(server: Running, agent: str) -> dict[str, tuple[str, dict[str, str]]]:
+async def all_routes(server: AppServer, agent: str) -> dict[str, tuple[str, dict[str, str]]]:
     """Give the address and the headers of a request that begins a run, for each kind of route."""
     beta = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta")
     api, page = ({"Authorization": f"Bearer {key}"} for key in (server.key, beta))
@@ -87,7 +87,7 @@ async def all_routes(server: Running, agent: str) -> dict[str, tuple[str, dict[s
     }
 
 
-async def refusals(server: Running, routes: dict[str, tuple[str, dict[str, str]]]) -> dict[str, Any]:
+async def refusals(server: AppServer, routes: dict[str, tuple[str, dict[str, str]]]) -> dict[str, Any]:
     """Ask every route, and give what tells a refusal in its own shape."""
     told: dict[str, Any] = {}
     bodies = {"openai": {"messages": [{"role": "user", "content": "hi"}]}, "webhook": {}}
@@ -112,7 +112,7 @@ SHAPES = {
 
 async def test_every_route_says_in_its_own_shape_that_there_is_no_place(tmp_path: Path) -> None:
     section = {"max_runs": 1, "max_waiting_runs": 0}
-    async with running(tmp_path, [Reply(hangs=True, repeat=True)], **section) as server:
+    async with start_app(tmp_path, [Reply(hangs=True, repeat=True)], **section) as server:
         agent = await server.agent(HOOKED)
         session = await server.session(agent)
         first = asyncio.create_task(server.ask(agent, session_id=session))
@@ -125,14 +125,14 @@ async def test_every_route_says_in_its_own_shape_that_there_is_no_place(tmp_path
 
 
 async def test_every_route_says_in_its_own_shape_that_it_is_asked_too_often(tmp_path: Path) -> None:
-    async with running(tmp_path, requests_per_minute_address=1) as server:
+    async with start_app(tmp_path, requests_per_minute_address=1) as server:
         assert (await server.client.get("/agents")).status_code == 200
         assert await refusals(server, await all_routes(server, "0" * 32)) == SHAPES
 
 
 @pytest.mark.parametrize("name", ["native", "stream", "page", "openai", "webhook"])
 async def test_runs_of_every_route_take_a_place(tmp_path: Path, name: str) -> None:
-    async with running(tmp_path, [Reply(hangs=True, repeat=True)], max_runs=1, max_waiting_runs=0) as server:
+    async with start_app(tmp_path, [Reply(hangs=True, repeat=True)], max_runs=1, max_waiting_runs=0) as server:
         agent = await server.agent(HOOKED)
         routes = await all_routes(server, agent)
         url, headers = routes.pop(name)
@@ -158,7 +158,7 @@ async def test_whose_address_it_is_only_a_known_proxy_may_say(tmp_path: Path) ->
         (("127.0.0.1", "10.1.1.1"), "10.0.0.{}, 10.1.1.1", [200, 200]),
         (("10.1.1.1",), "10.0.0.{}", [200, 429]),
     ):
-        async with running(tmp_path, requests_per_minute_address=1, trusted_proxies=proxies) as server:
+        async with start_app(tmp_path, requests_per_minute_address=1, trusted_proxies=proxies) as server:
             sent = [{"X-Forwarded-For": forwarded.format(n)} for n in (1, 2)]
             answers = [await server.client.get("/agents", headers=headers) for headers in sent]
             assert [answer.status_code for answer in answers] == statuses
@@ -166,7 +166,7 @@ async def test_whose_address_it_is_only_a_known_proxy_may_say(tmp_path: Path) ->
 
 async def test_runs_wait_for_a_place_or_are_refused(tmp_path: Path) -> None:
     section = {"max_runs": 1, "max_waiting_runs": 1, "run_wait_s": 20}
-    async with running(tmp_path, [Reply(hangs=True), Reply("two")], **section) as server:
+    async with start_app(tmp_path, [Reply(hangs=True), Reply("two")], **section) as server:
         agent = await server.agent(MODEL)
         session = await server.session(agent)
         slots = server.turns._slots
@@ -201,7 +201,7 @@ async def test_requests_and_runs_stand_in_the_log_with_whose_they_are(
     handler = Seeing()
     logging.getLogger("server").addHandler(handler)
     try:
-        async with running(tmp_path) as server:
+        async with start_app(tmp_path) as server:
             agent = await server.agent(ECHO)
             body = {"agent_id": agent, "query": "hi"}
             await server.client.post("/agents/chat/completions", json=body, headers={"X-Request-Id": "r7"})
@@ -214,7 +214,7 @@ async def test_a_run_belongs_to_the_span_of_its_request(tmp_path: Path) -> None:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    async with running(tmp_path, callbacks=(OtelSpans(provider),)) as server:
+    async with start_app(tmp_path, callbacks=(OtelSpans(provider),)) as server:
         agent = await server.agent(ECHO)
         trace = "0af7651916cd43dd8448eb211c80319c"
         headers = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from ragflow_lg.server.http.edge.listening_socket import listening
-from ragflow_lg.server.http.edge.uvicorn_server import serving
+from ragflow_lg.server.http.edge.listening_socket import open_socket
+from ragflow_lg.server.http.edge.uvicorn_server import start_server
 from tests.fakes.services import Reply
-from tests.server.http.running import MODEL, running
+from tests.server.http.app_server import MODEL, start_app
 
 
 async def _app(scope: Any, receive: Any, send: Any) -> None:
@@ -31,14 +31,14 @@ async def test_the_end_waits_only_so_long(drain_s: float, hurry: bool) -> None:
 
     async with (
         asyncio.timeout(10),
-        serving(_app, listening("127.0.0.1", 0), drain, drain_s, stop_now) as url,
+        start_server(_app, open_socket("127.0.0.1", 0), drain, drain_s, stop_now) as url,
         httpx.AsyncClient() as client,
     ):
         assert (await client.get(url)).status_code == 204
 
 
 async def test_a_run_stops_at_its_next_step_once_the_server_is_drained(tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply("one")]) as server:
+    async with start_app(tmp_path, [Reply("one")]) as server:
         agent_id = await server.agent(MODEL)
         await server.app_state.run_manager.drain()
         told = await server.ask(agent_id, stream=True)
@@ -48,8 +48,8 @@ async def test_a_run_stops_at_its_next_step_once_the_server_is_drained(tmp_path:
 
 def test_the_process_of_a_server_waits_for_little() -> None:
     program = (
-        "import asyncio, gc, sys\nfrom ragflow_lg.server.http.edge.uvicorn_server import run, settle\n"
-        "async def main():\n    settle()\n"
+        "import asyncio, gc, sys\nfrom ragflow_lg.server.http.edge.uvicorn_server import freeze_objects, run\n"
+        "async def main():\n    freeze_objects()\n"
         "    print(type(asyncio.get_running_loop()).__module__)\n"
         "    print(gc.get_threshold()[0], gc.get_freeze_count() > 10_000)\n"
         "    print(sys.getswitchinterval() < 0.005)\nrun(main())"

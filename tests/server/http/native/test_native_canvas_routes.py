@@ -5,8 +5,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.server.http.native.calling import native, problem
-from tests.server.http.running import ECHO, running
+from tests.server.http.app_server import ECHO, start_app
+from tests.server.http.native.native_client import native, problem
 
 JSON = {"Content-Type": "application/json"}
 WRONG = b"""{
@@ -17,7 +17,7 @@ WRONG = b"""{
 
 
 async def test_a_canvas_is_checked_with_line_and_column(tmp_path: Path) -> None:
-    async with running(tmp_path) as server, native(server) as client:
+    async with start_app(tmp_path) as server, native(server) as client:
         assert (await client.post("/check", json=ECHO)).json() == {"runs": True, "diagnostics": []}
         found = (await client.post("/check", content=WRONG, headers=JSON)).json()
         assert (found["runs"], [d["code"] for d in found["diagnostics"]]) == (False, ["target-unknown"])
@@ -26,14 +26,14 @@ async def test_a_canvas_is_checked_with_line_and_column(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("document", [b"", b"{", b"[]", b"\xff\xfe", b'{"a": ' + b"[" * 100_000, b'"text"'])
 async def test_what_is_no_canvas_is_told_so(tmp_path: Path, document: bytes) -> None:
-    async with running(tmp_path) as server, native(server) as client:
+    async with start_app(tmp_path) as server, native(server) as client:
         found = (await client.post("/check", content=document)).json()
         assert (found["runs"], len(found["diagnostics"])) == (False, 1)
         assert problem(await client.post("/draw", content=document)) == (422, "canvas-invalid")
 
 
 async def test_a_canvas_is_drawn(tmp_path: Path) -> None:
-    async with running(tmp_path) as server, native(server) as client:
+    async with start_app(tmp_path) as server, native(server) as client:
         for kind, begins, mime in (
             ("svg", b"<svg", "image/svg+xml"),
             ("png", b"\x89PNG", "image/png"),
@@ -50,7 +50,7 @@ async def test_a_canvas_is_drawn(tmp_path: Path) -> None:
 
 
 async def test_only_tenants_may_ask(tmp_path: Path) -> None:
-    async with running(tmp_path, max_body_bytes=1000) as server, native(server) as client:
+    async with start_app(tmp_path, max_body_bytes=1000) as server, native(server) as client:
         assert problem(await client.post("/check", content=b"x" * 2000)) == (413, "too-large")
         del client.headers["Authorization"]
         refused = await client.post("/check", json=ECHO)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.server.http.native.problem_details import ABOUT
+from ragflow_lg.server.http.native.problem_details import STATUS_DESCRIPTIONS
 from tests.server.cli.command import ROOT
-from tests.server.http.running import running
+from tests.server.http.app_server import start_app
 
 PAGE = (ROOT / "docs" / "native_api.md").read_text("utf-8")
 TASKS = dict(re.findall(r"^## (.+?)\n.*?^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
@@ -33,7 +33,7 @@ def test_every_task_is_run() -> None:
 
 
 def test_every_code_stands_in_the_table() -> None:
-    told = " ".join(ABOUT.values())
+    told = " ".join(STATUS_DESCRIPTIONS.values())
     assert [
         code for code in re.findall(r"`([a-z]+-[a-z-]+)`", told) if f"`{code}`" not in PAGE and "-A" not in code
     ] == []
@@ -42,7 +42,7 @@ def test_every_code_stands_in_the_table() -> None:
 @pytest.mark.parametrize("task", sorted(SAID))
 async def test_the_commands_work_as_they_stand(tmp_path: Path, task: str) -> None:
     commands = (SET_UP + TASKS[task]).replace("curl -s", "curl -sS --fail-with-body")
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         script = f"set -euo pipefail\n{commands}"
         environment = {**os.environ, "SERVER": server.url, "KEY": server.key, "NO_PROXY": "*"}
         process = await asyncio.create_subprocess_exec(

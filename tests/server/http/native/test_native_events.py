@@ -10,10 +10,10 @@ from starlette.requests import Request
 from ragflow_lg.base.errors import DatabaseError, RagflowLgError, RequestError, RunInterruptedError, StreamPositionError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import AgentRecord
-from ragflow_lg.server.http.native.native_events import event_frames, position_in
+from ragflow_lg.server.http.native.native_events import read_event_position, write_event_frames
 from ragflow_lg.server.streaming import StreamEvent
 from ragflow_lg.wire.wire_events import Message, WorkflowStarted
-from tests.server.http.native.calling import frames
+from tests.server.http.native.native_client import frames
 
 RECORD = AgentRecord(NodeId("Agent:0"), "Agent:0", 1, "", "thought", 1.0, {"text": "hm"})
 
@@ -42,22 +42,22 @@ async def written(stream: AsyncGenerator[bytes]) -> list[tuple[str, str, Any]]:
 
 
 async def test_every_event_has_its_number_and_the_run_comes_last() -> None:
-    found = await written(event_frames("r", "s", events(WorkflowStarted(None), RECORD, Message("Hi")), show))
+    found = await written(write_event_frames("r", "s", events(WorkflowStarted(None), RECORD, Message("Hi")), show))
     assert [(id_, name) for id_, name, _ in found] == [("r:1", "workflow_started"), ("r:3", "message"), ("", "end")]
     assert found[1][2] == {"run_id": "r", "session_id": "s", "event": "message", "data": {"content": "Hi"}}
     assert found[-1][2] == {"run": {"status": "succeeded"}, "error": None}
-    with_records = await written(event_frames("r", "s", events(RECORD), show, has_records=True))
+    with_records = await written(write_event_frames("r", "s", events(RECORD), show, has_records=True))
     assert [name for _, name, _ in with_records] == ["agent_record", "end"]
-    first = await written(event_frames("r", "s", events(), show, first=(9, Message("x"))))
+    first = await written(write_event_frames("r", "s", events(), show, first=(9, Message("x"))))
     assert first[0][0] == "r:9"
 
 
 async def test_what_breaks_a_stream_off_is_told_at_its_end() -> None:
     broken = events(Message("Hi"), error=RunInterruptedError("The server has stopped."))
-    found = await written(event_frames("r", "s", broken, show))
+    found = await written(write_event_frames("r", "s", broken, show))
     assert [name for _, name, _ in found] == ["message", "end"]
     assert found[-1][2]["error"]["code"] == "run-interrupted"
-    down = await written(event_frames("r", "s", events(), fail))
+    down = await written(write_event_frames("r", "s", events(), fail))
     assert (down[-1][2]["run"], down[-1][2]["error"]["message"]) == (None, "It is down.")
 
 
@@ -67,11 +67,11 @@ def _request(last: str | None) -> Request:
 
 
 def test_the_header_goes_before_the_query() -> None:
-    assert position_in(_request("r:7"), "r", "2") == 7
-    assert position_in(_request("7"), "r", None) == 7
-    assert position_in(_request(None), "r", "2") == 1
-    assert position_in(_request(None), "r", None) == 0
+    assert read_event_position(_request("r:7"), "r", "2") == 7
+    assert read_event_position(_request("7"), "r", None) == 7
+    assert read_event_position(_request(None), "r", "2") == 1
+    assert read_event_position(_request(None), "r", None) == 0
     with pytest.raises(RequestError, match="other"):
-        position_in(_request("other:7"), "r", None)
+        read_event_position(_request("other:7"), "r", None)
     with pytest.raises(StreamPositionError):
-        position_in(_request("r:x"), "r", None)
+        read_event_position(_request("r:x"), "r", None)

@@ -9,15 +9,15 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from tests.server.http.native.calling import native_agent
-from tests.server.http.running import FORM, running
+from tests.server.http.app_server import FORM, start_app
+from tests.server.http.native.native_client import native_agent
 
 STREAMS = {"native_stream_new_run", "native_follow_run"}
 PICTURES = {"native_draw"}
 
 
 async def document(folder: Path) -> dict[str, Any]:
-    async with running(folder) as server:
+    async with start_app(folder) as server:
         return (await server.client.get(f"{server.url}/openapi.json")).json()
 
 
@@ -85,6 +85,6 @@ async def test_examples_and_answers_fit_the_document(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/native/v1", "/native/v1/agents/x/runs", "/native/v1/agents/../check"])
 async def test_no_path_answers_in_another_shape(tmp_path: Path, path: str) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         answer = await server.client.get(server.url + path, headers={"Authorization": "nothing"})
         assert answer.json()["error"]["status"] == answer.status_code in (401, 404, 405)

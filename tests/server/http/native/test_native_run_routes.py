@@ -10,8 +10,8 @@ from tests.fakes.canvas import canvas as fake_canvas
 from tests.fakes.canvas import node
 from tests.fakes.regions import loop, out
 from tests.fakes.services import Reply
-from tests.server.http.native.calling import frames, native, native_agent, problem
-from tests.server.http.running import ECHO, FORM, MODEL, canvas, running
+from tests.server.http.app_server import ECHO, FORM, MODEL, canvas, start_app
+from tests.server.http.native.native_client import frames, native, native_agent, problem
 
 MISSING = "0" * 32
 CHAIN = canvas(
@@ -23,7 +23,7 @@ CHAIN = canvas(
 
 
 async def test_a_run_is_begun_and_shown(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         async with native(server, agent_id) as client:
             made = await client.post("/runs", json={"query": "ping", "user_id": "ada", "session_name": "First"})
@@ -95,7 +95,7 @@ async def test_a_run_in_the_background_is_followed_and_cancelled(tmp_path: Path)
 
 
 async def test_a_form_is_answered_by_the_id_of_its_pause(tmp_path: Path) -> None:
-    async with running(tmp_path) as server, native(server, await server.agent(FORM)) as client:
+    async with start_app(tmp_path) as server, native(server, await server.agent(FORM)) as client:
         run = (await client.post("/runs", json={"query": "hi"})).json()
         (pause,) = run["pauses"]
         assert (run["status"], pause["node"], pause["tips"]) == ("waiting", "UserFillUp:0", "Which size?")
@@ -125,7 +125,7 @@ async def test_a_form_is_answered_by_the_id_of_its_pause(tmp_path: Path) -> None
 
 
 async def test_a_waiting_run_is_given_up(tmp_path: Path) -> None:
-    async with running(tmp_path) as server, native(server, await server.agent(FORM)) as client:
+    async with start_app(tmp_path) as server, native(server, await server.agent(FORM)) as client:
         run = (await client.post("/runs", json={})).json()
         assert (await client.post(f"/runs/{run['id']}/cancel")).json()["status"] == "cancelled"
         assert (await client.get(f"/sessions/{run['session_id']}/pauses")).json() == []
@@ -172,7 +172,7 @@ async def test_a_node_in_a_loop_begins_again_in_its_round(tmp_path: Path) -> Non
 
 
 async def test_a_run_is_forked_where_it_waits_and_where_it_has_been(tmp_path: Path) -> None:
-    async with running(tmp_path) as server, native(server, await server.agent(FORM)) as client:
+    async with start_app(tmp_path) as server, native(server, await server.agent(FORM)) as client:
         run = (await client.post("/runs", json={"query": "hi"})).json()
         made = await client.post(f"/runs/{run['id']}/fork", json={"session_name": "Twin"})
         await client.post(f"/runs/{run['id']}/resume", json={"fields": {"size": 1}})
@@ -197,7 +197,7 @@ async def test_a_run_is_forked_where_it_waits_and_where_it_has_been(tmp_path: Pa
 
 
 async def test_a_run_goes_on_from_another_as_that_stands(tmp_path: Path) -> None:
-    async with running(tmp_path) as server, native(server, await server.agent(FORM)) as client:
+    async with start_app(tmp_path) as server, native(server, await server.agent(FORM)) as client:
         run = (await client.post("/runs", json={"query": "hi"})).json()
         done = (await client.post("/runs", json={"resume_from": run["id"], "inputs": {"size": 3}})).json()
         assert (done["answer"], done["session_id"]) == ("Size 3", run["session_id"])
@@ -218,7 +218,7 @@ async def test_a_failed_run_begins_again_where_it_failed(tmp_path: Path) -> None
 
 
 async def test_tenants_do_not_see_each_others_runs(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(FORM)
         async with native(server, agent_id) as client:
             run = (await client.post("/runs", json={})).json()
@@ -274,7 +274,7 @@ async def test_tenants_do_not_see_each_others_runs(tmp_path: Path) -> None:
     ],
 )
 async def test_hostile_bodies_are_refused(tmp_path: Path, body: bytes, expected: tuple[int, str]) -> None:
-    async with running(tmp_path) as server, native(server, await server.agent(ECHO)) as client:
+    async with start_app(tmp_path) as server, native(server, await server.agent(ECHO)) as client:
         answer = await client.post("/runs", content=body, headers={"Content-Type": "application/json"})
         assert problem(answer) == expected
         untold = await client.post("/runs", content=body or b"{}")
@@ -283,7 +283,7 @@ async def test_hostile_bodies_are_refused(tmp_path: Path, body: bytes, expected:
 
 
 async def test_unknown_words_in_the_query_are_refused(tmp_path: Path) -> None:
-    async with running(tmp_path) as server, native(server, await server.agent(ECHO)) as client:
+    async with start_app(tmp_path) as server, native(server, await server.agent(ECHO)) as client:
         assert problem(await client.post("/runs?mode=later", json={})) == (422, "invalid")
         assert problem(await client.post("/runs?on_disconnect=never", json={})) == (422, "invalid")
         assert (await client.post("/runs?on_disconnect=grace:1.5", json={"query": "\x00"})).status_code == 200

@@ -8,8 +8,8 @@ from langgraph.types import Command
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.server.assembly.library import load_graph
 from tests.fakes.services import fake_services
-from tests.server.http.native.calling import native_agent, problem
-from tests.server.http.running import ECHO, FORM
+from tests.server.http.app_server import ECHO, FORM
+from tests.server.http.native.native_client import native_agent, problem
 
 MISSING = "0" * 32
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.server.http.native.calling import native_agent, problem
-from tests.server.http.running import ECHO, FORM
+from tests.server.http.app_server import ECHO, FORM
+from tests.server.http.native.native_client import native_agent, problem
 
 MISSING = "0" * 32
 

@@ -23,7 +23,13 @@ from ragflow_lg.base.errors import (
     StreamGapError,
     StreamPositionError,
 )
-from ragflow_lg.server.http.native.problem_details import invalid, is_native, problem_of, problem_responses, refuse
+from ragflow_lg.server.http.native.problem_details import (
+    describe_problems,
+    is_native_path,
+    respond_problem,
+    to_problem,
+    to_validation_problem,
+)
 
 
 @pytest.mark.parametrize(
@@ -46,20 +52,20 @@ from ragflow_lg.server.http.native.problem_details import invalid, is_native, pr
     ],
 )
 def test_every_error_has_a_status_and_a_code(error: RagflowLgError, status: int, code: str) -> None:
-    problem = problem_of(error)
+    problem = to_problem(error)
     assert (problem.status, problem.code, problem.message) == (status, code, str(error))
 
 
 def test_details_help_programs() -> None:
-    found = problem_of(CompileError([Diagnostic("begin-missing", "error", "", "There is no Begin.")]))
+    found = to_problem(CompileError([Diagnostic("begin-missing", "error", "", "There is no Begin.")]))
     assert (found.status, found.code, found.details["diagnostics"][0]["code"]) == (
         422,
         "canvas-invalid",
         "begin-missing",
     )
-    gap = problem_of(StreamGapError("Dropped.", first=7))
+    gap = to_problem(StreamGapError("Dropped.", first=7))
     assert (gap.status, gap.code, gap.details) == (410, "events-gone", {"first": 7})
-    assert problem_of(AnswerError({"size": "No."}, node="F")).details == {"fields": {"size": "No."}, "node": "F"}
+    assert to_problem(AnswerError({"size": "No."}, node="F")).details == {"fields": {"size": "No."}, "node": "F"}
 
 
 def test_what_does_not_fit_is_told_by_field() -> None:
@@ -68,22 +74,22 @@ def test_what_does_not_fit_is_told_by_field() -> None:
         {"type": "int", "loc": ("query", "page"), "msg": "Not a number", "input": "x"},
         {"type": "dict", "loc": ("body",), "msg": "Not a map", "input": []},
     ]
-    told = invalid(RequestValidationError(faults))
+    told = to_validation_problem(RequestValidationError(faults))
     assert (told.status, told.code) == (422, "invalid")
     assert told.details["fields"] == {"node": "is missing", "page": "Not a number", "body": "Not a map"}
-    broken = invalid(
+    broken = to_validation_problem(
         RequestValidationError([{"type": "json_invalid", "loc": ("body", 3), "msg": "", "ctx": {"error": "x"}}])
     )
     assert (broken.status, broken.code) == (400, "bad-request")
 
 
 def test_refusals_are_written_as_json() -> None:
-    answer = refuse(problem_of(RequestError("<Unauthorized>", 401, status=401)))
+    answer = respond_problem(to_problem(RequestError("<Unauthorized>", 401, status=401)))
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
     error = json.loads(bytes(answer.body))["error"]
     assert (error["code"], "Bearer KEY" in error["message"]) == ("unauthorized", True)
-    assert set(problem_responses(404)) == {401, 404, 413, 422, 429, 500, 503}
-    assert [is_native(path) for path in ("/native/v1", "/native/v1/x", "/native/v10", "/v1")] == [
+    assert set(describe_problems(404)) == {401, 404, 413, 422, 429, 500, 503}
+    assert [is_native_path(path) for path in ("/native/v1", "/native/v1/x", "/native/v10", "/v1")] == [
         True,
         True,
         False,

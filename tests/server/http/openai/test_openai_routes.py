@@ -7,12 +7,12 @@ import openai
 import pytest
 
 from tests.fakes.services import Reply
-from tests.server.http.running import BROKEN, ECHO, FORM, MODEL, Running, canvas, running
+from tests.server.http.app_server import BROKEN, ECHO, FORM, MODEL, AppServer, canvas, start_app
 
 MISSING = "0" * 32
 
 
-def client_of(server: Running, path: str) -> openai.AsyncOpenAI:
+def client_of(server: AppServer, path: str) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(api_key=server.key, base_url=f"{server.url}{path}", max_retries=2)
 
 
@@ -44,7 +44,7 @@ UNREAD = r"messages\[1\]\.content\[1\] is a part of the type 'image_url', .* Upl
 
 
 async def test_the_openai_package_plays_turns_of_one_session(tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
+    async with start_app(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
         agent_id = await server.agent(MODEL)
         async with client_of(server, f"/api/v1/agents_openai/{agent_id}") as client:
             whole = await client.chat.completions.create(model="any", messages=user("hi"), user="ada")
@@ -78,7 +78,7 @@ TALK: Any = [
 
 
 async def test_who_sends_the_whole_conversation_has_one_without_a_session(tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply("You are Ada.", repeat=True)]) as server:
+    async with start_app(tmp_path, [Reply("You are Ada.", repeat=True)]) as server:
         agent_id = await server.agent(MODEL)
         async with client_of(server, "/v1") as client:
             first = await client.chat.completions.create(model=agent_id, messages=TALK)
@@ -104,7 +104,7 @@ async def test_who_sends_the_whole_conversation_has_one_without_a_session(tmp_pa
 
 
 async def test_agents_are_models(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         async with client_of(server, "/v1") as client:
             assert [model.id async for model in client.models.list()] == [agent_id]
@@ -117,7 +117,7 @@ async def test_agents_are_models(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_form_is_told(tmp_path: Path, stream: bool) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(FORM)
         async with client_of(server, "/v1") as client:
             answer: Any = await client.chat.completions.create(model=agent_id, messages=user("hi"), stream=stream)
@@ -145,7 +145,7 @@ async def test_a_form_is_told(tmp_path: Path, stream: bool) -> None:
 
 
 async def test_fields_answer_a_form_whatever_the_messages_repeat(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(ASKING)
         async with client_of(server, "/v1") as client:
 
@@ -171,7 +171,7 @@ async def test_fields_answer_a_form_whatever_the_messages_repeat(tmp_path: Path)
 
 
 async def test_errors_have_their_classes_and_are_not_tried_again(tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply(error="no model", repeat=True)]) as server:
+    async with start_app(tmp_path, [Reply(error="no model", repeat=True)]) as server:
         broken, echo = await server.agent(BROKEN), await server.agent(ECHO, "Echo")
         cases: list[tuple[str, dict[str, Any], type[openai.APIStatusError]]] = [
             (broken, {"messages": user("x")}, openai.InternalServerError),
@@ -213,7 +213,7 @@ async def test_errors_have_their_classes_and_are_not_tried_again(tmp_path: Path)
 
 
 async def test_the_native_route_speaks_it_when_asked(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         body = {"openai-compatible": True, "messages": user("hi"), "agent_id": await server.agent(ECHO)}
         answer = (await server.client.post("/agents/chat/completions", json=body)).json()
         assert answer["choices"][0]["message"]["content"] == "You said hi"

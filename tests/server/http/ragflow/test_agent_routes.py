@@ -6,14 +6,14 @@ from typing import Any
 
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.document.request_bodies import NewAgent
-from tests.server.http.running import ECHO, FORM, canvas, running
+from tests.server.http.app_server import ECHO, FORM, canvas, start_app
 
 MISSING = "0" * 32
 NO_ACCESS = {"code": 103, "message": "Make sure you have permission to access the agent.", "data": False}
 
 
 async def test_an_agent_is_made_shown_changed_and_deleted(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         made = (await server.client.post("/agents", json={"title": " Helper ", "dsl": json.dumps(ECHO)})).json()
         agent = made["data"]
         assert (made["code"], agent["title"], agent["dsl"], agent["canvas_category"]) == (
@@ -62,7 +62,7 @@ REFUSED: list[tuple[Any, int, str]] = [
 
 
 async def test_what_is_no_agent_is_refused(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         await server.agent(ECHO, "Taken")
         for body, code, told in REFUSED:
             content = body if isinstance(body, str) else json.dumps(body)
@@ -72,7 +72,7 @@ async def test_what_is_no_agent_is_refused(tmp_path: Path) -> None:
 
 
 async def test_agents_are_listed(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         for title in ("A", "B", "C"):
             await server.agent(ECHO, title)
 
@@ -94,7 +94,7 @@ async def test_agents_are_listed(tmp_path: Path) -> None:
 
 
 async def test_what_a_list_can_be_narrowed_down_to_is_counted(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         empty = (await server.client.get("/agents?type=filter")).json()["data"]
         assert empty == {"filter": {"owner": [], "canvas_category": []}, "total": 0}
         await server.agent(ECHO, "A")
@@ -109,7 +109,7 @@ async def test_what_a_list_can_be_narrowed_down_to_is_counted(tmp_path: Path) ->
 
 
 async def test_agents_of_others_are_not_there(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         other = {"Authorization": await KeyRepository(server.app_state.database).create("other", 1)}
         for id_ in (agent_id, MISSING, "%00"):

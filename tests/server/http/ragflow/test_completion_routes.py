@@ -11,7 +11,7 @@ from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.services import Reply
-from tests.server.http.running import ECHO, FORM, MODEL, frames, running
+from tests.server.http.app_server import ECHO, FORM, MODEL, frames, start_app
 
 MISSING = "0" * 32
 PATHS = ("/agents/chat/completions", "/agents/chat/completion", "/agents/{id}/completions")
@@ -22,7 +22,7 @@ def events(found: list[Any]) -> list[str]:
 
 
 async def test_a_turn_is_streamed_in_the_order_and_the_keys_of_ragflow(tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply(chunks=["Hell", "o"])]) as server:
+    async with start_app(tmp_path, [Reply(chunks=["Hell", "o"])]) as server:
         found = await server.stream(await server.agent(MODEL), "hi")
         assert events(found) == [
             "workflow_started",
@@ -46,7 +46,7 @@ async def test_a_turn_is_streamed_in_the_order_and_the_keys_of_ragflow(tmp_path:
 
 
 async def test_headers_of_a_request_are_neither_taken_over_nor_stored(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         told = await server.ask(agent_id, "hi", custom_header={"Authorization": "sesame"})
         assert told["data"]["data"]["content"] == "You said hi"
@@ -59,7 +59,7 @@ async def test_headers_of_a_request_are_neither_taken_over_nor_stored(tmp_path: 
 
 
 async def test_all_paths_and_names_of_the_question_are_taken(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         id_ = await server.agent(ECHO)
         for path, field in product(PATHS, ("query", "question")):
             body = {"agent_id": id_, field: "héllo \U0001f600"}
@@ -71,7 +71,7 @@ async def test_all_paths_and_names_of_the_question_are_taken(tmp_path: Path) -> 
 
 
 async def test_a_session_of_a_client_is_sent_less(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         session = await server.session(agent_id)
         found = await server.stream(agent_id, session_id=session, return_trace=True)
@@ -90,7 +90,7 @@ async def test_a_session_of_a_client_is_sent_less(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", ["agent", "workflow"])
 async def test_a_form_pauses_and_its_answer_resumes(tmp_path: Path, source: str) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(FORM)
         given = {"session_id": await server.session(agent_id)} if source == "agent" else {}
         asked = await server.stream(agent_id, "go", **given)
@@ -110,7 +110,7 @@ async def test_a_form_pauses_and_its_answer_resumes(tmp_path: Path, source: str)
 
 
 async def test_what_cannot_begin_is_told_in_an_envelope(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id, other = await server.agent(ECHO), await server.agent(ECHO, "Other")
         session = await server.session(other)
         cases: list[tuple[dict[str, Any], int, str]] = [
@@ -130,7 +130,7 @@ async def test_what_cannot_begin_is_told_in_an_envelope(tmp_path: Path) -> None:
 
 
 async def test_a_session_runs_one_turn_at_a_time_and_can_be_cancelled(tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply(chunks=["Let me"], hangs=True), Reply("Fine.")]) as server:
+    async with start_app(tmp_path, [Reply(chunks=["Let me"], hangs=True), Reply("Fine.")]) as server:
         agent_id = await server.agent(MODEL)
         session = await server.session(agent_id)
         first = asyncio.create_task(server.stream(agent_id, session_id=session))
@@ -152,7 +152,7 @@ async def test_a_session_runs_one_turn_at_a_time_and_can_be_cancelled(tmp_path: 
 
 async def test_who_asks_on_at_the_end_of_a_message_waits_for_the_turn_to_let_go(tmp_path: Path) -> None:
     """The oldest SDK reads no further."""
-    async with running(tmp_path, [Reply("One."), Reply("Two.")], busy_s=5) as server:
+    async with start_app(tmp_path, [Reply("One."), Reply("Two.")], busy_s=5) as server:
         agent_id = await server.agent(MODEL)
         session = await server.session(agent_id)
         async with hold_lease(server.app_state.store.leases, session):
@@ -169,7 +169,7 @@ async def test_who_asks_on_at_the_end_of_a_message_waits_for_the_turn_to_let_go(
 
 
 async def test_a_component_that_fails_ends_the_stream_with_its_error(tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply(error="no model")] * 9) as server:
+    async with start_app(tmp_path, [Reply(error="no model")] * 9) as server:
         found = await server.stream(await server.agent(MODEL))
         assert events(found)[-1] == "node_finished"
         assert "no model" in found[-1]["data"]["outputs"]["_ERROR"]
@@ -189,7 +189,7 @@ async def test_a_failure_of_the_engine_is_told_to_every_kind_of_client(
         return feed(self, event)
 
     monkeypatch.setattr(Projection, "feed", fail)
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         id_ = await server.agent(ECHO)
         found = await server.stream(id_)
         assert found[-2]["data"]["content"] == "**ERROR**: It broke."

@@ -10,13 +10,13 @@ from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
 from tests.fakes.services import Reply
-from tests.server.http.running import ECHO, FORM, MODEL, canvas, running
+from tests.server.http.app_server import ECHO, FORM, MODEL, canvas, start_app
 
 USED = {**ECHO, "history": [["user", "Hi"]], "path": ["begin"], "globals": {"sys.query": "Hi", "env.x": "changed"}}
 
 
 async def test_a_reset_gives_the_canvas_as_it_was_before_anybody_talked(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(USED)
         told = (await server.client.post(f"/agents/{agent_id}/reset", json={})).json()
         assert (told["code"], told["data"]["history"], told["data"]["path"]) == (0, [], [])
@@ -30,7 +30,7 @@ async def test_a_reset_gives_the_canvas_as_it_was_before_anybody_talked(tmp_path
 
 
 async def test_input_forms_are_shown(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(FORM)
         form = (await server.client.get(f"/agents/{agent_id}/components/UserFillUp:0/input-form")).json()
         assert form == {"code": 0, "message": "", "data": {"size": {"name": "Size", "type": "integer"}}}
@@ -46,7 +46,7 @@ async def test_input_forms_are_shown(tmp_path: Path) -> None:
 
 
 async def test_a_component_that_is_tried_takes_the_place_of_a_run(tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply(hangs=True, repeat=True)], max_runs=1, max_waiting_runs=0) as server:
+    async with start_app(tmp_path, [Reply(hangs=True, repeat=True)], max_runs=1, max_waiting_runs=0) as server:
         agent_id = await server.agent(MODEL)
         path, body = f"/agents/{agent_id}/components/LLM:0/debug", {"params": {"sys.query": {"value": "Hi"}}}
         first = asyncio.create_task(server.client.post(path, json=body))
@@ -62,7 +62,7 @@ async def test_a_component_that_is_tried_takes_the_place_of_a_run(tmp_path: Path
 
 
 async def test_a_component_is_really_run(tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply(chunks=["Hell", "o"])]) as server:
+    async with start_app(tmp_path, [Reply(chunks=["Hell", "o"])]) as server:
         path = f"/agents/{await server.agent(MODEL)}/components/LLM:0/debug"
         told = (await server.client.post(path, json={"params": {"sys.query": {"value": "Hi"}}})).json()
         assert (told["code"], told["data"]["content"]) == (0, "Hello")
@@ -80,7 +80,7 @@ async def test_a_component_is_really_run(tmp_path: Path) -> None:
 
 async def test_a_canvas_with_errors_is_refused_with_them(tmp_path: Path) -> None:
     empty = canvas(("begin", "Begin", {}, ["Loop:0"]), ("Loop:0", "Loop", {"loop_variables": []}, []))
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         path = f"/agents/{await server.agent(empty)}/components/begin/input-form"
         told = (await server.client.get(path)).json()
         assert (told["code"], "Loop has no body" in told["message"]) == (101, True)
@@ -91,7 +91,7 @@ async def test_a_component_reaches_no_address_inside(tmp_path: Path) -> None:
         ("begin", "Begin", {}, ["Invoke:0"]),
         ("Invoke:0", "Invoke", {"url": "{sys.query}", "method": "get"}, []),
     )
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(invoke)
         http = GuardedHttpClient(HttpSettings())
         app_state = replace(server.app_state, services=replace(server.app_state.services, http=http))

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from ragflow_lg.server.database.key_repository import KeyRepository
-from tests.server.http.running import ECHO, FORM, Running, frames, running
+from tests.server.http.app_server import ECHO, FORM, AppServer, frames, start_app
 
 MISSING = "0" * 32
 
 
 @asynccontextmanager
-async def embedded(folder: Path, **section: Any) -> AsyncGenerator[tuple[Running, dict[str, str]]]:
-    async with running(folder, **section) as server:
+async def embedded(folder: Path, **section: Any) -> AsyncGenerator[tuple[AppServer, dict[str, str]]]:
+    async with start_app(folder, **section) as server:
         key = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta")
         yield server, {"Authorization": f"Bearer {key}"}
 

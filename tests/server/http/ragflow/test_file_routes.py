@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
-from tests.server.http.running import FORM, Running, canvas, running
+from tests.server.http.app_server import FORM, AppServer, canvas, start_app
 
 MISSING = "0" * 32
 READS = canvas(
@@ -19,13 +19,13 @@ READS = canvas(
 )
 
 
-async def upload(server: Running, agent_id: str, *files: tuple[str, bytes, str], **values: Any) -> Any:
+async def upload(server: AppServer, agent_id: str, *files: tuple[str, bytes, str], **values: Any) -> Any:
     sent = [("file", (name, content, kind)) for name, content, kind in files]
     return (await server.client.post(f"/agents/{agent_id}/upload", files=sent, **values)).json()
 
 
 async def test_uploads_go_into_turns_and_come_back(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(READS)
         one = (await upload(server, agent_id, ("notes.TXT", b"some notes", "text/plain")))["data"]
         assert list(one) == [
@@ -58,7 +58,7 @@ async def test_uploads_go_into_turns_and_come_back(tmp_path: Path) -> None:
 
 
 async def test_nothing_that_holds_a_script_is_shown_by_a_browser(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(READS)
         page = (await upload(server, agent_id, ("a.html", b"<script>", "text/html")))["data"]["id"]
         picture = (await upload(server, agent_id, ("a.png", b"\x89PNG", "image/png")))["data"]["id"]
@@ -86,7 +86,7 @@ async def test_nothing_that_holds_a_script_is_shown_by_a_browser(tmp_path: Path)
 
 
 async def test_files_of_others_are_not_there(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(READS)
         file = (await upload(server, agent_id, ("a", b"secret", "")))["data"]
         keys = KeyRepository(server.app_state.database)
@@ -123,7 +123,7 @@ async def test_files_of_others_are_not_there(tmp_path: Path) -> None:
 
 
 async def test_a_deleted_agent_takes_its_files_along(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(READS)
         file = (await upload(server, agent_id, ("a", b"x", "")))["data"]
         await server.client.delete(f"/agents/{agent_id}")
@@ -132,7 +132,7 @@ async def test_a_deleted_agent_takes_its_files_along(tmp_path: Path) -> None:
 
 
 async def test_what_is_no_upload_is_refused(tmp_path: Path) -> None:
-    async with running(tmp_path, max_files=2, max_body_bytes=2000) as server:
+    async with start_app(tmp_path, max_files=2, max_body_bytes=2000) as server:
         agent_id = await server.agent(READS)
         path = f"/agents/{agent_id}/upload"
         for values, told in (
@@ -150,7 +150,7 @@ async def test_what_is_no_upload_is_refused(tmp_path: Path) -> None:
 
 
 async def test_pages_are_imported_by_the_guarded_client_only(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(READS)
         http = GuardedHttpClient(HttpSettings())
         app_state = replace(server.app_state, services=replace(server.app_state.services, http=http))
@@ -178,7 +178,7 @@ async def test_an_imported_page_is_named_by_its_address(tmp_path: Path, url: str
             status = 200 if request.url == url else 302
             return HttpResponse(status, {"Content-Type": "text/html; charset=utf-8"}, "<p>Hi</p>", request.url)
 
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(READS)
         app_state = replace(server.app_state, services=replace(server.app_state.services, http=Pages()))
         transport = httpx.ASGITransport(make_app(app_state))

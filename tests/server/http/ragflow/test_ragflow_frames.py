@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.server.http.ragflow.ragflow_frames import Collected, Forwarding, Frames, error_frame, sse
+from ragflow_lg.server.http.ragflow.ragflow_frames import (
+    AnswerCollector,
+    Forwarding,
+    FrameBuilder,
+    build_error_frame,
+    write_frame,
+)
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.wire.wire_events import (
     Envelope,
@@ -34,8 +40,8 @@ TURN: list[WireEvent] = [
 
 
 def test_bytes() -> None:
-    assert sse({"a": "é"}) == 'data:{"a":"é"}\n\n'.encode()
-    assert error_frame("no") == {"code": 500, "message": "no", "data": False}
+    assert write_frame({"a": "é"}) == 'data:{"a":"é"}\n\n'.encode()
+    assert build_error_frame("no") == {"code": 500, "message": "no", "data": False}
 
 
 @pytest.mark.parametrize(
@@ -47,14 +53,14 @@ def test_bytes() -> None:
     ],
 )
 def test_each_kind_of_client_is_sent_its_events(forwarding: Forwarding, names: list[str]) -> None:
-    frames = Frames(ENVELOPE, forwarding, has_trace=False)
+    frames = FrameBuilder(ENVELOPE, forwarding, has_trace=False)
     sent = [frame for event in TURN if (frame := frames.frame(event))]
     assert [frame["event"] for frame in sent] == names
     assert all(list(f) == ["event", "message_id", "created_at", "task_id", "data", "session_id"] for f in sent)
 
 
 def test_the_oldest_clients_find_a_content_in_every_frame_with_data() -> None:
-    frames = Frames(ENVELOPE, "messages", has_trace=True)
+    frames = FrameBuilder(ENVELOPE, "messages", has_trace=True)
     sent: list[Any] = [frames.frame(event) for event in (DONE, DONE, UserInputs({}, "Which?"))]
     assert [frame["data"]["content"] for frame in sent] == ["", "", "Which?"]
     assert [len(frame["data"]["trace"]) for frame in sent[:2]] == [1, 2]
@@ -66,7 +72,7 @@ def test_the_oldest_clients_find_a_content_in_every_frame_with_data() -> None:
     [("all", "workflow_finished", "<think>hm</think>Hello"), ("session", "message_end", "hmHello")],
 )
 def test_the_whole_answer(forwarding: Forwarding, event: str, content: str) -> None:
-    collected = Collected(ENVELOPE, forwarding, has_trace=True)
+    collected = AnswerCollector(ENVELOPE, forwarding, has_trace=True)
     for each in TURN:
         collected.feed(each)
     answer = collected.answer()
@@ -78,7 +84,7 @@ def test_the_whole_answer(forwarding: Forwarding, event: str, content: str) -> N
 
 
 def test_a_form_is_the_answer_where_nothing_was_said() -> None:
-    collected = Collected(ENVELOPE, "messages", has_trace=False)
+    collected = AnswerCollector(ENVELOPE, "messages", has_trace=False)
     assert collected.answer() == {"session_id": "s1"}
     collected.feed(UserInputs({"size": {}}, "Which?"))
     assert collected.answer()["data"] == {"inputs": {"size": {}}, "tips": "Which?", "content": "Which?"}

@@ -3,13 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from ragflow_lg.server.database.key_repository import KeyRepository
-from tests.server.http.running import ECHO, FORM, canvas, running
+from tests.server.http.app_server import ECHO, FORM, canvas, start_app
 
 MISSING = "0" * 32
 
 
 async def test_a_session_is_made_listed_and_deleted(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         made = (await server.client.post(f"/agents/{agent_id}/sessions?user_id=ada", json={"name": "First"})).json()
         row = made["data"]
@@ -40,7 +40,7 @@ async def test_a_session_is_made_listed_and_deleted(tmp_path: Path) -> None:
 async def test_a_page_of_sessions_repeats_no_large_canvas(tmp_path: Path) -> None:
     said = ("Message:0", "Message", {"content": ["x" * 500_000]}, [])
     large = canvas(("begin", "Begin", {}, ["Message:0"]), said)
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(large)
         await server.client.put(f"/agents/{agent_id}", json={"dsl": ECHO})
         path, small = f"/agents/{agent_id}/sessions", await server.session(agent_id)
@@ -58,7 +58,7 @@ async def test_a_page_of_sessions_repeats_no_large_canvas(tmp_path: Path) -> Non
 
 
 async def test_many_are_deleted_at_once(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         one, two, three = [await server.session(agent_id) for _ in range(3)]
         path = f"/agents/{agent_id}/sessions"
@@ -81,7 +81,7 @@ async def test_many_are_deleted_at_once(tmp_path: Path) -> None:
 
 
 async def test_sessions_keep_to_the_version_that_they_began_with(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         refused = (await server.client.post(f"/agents/{agent_id}/sessions", json={"release": True})).json()
         assert refused["code"] == 102
@@ -95,7 +95,7 @@ async def test_sessions_keep_to_the_version_that_they_began_with(tmp_path: Path)
 
 
 async def test_what_is_found_by_whom(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         id_ = await server.session(agent_id, exp_user_id="eve", name="Hers")
         path = f"/agents/{agent_id}/sessions"

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from ragflow_lg.server.database.key_repository import KeyRepository
-from tests.server.http.running import ECHO, running
+from tests.server.http.app_server import ECHO, start_app
 
 
 async def test_tags_are_given_and_counted(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         one, two = await server.agent(ECHO, "A"), await server.agent(ECHO, "B")
         told = await server.client.put(f"/agents/{one}/tags", json={"tags": ["shop", "Mail", "mail", "a,b", " ", 7]})
         assert told.json() == {"code": 0, "message": "", "data": True}
@@ -41,6 +41,6 @@ async def test_tags_are_given_and_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tags", [7, {"a": 1}, [f"{n:064}" for n in range(9)]])
 async def test_what_are_no_tags_is_refused(tmp_path: Path, tags: Any) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         told = await server.client.put(f"/agents/{await server.agent(ECHO)}/tags", json={"tags": tags})
         assert told.json()["code"] == 101

@@ -3,13 +3,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.server.http.running import ECHO, running
+from tests.server.http.app_server import ECHO, start_app
 
 
 async def test_templates_can_be_made_agents(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "echo.json").write_text(json.dumps({"title": "Echo", "dsl": ECHO}))
-    async with running(tmp_path, templates=tmp_path / "own") as server:
+    async with start_app(tmp_path, templates=tmp_path / "own") as server:
         listed = (await server.client.get("/agents/templates")).json()
         assert listed["code"] == 0
         for template in listed["data"]:
@@ -18,7 +18,7 @@ async def test_templates_can_be_made_agents(tmp_path: Path) -> None:
 
 
 async def test_prompts_are_shown(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         told = (await server.client.get("/agents/prompts")).json()["data"]
         assert list(told) == ["task_analysis", "plan_generation", "reflection", "citation_guidelines"]
         assert all(isinstance(text, str) and text for text in told.values())

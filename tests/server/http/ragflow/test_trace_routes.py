@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.services.sessions import RunRecord, Trace
-from tests.server.http.running import ECHO, running
+from tests.server.http.app_server import ECHO, start_app
 
 TRACE: Trace = [
     {"component_id": "Agent:0", "trace": [{"path": "A-->t", "tool_name": "t", "arguments": {}, "result": 1}]}
@@ -12,7 +12,7 @@ TRACE: Trace = [
 
 
 async def test_the_trace_of_a_run_is_its_agents_and_its_tenants_alone(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id, other_id = await server.agent(ECHO), await server.agent(ECHO, "Other")
         told = await server.ask(agent_id)
         run_id = told["data"]["message_id"]

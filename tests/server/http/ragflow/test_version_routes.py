@@ -4,18 +4,18 @@ from pathlib import Path
 from typing import Any
 
 from ragflow_lg.server.database.key_repository import KeyRepository
-from tests.server.http.running import ECHO, FORM, Running, canvas, frames, running
+from tests.server.http.app_server import ECHO, FORM, AppServer, canvas, frames, start_app
 
 MISSING = "0" * 32
 LOUD = canvas(("begin", "Begin", {}, ["Message:0"]), ("Message:0", "Message", {"content": ["LOUD {sys.query}"]}, []))
 
 
-async def call(server: Running, method: str, path: str, body: Any = None) -> Any:
+async def call(server: AppServer, method: str, path: str, body: Any = None) -> Any:
     return (await server.client.request(method, path, json=body)).json()
 
 
 async def test_publishing_never_overwrites(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         path = f"/agents/{agent_id}/versions"
         (draft,) = (await call(server, "GET", path))["data"]
@@ -34,7 +34,7 @@ async def test_publishing_never_overwrites(tmp_path: Path) -> None:
 
 
 async def test_a_version_is_run_by_name(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         path = f"/agents/{agent_id}"
         published = (await call(server, "POST", f"{path}/publish"))["data"]["id"]
@@ -52,7 +52,7 @@ async def test_a_version_is_run_by_name(tmp_path: Path) -> None:
 
 
 async def test_a_run_goes_on_from_another(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(FORM)
         path = f"/agents/{agent_id}/run"
         asked = (await call(server, "POST", path, {"query": "hi"}))["data"]
@@ -66,7 +66,7 @@ async def test_a_run_goes_on_from_another(tmp_path: Path) -> None:
 
 
 async def test_a_session_is_cancelled(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         path = f"/agents/{agent_id}/cancel"
         session = await server.session(agent_id)
@@ -77,7 +77,7 @@ async def test_a_session_is_cancelled(tmp_path: Path) -> None:
 
 
 async def test_versions_of_others_are_not_there(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         (draft,) = (await call(server, "GET", f"/agents/{agent_id}/versions"))["data"]
         server.client.headers["Authorization"] = await KeyRepository(server.app_state.database).create("other", 1)

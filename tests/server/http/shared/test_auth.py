@@ -3,13 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from ragflow_lg.server.database.key_repository import KeyRepository
-from tests.server.http.running import ECHO, running
+from tests.server.http.app_server import ECHO, start_app
 
 REFUSED = {"code": 401, "message": "<Unauthorized '401: Unauthorized'>", "data": None}
 
 
 async def test_a_key_is_taken_with_or_without_its_scheme(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         cases = {f"bEaReR {server.key}": 200, server.key: 200, f"Basic {server.key}": 401, "Bearer": 401, "": 401}
         for header, status in cases.items():
             answer = await server.client.get("/agents", headers={"Authorization": header})
@@ -53,14 +53,14 @@ ROUTES = [
 
 
 async def test_no_route_opens_without_a_key(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         for method, path in ROUTES:
             answer = await server.client.request(method, path, headers={"Authorization": "Bearer ragflow-forged"})
             assert (answer.status_code, answer.json()) == (401, REFUSED), path
 
 
 async def test_revoked_and_beta_keys_open_nothing(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         keys = KeyRepository(server.app_state.database)
         beta = await keys.create("tenant", 1, kind="beta")
         await keys.revoke(server.key, 2)
@@ -69,7 +69,7 @@ async def test_revoked_and_beta_keys_open_nothing(tmp_path: Path) -> None:
 
 
 async def test_key_header_and_setting_choose_the_shapes(tmp_path: Path) -> None:
-    async with running(tmp_path, compat="0.24") as server:
+    async with start_app(tmp_path, compat="0.24") as server:
         made = await server.client.post("/agents", json={"title": "A", "dsl": ECHO})
         assert made.json()["data"] is True
         current = await KeyRepository(server.app_state.database).create("tenant", 1, compat="current")

@@ -13,7 +13,7 @@ import pytest
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.run_repository import RunRepository
 from tests.fakes.services import Reply
-from tests.server.http.running import ECHO, MODEL, Running, running
+from tests.server.http.app_server import ECHO, MODEL, AppServer, start_app
 
 PATH = "/agents/chat/completions"
 IDS = {"X-RAGFlow-Event-Ids": "true"}
@@ -29,13 +29,13 @@ def with_ids(text: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 @asynccontextmanager
-async def asking(server: Running, agent_id: str, **headers: str) -> AsyncIterator[httpx.Response]:
+async def asking(server: AppServer, agent_id: str, **headers: str) -> AsyncIterator[httpx.Response]:
     body = {"agent_id": agent_id, "query": "hi", "stream": True}
     async with server.client.stream("POST", PATH, json=body, headers=headers) as answer:
         yield answer
 
 
-async def status_of(server: Running, run_id: str) -> str:
+async def status_of(server: AppServer, run_id: str) -> str:
     async with asyncio.timeout(5):
         while (row := await RunRepository(server.app_state.database, "tenant").get(run_id)) is None or not row.end_ms:
             await asyncio.sleep(0.005)
@@ -43,7 +43,7 @@ async def status_of(server: Running, run_id: str) -> str:
 
 
 async def test_ids_are_told_to_who_asks_and_with_one_the_same_request_goes_on(tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply(chunks=["Hell", "o"])]) as server:
+    async with start_app(tmp_path, [Reply(chunks=["Hell", "o"])]) as server:
         body = {"agent_id": await server.agent(MODEL), "query": "hi", "stream": True}
         told = (await server.client.post(PATH, json=body, headers=IDS)).text
         frames = with_ids(told)
@@ -62,7 +62,7 @@ async def test_ids_are_told_to_who_asks_and_with_one_the_same_request_goes_on(tm
 
 
 async def test_a_trace_is_told_whole_to_who_comes_back(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         session = await server.session(agent_id)
         body = {"agent_id": agent_id, "query": "hi", "stream": True, "session_id": session, "return_trace": True}
@@ -72,7 +72,7 @@ async def test_a_trace_is_told_whole_to_who_comes_back(tmp_path: Path) -> None:
 
 
 async def test_a_place_that_is_none_or_anothers_is_refused(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id, other_agent = await server.agent(ECHO), await server.agent(ECHO, "Other")
         frames = await server.stream(agent_id)
         run_id = frames[0]["message_id"]
@@ -101,7 +101,7 @@ async def test_what_becomes_of_a_run_whose_client_leaves_is_said_by_the_request(
 ) -> None:
     hangs = Reply(chunks=["Let me"], hangs=True)
     reply = hangs if policy == "cancel" else Reply(chunks=["Let me", " see"], pause_s=0.05)
-    async with running(tmp_path, [reply]) as server:
+    async with start_app(tmp_path, [reply]) as server:
         agent_id = await server.agent(MODEL)
         async with asking(server, agent_id, **({"X-RAGFlow-On-Disconnect": policy} if policy else {})) as answer:
             async for line in answer.aiter_lines():
@@ -115,7 +115,7 @@ async def test_what_becomes_of_a_run_whose_client_leaves_is_said_by_the_request(
 
 
 async def test_the_settings_say_it_for_all_and_for_answers_in_one_piece_too(tmp_path: Path) -> None:
-    async with running(tmp_path, [Reply(chunks=["Let me"], hangs=True)], on_disconnect="grace:0.05") as server:
+    async with start_app(tmp_path, [Reply(chunks=["Let me"], hangs=True)], on_disconnect="grace:0.05") as server:
         agent_id = await server.agent(MODEL)
         asking = asyncio.create_task(server.ask(agent_id))
         while not server.model.is_hanging:
@@ -126,7 +126,7 @@ async def test_the_settings_say_it_for_all_and_for_answers_in_one_piece_too(tmp_
 
 
 async def test_an_odd_policy_is_refused(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         headers = {"X-RAGFlow-On-Disconnect": "perhaps"}
         body = {"agent_id": await server.agent(ECHO), "query": "x"}
         told = (await server.client.post(PATH, json=body, headers=headers)).json()
@@ -134,7 +134,7 @@ async def test_an_odd_policy_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_quiet_stream_has_heartbeats_but_not_for_the_oldest_clients(tmp_path: Path) -> None:
-    async with running(
+    async with start_app(
         tmp_path, [Reply(chunks=["a"], hangs=True)] * 2, heartbeat_s=0.02, on_disconnect="cancel"
     ) as server:
         agent_id = await server.agent(MODEL)

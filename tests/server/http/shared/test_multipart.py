@@ -6,7 +6,7 @@ import pytest
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.shared.multipart import MAX_FIELD_BYTES, Upload, is_multipart, parts_of_body
+from ragflow_lg.server.http.shared.multipart import MAX_FIELD_BYTES, Upload, is_multipart, read_parts
 
 KIND = "multipart/form-data; boundary=b"
 
@@ -29,7 +29,7 @@ def part(disposition: str, content: bytes, kind: str = "") -> bytes:
 
 async def test_parts_come_in_order_with_their_names() -> None:
     body = part('name="a"', "ü".encode()) + part('name="f"; filename="n.txt"', b"\r\n--", "text/plain") + b"--b--\r\n"
-    assert await parts_of_body(request(body), 1) == [("a", "ü"), ("f", Upload("n.txt", "text/plain", b"\r\n--"))]
+    assert await read_parts(request(body), 1) == [("a", "ü"), ("f", Upload("n.txt", "text/plain", b"\r\n--"))]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ async def test_parts_come_in_order_with_their_names() -> None:
 )
 async def test_what_cannot_be_read_is_refused(body: bytes, kind: str) -> None:
     with pytest.raises(RequestError, match="cannot be read"):
-        await parts_of_body(request(body, kind), 1)
+        await read_parts(request(body, kind), 1)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.shared.request_parsing import body_of, flag, page_of, text_of
+from ragflow_lg.server.http.shared.request_parsing import parse_flag, read_body, read_page, to_text
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -29,19 +29,19 @@ def request(body: bytes = b"", kind: str = "", query: str = "") -> Request:
     ],
 )
 async def test_bodies_are_read(body: bytes, kind: str, value: dict[str, Any]) -> None:
-    assert await body_of(request(body, kind)) == value
+    assert await read_body(request(body, kind)) == value
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "multipart/form-data; boundary=x"])
 async def test_who_sends_no_json_is_told_what_to_send(kind: str) -> None:
     with pytest.raises(RequestError, match=r"not JSON: .*Send a JSON object, with the header `Content-Type: app"):
-        await body_of(request(b"agent_id=x&query=q", kind))
+        await read_body(request(b"agent_id=x&query=q", kind))
 
 
 @pytest.mark.parametrize("body", [b"[1]", b"7", b"{", b"\xff", b"[" * 100_000, b'{"a": NaN}'])
 async def test_other_bodies_are_refused(body: bytes) -> None:
     with pytest.raises(RequestError) as caught:
-        await body_of(request(body, "application/json"))
+        await read_body(request(body, "application/json"))
     assert caught.value.number == 101
 
 
@@ -57,15 +57,17 @@ async def test_other_bodies_are_refused(body: bytes) -> None:
     ],
 )
 def test_pages_fall_back(query: str, page: tuple[int, int]) -> None:
-    assert page_of(request(query=query)) == page
+    assert read_page(request(query=query)) == page
 
 
 def test_large_pages_are_refused() -> None:
     with pytest.raises(RequestError, match="at most 100"):
-        page_of(request(query="page_size=101"))
+        read_page(request(query="page_size=101"))
 
 
 def test_flags_and_texts() -> None:
-    assert [flag(value) for value in ("true", "True", "1", True, 1, "false", "", None, 0)] == [True] * 5 + [False] * 4
-    assert flag(None, default=True) is True
-    assert [text_of(value) for value in ("a\x00b", None, 7, ["x"])] == ["ab", "", "", ""]
+    assert [parse_flag(value) for value in ("true", "True", "1", True, 1, "false", "", None, 0)] == [True] * 5 + [
+        False
+    ] * 4
+    assert parse_flag(None, default=True) is True
+    assert [to_text(value) for value in ("a\x00b", None, 7, ["x"])] == ["ab", "", "", ""]

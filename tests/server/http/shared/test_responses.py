@@ -14,7 +14,15 @@ from ragflow_lg.base.errors import (
     RagflowLgError,
     RequestError,
 )
-from ragflow_lg.server.http.shared.responses import answer, dated, json_bytes, listing, refusal, request_error, result
+from ragflow_lg.server.http.shared.responses import (
+    encode_json,
+    format_times,
+    respond,
+    respond_error,
+    respond_page,
+    respond_plain,
+    to_request_error,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,18 +40,18 @@ from ragflow_lg.server.http.shared.responses import answer, dated, json_bytes, l
     ],
 )
 def test_everything_becomes_json(value: Any, text: str) -> None:
-    assert json_bytes(value).decode() == text
+    assert encode_json(value).decode() == text
 
 
 def test_envelopes_have_their_keys() -> None:
-    bodies = [answer([]), result(), result({}), listing([1], 7)]
+    bodies = [respond([]), respond_plain(), respond_plain({}), respond_page([1], 7)]
     assert [json.loads(body.body) for body in bodies] == [
         {"code": 0, "message": "", "data": []},
         {"code": 0},
         {"code": 0, "data": {}},
         {"code": 0, "message": "", "data": [1], "total": 7},
     ]
-    assert dated(0, 1500)["create_date"] == "Thu, 01 Jan 1970 00:00:00 GMT"
+    assert format_times(0, 1500)["create_date"] == "Thu, 01 Jan 1970 00:00:00 GMT"
 
 
 @pytest.mark.parametrize(
@@ -60,5 +68,5 @@ def test_envelopes_have_their_keys() -> None:
     ],
 )
 def test_errors_have_ragflows_numbers(error: RagflowLgError, number: int, status: int) -> None:
-    told = refusal(request_error(error))
+    told = respond_error(to_request_error(error))
     assert (json.loads(told.body)["code"], told.status_code) == (number, status)

@@ -6,10 +6,10 @@ import pytest
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.tables import SessionRow
-from ragflow_lg.server.http.shared.auth import Caller
-from ragflow_lg.server.http.shared.turn_request import asked_of, query_of
+from ragflow_lg.server.http.shared.auth import ApiCaller
+from ragflow_lg.server.http.shared.turn_request import build_turn_request, read_query
 
-CALLER = Caller("tenant", "key")
+CALLER = ApiCaller("tenant", "key")
 FILE: dict[str, Any] = {"id": "f"}
 
 
@@ -28,12 +28,12 @@ FILE: dict[str, Any] = {"id": "f"}
     ],
 )
 def test_a_body_gives_a_turn(body: dict[str, Any], asked: dict[str, Any]) -> None:
-    assert asked_of(CALLER, SessionRow(user_id=""), body) == {**asked, "user_id": "tenant"}
-    assert asked_of(CALLER, SessionRow(user_id="ada"), body) == {**asked, "user_id": "ada"}
-    assert query_of(body) == asked["query"]
+    assert build_turn_request(CALLER, SessionRow(user_id=""), body) == {**asked, "user_id": "tenant"}
+    assert build_turn_request(CALLER, SessionRow(user_id="ada"), body) == {**asked, "user_id": "ada"}
+    assert read_query(body) == asked["query"]
 
 
 @pytest.mark.parametrize("body", [{"inputs": [1]}, {"files": {"id": "f"}}])
 def test_fields_of_a_wrong_type_are_refused(body: dict[str, Any]) -> None:
     with pytest.raises(RequestError, match="should be"):
-        asked_of(CALLER, SessionRow(user_id="ada"), body)
+        build_turn_request(CALLER, SessionRow(user_id="ada"), body)

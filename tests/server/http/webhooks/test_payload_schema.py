@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.webhooks.payload_schema import declared_fields
+from ragflow_lg.server.http.webhooks.payload_schema import select_declared_fields
 
 
 def take(given: dict[str, Any], properties: dict[str, Any], *required: str, section: str = "body") -> dict[str, Any]:
     schema = {section: {"type": "object", "properties": properties, "required": list(required)}}
-    return declared_fields(section, given, schema)
+    return select_declared_fields(section, given, schema)
 
 
 def of(kind: str, value: Any) -> Any:
@@ -22,8 +22,8 @@ def test_only_declared_fields_pass_and_missing_ones_are_empty() -> None:
     properties = {kind: {"type": kind} for kind in kinds}
     assert list(take({"other": 1}, properties).values()) == ["", 0, False, {}, [], None, [], []]
     assert take({"a": "x", "b": "y"}, {"a": {}}) == {"a": "x"}
-    assert declared_fields("body", {"a": 1}, {}) == {}
-    assert declared_fields("body", {"a": 1}, {"body": [], "query": None}) == {}
+    assert select_declared_fields("body", {"a": 1}, {}) == {}
+    assert select_declared_fields("body", {"a": 1}, {"body": [], "query": None}) == {}
 
 
 @pytest.mark.parametrize(

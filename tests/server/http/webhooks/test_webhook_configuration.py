@@ -14,8 +14,8 @@ from ragflow_lg.server.http.webhooks.webhook_configuration import (
     RateLimit,
     Security,
     TokenAuth,
+    find_webhook_params,
     read_configuration,
-    webhook_params,
 )
 
 OPEN = {"auth_type": "none", "allow_anonymous": True}
@@ -32,10 +32,10 @@ def test_a_begin_in_webhook_mode_is_found_in_both_shapes() -> None:
         {"component_name": "begin", "params": params},
     ]
     for shape in shapes:
-        assert webhook_params({"components": {"a": 7, "b": {"obj": None}, "begin": shape}}) == params
+        assert find_webhook_params({"components": {"a": 7, "b": {"obj": None}, "begin": shape}}) == params
     for dsl in ([], None, {}, {"components": []}, {"components": {"begin": {"obj": {"component_name": "Begin"}}}}):
         with pytest.raises(RequestError) as refused:
-            webhook_params(dsl)
+            find_webhook_params(dsl)
         assert refused.value.number == 400
 
 

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from tests.server.cli.command import ROOT
-from tests.server.http.running import running
+from tests.server.http.app_server import start_app
 
 PAGE = (ROOT / "docs" / "webhooks.md").read_text("utf-8")
 COMMANDS = [
@@ -20,7 +20,7 @@ COMMANDS = [
 
 async def test_the_commands_work_as_they_stand(tmp_path: Path) -> None:
     commands = re.sub(r"^export KEY=.*\n", "", "\n".join(COMMANDS), flags=re.MULTILINE)
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         environment = {**os.environ, "URL": f"{server.url}/api/v1", "KEY": server.key, "NO_PROXY": "*"}
         process = await asyncio.create_subprocess_exec(
             *("bash", "-c", f"set -euo pipefail\n{commands.replace('curl ', 'curl -sS --fail-with-body ')}"),

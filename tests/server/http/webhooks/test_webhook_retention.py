@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.http.webhooks import webhook_retention as trimming
-from ragflow_lg.server.http.webhooks.webhook_retention import trim
-from tests.server.http.running import Running, canvas, running
+from ragflow_lg.server.http.webhooks.webhook_retention import trim_sessions
+from tests.server.http.app_server import AppServer, canvas, start_app
 
 HOOK = canvas(
     ("begin", "Begin", {"mode": "Webhook", "security": {"allow_anonymous": True}}, ["Message:0"]),
@@ -18,15 +18,15 @@ HOOK = canvas(
 )
 
 
-async def listed(server: Running, agent_id: str) -> list[Any]:
+async def listed(server: AppServer, agent_id: str) -> list[Any]:
     return (await server.client.get(f"/agents/{agent_id}/sessions")).json()["data"]
 
 
 async def test_the_oldest_sessions_of_a_webhook_go_and_those_of_people_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trimming, "EVERY", 3)
-    async with running(tmp_path, webhook_sessions=2) as server:
+    monkeypatch.setattr(trimming, "TRIM_INTERVAL", 3)
+    async with start_app(tmp_path, webhook_sessions=2) as server:
         agent_id = await server.agent(HOOK)
         mine = await server.session(agent_id, name="webhook")
         for _ in range(6):
@@ -39,8 +39,8 @@ async def test_the_oldest_sessions_of_a_webhook_go_and_those_of_people_stay(
 
 
 async def test_what_is_being_run_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trimming, "EVERY", 1)
-    async with running(tmp_path, webhook_sessions=0) as server:
+    monkeypatch.setattr(trimming, "TRIM_INTERVAL", 1)
+    async with start_app(tmp_path, webhook_sessions=0) as server:
         agent_id = await server.agent(HOOK)
         for _ in range(3):
             await server.client.post(f"/agents/{agent_id}/webhook", json={})
@@ -50,12 +50,12 @@ async def test_what_is_being_run_stays(tmp_path: Path, monkeypatch: pytest.Monke
         oldest = (await listed(server, agent_id))[-1]["id"]
         agent = await AgentRepository(server.app_state.database, "tenant").get(agent_id)
         assert agent is not None
-        await trim(server.app_state, agent)
+        await trim_sessions(server.app_state, agent)
         assert len(await listed(server, agent_id)) == 3
         section = server.app_state.settings.server.model_copy(update={"webhook_sessions": 1})
         app_state = replace(server.app_state, settings=server.app_state.settings.model_copy(update={"server": section}))
         held = await server.app_state.store.leases.acquire(oldest, lambda: None)
-        await trim(app_state, agent)
+        await trim_sessions(app_state, agent)
         assert oldest in {row["id"] for row in await listed(server, agent_id)}
         assert len(await listed(server, agent_id)) == 2
         await held.release()

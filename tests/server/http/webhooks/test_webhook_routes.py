@@ -14,7 +14,7 @@ from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
 from tests.fakes.services import Reply
-from tests.server.http.running import FORM, Running, canvas, running
+from tests.server.http.app_server import FORM, AppServer, canvas, start_app
 
 OPEN = {"auth_type": "none", "allow_anonymous": True}
 BODY = {"body": {"properties": {"event": {"type": "string"}, "n": {"type": "number"}}, "required": ["event"]}}
@@ -27,7 +27,7 @@ def hook(text: str = "{begin@body.event} {begin@query}", status: Any = None, **p
     return canvas(("begin", "Begin", begin, ["Message:0"]), ("Message:0", "Message", message, []))
 
 
-async def call(server: Running, agent_id: str, method: str = "POST", path: str = "", **values: Any) -> httpx.Response:
+async def call(server: AppServer, agent_id: str, method: str = "POST", path: str = "", **values: Any) -> httpx.Response:
     """Call without any key."""
     values.setdefault("json", {"event": "push"}) if not values.keys() & {"content", "files", "data"} else None
     async with httpx.AsyncClient(base_url=f"{server.url}/api/v1", timeout=20, verify=False) as client:
@@ -36,7 +36,7 @@ async def call(server: Running, agent_id: str, method: str = "POST", path: str =
 
 async def test_a_call_plays_a_turn_to_its_end(tmp_path: Path) -> None:
     schema = {**BODY, "query": {"properties": {"q": {"type": "number"}}}}
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(hook(schema=schema, status="201"))
         for path in (f"/agents/{agent_id}/webhook", f"/webhook/{agent_id}"):
             told = await call(server, agent_id, path=f"{path}?q=3&other=4")
@@ -62,7 +62,7 @@ async def test_a_call_plays_a_turn_to_its_end(tmp_path: Path) -> None:
 async def test_an_answer_at_once_is_that_of_the_canvas(
     tmp_path: Path, response: dict[str, Any], status: int, kind: str | None, content: bytes
 ) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(hook(execution_mode="Immediately", response=response))
         told = await call(server, agent_id)
         assert (told.status_code, told.headers.get("content-type"), told.content) == (status, kind, content)
@@ -80,7 +80,7 @@ async def test_an_answer_at_once_does_not_wait_for_the_model(tmp_path: Path) -> 
         ("begin", "Begin", begin, ["LLM:0"]),
         ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "Hi"}]}, []),
     )
-    async with running(tmp_path, [Reply(hangs=True)]) as server:
+    async with start_app(tmp_path, [Reply(hangs=True)]) as server:
         agent_id = await server.agent(slow)
         assert (await call(server, agent_id)).json() is None
         while not server.model.is_hanging:
@@ -91,7 +91,7 @@ async def test_an_answer_at_once_does_not_wait_for_the_model(tmp_path: Path) -> 
 
 async def test_bodies_of_all_kinds_are_read(tmp_path: Path) -> None:
     schema = {"body": {"properties": {"event": {}, "n": {"type": "number"}, "f": {"type": "file"}}}}
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(hook("{begin@body}", schema=schema))
 
         async def body(**values: Any) -> Any:
@@ -119,7 +119,7 @@ async def test_bodies_of_all_kinds_are_read(tmp_path: Path) -> None:
 async def test_secrets_of_the_caller_are_not_told_to_the_canvas(tmp_path: Path) -> None:
     headers = {"properties": {"X-Token": {}, "x-event": {}, "Authorization": {}}}
     security = {"auth_type": "token", "token": {"token_header": "X-Token", "token_value": "geheim"}}
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(hook("{begin@headers}", security=security, schema={"headers": headers}))
         sent = {"x-token": "geheim", "X-Event": "push", "Authorization": "Bearer geheim", "Cookie": "a=geheim"}
         told = await call(server, agent_id, headers=sent)
@@ -158,7 +158,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 
 
 async def test_what_does_not_fit_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         for number, (params, values, told) in enumerate(REFUSED):
             agent_id = await server.agent(hook(**params), f"A{number}")
             answer = await call(server, agent_id, **values)
@@ -173,7 +173,7 @@ async def test_what_does_not_fit_is_refused_before_anything_runs(tmp_path: Path)
 
 
 async def test_a_proxy_on_this_machine_says_who_calls(tmp_path: Path) -> None:
-    async with running(tmp_path, trusted_proxies=("127.0.0.1",)) as server:
+    async with start_app(tmp_path, trusted_proxies=("127.0.0.1",)) as server:
         agent_id = await server.agent(hook(security={**OPEN, "ip_whitelist": ["203.0.113.0/24"]}))
         assert (await call(server, agent_id, headers={"X-Forwarded-For": "203.0.113.9"})).status_code == 200
         spoofed = {"X-Forwarded-For": "203.0.113.9, 198.51.100.1"}
@@ -185,7 +185,7 @@ async def test_bodies_that_do_not_say_how_large_they_are_are_cut_off(tmp_path: P
         for _ in range(100):
             yield b"x" * 1000
 
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(hook(security={**OPEN, "max_body_size": "1kb"}))
         told = await call(server, agent_id, content=pieces())
         assert (told.status_code, "larger than 1,024" in told.json()["message"]) == (400, True)
@@ -194,7 +194,7 @@ async def test_bodies_that_do_not_say_how_large_they_are_are_cut_off(tmp_path: P
 async def test_forged_tokens_open_nothing(tmp_path: Path) -> None:
     secret = "s" * 32
     settings = {"auth_type": "jwt", "jwt": {"secret": secret, "required_claims": ["role"]}}
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(hook(security=settings))
         good = jwt.encode({"role": "admin"}, secret, algorithm="HS256")
         assert (await call(server, agent_id, headers={"Authorization": f"Bearer {good}"})).status_code == 200
@@ -209,7 +209,7 @@ async def test_forged_tokens_open_nothing(tmp_path: Path) -> None:
 
 
 async def test_the_rate_is_one_for_all_servers_of_a_database(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(hook(security={**OPEN, "rate_limit": {"limit": 2, "per": "hour"}}))
         second = httpx.ASGITransport(make_app(server.app_state))
         async with httpx.AsyncClient(transport=second, base_url="http://other") as other:
@@ -231,7 +231,7 @@ async def test_failures_are_told_to_the_owner_only(tmp_path: Path) -> None:
         ("begin", "Begin", begin, ["UserFillUp:0"]), ("UserFillUp:0", "UserFillUp", {"inputs": {"a": {}}}, [])
     )
     lost = canvas(("begin", "Begin", begin, ["Loop:0"]), ("Loop:0", "Loop", {"loop_variables": []}, []))
-    async with running(tmp_path, [Reply(error="key sk-123 is wrong")] * 9) as server:
+    async with start_app(tmp_path, [Reply(error="key sk-123 is wrong")] * 9) as server:
         for dsl, seen, told in (
             (failing, "The run failed. Its session is", "sk-123"),
             (asking, "The run failed. Its session is", "which a webhook cannot answer"),
@@ -246,7 +246,7 @@ async def test_failures_are_told_to_the_owner_only(tmp_path: Path) -> None:
 
 
 async def test_a_test_is_followed_by_its_owner(tmp_path: Path) -> None:
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(hook())
         logs = f"/agents/{agent_id}/webhook/logs"
         nothing = (await server.client.get(logs)).json()["data"]
@@ -296,7 +296,7 @@ async def test_an_address_in_a_payload_leads_nowhere_inside(tmp_path: Path) -> N
         ("Invoke:0", "Invoke", {"url": "{begin@body.event}", "method": "get"}, ["Message:0"]),
         ("Message:0", "Message", {"content": ["{Invoke:0@result}"]}, []),
     )
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(fetching)
         http = GuardedHttpClient(HttpSettings())
         app_state = replace(server.app_state, services=replace(server.app_state.services, http=http))

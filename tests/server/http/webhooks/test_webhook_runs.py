@@ -7,9 +7,9 @@ import pytest
 
 from ragflow_lg.base.errors import CompileError, RunError
 from ragflow_lg.server.database.webhook_repository import find_agent
-from ragflow_lg.server.http.webhooks.webhook_runs import Played, begin_turn, play
+from ragflow_lg.server.http.webhooks.webhook_runs import TurnOutcome, begin_turn, follow_turn
 from ragflow_lg.wire.wire_events import Message, MessageEnd
-from tests.server.http.running import canvas, running
+from tests.server.http.app_server import canvas, start_app
 
 
 class FakeTurn:
@@ -27,14 +27,14 @@ class FakeTurn:
             raise RunError(self._fails)
 
 
-async def played(*given: Any, **how: str) -> Played:
+async def played(*given: Any, **how: str) -> TurnOutcome:
     turn: Any = FakeTurn(*given, **how)
-    return await play(turn)
+    return await follow_turn(turn)
 
 
 async def test_all_texts_are_joined_with_their_tags() -> None:
     given = (Message("", start_to_think=True), Message("hm"), Message("", end_to_think=True), Message("Yes"))
-    assert await played(*given) == Played("<think>hm</think>Yes", 200)
+    assert await played(*given) == TurnOutcome("<think>hm</think>Yes", 200)
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ async def test_a_turn_that_did_not_end_well_is_an_error(how: str) -> None:
 
 
 async def test_an_engine_that_fails_is_an_error() -> None:
-    assert await played(fails="It broke.") == Played("", 400, "It broke.", "RunError")
+    assert await played(fails="It broke.") == TurnOutcome("", 400, "It broke.", "RunError")
 
 
 async def test_a_canvas_that_cannot_run_leaves_no_session(tmp_path: Path) -> None:
     lost = canvas(("begin", "Begin", {}, ["Loop:0"]), ("Loop:0", "Loop", {"loop_variables": []}, []))
-    async with running(tmp_path) as server:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(lost)
         agent = await find_agent(server.app_state.database, agent_id)
         assert agent is not None

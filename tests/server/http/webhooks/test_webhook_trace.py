@@ -10,7 +10,7 @@ import pytest
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.database.webhook_repository import WebhookTests
 from ragflow_lg.server.http.webhooks import webhook_trace as recording
-from ragflow_lg.server.http.webhooks.webhook_trace import RecordedTest
+from ragflow_lg.server.http.webhooks.webhook_trace import WebhookTestRecorder
 from tests.fakes.services import FixedClock
 from tests.server.database.rows import opened
 
@@ -24,7 +24,7 @@ async def events(tests: WebhookTests) -> list[Any]:
 async def test_events_have_a_time_each_and_come_to_an_end(tmp_path: Path) -> None:
     async with opened(tmp_path) as database:
         tests = WebhookTests(database, "us", "a1")
-        recorded = RecordedTest(PARTS, tests, "t1")
+        recorded = WebhookTestRecorder(PARTS, tests, "t1")
         await recorded.begin()
         await recorded.add({"event": "message", "data": {"content": "ü\ud800"}})
         await recorded.end(("It broke.", "RunError"))
@@ -39,7 +39,7 @@ async def test_what_is_too_much_is_left_out_but_not_the_end(tmp_path: Path, monk
     async with opened(tmp_path) as database:
         monkeypatch.setattr(recording, "MAX_EVENTS", 2)
         tests = WebhookTests(database, "us", "a1")
-        recorded = RecordedTest(PARTS, tests, "t1")
+        recorded = WebhookTestRecorder(PARTS, tests, "t1")
         await recorded.begin()
         for _ in range(9):
             await recorded.add({"event": "message"})
@@ -54,7 +54,7 @@ async def test_a_database_that_fails_harms_nothing() -> None:
 
         add = begin
 
-    recorded = RecordedTest(PARTS, cast("Any", Broken()), "t1")
+    recorded = WebhookTestRecorder(PARTS, cast("Any", Broken()), "t1")
     await recorded.begin()
     await recorded.add({"event": "message"})
     await recorded.end()

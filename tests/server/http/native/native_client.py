@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 
 from tests.fakes.services import Reply
-from tests.server.http.running import Running, running
+from tests.server.http.app_server import AppServer, start_app
 
 PREFIX = "/native/v1"
 
 
-def native(server: Running, agent_id: str = "") -> httpx.AsyncClient:
+def native(server: AppServer, agent_id: str = "") -> httpx.AsyncClient:
     """Give a client whose paths begin at the native API, or at an agent there."""
     base = f"{server.url}{PREFIX}" + (f"/agents/{agent_id}" if agent_id else "")
     return httpx.AsyncClient(base_url=base, headers={"Authorization": f"Bearer {server.key}"}, timeout=20)
@@ -25,9 +25,9 @@ def native(server: Running, agent_id: str = "") -> httpx.AsyncClient:
 @asynccontextmanager
 async def native_agent(
     folder: Path, dsl: dict[str, Any], replies: Sequence[Reply] = (), **section: Any
-) -> AsyncGenerator[tuple[Running, httpx.AsyncClient]]:
+) -> AsyncGenerator[tuple[AppServer, httpx.AsyncClient]]:
     """Serve one agent; its client begins there."""
-    async with running(folder, replies, **section) as server, native(server, await server.agent(dsl)) as client:
+    async with start_app(folder, replies, **section) as server, native(server, await server.agent(dsl)) as client:
         yield server, client
 
 

@@ -13,13 +13,13 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
 from ragflow_lg.server.database.tables import AgentRow
-from ragflow_lg.server.http.native.native_events import EVENT_STREAM, event_frames
-from ragflow_lg.server.http.native.native_responses import RunAnswer, respond
+from ragflow_lg.server.http.native.native_events import EVENT_STREAM, write_event_frames
+from ragflow_lg.server.http.native.native_responses import RunAnswer, respond_model
 from ragflow_lg.server.http.native.native_routing import Agent
-from ragflow_lg.server.http.native.native_views import run_view
-from ragflow_lg.server.http.native.problem_details import PREFIX, problem_responses
-from ragflow_lg.server.http.shared.auth import app_state_of, turns_of
-from ragflow_lg.server.http.shared.event_following import while_there
+from ragflow_lg.server.http.native.native_views import build_run
+from ragflow_lg.server.http.native.problem_details import PREFIX, describe_problems
+from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
+from ragflow_lg.server.http.shared.event_following import await_while_connected
 from ragflow_lg.server.http.shared.event_stream import EventStream
 from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.streaming import CONTINUE, parse_policy
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming import StreamEvent
 
 __all__ = [
-    "PLAYED",
-    "PLAYS",
-    "Player",
-    "Playing",
+    "BEGIN_RESPONSES",
+    "RUN_RESPONSES",
     "Records",
-    "Streaming",
-    "player",
-    "shown_run",
+    "Responder",
+    "RunResponder",
+    "StreamResponder",
+    "load_run",
+    "make_responder",
+    "make_stream_responder",
     "stream_run",
-    "streamer",
 ]
 
 OPENING_S = 0.5
@@ -75,7 +75,7 @@ OnDisconnect: TypeAlias = Annotated[
 ]
 Records: TypeAlias = Annotated[bool, Query(description="Whether records of what agents do are sent, too.")]
 
-PLAYED: dict[int | str, dict[str, Any]] = {
+RUN_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "model": RunAnswer,
         "description": "The run, over or waiting; or its events. A failed component makes a failed run, no problem.",
@@ -84,10 +84,10 @@ PLAYED: dict[int | str, dict[str, Any]] = {
     202: {"model": RunAnswer, "description": "The run, on its way."},
 }
 """What a request that begins a run is answered with."""
-PLAYS = {**PLAYED, **problem_responses(400, 404, 409, 422)}
+BEGIN_RESPONSES = {**RUN_RESPONSES, **describe_problems(400, 404, 409, 422)}
 
 
-class Player(Struct, frozen=True):
+class RunResponder(Struct, frozen=True):
     """Begins a run and answers as the request asks: with its end, at once, or with its events."""
 
     request: Request
@@ -106,35 +106,37 @@ class Player(Struct, frozen=True):
         policy = parse_policy(self.on_disconnect) if self.on_disconnect else None
         if self.mode == "background" and policy is None:
             policy = CONTINUE
-        control = RunControl(app_state_of(request), turns_of(request), self.agent, policy)
+        control = RunControl(get_app_state(request), get_turns(request), self.agent, policy)
         turn = await begin(control)
         run_id = turn.run.envelope.message_id
         if self.mode == "background":
-            app_state = app_state_of(request)
+            app_state = get_app_state(request)
             await app_state.run_manager.wait_until_begun(run_id, app_state.settings.server.busy_s + OPENING_S)
             run = await control.run(run_id)
             headers = {"Location": f"{PREFIX}/agents/{self.agent.id}/runs/{run_id}"}
-            return respond(await run_view(control, run), 202, headers)
+            return respond_model(await build_run(control, run), 202, headers)
         if self.mode == "stream":
             return await stream_run(request, control, await control.run(run_id), 0, has_records=self.has_records)
-        await while_there(request, _finish(turns_of(request).follow(run_id)))
-        return respond(await shown_run(control, run_id))
+        await await_while_connected(request, _finish(get_turns(request).follow(run_id)))
+        return respond_model(await load_run(control, run_id))
 
 
-def player(
+def make_responder(
     request: Request, agent: Agent, mode: Mode = "wait", on_disconnect: OnDisconnect = "", records: Records = False
-) -> Player:
+) -> RunResponder:
     """Read how a run is to be played."""
-    return Player(request, agent, mode, on_disconnect, records)
+    return RunResponder(request, agent, mode, on_disconnect, records)
 
 
-def streamer(request: Request, agent: Agent, on_disconnect: OnDisconnect = "", records: Records = False) -> Player:
+def make_stream_responder(
+    request: Request, agent: Agent, on_disconnect: OnDisconnect = "", records: Records = False
+) -> RunResponder:
     """Read how a run is to be streamed."""
-    return Player(request, agent, "stream", on_disconnect, records)
+    return RunResponder(request, agent, "stream", on_disconnect, records)
 
 
-Playing: TypeAlias = Annotated[Player, Depends(player)]
-Streaming: TypeAlias = Annotated[Player, Depends(streamer)]
+Responder: TypeAlias = Annotated[RunResponder, Depends(make_responder)]
+StreamResponder: TypeAlias = Annotated[RunResponder, Depends(make_stream_responder)]
 
 
 async def _finish(events: AsyncGenerator[tuple[int, StreamEvent]]) -> None:
@@ -149,11 +151,11 @@ async def _finish(events: AsyncGenerator[tuple[int, StreamEvent]]) -> None:
                 raise
 
 
-async def shown_run(control: RunControl, run_id: str) -> RunAnswer:
+async def load_run(control: RunControl, run_id: str) -> RunAnswer:
     """Show a run with its answer and what it waits for."""
     run = await control.run(run_id)
     said, pauses = await control.outcome(run)
-    return await run_view(control, run, said, pauses)
+    return await build_run(control, run, said, pauses)
 
 
 async def stream_run(
@@ -164,13 +166,13 @@ async def stream_run(
     Raises:
         RagflowLgError: if there is nothing to follow, or the run was refused before its first event.
     """
-    events = turns_of(request).follow(run.id, after)
+    events = get_turns(request).follow(run.id, after)
     try:
         first: tuple[int, StreamEvent] | None = await anext(events, None)
     except BaseException:
         await events.aclose()
         raise
-    frames = event_frames(
-        run.id, run.session_id, events, lambda: shown_run(control, run.id), first=first, has_records=has_records
+    frames = write_event_frames(
+        run.id, run.session_id, events, lambda: load_run(control, run.id), first=first, has_records=has_records
     )
-    return EventStream(frames, app_state_of(request).settings.server.heartbeat_s)
+    return EventStream(frames, get_app_state(request).settings.server.heartbeat_s)

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from fastapi.routing import APIRoute
 
-from ragflow_lg.server.http.native.exception_statuses import known_names, place_of, wording
 from ragflow_lg.server.http.native.native_run_routes import router
-from tests.server.http.native.calling import native_agent, problem
-from tests.server.http.running import ECHO, canvas
+from ragflow_lg.server.http.native.validation_messages import describe_fault, format_location, list_known_names
+from tests.server.http.app_server import ECHO, canvas
+from tests.server.http.native.native_client import native_agent, problem
 
 ASKING = canvas(
     ("begin", "Begin", {"mode": "task", "inputs": {"city": {"name": "City", "type": "line"}}}, ["Message:0"]),
@@ -19,10 +19,10 @@ ASKING = canvas(
 
 def test_a_route_knows_the_names_of_its_requests() -> None:
     routes = {route.name: route for route in router.routes if isinstance(route, APIRoute)}
-    assert known_names(routes["continue_run"], "body") == []
-    assert {"query", "inputs", "resume_from"} <= set(known_names(routes["begin_run"], "body"))
-    assert set(known_names(routes["begin_run"], "query")) == {"mode", "on_disconnect", "records"}
-    assert set(known_names(routes["follow_run"], "query")) == {"from", "records"}
+    assert list_known_names(routes["continue_run"], "body") == []
+    assert {"query", "inputs", "resume_from"} <= set(list_known_names(routes["begin_run"], "body"))
+    assert set(list_known_names(routes["begin_run"], "query")) == {"mode", "on_disconnect", "records"}
+    assert set(list_known_names(routes["follow_run"], "query")) == {"from", "records"}
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,12 @@ def test_a_route_knows_the_names_of_its_requests() -> None:
     ],
 )
 def test_faults_have_plain_words(fault: dict[str, Any], told: str) -> None:
-    assert wording(fault) == told
+    assert describe_fault(fault) == told
 
 
 def test_places_have_no_names_of_types() -> None:
-    assert place_of(("body", "answers", "zz", "[key]")) == "answers.zz"
-    assert place_of(("body",)) == "body"
+    assert format_location(("body", "answers", "zz", "[key]")) == "answers.zz"
+    assert format_location(("body",)) == "body"
 
 
 NEWCOMERS: list[tuple[str, Any, str, str]] = [

@@ -8,8 +8,8 @@ import pytest
 
 from ragflow_lg.server.runs.run_control import RunControl
 from tests.fakes.services import Reply
-from tests.server.http.native.calling import frames, native_agent, problem
-from tests.server.http.running import FORM, MODEL, canvas
+from tests.server.http.app_server import FORM, MODEL, canvas
+from tests.server.http.native.native_client import frames, native_agent, problem
 
 
 async def test_all_ways_of_answering_are_of_one_run(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from ragflow_lg.component.plan import Plan
 
-__all__ = ["MAX_TOLD", "known_names", "place_of", "refuse_unknown", "wording"]
+__all__ = ["MAX_FAULTS", "check_input_names", "describe_fault", "format_location", "list_known_names"]
 
-MAX_TOLD = 50
+MAX_FAULTS = 50
 """How many faults of one request are told."""
 MAX_CHARS = 64
 """How long a name may be to be held against others."""
@@ -52,7 +52,7 @@ _NO_BODY = {
 }
 
 
-def wording(fault: Mapping[str, Any], known: Iterable[str] = ()) -> str:
+def describe_fault(fault: Mapping[str, Any], known: Iterable[str] = ()) -> str:
     """Say what is wrong with a place; ``known`` are the names that could stand in that of an unknown one.
 
     >>> wording({"type": "extra_forbidden", "loc": ("body", "query_text"), "msg": ""}, ["query", "inputs"])
@@ -70,7 +70,7 @@ def wording(fault: Mapping[str, Any], known: Iterable[str] = ()) -> str:
         return str(fault["msg"]).removeprefix("Input ").removeprefix("Value error, ")
 
 
-def place_of(steps: Sequence[Any]) -> str:
+def format_location(steps: Sequence[Any]) -> str:
     """Name a place; where a body or an address is read, that itself needs no name.
 
     >>> place_of(("body", "answers", "x", 0))
@@ -81,7 +81,7 @@ def place_of(steps: Sequence[Any]) -> str:
     return ".".join(str(step)[:80] for step in kept)
 
 
-def known_names(route: APIRoute, part: str) -> list[str]:
+def list_known_names(route: APIRoute, part: str) -> list[str]:
     """Give the names that the ``body`` or the ``query`` of a route's requests can have."""
     if part == "query":
         return [parameter.alias for parameter in _query_parameters(route)]
@@ -90,7 +90,7 @@ def known_names(route: APIRoute, part: str) -> list[str]:
     return [name for model in parts for name in getattr(model, "model_fields", ())]
 
 
-def refuse_unknown(plan: Plan, inputs: Iterable[str]) -> None:
+def check_input_names(plan: Plan, inputs: Iterable[str]) -> None:
     """Hold fields against the form of a canvas's Begin; one without a form takes any.
 
     Raises:
@@ -100,7 +100,7 @@ def refuse_unknown(plan: Plan, inputs: Iterable[str]) -> None:
     declared: Any = getattr(entry.params, "inputs", None)
     known = list(cast("Mapping[str, Any]", declared or {}))
     unknown = [name for name in inputs if name not in known] if known else []
-    if problems := {name: f"Begin's form has no such field{_meant(name, known)}" for name in unknown[:MAX_TOLD]}:
+    if problems := {name: f"Begin's form has no such field{_meant(name, known)}" for name in unknown[:MAX_FAULTS]}:
         raise AnswerError(problems, node=plan.entry)
 
 

@@ -19,13 +19,13 @@ from ragflow_lg.server.assembly.app_state import AppState, open_run_manager
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
-from ragflow_lg.server.http.edge.listening_socket import listening
-from ragflow_lg.server.http.edge.uvicorn_server import serving
+from ragflow_lg.server.http.edge.listening_socket import open_socket
+from ragflow_lg.server.http.edge.uvicorn_server import start_server
 from ragflow_lg.server.settings import ServerSection, Settings
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
 
-class Running(Struct):
+class AppServer(Struct):
     url: str
     key: str
     app_state: AppState
@@ -61,9 +61,9 @@ def frames(text: str) -> list[Any]:
 
 
 @asynccontextmanager
-async def running(
+async def start_app(
     folder: Path, replies: Sequence[Reply] = (), *, callbacks: Sequence[RunCallbacks] = (), **section: Any
-) -> AsyncGenerator[Running]:
+) -> AsyncGenerator[AppServer]:
     section.setdefault("database", SecretStr(f"sqlite:///{folder}/server.db"))
     section.setdefault("files", folder / "files")
     section.setdefault("busy_s", 0.1)
@@ -80,12 +80,14 @@ async def running(
         app = make_app(app_state)
         key = await KeyRepository(database).create("tenant", 1)
         async with (
-            serving(app, listening("127.0.0.1", 0), app.state.turns.drain, 5, section=settings.server) as address,
+            start_server(
+                app, open_socket("127.0.0.1", 0), app.state.turns.drain, 5, section=settings.server
+            ) as address,
             httpx.AsyncClient(
                 base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=20
             ) as client,
         ):
-            yield Running(address, key, app_state, model, client, app.state.turns)
+            yield AppServer(address, key, app_state, model, client, app.state.turns)
 
 
 def canvas(*nodes: tuple[str, str, dict[str, Any], list[str]]) -> dict[str, Any]:
