@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ragflow_lg.adapters.http.address_guard import system_addresses
+from ragflow_lg.adapters.http.address_guard import resolve_host
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.catalog import load_catalog
@@ -162,7 +162,7 @@ async def _stub(case: Case) -> AsyncGenerator[tuple[HttpServer, GuardedHttpClien
     async with HttpServer(routes).running() as server:
 
         async def resolve(host: str, port: int) -> Any:
-            return await (server.resolve(host, port) if host == STUB_HOST else system_addresses(host, port))
+            return await (server.resolve(host, port) if host == STUB_HOST else resolve_host(host, port))
 
         client = GuardedHttpClient(HttpSettings(allow=(STUB_HOST,)), resolve=resolve)
         try:

@@ -1,7 +1,7 @@
-"""Decides which addresses an outgoing connection may have.
+"""Access control for the addresses of outgoing connections.
 
-Canvases, models and web pages choose URLs, so nothing inside the own network may be reached unless the settings
-allow it. A host is resolved once; the answer that was checked is the one that is connected to.
+Canvases, models and web pages choose URLs. Therefore addresses inside the own network are refused unless the settings
+allow them. A host is resolved once, and the connection is made to the addresses that were checked.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from msgspec import Struct
 
 from ragflow_lg.base.errors import ServiceError, SettingsError
 
-__all__ = ["Address", "AddressGuard", "Resolver", "system_addresses"]
+__all__ = ["Address", "AddressGuard", "Resolver", "resolve_host"]
 
 Address: TypeAlias = tuple[str, int]
 """An IP address as text and a port."""
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
-"""Gives the addresses of a host name and port; raises OSError if there is no such host."""
+"""Returns the addresses of a host name and port; raises OSError if the host is unknown."""
 
 _Ip: TypeAlias = IPv4Address | IPv6Address
 _Network: TypeAlias = IPv4Network | IPv6Network
@@ -72,72 +72,72 @@ _NAME = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?
 
 
 class _Rule(Struct, frozen=True):
-    """One entry of the allow-list: a network, or a name (``.suffix`` for all names below it), on one port or all."""
+    """An entry of the allow list: a network or a name (``.suffix`` for all names below it), on one or all ports."""
 
     network: _Network | None
     name: str
     port: int | None
 
-    def names(self, host: str, port: int) -> bool:
+    def matches_name(self, host: str, port: int) -> bool:
         if self.network is not None or self.port not in (None, port):
             return False
         return host.endswith(self.name) if self.name.startswith(".") else host == self.name
 
-    def holds(self, ip: _Ip, port: int) -> bool:
+    def contains(self, ip: _Ip, port: int) -> bool:
         return self.network is not None and self.port in (None, port) and ip in self.network
 
 
-async def system_addresses(host: str, port: int) -> Sequence[Address]:
-    """Ask the operating system for the addresses of a host."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys((str(sockaddr[0]), int(sockaddr[1])) for *_, sockaddr in found))
+async def resolve_host(host: str, port: int) -> Sequence[Address]:
+    """Resolve a host by the operating system."""
+    results = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys((str(sockaddr[0]), int(sockaddr[1])) for *_, sockaddr in results))
 
 
 class AddressGuard:
     """Resolves hosts and refuses those inside the own network.
 
-    ``allow`` names what may be reached all the same: ``host``, ``*.suffix``, an address or a CIDR network, each
-    with an optional ``:port`` (IPv6 in brackets then). A name opens private and loopback addresses, but never
-    link-local and cloud metadata ones: these open by address only, lest whoever answers for the name choose them.
+    ``allow`` lists exceptions: ``host``, ``*.suffix``, an address or a CIDR network, each with an optional ``:port``
+    (IPv6 addresses in brackets then). A name allows private and loopback addresses, but never link-local addresses and
+    cloud metadata services. Those are allowed only by address, because whoever controls the name chooses its addresses.
 
     Raises:
-        SettingsError: for an entry that is none of these.
+        SettingsError: for an entry with another format.
     """
 
-    def __init__(self, allow: Iterable[str] = (), *, resolve: Resolver = system_addresses) -> None:
+    def __init__(self, allow: Iterable[str] = (), *, resolve: Resolver = resolve_host) -> None:
         self._rules = tuple(_rule(entry) for entry in allow)
         self._resolve = resolve
 
-    async def addresses(self, host: str, port: int) -> Sequence[Address]:
-        """Give the addresses to connect to, all of them checked.
+    async def resolve(self, host: str, port: int) -> Sequence[Address]:
+        """Return the addresses of a host, all of them checked.
 
         Raises:
             ServiceError: if the host does not resolve, or if any of its addresses is refused.
         """
         name = host.lower().rstrip(".")
         try:
-            found = await self._resolve(host, port)
+            addresses = await self._resolve(host, port)
         except OSError as error:
             raise ServiceError(f"The host {host!r} cannot be resolved: {_reason(error)}.", is_retryable=True) from error
         except UnicodeError as error:
-            raise ServiceError(f"The host {host!r} cannot be resolved: it is no valid name.") from error
-        if not found:
+            raise ServiceError(f"The host {host!r} cannot be resolved: it is not a valid name.") from error
+        if not addresses:
             raise ServiceError(f"The host {host!r} has no address.", is_retryable=True)
-        for address, _ in found:
+        for address, _ in addresses:
             self._check(host, name, port, address)
-        return found
+        return addresses
 
     def _check(self, host: str, name: str, port: int, address: str) -> None:
-        ip = _judged(ip_address(address.partition("%")[0]))
+        ip = _effective_ip(ip_address(address.partition("%")[0]))
         kind = _kind(ip)
-        if kind == "global" or any(rule.holds(ip, port) for rule in self._rules):
+        if kind == "global" or any(rule.contains(ip, port) for rule in self._rules):
             return
-        if kind == "internal" and any(rule.names(name, port) for rule in self._rules):
+        if kind == "internal" and any(rule.matches_name(name, port) for rule in self._rules):
             return
         what = "not on the public internet" if kind == "internal" else "link-local or a cloud metadata service"
         raise ServiceError(
             f"The request to {host!r} is refused: its address is {what}. "
-            "If it is meant to be reached, allow its network in the setting [http] allow."
+            "To reach it, allow its network in the setting [http] allow."
         )
 
 
@@ -154,8 +154,8 @@ def _rule(entry: str) -> _Rule:
         if (network is not None or is_name) and port != 0 and (port or 0) < 65536:
             return _Rule(network, "" if network else match["plain"].removeprefix("*"), port)
     raise SettingsError(
-        f"The entry {entry!r} of the setting [http] allow is not understood; "
-        "write a host name, *.suffix, an address or a CIDR network, and :port after it if need be."
+        f"The entry {entry!r} of the setting [http] allow is not valid. "
+        "Write a host name, *.suffix, an address or a CIDR network, optionally followed by :port."
     )
 
 
@@ -166,8 +166,8 @@ def _network(text: str) -> _Network | None:
         return None
 
 
-def _judged(ip: _Ip) -> _Ip:
-    """Give the address that counts: the IPv4 address inside an IPv4-mapped or NAT64 one."""
+def _effective_ip(ip: _Ip) -> _Ip:
+    """Return the embedded IPv4 address of an IPv4-mapped or NAT64 address, and any other address unchanged."""
     if isinstance(ip, IPv6Address):
         if ip.ipv4_mapped is not None:
             return ip.ipv4_mapped

@@ -1,8 +1,8 @@
-"""The one client for everything outward.
+"""The HTTP client for all outgoing requests.
 
-httpx builds requests and httpcore, the layer below it, sends them: only there can a connection be pinned to the
-address that `ragflow_lg.adapters.http.address_guard` checked, while the Host header and the certificate check keep
-the name. Redirects are never followed; cookies, ``.netrc`` and proxy variables of the environment are not used.
+httpx builds the requests and httpcore, the layer below it, sends them: only httpcore can pin a connection to the
+address that `ragflow_lg.adapters.http.address_guard` checked and still use the name for the Host header and the
+certificate. Redirects are not followed; cookies, ``.netrc`` and the environment's proxy variables are not used.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import httpcore
 import httpx
 from msgspec import Struct
 
-from ragflow_lg.adapters.http.address_guard import AddressGuard, Resolver, system_addresses
+from ragflow_lg.adapters.http.address_guard import AddressGuard, Resolver, resolve_host
 from ragflow_lg.adapters.http.pinned_network import PinnedNetwork, TunnelNetwork
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.trace_context import current_traceparent
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 
-__all__ = ["GuardedHttpClient", "HttpSettings", "checked_headers", "parse_url"]
+__all__ = ["GuardedHttpClient", "HttpSettings", "encode_headers", "parse_url"]
 
 USER_AGENT = "ragflow-lg"
 
@@ -36,7 +36,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
-# These decode any bytes into text too, but in a time that grows with the square of the length.
+# They also decode arbitrary bytes to text, but in quadratic time.
 _SLOW_CHARSETS = {"idna", "punycode"}
 _FAILURES = (
     httpcore.NetworkError,
@@ -46,7 +46,7 @@ _FAILURES = (
     OSError,
     zlib.error,
 )
-# What frames the message is made here, never taken from a canvas.
+# The client sets the headers that frame a message; values of a canvas are ignored.
 _FRAMING_HEADERS = {
     "accept-encoding",
     "connection",
@@ -63,7 +63,7 @@ _FRAMING_HEADERS = {
 
 
 class HttpSettings(Struct, frozen=True):
-    """Limits of the client. ``timeout_s`` bounds every request, whatever a canvas asks for."""
+    """Settings of the client. ``timeout_s`` also limits requests with a longer timeout of their own."""
 
     allow: tuple[str, ...] = ()
     timeout_s: float = 600.0
@@ -71,8 +71,8 @@ class HttpSettings(Struct, frozen=True):
     concurrency: int = 32
 
 
-class _Lane(Struct, frozen=True):
-    """What belongs to one event loop: its connections, and the permits to use them."""
+class _LoopConnections(Struct, frozen=True):
+    """The connections of one event loop, and the semaphore that limits their number."""
 
     loop: asyncio.AbstractEventLoop
     pool: httpcore.AsyncConnectionPool
@@ -80,49 +80,48 @@ class _Lane(Struct, frozen=True):
 
 
 class GuardedHttpClient:
-    """The `ragflow_lg.services.services.HttpClient` that refuses addresses inside the own network.
+    """A `ragflow_lg.services.services.HttpClient` that refuses addresses inside the own network.
 
-    With a proxy, proxy and target are both checked, and the proxy is handed the target's checked address.
-    ``resolve`` and ``tls`` replace the system's name resolution and trusted certificates.
+    If a request uses a proxy, the addresses of proxy and target are both checked, and the proxy gets the target's
+    checked address. ``resolve`` and ``tls`` replace the system's name resolution and trusted certificates.
     """
 
     def __init__(
         self,
         settings: HttpSettings = HttpSettings(),
         *,
-        resolve: Resolver = system_addresses,
+        resolve: Resolver = resolve_host,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._settings = settings
         self._guard = AddressGuard(settings.allow, resolve=resolve)
         self._tls = tls
-        self._lane: _Lane | None = None
+        self._connections: _LoopConnections | None = None
 
     async def send(self, request: HttpRequest) -> HttpResponse:
-        """Send a request; every status is an answer.
+        """Send a request and return the response, whatever its status.
 
-        ``timeout_s`` covers everything, from the wait for a free connection to the last byte. A wrong
-        certificate, too, is a failed connection.
+        ``timeout_s`` covers the whole exchange, from waiting for a free connection to the last byte.
 
         Raises:
-            ServiceError: for a refused address, a bad URL or header, a failed connection, a timeout, or an
-                answer that is too large or not decodable.
+            ServiceError: for a refused address, an invalid URL or header, a failed connection (an invalid certificate
+                is one), a timeout, or a response that is too large or cannot be decoded.
         """
         url = parse_url(request.url, "URL")
-        built = _build(request, url)
+        message = _build(request, url)
         limit_s = min(request.timeout_s, self._settings.timeout_s)
         try:
-            async with asyncio.timeout(limit_s), self._open().permits, self._exchange(built, request.proxy) as answer:
+            async with asyncio.timeout(limit_s), self._open().permits, self._exchange(message, request.proxy) as answer:
                 status, headers = answer.status, httpx.Headers(answer.headers)
                 body = await self._body(answer, headers)
         except TimeoutError:
             raise ServiceError(f"{url.host!r} did not answer within {limit_s:g} s.", is_retryable=True) from None
         except _FAILURES as error:
             raise _failure(url, error) from error
-        return HttpResponse(status, dict(headers), _decode(body, headers), str(built.url))
+        return HttpResponse(status, dict(headers), _decode(body, headers), str(message.url))
 
     def open_pool(self, max_connections: int) -> httpcore.AsyncConnectionPool:
-        """Give connections for a conversation that goes on; every one is made to an address that was checked."""
+        """Create a pool for a longer conversation; the caller closes it. All its connections use checked addresses."""
         return httpcore.AsyncConnectionPool(
             ssl_context=self._tls_context(),
             max_connections=max_connections,
@@ -131,18 +130,18 @@ class GuardedHttpClient:
         )
 
     async def aclose(self) -> None:
-        """Close the connections that are kept open; a later request opens new ones."""
-        lane, self._lane = self._lane, None
-        if lane is not None and lane.loop is asyncio.get_running_loop():
-            await lane.pool.aclose()
+        """Close all idle connections; a later request opens new ones."""
+        connections, self._connections = self._connections, None
+        if connections is not None and connections.loop is asyncio.get_running_loop():
+            await connections.pool.aclose()
 
-    def _open(self) -> _Lane:
-        """Give the lane of the running loop: connections of a loop that ended cannot be used any more."""
+    def _open(self) -> _LoopConnections:
+        """Return the connections of the running loop; those of a loop that has ended cannot be used any more."""
         loop = asyncio.get_running_loop()
-        if self._lane is None or self._lane.loop is not loop:
+        if self._connections is None or self._connections.loop is not loop:
             limit = self._settings.concurrency
-            self._lane = _Lane(loop, self.open_pool(limit), asyncio.Semaphore(limit))
-        return self._lane
+            self._connections = _LoopConnections(loop, self.open_pool(limit), asyncio.Semaphore(limit))
+        return self._connections
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:
@@ -153,21 +152,21 @@ class GuardedHttpClient:
     async def _exchange(self, request: httpx.Request, proxy: str) -> AsyncGenerator[httpcore.Response]:
         url = request.url
         if proxy:
-            async with self._proxied(url, proxy) as (pool, host, port), _stream(pool, request, host, port) as answer:
+            async with self._open_proxy(url, proxy) as (pool, host, port), _stream(pool, request, host, port) as answer:
                 yield answer
         else:
             async with _stream(self._open().pool, request, url.raw_host, url.port) as answer:
                 yield answer
 
     @asynccontextmanager
-    async def _proxied(
+    async def _open_proxy(
         self, url: httpx.URL, proxy: str
     ) -> AsyncGenerator[tuple[httpcore.AsyncConnectionPool, bytes, int]]:
-        """Give a one-time way through a proxy, and the target's address to ask it for."""
+        """Yield a one-time proxy connection, with the address and port of the target."""
         via = parse_url(proxy, "proxy URL")
-        found = await self._guard.addresses(url.raw_host.decode("ascii"), _port(url))
-        # Not every proxy reads IPv6 addresses.
-        address, port = next(((a, p) for a, p in found if ":" not in a), found[0])
+        addresses = await self._guard.resolve(url.raw_host.decode("ascii"), _port(url))
+        # Some proxies do not support IPv6 addresses.
+        address, port = next(((a, p) for a, p in addresses if ":" not in a), addresses[0])
         host = f"[{address}]" if ":" in address else address
         async with httpcore.AsyncHTTPProxy(
             proxy_url=httpcore.URL(scheme=via.raw_scheme, host=via.raw_host, port=_port(via), target=b"/"),
@@ -179,9 +178,11 @@ class GuardedHttpClient:
             yield pool, host.encode("ascii"), port
 
     async def _body(self, answer: httpcore.Response, headers: Mapping[str, str]) -> bytes:
-        """Read the answer, never holding more than the limit, compressed or not."""
+        """Read the body, stopping at the limit before and after decompression."""
         limit = self._settings.max_response_bytes
-        too_large = ServiceError(f"The answer is larger than the limit of {limit:,} bytes ([http] max_response_bytes).")
+        too_large = ServiceError(
+            f"The response is larger than the limit of {limit:,} bytes ([http] max_response_bytes)."
+        )
         length = headers.get("content-length", "")
         if length.isascii() and length.isdecimal() and len(length) < 20 and int(length) > limit:
             raise too_large
@@ -198,28 +199,28 @@ class GuardedHttpClient:
 
 
 class _Gunzip:
-    """Unpacks gzip, never much more than asked for at once."""
+    """Incremental gzip decompression with bounded output."""
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
 
     def feed(self, data: bytes, room: int) -> bytes:
-        """Give what ``data`` unpacks to, cut off one byte after ``room``."""
-        unpacked = self._stream.decompress(data, room + 1)
+        """Return the decompressed data, truncated to ``room`` + 1 bytes."""
+        output = self._stream.decompress(data, room + 1)
         if self._stream.unused_data:
-            raise ServiceError("The answer goes on after the end of its gzip data.")
-        return unpacked
+            raise ServiceError("The response has extra data after the end of its gzip data.")
+        return output
 
     def check_end(self) -> None:
         if not self._stream.eof:
-            raise ServiceError("The answer ends in the middle of its gzip data.", is_retryable=True)
+            raise ServiceError("The response ends in the middle of its gzip data.", is_retryable=True)
 
 
 def _is_gzip(encoding: str) -> bool:
-    """Read a Content-Encoding. Others than gzip, and several on top of each other, were not asked for."""
+    """Return whether a Content-Encoding is gzip; raise for any other encoding, because only gzip was requested."""
     name = encoding.strip().lower()
     if name not in ("", "identity", "gzip", "x-gzip"):
-        raise ServiceError(f"The answer is encoded as {encoding[:40]!r}, which was not asked for.")
+        raise ServiceError(f"The response has the unsupported encoding {encoding[:40]!r}; only gzip was requested.")
     return name.endswith("gzip")
 
 
@@ -234,23 +235,23 @@ async def _stream(
 
 
 def parse_url(text: str, what: str) -> httpx.URL:
-    """Read a URL; international names become their ASCII form. No error repeats it: it may hold a password.
+    """Parse a URL and convert an international host name to ASCII. Errors omit the URL: it may contain a password.
 
     Raises:
-        ServiceError: if it is none of http or https.
+        ServiceError: if it is not a valid HTTP or HTTPS URL.
     """
     try:
         url = httpx.URL(text)
     except (httpx.InvalidURL, UnicodeError) as error:
         raise ServiceError(
-            f"The {what} cannot be read. Check its host name and port, and that it has no line breaks."
+            f"The {what} cannot be parsed. Check its host name and port, and that it has no line breaks."
         ) from error
     if url.scheme not in _DEFAULT_PORTS:
-        raise ServiceError(f"The {what} is not valid: only http and https are possible.")
+        raise ServiceError(f"The {what} is not valid: only http and https are supported.")
     if not url.host:
-        raise ServiceError(f"The {what} is not valid: it names no host.")
+        raise ServiceError(f"The {what} is not valid: it has no host.")
     if not 0 < _port(url) < 65536:
-        raise ServiceError(f"The {what} is not valid: ports go from 1 to 65535.")
+        raise ServiceError(f"The {what} is not valid: the port must be between 1 and 65535.")
     return url
 
 
@@ -259,7 +260,7 @@ def _port(url: httpx.URL) -> int:
 
 
 def _build(request: HttpRequest, url: httpx.URL) -> httpx.Request:
-    headers = dict(checked_headers(request.headers))
+    headers = dict(encode_headers(request.headers))
     names = {name.lower() for name in headers}
     if url.userinfo and "authorization" not in names:
         credentials = f"{url.username}:{url.password}".encode()
@@ -281,13 +282,13 @@ def _build(request: HttpRequest, url: httpx.URL) -> httpx.Request:
     return httpx.Request(request.method, url, headers=pairs, content=content)
 
 
-def checked_headers(given: Mapping[str, str]) -> Iterable[tuple[str, bytes]]:
-    """Give the headers without those that frame a message.
+def encode_headers(headers: Mapping[str, str]) -> Iterable[tuple[str, bytes]]:
+    """Yield the headers encoded for HTTP, without those that frame a message.
 
     Raises:
-        ServiceError: for a name or a value that no header can have.
+        ServiceError: for a name or a value that is not valid in HTTP.
     """
-    for name, value in given.items():
+    for name, value in headers.items():
         text = value.strip()
         if not _TOKEN.fullmatch(name):
             raise ServiceError(f"The header name {name[:80]!r} is not valid.")
@@ -298,7 +299,7 @@ def checked_headers(given: Mapping[str, str]) -> Iterable[tuple[str, bytes]]:
 
 
 def _content(request: HttpRequest) -> tuple[bytes | None, bytes]:
-    """Give body and content type."""
+    """Return the body and its content type."""
     if request.form is not None:
         form = urlencode(request.form, errors="replace").encode("ascii")
         return form, b"application/x-www-form-urlencoded"
@@ -307,7 +308,7 @@ def _content(request: HttpRequest) -> tuple[bytes | None, bytes]:
     try:
         return json.dumps(request.json, allow_nan=False).encode("ascii"), b"application/json"
     except (TypeError, ValueError, RecursionError) as error:
-        raise ServiceError("The body of the request cannot be written as JSON.") from error
+        raise ServiceError("The body of the request cannot be encoded as JSON.") from error
 
 
 def _decode(body: bytes, headers: Mapping[str, str]) -> str:
@@ -317,21 +318,21 @@ def _decode(body: bytes, headers: Mapping[str, str]) -> str:
             if codecs.lookup(match[1]).name not in _SLOW_CHARSETS:
                 return body.decode(match[1], "replace")
         except (LookupError, ValueError):
-            pass  # An unknown charset is read as UTF-8.
+            pass  # Unknown charsets are decoded as UTF-8.
     return body.decode("utf-8", "replace")
 
 
 def _failure(url: httpx.URL, error: Exception) -> ServiceError:
-    """Say in our words what went wrong; httpcore's own may hold header values."""
+    """Convert an exception to an error in our own words; httpcore's text may contain header values."""
     host = url.host
     match error:
         case httpcore.ProxyError():
-            return ServiceError(f"The proxy does not open a way to {host!r}: {error}.", is_retryable=True)
+            return ServiceError(f"The proxy refused a tunnel to {host!r}: {error}.", is_retryable=True)
         case httpcore.ProtocolError():
             return ServiceError(f"{host!r} did not answer in valid HTTP, or broke off.", is_retryable=True)
         case httpcore.ReadError() | httpcore.WriteError():
             return ServiceError(f"The connection to {host!r} broke off.", is_retryable=True)
         case zlib.error():
-            return ServiceError(f"The answer of {host!r} is not the gzip data it says it is.")
+            return ServiceError(f"The response of {host!r} is not valid gzip data.")
         case _:
             return ServiceError(f"No connection to {host!r}: {error}.", is_retryable=True)

@@ -1,4 +1,4 @@
-"""Networks for httpcore that connect to checked addresses only."""
+"""Network backends for httpcore that connect only to checked addresses."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ragflow_lg.base.errors import ServiceError
 __all__ = ["PinnedNetwork", "TunnelNetwork"]
 
 CONNECT_TRY_S = 5.0
-"""How long one of several addresses of a host may take before the next is tried, in seconds."""
+"""Time limit in seconds for one of several addresses of a host, before the next one is tried."""
 
 
 class PinnedNetwork(httpcore.AsyncNetworkBackend):
-    """Asks the guard for a host's addresses and connects to one of those; nobody looks the name up again."""
+    """Connects to the addresses that the guard resolved and checked; the name is never resolved again."""
 
     def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard
-        # A cast, since httpcore puts a stand-in there where anyio is missing.
+        # A cast, because httpcore substitutes another class if anyio is missing.
         self._network = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
 
     async def connect_tcp(
@@ -38,13 +38,15 @@ class PinnedNetwork(httpcore.AsyncNetworkBackend):
         Raises:
             ServiceError: if the guard refuses the host.
         """
-        found = await self._guard.addresses(host, port)
-        for address, at_port in found[:-1]:
+        addresses = await self._guard.resolve(host, port)
+        for address, address_port in addresses[:-1]:
             try:
-                return await self._network.connect_tcp(address, at_port, CONNECT_TRY_S, local_address, socket_options)
+                return await self._network.connect_tcp(
+                    address, address_port, CONNECT_TRY_S, local_address, socket_options
+                )
             except (httpcore.ConnectError, httpcore.ConnectTimeout):
                 continue
-        return await self._network.connect_tcp(*found[-1], timeout, local_address, socket_options)
+        return await self._network.connect_tcp(*addresses[-1], timeout, local_address, socket_options)
 
     async def connect_unix_socket(
         self,
@@ -52,16 +54,16 @@ class PinnedNetwork(httpcore.AsyncNetworkBackend):
         timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Refuse: a socket file is inside the machine."""
+        """Raise ServiceError: socket files give access to services of this machine."""
         raise ServiceError("A request to a socket file is refused.")
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Sleep."""
         await self._network.sleep(seconds)
 
 
 class TunnelNetwork(PinnedNetwork):
-    """Connects to a proxy that is asked for an address; TLS inside the tunnel is checked against the name."""
+    """Connects to a proxy with the target's address; TLS inside the tunnel is verified against the target's name."""
 
     def __init__(self, guard: AddressGuard, *, address: str, name: str) -> None:
         super().__init__(guard)
@@ -74,7 +76,7 @@ class TunnelNetwork(PinnedNetwork):
 
 
 class _TunnelStream(httpcore.AsyncNetworkStream):
-    """A connection to a proxy, with or without TLS of its own."""
+    """A connection to a proxy, optionally over TLS."""
 
     def __init__(self, stream: httpcore.AsyncNetworkStream, address: str, name: str) -> None:
         self._stream = stream

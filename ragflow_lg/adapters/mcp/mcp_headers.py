@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from string import Template
 
-from ragflow_lg.adapters.http.http_client import checked_headers
+from ragflow_lg.adapters.http.http_client import encode_headers
 
 __all__ = ["filled", "server_headers"]
 
@@ -40,4 +40,4 @@ def server_headers(headers: Mapping[str, str], variables: Mapping[str, str], own
             name, value = filled(name, values).strip(), filled(value, values).strip()
             if name and value and value.lower() != "bearer" and not name.lower().startswith(_OWN_PREFIX):
                 found[name.lower()] = (name, value)
-    return {name: value.decode("utf-8", "replace") for name, value in checked_headers(dict(found.values()))}
+    return {name: value.decode("utf-8", "replace") for name, value in encode_headers(dict(found.values()))}

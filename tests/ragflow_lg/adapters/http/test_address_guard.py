@@ -1,18 +1,16 @@
-"""The guard: what is refused, and what the allow-list opens."""
-
 from __future__ import annotations
 
 import socket
 
 import pytest
 
-from ragflow_lg.adapters.http.address_guard import AddressGuard, system_addresses
+from ragflow_lg.adapters.http.address_guard import AddressGuard, Resolver, resolve_host
 from ragflow_lg.base.errors import ServiceError, SettingsError
 
 PUBLIC = "93.184.215.14"
 
 
-def answering(*addresses: str):
+def resolver_of(*addresses: str) -> Resolver:
     async def resolve(host: str, port: int) -> list[tuple[str, int]]:
         return [(address, port) for address in addresses]
 
@@ -41,31 +39,31 @@ def answering(*addresses: str):
         *("2002:7f00:1::", "2002:5db8:d70e::1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::5db8:d70e"),
     ],
 )
-async def test_refuses_what_is_not_public(address: str):
+async def test_addresses_that_are_not_public_are_refused(address: str) -> None:
     with pytest.raises(ServiceError, match="refused") as caught:
-        await AddressGuard(resolve=answering(address)).addresses("host.example", 80)
+        await AddressGuard(resolve=resolver_of(address)).resolve("host.example", 80)
     assert not caught.value.is_retryable
 
 
 @pytest.mark.parametrize(
     "address", [PUBLIC, "2606:2800:21f::1", f"::ffff:{PUBLIC}", "64:ff9b::5db8:d70e", "172.32.0.1"]
 )
-async def test_lets_public_addresses_pass(address: str):
-    assert await AddressGuard(resolve=answering(address)).addresses("host.example", 80) == [(address, 80)]
+async def test_public_addresses_are_allowed(address: str) -> None:
+    assert await AddressGuard(resolve=resolver_of(address)).resolve("host.example", 80) == [(address, 80)]
 
 
 @pytest.mark.parametrize("answer", [(PUBLIC, "127.0.0.1"), ("::1", PUBLIC), (PUBLIC, "169.254.169.254")])
-async def test_one_bad_address_spoils_the_answer(answer: tuple[str, ...]):
+async def test_one_refused_address_refuses_the_host(answer: tuple[str, ...]) -> None:
     with pytest.raises(ServiceError, match="refused"):
-        await AddressGuard(resolve=answering(*answer)).addresses("host.example", 80)
+        await AddressGuard(resolve=resolver_of(*answer)).resolve("host.example", 80)
 
 
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "0", "localhost", "::1"]
 )
-async def test_refuses_every_spelling_of_this_machine(host: str):
+async def test_every_spelling_of_a_local_address_is_refused(host: str) -> None:
     with pytest.raises(ServiceError):
-        await AddressGuard().addresses(host, 80)
+        await AddressGuard().resolve(host, 80)
 
 
 @pytest.mark.parametrize(
@@ -85,9 +83,9 @@ async def test_refuses_every_spelling_of_this_machine(host: str):
         ("169.254.169.254", "any.example", 80, "169.254.169.254"),
     ],
 )
-async def test_allow_list_opens(entry: str, host: str, port: int, address: str):
-    found = await AddressGuard([entry], resolve=answering(address)).addresses(host, port)
-    assert found == [(address, port)]
+async def test_an_allow_list_entry_allows_matching_addresses(entry: str, host: str, port: int, address: str) -> None:
+    addresses = await AddressGuard([entry], resolve=resolver_of(address)).resolve(host, port)
+    assert addresses == [(address, port)]
 
 
 @pytest.mark.parametrize(
@@ -101,29 +99,29 @@ async def test_allow_list_opens(entry: str, host: str, port: int, address: str):
         ("*.corp.example", "evilcorp.example", 80, "10.0.0.1"),
         ("10.0.0.0/8", "any.example", 80, "192.168.0.1"),
         ("10.0.0.0/8:8080", "any.example", 80, "10.0.0.1"),
-        # Whoever answers for an allowed name must not get the keys of the machine.
+        # Whoever controls an allowed name must not get access to the credentials of the machine.
         ("wiki.example", "wiki.example", 80, "169.254.169.254"),
         ("wiki.example", "wiki.example", 80, "fe80::1"),
         ("wiki.example", "wiki.example", 80, "fd00:ec2::254"),
         ("wiki.example", "wiki.example", 80, "::ffff:169.254.169.254"),
     ],
 )
-async def test_allow_list_opens_nothing_else(entry: str, host: str, port: int, address: str):
+async def test_an_allow_list_entry_allows_nothing_else(entry: str, host: str, port: int, address: str) -> None:
     with pytest.raises(ServiceError, match=r"\[http\] allow"):
-        await AddressGuard([entry], resolve=answering(address)).addresses(host, port)
+        await AddressGuard([entry], resolve=resolver_of(address)).resolve(host, port)
 
 
 @pytest.mark.parametrize(
     "entry", ["", "*", "http://x", "x/y", "x:0", "x:99999", "10.0.0.1/8", "[x]", "a b", "x:", "*x"]
 )
-def test_bad_entries_are_named(entry: str):
+def test_an_invalid_entry_is_an_error_that_names_the_setting(entry: str) -> None:
     with pytest.raises(SettingsError, match=r"\[http\] allow"):
         AddressGuard([entry])
 
 
-async def test_hosts_without_address():
+async def test_a_host_without_addresses_is_an_error() -> None:
     with pytest.raises(ServiceError, match="no address") as caught:
-        await AddressGuard(resolve=answering()).addresses("host.example", 80)
+        await AddressGuard(resolve=resolver_of()).resolve("host.example", 80)
     assert caught.value.is_retryable
 
 
@@ -135,14 +133,14 @@ async def test_hosts_without_address():
         (UnicodeError("label too long"), False),
     ],
 )
-async def test_failed_look_ups(error: Exception, is_retryable: bool):
+async def test_failed_resolution_is_an_error(error: Exception, is_retryable: bool) -> None:
     async def resolve(host: str, port: int) -> list[tuple[str, int]]:
         raise error
 
     with pytest.raises(ServiceError, match="cannot be resolved") as caught:
-        await AddressGuard(resolve=resolve).addresses("host.example", 80)
+        await AddressGuard(resolve=resolve).resolve("host.example", 80)
     assert caught.value.is_retryable is is_retryable
 
 
-async def test_system_addresses():
-    assert await system_addresses("127.0.0.1", 81) == [("127.0.0.1", 81)]
+async def test_the_system_resolves_hosts() -> None:
+    assert await resolve_host("127.0.0.1", 81) == [("127.0.0.1", 81)]
