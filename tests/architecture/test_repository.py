@@ -28,7 +28,7 @@ ADDRESSES = re.compile(
 )
 
 
-DOCS = list((ROOT / "docs").glob("*.md"))
+DOCS = sorted((ROOT / "docs").glob("*.md"))
 
 
 def project() -> dict[str, Any]:
@@ -72,6 +72,12 @@ def test_no_file_names_a_machine_or_a_package_registry() -> None:
     assert found == []
 
 
+TO_WRITE = {
+    ("CONTRIBUTING.md", "ragflow_lg/components/greeter.py"),
+    ("CONTRIBUTING.md", "tests/ragflow_lg/components/test_greeter.py"),
+}
+"""Files of an example, which a reader writes."""
+
 OWN_FILES = {"my_canvas.json"}
 """What a reader has."""
 
@@ -93,8 +99,25 @@ def test_links_between_the_pages_lead_somewhere(page: str) -> None:
 
 
 def test_every_page_can_be_reached_from_the_first() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    assert [page.name for page in sorted(DOCS) if f"(docs/{page.name})" not in readme] == []
+    reached, waiting = set[Path](), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        reached.add(page)
+        links = re.findall(r"\]\((?!https?://|#)([^)#\s]+\.md)", page.read_text("utf-8"))
+        waiting += [target for link in links if (target := (page.parent / link).resolve()) not in reached]
+    assert [page.name for page in sorted(DOCS) if page not in reached] == []
+
+
+def test_files_that_the_pages_name_exist() -> None:
+    pages = [ROOT / "CONTRIBUTING.md", *DOCS]
+    paths = {
+        (page.name, path)
+        for page in pages
+        for path in re.findall(
+            r"`((?:ragflow_lg|dsl_compiler|checkpoints|server|tests|benchmarks)/[\w/.]*)`", page.read_text("utf-8")
+        )
+    }
+    assert sorted(named for named in paths if not (ROOT / named[1]).exists() and named not in TO_WRITE) == []
 
 
 def test_no_file_is_large() -> None:
