@@ -57,12 +57,24 @@ fuzz-api: clients
 test-elasticsearch: $(VENV)/.ok
 	$(BIN)/python -m tests.harness.elasticsearch_node $(BIN)/python -m pytest -m elasticsearch tests/ragflow_lg/adapters/elasticsearch
 
-lint: $(VENV)/.ok
+lint: $(VENV)/.ok $(VALE)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/codespell
+	$(VALE) $(PROSE)
+
+# The prose linter: the one that is installed, or built by Go's own tools.
+VALE := .cache/bin/vale
+PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples benchmarks ragflow_lg checkpoints dsl_compiler server tests
+$(VALE):
+	@mkdir -p $(@D)
+	@if command -v vale >/dev/null; then ln -sf "$$(command -v vale)" $@; \
+	elif command -v go >/dev/null; then \
+		echo "Building the prose linter Vale; this takes a minute, once."; \
+		GOFLAGS= GOBIN=$(CURDIR)/$(@D) go install github.com/vale-cli/vale/v3/cmd/vale@v3.26.0; \
+	else echo "make lint needs Vale: install it (https://vale.sh), or Go to build it." >&2; exit 1; fi
 
 format: $(VENV)/.ok
 	$(BIN)/ruff format .
