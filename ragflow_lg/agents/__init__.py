@@ -1,1 +1,4 @@
-"""How an agent thinks: the tools it has, and the strategies by which its model uses them."""
+"""Agents: the tools of a visit, and the strategies by which a model uses them.
+
+May import everything below: `engine`, `models`, `wire`, `component`, `templates`, `services`, `dsl` and `base`.
+"""

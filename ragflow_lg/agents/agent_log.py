@@ -1,6 +1,7 @@
-"""What an agent tells about itself while it works: records, and at its end the metrics.
+"""The log of an agent at work: records of its rounds and calls, and its metrics at the end.
 
-Every strategy works through `ragflow_lg.agents.agent_run.AgentRun`, which writes this log; so all tell the same.
+Every strategy works through `ragflow_lg.agents.agent_run.AgentRun`, which writes this log, so all strategies emit the
+same records.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ if TYPE_CHECKING:
     from ragflow_lg.agents.agent_tool import Outcome
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["CITATIONS", "QUESTION", "AgentLog", "IterationLog", "ToolLog", "agent_log_of"]
+__all__ = ["CITATIONS_NOTE", "QUESTION_NOTE", "AgentLog", "IterationLog", "ToolLog", "agent_log_of"]
 
-QUESTION = "Multi-turn conversation optimization"
-"""Title of the note that the question was rewritten; RAGFlow's name in its trace."""
+QUESTION_NOTE = "Multi-turn conversation optimization"
+"""Title of the note about a rewritten question; RAGFlow's name in its trace."""
 
-CITATIONS = "gen_citations"
-"""Title of the note that citations were put into the answer; RAGFlow's name in its trace."""
+CITATIONS_NOTE = "gen_citations"
+"""Title of the note about citations added to the answer; RAGFlow's name in its trace."""
 
 _UNKNOWN = "(unknown)"
-"""Where calls of tools that there are not are counted: a model may make up any number of names."""
+"""Metrics key for calls to nonexistent tools: a model can invent any number of names."""
 
 
 def agent_log_of(ctx: RunContext) -> AgentLog:
-    """Give the log of the agent that works in this visit, begun if there is none."""
+    """Return the log of the agent that works in this visit; create it if there is none."""
     if isinstance(ctx.agent_log, AgentLog):
         return ctx.agent_log
     log = ctx.agent_log = AgentLog(ctx)
@@ -39,67 +40,67 @@ def agent_log_of(ctx: RunContext) -> AgentLog:
 
 
 class AgentLog:
-    """The log of one agent at work. What it hands out is without secrets and bounded."""
+    """The log of one agent. Everything it emits is redacted and bounded."""
 
     def __init__(self, ctx: RunContext) -> None:
         self._ctx = ctx
         self._clock = ctx.services.clock
-        self._began = self._clock.monotonic()
+        self._start = self._clock.monotonic()
         self._iterations = 0
-        self._done = AgentMetrics(visits=1)
+        self._metrics = AgentMetrics(visits=1)
 
     def now(self) -> float:
-        """Give seconds that never go back."""
+        """Return monotonic seconds."""
         return self._clock.monotonic()
 
-    def iteration(self, model: ChatModel, step: str) -> IterationLog:
-        """Take up a round of the model. ``step`` is the strategy's own name for it."""
+    def new_iteration(self, model: ChatModel, step: str) -> IterationLog:
+        """Create the log of the next model round. ``step`` is the strategy's name for it."""
         self._iterations += 1
         return IterationLog(self, self._iterations, self._model_name(model), step)
 
-    def tool(self, name: str, index: int, step: str, call_id: str) -> ToolLog:
-        """Take up a call of a tool, the ``index``-th of the last round."""
+    def new_tool_call(self, name: str, index: int, step: str, call_id: str) -> ToolLog:
+        """Create the log of a tool call, the ``index``-th of the last round."""
         base: dict[str, JsonValue] = {
             "iteration": self._iterations,
             "position": index,
             "step": step,
-            "call_id": self.shown(call_id, 200),
+            "call_id": self.redact(call_id, 200),
         }
-        return ToolLog(self, self.shown(name, 200), base)
+        return ToolLog(self, self.redact(name, 200), base)
 
-    async def thought(self, text: str, *, is_replayed: bool = False) -> None:
-        """Tell a thought of the model; nothing where it is blank."""
-        if shown := text.strip():
-            details = {"iteration": self._iterations, "text": self.shown(shown)}
-            await self.tell("thought", details, is_replayed=is_replayed)
+    async def record_thought(self, text: str, *, is_replayed: bool = False) -> None:
+        """Emit a thought of the model unless it is blank."""
+        if thought := text.strip():
+            details = {"iteration": self._iterations, "text": self.redact(thought)}
+            await self.emit("thought", details, is_replayed=is_replayed)
 
-    async def note(
+    async def record_note(
         self, title: str, result: JsonValue, seconds: float, usage: Usage, *, is_replayed: bool = False
     ) -> None:
-        """Tell of work around the rounds; ``usage`` is what the model was asked for it."""
+        """Emit a note about work outside the rounds; ``usage`` is that of the model calls it took."""
         if is_replayed:
             self.count(AgentMetrics(replayed=1, replayed_usage=usage))
         else:
             self.count(AgentMetrics(model_s=seconds, usage=usage))
-        details = {"title": title, "result": self.shown(result), "seconds": seconds, "usage": usage_json(usage)}
-        await self.tell("note", details, is_replayed=is_replayed)
+        details = {"title": title, "result": self.redact(result), "seconds": seconds, "usage": usage_json(usage)}
+        await self.emit("note", details, is_replayed=is_replayed)
 
     async def finish(self) -> None:
-        """Tell the metrics: the agent is done, well or not."""
-        self.count(AgentMetrics(total_s=self.now() - self._began))
+        """Emit the metrics; called once the agent has ended, successfully or not."""
+        self.count(AgentMetrics(total_s=self.now() - self._start))
         self._ctx.agent_log = None
-        await self.tell("agent_finished", self._done.data(), metrics=self._done)
+        await self.emit("agent_finished", self._metrics.data(), metrics=self._metrics)
 
     def count(self, metrics: AgentMetrics) -> None:
-        """Add what was done."""
-        self._done = self._done.plus(metrics)
+        """Add to the metrics."""
+        self._metrics = self._metrics.plus(metrics)
 
-    def shown(self, value: object, limit: int = 0) -> Any:
-        """Give a value as others may see it."""
-        presenter = self._ctx.redacted_view
-        return presenter.value(value, limit) if limit else presenter.value(value)
+    def redact(self, value: object, limit: int = 0) -> Any:
+        """Return a value without secrets, bounded to ``limit`` characters or the default size."""
+        view = self._ctx.redacted_view
+        return view.value(value, limit) if limit else view.value(value)
 
-    async def tell(
+    async def emit(
         self,
         kind: AgentRecordKind,
         details: Mapping[str, JsonValue],
@@ -107,103 +108,103 @@ class AgentLog:
         is_replayed: bool = False,
         metrics: AgentMetrics | None = None,
     ) -> None:
-        """Hand a record out."""
+        """Emit a record. Metrics are emitted even if the run is cancelled."""
         ctx = self._ctx
         now = self._clock.now()
         record = AgentRecord(ctx.owner, ctx.node.id, ctx.visit, ctx.caller, kind, now, details, is_replayed, metrics)
         await ctx.emit(record, even_if_cancelled=metrics is not None)
 
     def _model_name(self, model: ChatModel) -> str:
-        given = getattr(self._ctx.node.params, "llm_id", "") or ""
-        return self.shown(str(getattr(model, "name", "") or given or "default"), 200)
+        llm_id = getattr(self._ctx.node.params, "llm_id", "") or ""
+        return self.redact(str(getattr(model, "name", "") or llm_id or "default"), 200)
 
 
 class IterationLog:
-    """One round of the model."""
+    """The log of one model round."""
 
     def __init__(self, log: AgentLog, number: int, model: str, step: str) -> None:
         self._log = log
         self._details: dict[str, JsonValue] = {"iteration": number, "model": model, "step": step}
-        self._began = 0.0
-        self._is_begun = False
+        self._start = 0.0
+        self._has_begun = False
 
     async def begin(self, *, is_replayed: bool = False) -> None:
-        """Tell that the model is asked now."""
-        self._is_begun = True
-        self._began = self._log.now()
-        await self._log.tell("iteration_started", self._details, is_replayed=is_replayed)
+        """Emit the start of the model call."""
+        self._has_begun = True
+        self._start = self._log.now()
+        await self._log.emit("iteration_started", self._details, is_replayed=is_replayed)
 
     @property
     def seconds(self) -> float:
-        """How long it has taken so far."""
-        return self._log.now() - self._began
+        """Time since `begin`."""
+        return self._log.now() - self._start
 
     async def end(self, answer: ChatAnswer, seconds: float) -> None:
-        """Tell what came; a round that was not begun is one whose answer was there already."""
-        is_replayed = not self._is_begun
+        """Emit the answer. If `begin` was not called, the answer was stored and counts as replayed."""
+        is_replayed = not self._has_begun
         if is_replayed:
             await self.begin(is_replayed=True)
             self._log.count(AgentMetrics(replayed=1, replayed_usage=answer.usage))
         else:
             self._log.count(AgentMetrics(model_s=seconds, iterations=1, usage=answer.usage))
-        thought, said = _parts(answer.text)
-        if answer.calls:  # what is said beside calls is no answer yet
-            thought = f"{thought}\n{said}"
-        await self._log.thought(thought, is_replayed=is_replayed)
-        calls = [self._log.shown(call.name, 200) for call in answer.calls[:100]]
+        thought, text = _split_thoughts(answer.text)
+        if answer.calls:  # text next to calls is not an answer
+            thought = f"{thought}\n{text}"
+        await self._log.record_thought(thought, is_replayed=is_replayed)
+        calls = [self._log.redact(call.name, 200) for call in answer.calls[:100]]
         details = {**self._details, "seconds": seconds, "usage": usage_json(answer.usage), "calls": calls}
-        await self._log.tell("iteration_finished", details, is_replayed=is_replayed)
+        await self._log.emit("iteration_finished", details, is_replayed=is_replayed)
 
     async def fail(self, error: Exception) -> None:
-        """Tell that the model gave no answer."""
-        seconds = self.seconds if self._is_begun else 0.0
+        """Emit the failure of the model call."""
+        seconds = self.seconds if self._has_begun else 0.0
         self._log.count(AgentMetrics(model_s=seconds, iterations=1, failed_iterations=1))
-        details = {**self._details, "seconds": seconds, "error": self._log.shown(str(error), 2_000)}
-        await self._log.tell("iteration_failed", details)
+        details = {**self._details, "seconds": seconds, "error": self._log.redact(str(error), 2_000)}
+        await self._log.emit("iteration_failed", details)
 
 
 class ToolLog:
-    """One call of a tool."""
+    """The log of one tool call."""
 
     def __init__(self, log: AgentLog, name: str, base: Mapping[str, JsonValue]) -> None:
         self._log = log
         self._name = name
         self._base = base
         self._details: dict[str, JsonValue] = {}
-        self._began = 0.0
+        self._start = 0.0
 
     async def begin(self, title: str, arguments: JsonValue, *, is_replayed: bool = False) -> None:
-        """Tell that the tool is called now."""
-        self._began = self._log.now()
-        shown = {"tool": self._name, "title": self._log.shown(title, 200), "arguments": self._log.shown(arguments)}
-        self._details = {**self._base, **shown}
-        await self._log.tell("tool_started", self._details, is_replayed=is_replayed)
+        """Emit the start of the call."""
+        self._start = self._log.now()
+        call = {"tool": self._name, "title": self._log.redact(title, 200), "arguments": self._log.redact(arguments)}
+        self._details = {**self._base, **call}
+        await self._log.emit("tool_started", self._details, is_replayed=is_replayed)
 
     @property
-    def is_begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether `begin` was called."""
         return bool(self._details)
 
     async def end(self, outcome: Outcome, *, was_called: bool = True, is_replayed: bool = False) -> None:
-        """Tell what came of it."""
-        seconds = outcome.seconds if is_replayed else self._log.now() - self._began
+        """Emit the outcome. ``was_called`` is false if no tool was reached."""
+        seconds = outcome.seconds if is_replayed else self._log.now() - self._start
         if is_replayed:
             self._log.count(AgentMetrics(replayed=1))
         else:
-            took = ToolMetrics(1, int(outcome.is_error), seconds)
+            metrics = ToolMetrics(1, int(outcome.is_error), seconds)
             name = self._name if self._details["title"] else _UNKNOWN
-            self._log.count(AgentMetrics(tool_s=seconds, tools={name: took}))
+            self._log.count(AgentMetrics(tool_s=seconds, tools={name: metrics}))
         if outcome.is_error:
-            error = self._log.shown(outcome.value)
+            error = self._log.redact(outcome.value)
             details = {**self._details, "error": error, "seconds": seconds, "was_called": was_called}
-            await self._log.tell("tool_failed", details, is_replayed=is_replayed)
+            await self._log.emit("tool_failed", details, is_replayed=is_replayed)
         else:
-            details = {**self._details, "result": self._log.shown(outcome.value), "seconds": seconds}
-            await self._log.tell("tool_finished", details, is_replayed=is_replayed)
+            details = {**self._details, "result": self._log.redact(outcome.value), "seconds": seconds}
+            await self._log.emit("tool_finished", details, is_replayed=is_replayed)
 
 
-def _parts(text: str) -> tuple[str, str]:
-    """Give what an answer has within thinking sections, and the rest."""
+def _split_thoughts(text: str) -> tuple[str, str]:
+    """Split an answer into its thinking sections and the rest."""
     parts: dict[bool, list[str]] = {True: [], False: []}
     is_thinking = False
     for piece, mark in split_thinking(text):

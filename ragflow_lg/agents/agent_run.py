@@ -1,8 +1,8 @@
 """One visit of an agent: what its strategies share.
 
-A strategy is a function of an `AgentRun`: it asks the model and calls tools through it, and gives the answer. Each
-round of the model and each call of a tool is a step there, so a strategy needs no thought of crashes: run again, it
-takes the same way through the stored results up to where it was.
+A strategy is a function of an `AgentRun`: it asks the model and calls tools through it, and returns the answer. Each
+model round and each tool call is a stored step, so a strategy need not handle crashes: if the visit runs again, the
+strategy takes the same path through the stored results up to the point of the crash.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_log import agent_log_of
-from ragflow_lg.agents.agent_result import Gathered
+from ragflow_lg.agents.agent_result import AgentResult
 from ragflow_lg.agents.agent_tool import Outcome
-from ragflow_lg.agents.context_window import with_room
-from ragflow_lg.agents.toolbox import Toolbox, read_arguments, shown_name
+from ragflow_lg.agents.context_window import fit_context_window
+from ragflow_lg.agents.toolbox import Toolbox, read_arguments, truncate_name
 from ragflow_lg.base.errors import RagflowLgError, RunCancelled
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.models.model_call import AnswerSink, AnswerStream, ask
@@ -29,19 +29,20 @@ from ragflow_lg.services.token_budget import count_tokens
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["AgentRun", "joined", "told"]
+__all__ = ["AgentRun", "append_message", "result_text"]
 
 MAX_CALLS = 128
-"""How many calls of one round are made; the model is told of the others."""
+"""Calls per round; further ones are refused."""
 
-MAX_AT_ONCE = 16
-"""How many calls of one round run at the same time."""
+MAX_CONCURRENT_CALLS = 16
+"""Calls of one round that run at the same time."""
 
 
 class AgentRun(Struct, frozen=True):
-    """What a strategy has: the request to start from, the model, the tools, and whom to show the answer.
+    """The input of a strategy: the first request, the model, the tools, and where to show the answer.
 
-    After ``max_rounds`` + 1 rounds with tools, or once the budget of ``ctx`` is used up, it has to answer without.
+    After ``max_rounds`` + 1 rounds with tools, or once the budget of ``ctx`` is used up, a strategy must answer without
+    tools.
     """
 
     ctx: RunContext
@@ -49,30 +50,26 @@ class AgentRun(Struct, frozen=True):
     request: ChatRequest
     toolbox: Toolbox
     max_rounds: int
-    show: AnswerStream | None = None
-    """Shows the answer as it comes; None to give it whole."""
+    stream: AnswerStream | None = None
+    """Streams the answer; None to return it as a whole."""
     schema: Mapping[str, Any] | None = None
-    """What the answer has to match, where ``request`` does not say it yet."""
+    """The schema of the answer, unless ``request`` includes it already."""
     guidelines: str = ""
-    """What the model is to be told about citations once there is something to cite."""
+    """Instructions for citing, added once there is something to cite."""
     sections: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Prompts of the canvas that take the place of a strategy's own, by name in capitals."""
-    gathered: Gathered = field(default_factory=Gathered)
+    """Prompts of the canvas that replace those of a strategy, by name in capitals."""
+    result: AgentResult = field(default_factory=AgentResult)
 
     async def play(self, strategy: Callable[[AgentRun], Awaitable[str]]) -> str:
-        """Let a strategy find the answer; tell at the end what it took."""
+        """Run a strategy and emit its metrics at the end."""
         agent_log_of(self.ctx)
         try:
             return await strategy(self)
         finally:
             await agent_log_of(self.ctx).finish()
 
-    async def thought(self, text: str) -> None:
-        """Record a thought that a strategy found in an answer, where it is not marked with tags."""
-        await agent_log_of(self.ctx).thought(text)
-
     async def is_spent(self, position: str) -> bool:
-        """Tell whether the budget is used up; at one position the same again behind a crash."""
+        """Return whether the token budget is used up; stored by position, so the same when a visit resumes."""
         budget = self.ctx.budget
         if not budget.is_shared:
             return budget.is_spent
@@ -82,26 +79,27 @@ class AgentRun(Struct, frozen=True):
 
         return bool(await self.ctx.step("is spent", None, look, position=f"spent at {position}"))
 
-    def told_to_cite(self, request: ChatRequest) -> ChatRequest:
-        """Give a request for an answer, with the guidelines for citations if there is something to cite by now."""
+    def with_guidelines(self, request: ChatRequest) -> ChatRequest:
+        """Return a request for an answer, with the citation guidelines if there is something to cite by now."""
         if not self.guidelines or not self.ctx.references["chunks"]:
             return request
         return replace(request, system=f"{request.system}\n\n{self.guidelines}".lstrip())
 
-    async def ask(self, request: ChatRequest, position: str, show: AnswerSink | None = None) -> ChatAnswer:
-        """Ask the model once. ``position`` tells the round from others of the visit; a stored answer is shown again."""
+    async def ask(self, request: ChatRequest, position: str, stream: AnswerSink | None = None) -> ChatAnswer:
+        """Ask the model once. ``position`` identifies the round within the visit; a stored answer is shown again."""
         is_fresh = False
         if self.ctx.refusals:
             position = f"attempt {self.ctx.refusals + 1}, {position}"
-        request = with_room(request, len(self.request.messages), self.model.context_tokens)
-        iteration = agent_log_of(self.ctx).iteration(self.model, position)
+        request = fit_context_window(request, len(self.request.messages), self.model.context_tokens)
+        iteration = agent_log_of(self.ctx).new_iteration(self.model, position)
 
         async def call() -> JsonValue:
             nonlocal is_fresh
             is_fresh = True
             await iteration.begin()
-            answer = await ask(self.ctx, self.model, request, show)
-            calls, usage = [list(c) for c in answer.calls], list(answer.usage)
+            answer = await ask(self.ctx, self.model, request, stream)
+            calls: list[JsonValue] = [[*call] for call in answer.calls]
+            usage: list[JsonValue] = [*answer.usage]
             return {"text": answer.text, "calls": calls, "usage": usage, "seconds": iteration.seconds}
 
         try:
@@ -115,22 +113,22 @@ class AgentRun(Struct, frozen=True):
         await iteration.end(answer, stored.get("seconds", 0.0))
         if not is_fresh:
             self.ctx.count(answer.usage)
-            if show is not None:
-                await show.replay(answer.text)
+            if stream is not None:
+                await stream.replay(answer.text)
         if self.ctx.budget.is_limited:
             self.ctx.budget.take(position, count_tokens(request, answer), is_charged=is_fresh)
         return answer
 
     async def call(self, calls: Sequence[ToolCall], position: str) -> list[Outcome]:
-        """Call all tools of a round, some at the same time; give what came in the order of the calls."""
-        calls = [call._replace(name=shown_name(call.name)) for call in calls]
-        if self.show is not None:
+        """Call all tools of a round concurrently; return the outcomes in the order of the calls."""
+        calls = [call._replace(name=truncate_name(call.name)) for call in calls]
+        if self.stream is not None:
             for call in calls[:MAX_CALLS]:
-                await self.show.write_thought(f"Running the {call.name} tool...")
-        permits = asyncio.Semaphore(MAX_AT_ONCE)
+                await self.stream.write_thought(f"Running the {call.name} tool...")
+        slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
 
         async def one(index: int, call: ToolCall) -> Outcome:
-            async with permits:
+            async with slots:
                 return await self._call(call, index, f"{position}.{index}")
 
         try:
@@ -138,17 +136,17 @@ class AgentRun(Struct, frozen=True):
                 tasks = [running.create_task(one(index, call)) for index, call in enumerate(calls[:MAX_CALLS])]
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
-        too_many = Outcome(f"This call was not made: a round may have {MAX_CALLS} calls.", is_error=True)
-        outcomes = [*(task.result() for task in tasks), *([too_many] * (len(calls) - len(tasks)))]
+        refusal = Outcome(f"This call was not made: at most {MAX_CALLS} calls are allowed per round.", is_error=True)
+        outcomes = [*(task.result() for task in tasks), *([refusal] * (len(calls) - len(tasks)))]
         for call, outcome in zip(calls, outcomes, strict=True):
-            self.gathered.add_call(call, outcome)
+            self.result.add_call(call, outcome)
         return outcomes
 
     async def _call(self, call: ToolCall, index: int, step: str) -> Outcome:
-        """Call one tool and record it."""
-        log = agent_log_of(self.ctx).tool(call.name, index, step, call.id)
+        """Call one tool and log it."""
+        log = agent_log_of(self.ctx).new_tool_call(call.name, index, step, call.id)
         outcome = await self.toolbox.call(call, step, log.begin)
-        was_called = log.is_begun
+        was_called = log.has_begun
         is_replayed = step in self.ctx.replayed_steps
         if not was_called:
             title = self.toolbox.title(call.name)
@@ -157,17 +155,17 @@ class AgentRun(Struct, frozen=True):
         return outcome
 
 
-def joined(messages: Sequence[Mapping[str, str]], role: str, content: str) -> list[dict[str, str]]:
-    """Add a message; to one of the same role, since some endpoints want roles to take turns."""
-    held = [dict(message) for message in messages]
-    if held and held[-1]["role"] == role:
-        held[-1]["content"] += f"\n\n{content}"
-        return held
-    return [*held, {"role": role, "content": content}]
+def append_message(messages: Sequence[Mapping[str, str]], role: str, content: str) -> list[dict[str, str]]:
+    """Append a message, merging it into a last one of the same role: some endpoints require alternating roles."""
+    copies = [dict(message) for message in messages]
+    if copies and copies[-1]["role"] == role:
+        copies[-1]["content"] += f"\n\n{content}"
+        return copies
+    return [*copies, {"role": role, "content": content}]
 
 
-def told(value: JsonValue) -> str:
-    """Write a tool's result for the model: a text as it is, everything else as JSON."""
+def result_text(value: JsonValue) -> str:
+    """Return a tool's result as the model reads it: a text unchanged, None as ``""``, anything else as JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, ensure_ascii=False)

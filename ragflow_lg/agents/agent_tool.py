@@ -1,4 +1,4 @@
-"""What a model may call, whatever stands behind it: a component, another agent, a tool of a server."""
+"""A tool as an agent sees it, whatever implements it: a component, another agent or a tool of an MCP server."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ __all__ = ["AgentTool", "Call", "Outcome"]
 
 
 class Outcome(NamedTuple):
-    """What a call gave. All of it is JSON but ``usage``."""
+    """The outcome of one call. Every field but ``usage`` is JSON."""
 
     value: JsonValue
-    """What the model is told; a text where ``is_error``."""
+    """The result for the model; a text if ``is_error``."""
     is_error: bool = False
     chunks: Sequence[Mapping[str, JsonValue]] = ()
-    """What answers may cite from now on."""
+    """Chunks that later answers may cite."""
     usage: Usage = Usage()
-    """What models behind the tool were asked."""
+    """Usage of the models that the tool called."""
     artifacts: Sequence[Mapping[str, JsonValue]] = ()
-    """Files that it made: ``{name, url, mime_type, size}`` each."""
+    """Files that the tool created: ``{name, url, mime_type, size}`` each."""
     documents: Sequence[Mapping[str, JsonValue]] | None = None
-    """The documents of what was found, None for those of ``chunks``."""
+    """The documents that were found, or None to derive them from ``chunks``."""
     seconds: float = 0.0
-    """How long it took."""
+    """Duration of the call."""
     tokens: int = 0
-    """What those models used of the budget, estimates included."""
+    """Tokens that the tool's models took from the budget, estimates included."""
 
 
 Call: TypeAlias = Callable[[Mapping[str, Any], str], Awaitable[Outcome]]
-"""Calls a tool with arguments; the text tells this call's steps from those of the agent's other calls.
+"""Call a tool with arguments; the text distinguishes this call's steps from those of the agent's other calls.
 
-Raises `pydantic.ValidationError` for arguments that do not fit, `RagflowLgError` if the call fails.
+Raises `pydantic.ValidationError` for invalid arguments, `RagflowLgError` if the call fails.
 """
 
 
@@ -46,23 +46,23 @@ class AgentTool(Struct, frozen=True):
     name: str
     """Name of the function, before it is numbered."""
     title: str
-    """Name for people."""
+    """Display name."""
     description: str
     parameters: Mapping[str, Any]
-    """The JSON schema of its arguments, an object."""
+    """JSON schema of the arguments, an object."""
     call: Call
     timeout_s: float | None = None
-    """Longest time of one attempt."""
+    """Time limit of one attempt."""
     label: str = ""
-    """What goes before an error that the model is told; ``""`` for nothing."""
+    """Prefix of errors that the model sees; ``""`` for none."""
     extra_attempts: int = 0
-    """How often the call is tried again after an error."""
+    """Number of retries after an error."""
     retry_delay_s: float = 0.0
     names: tuple[str, ...] = ()
-    """What policies know it by, the main name first: a component's name, ``mcp:ID/TOOL``. See `ToolPermits`."""
+    """Names that policies match, the main name first: a component's name, ``mcp:ID/TOOL``. See `ToolPermits`."""
     asks_models: bool = False
     """Whether a call uses tokens of the budget."""
     runs_once: bool = False
-    """Whether a call may never be begun twice."""
+    """Whether a call must never be started twice."""
     configuration: Callable[[], JsonValue] | None = None
-    """Gives all that a result depends on beside the arguments; None for a tool whose results are not remembered."""
+    """Returns everything besides the arguments that a result depends on; None if results are never cached."""

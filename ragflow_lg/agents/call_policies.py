@@ -1,6 +1,7 @@
-"""One call of a tool, with the policies of the deployment around it: guards, remembered results, and once-only.
+"""One tool call under the policies of the deployment: guards, cached results and once-only execution.
 
-The order is: begun before? guards, remembered or marked and made, remember, guards again.
+The order is: check for an interrupted start, ask the guards, look in the cache or mark the start and call, cache the
+result, ask the guards about it.
 """
 
 from __future__ import annotations
@@ -24,88 +25,91 @@ __all__ = ["call_tool", "is_cancelled"]
 logger = logging.getLogger(__name__)
 
 MAX_REASON_CHARS = 2_000
-GUARD_LIMIT_S = 30.0
-"""How long a guard may think about a call, or about a result."""
+GUARD_TIMEOUT_S = 30.0
+"""Time limit of a guard for one verdict."""
 
 Make: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Outcome]]
-"""Makes the call with these arguments; whatever goes wrong is an outcome."""
+"""Make the call with these arguments. Errors are outcomes too."""
 
 
-async def call_tool(ctx: RunContext, tool: AgentTool, given: Mapping[str, Any], position: str, make: Make) -> Outcome:
-    """Make a call, if the policies let it be made; give what the model may be told of it."""
-    if tool.runs_once and await ctx.has_begun(tool.name, given, position):
+async def call_tool(ctx: RunContext, tool: AgentTool, arguments: dict[str, Any], position: str, make: Make) -> Outcome:
+    """Make a call if the policies allow it; return its outcome as the model may see it."""
+    if tool.runs_once and await ctx.has_begun(tool.name, arguments, position):
         return Outcome(
-            f"A call of {tool.title} was interrupted, and it is not known whether it was done. It has not been made "
-            "again. Take it neither as done nor as not done.",
+            f"A previous call to {tool.title} was interrupted, and it is unknown whether it took effect. It was not "
+            "repeated. Do not assume that it succeeded or that it failed.",
             is_error=True,
         )
     guards = ctx.services.policies.guards
-    use = ToolUse(tool.names[0] if tool.names else tool.name, ctx.node.id, to_json(given))
+    use = ToolUse(
+        tool.names[0] if tool.names else tool.name, ctx.node.id, cast("Mapping[str, Any]", to_json(arguments))
+    )
     for guard in guards:
-        verdict = await _verdict(guard, "before", _copy(use))
+        verdict = await _ask_guard(guard, "before", _copy(use))
         if isinstance(verdict, Replace) and isinstance(verdict.value, dict):
             use = replace(use, arguments=cast("Mapping[str, Any]", verdict.value))
         elif not isinstance(verdict, Allow):
-            return Outcome(f"The call of {tool.title} was refused: {_reason(verdict)}", is_error=True)
+            return Outcome(f"The call to {tool.title} was refused: {_reason(verdict)}", is_error=True)
     if tool.runs_once:
-        await ctx.begin(tool.name, given, position)
-    return await _told(guards, use, tool, await _result(ctx, tool, use.arguments, make))
+        await ctx.begin(tool.name, arguments, position)
+    return await _guard_result(guards, use, tool, await _call_or_cache(ctx, tool, use.arguments, make))
 
 
-async def _result(ctx: RunContext, tool: AgentTool, arguments: Mapping[str, Any], make: Make) -> Outcome:
-    """Give a remembered result, or make the call and remember what it gives. Errors are never remembered."""
+async def _call_or_cache(ctx: RunContext, tool: AgentTool, arguments: Mapping[str, Any], make: Make) -> Outcome:
+    """Return the cached result, or make the call and cache its result. Errors and files are never cached."""
     cache = ctx.services.policies.cache
     if cache is None or tool.configuration is None or tool.runs_once or not cache.covers(tool.names):
         return await make(arguments)
-    configuration, asked = tool.configuration(), to_json(arguments)
-    is_there, held = await cache.find(tool.names, configuration, asked)
-    if is_there:
-        return Outcome(held["value"], chunks=held["chunks"], documents=held["documents"])
+    configuration, key = tool.configuration(), to_json(arguments)
+    is_cached, stored = await cache.find(tool.names, configuration, key)
+    if is_cached:
+        entry = cast("Mapping[str, Any]", stored)
+        return Outcome(entry["value"], chunks=entry["chunks"], documents=entry["documents"])
     outcome = await make(arguments)
     if not outcome.is_error and not outcome.artifacts:
         documents = None if outcome.documents is None else list(outcome.documents)
-        kept = to_json({"value": outcome.value, "chunks": list(outcome.chunks), "documents": documents})
-        await cache.put(tool.names, configuration, asked, kept)
+        result = to_json({"value": outcome.value, "chunks": list(outcome.chunks), "documents": documents})
+        await cache.put(tool.names, configuration, key, result)
     return outcome
 
 
-async def _told(guards: Sequence[ToolGuard], use: ToolUse, tool: AgentTool, outcome: Outcome) -> Outcome:
-    """Let the guards judge what a call gave. What they replace or withhold loses sources and files."""
+async def _guard_result(guards: Sequence[ToolGuard], use: ToolUse, tool: AgentTool, outcome: Outcome) -> Outcome:
+    """Ask the guards about a result. A result that they replace or withhold loses its chunks and files."""
     for guard in guards:
-        verdict = await _verdict(guard, "after", _copy(use), to_json(outcome.value))
+        verdict = await _ask_guard(guard, "after", _copy(use), to_json(outcome.value))
         if isinstance(verdict, Replace):
             outcome = outcome._replace(value=verdict.value, chunks=(), documents=(), artifacts=())
         elif not isinstance(verdict, Allow):
-            said = f"{tool.title} was called, but what it gave is withheld: {_reason(verdict)}"
-            return outcome._replace(value=said, is_error=True, chunks=(), documents=(), artifacts=())
+            error = f"{tool.title} was called, but its result is withheld: {_reason(verdict)}"
+            return outcome._replace(value=error, is_error=True, chunks=(), documents=(), artifacts=())
     return outcome
 
 
-async def _verdict(guard: ToolGuard, when: str, *about: object) -> object:
-    """Ask for a verdict; what it replaces with is JSON. A guard that fails gives none, which refuses."""
+async def _ask_guard(guard: ToolGuard, when: str, *arguments: object) -> object:
+    """Return a guard's verdict, a replacement as JSON. A guard that fails returns None, which refuses."""
     try:
-        async with asyncio.timeout(GUARD_LIMIT_S):
-            verdict: Verdict = await getattr(guard, when)(*about)
+        async with asyncio.timeout(GUARD_TIMEOUT_S):
+            verdict: Verdict = await getattr(guard, when)(*arguments)
         return Replace(to_json(verdict.value)) if isinstance(verdict, Replace) else verdict
     except (Exception, asyncio.CancelledError):
         if is_cancelled():
             raise
-        logger.warning("A guard of tools failed; what it should have judged is refused.", exc_info=True)
+        logger.warning("A tool guard failed; the call or result it was asked about is refused.", exc_info=True)
         return None
 
 
 def is_cancelled() -> bool:
-    """Whether this task is being stopped; foreign code may raise the same by itself."""
+    """Return whether this task is being cancelled; third-party code may raise CancelledError by itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _reason(verdict: object) -> str:
     if not isinstance(verdict, Refuse):
-        return "the guard of this deployment could not judge it."
+        return "a guard of this deployment failed to check it."
     return str(verdict.reason)[:MAX_REASON_CHARS]
 
 
 def _copy(use: ToolUse) -> ToolUse:
-    """Give a guard arguments of its own: it may change them, but not those of the call."""
-    return replace(use, arguments=to_json(use.arguments))
+    """Copy the arguments, so that a guard cannot change those of the call."""
+    return replace(use, arguments=cast("Mapping[str, Any]", to_json(use.arguments)))

@@ -1,4 +1,4 @@
-"""The components among the tools of an agent; agents and whole canvases are some of them."""
+"""The components among the tools of an agent, including other agents and whole canvases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["component_tools"]
 
 
 def component_tools(ctx: RunContext) -> list[AgentTool]:
-    """Give the components that the node's model may call, in the canvas's order."""
+    """Return the components that the node's model may call, in the order of the canvas."""
     return [_tool(ctx, node) for node in ctx.node.tools]
 
 
@@ -36,13 +36,13 @@ def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
         call=partial(_call, ctx, node, rules),
         timeout_s=node.timeout_s,
         label=rules.label,
-        # An agent sees to its own retries.
+        # An agent retries by itself.
         extra_attempts=node.extra_attempts if node.spec.kind == "plain" else 0,
         retry_delay_s=node.retry_delay_s,
         names=node.permit_names,
         asks_models=_asks_models(node),
         runs_once=node.spec.runs_once,
-        configuration=partial(_configuration, ctx, node) if _depends_on_nothing_else(node) else None,
+        configuration=partial(_configuration, ctx, node) if _is_cacheable(node) else None,
     )
 
 
@@ -54,8 +54,8 @@ def _parameters(rules: ToolRules[Any, Any]) -> Mapping[str, Any]:
     return schema
 
 
-def _depends_on_nothing_else(node: PlanNode) -> bool:
-    """Whether a result follows from params and arguments; agents and canvases see the conversation too."""
+def _is_cacheable(node: PlanNode) -> bool:
+    """Return whether a result depends on params and arguments alone; agents and canvases also see the conversation."""
     return node.spec.kind == "plain" and node.canvas is None and not node.spec.runs_once
 
 
@@ -65,39 +65,39 @@ def _asks_models(node: PlanNode) -> bool:
 
 def _configuration(ctx: RunContext, node: PlanNode) -> JsonValue:
     child = ctx.child(node, "")
-    values = [[reference.text, child.value(reference)] for reference, _ in node.references]
+    values: list[JsonValue] = [[reference.text, child.value(reference)] for reference, _ in node.references]
     return [node.params.model_dump(mode="json", exclude={"inputs", "outputs", "debug_inputs"}), values]
 
 
 async def _call(
-    ctx: RunContext, node: PlanNode, rules: ToolRules[Any, Any], given: Mapping[str, Any], position: str
+    ctx: RunContext, node: PlanNode, rules: ToolRules[Any, Any], requested: Mapping[str, Any], position: str
 ) -> Outcome:
     child = ctx.child(node, position)
-    arguments = build_arguments(child, rules, node.params, given)
+    arguments = build_arguments(child, rules, node.params, requested)
     try:
         result = await rules.call(child, node.params, arguments)
     except (ComponentError, ServiceError) as error:
         if not _asks_models(node):
             raise
-        said = f"{rules.label} error: {error}" if rules.label else str(error)
-        return Outcome(said, is_error=True, usage=child.usage, tokens=child.budget.spent)
+        message = f"{rules.label} error: {error}" if rules.label else str(error)
+        return Outcome(message, is_error=True, usage=child.usage, tokens=child.budget.spent)
     child.cite(result.chunks, result.documents)
     chunks, documents = ([*child.new_references.get(name, {}).values()] for name in ("chunks", "doc_aggs"))
-    artifacts: Any = result.artifacts or result.outputs.get("_ARTIFACTS") or ()
-    files = cast("list[Any]", artifacts if isinstance(artifacts, list | tuple) else [])
-    made: list[Mapping[str, JsonValue]] = [file for file in files if isinstance(file, Mapping)]
+    files: Any = result.artifacts or result.outputs.get("_ARTIFACTS") or ()
+    files = cast("list[Any]", files if isinstance(files, list | tuple) else [])
+    artifacts: list[Mapping[str, JsonValue]] = [file for file in files if isinstance(file, Mapping)]
     return Outcome(
         _value_of(result),
         chunks=chunks,
         usage=child.usage,
-        artifacts=made,
+        artifacts=artifacts,
         documents=documents,
         tokens=child.budget.spent,
     )
 
 
 def _value_of(result: ToolResult) -> JsonValue:
-    """Give what the model is told: where a tool gives nothing, its outputs stand in."""
+    """Return the result for the model: the value, or the outputs of a tool that returns no value."""
     if result.value is not None:
         return result.value
     return result.outputs.get("content") or dict(result.outputs) or None

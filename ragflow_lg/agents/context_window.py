@@ -1,4 +1,4 @@
-"""Keeping the conversation of an agent within the context of its model."""
+"""Fits the conversation of an agent into the context window of its model."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.models.prompts import CONTEXT_SHARE
 from ragflow_lg.services.chat import ChatRequest
 
-__all__ = ["SHORTENED", "with_room"]
+__all__ = ["TRUNCATION_MARK", "fit_context_window"]
 
-SHORTENED = " … (shortened)"
-"""Stands at the end of a result that had to be shortened."""
+TRUNCATION_MARK = " … (truncated)"
+"""End of a truncated message."""
 
-_FEWEST_TOKENS = 100
+_MIN_TOKENS = 100
 
 
-def with_room(request: ChatRequest, first: int, context_tokens: int) -> ChatRequest:
-    """Shorten the longest messages from index ``first`` on until the request fits into 97 % of the context.
+def fit_context_window(request: ChatRequest, first: int, context_tokens: int) -> ChatRequest:
+    """Truncate the longest messages from index ``first`` on until the request fits into 97 % of the context.
 
-    Those before have been fitted already. Nothing is made shorter than 100 tokens, so a request may stay too long.
+    Earlier messages have been fitted already. No message is truncated below 100 tokens, so the request may still
+    exceed the limit.
     """
     tools = sum(estimate_tokens(json.dumps([t.name, t.description, t.parameters])) for t in request.tools)
     room = int(context_tokens * CONTEXT_SHARE) - estimate_tokens(request.system) - tools
@@ -32,9 +33,9 @@ def with_room(request: ChatRequest, first: int, context_tokens: int) -> ChatRequ
     messages: list[dict[str, Any]] = [dict(message) for message in request.messages]
     while sum(sizes) > room and first < len(sizes):
         longest = max(range(first, len(sizes)), key=sizes.__getitem__)
-        if sizes[longest] <= _FEWEST_TOKENS:
+        if sizes[longest] <= _MIN_TOKENS:
             break
-        kept = max(_FEWEST_TOKENS // 2, sizes[longest] - (sum(sizes) - room) - estimate_tokens(SHORTENED))
-        messages[longest]["content"] = shorten(messages[longest]["content"], kept) + SHORTENED
+        size = max(_MIN_TOKENS // 2, sizes[longest] - (sum(sizes) - room) - estimate_tokens(TRUNCATION_MARK))
+        messages[longest]["content"] = shorten(messages[longest]["content"], size) + TRUNCATION_MARK
         sizes[longest] = estimate_tokens(messages[longest]["content"])
     return replace(request, messages=tuple(messages))

@@ -1,7 +1,7 @@
 """The tools of MCP servers among those of an agent.
 
-A canvas lists servers by an id of the settings, and the tools of each that its model may see, with their schemas; the
-server is not asked for them. Source: RAGFlow's ``common/mcp_tool_call_conn.py``.
+A canvas lists servers by an id of the settings, with the tools that its model may use and their schemas; the servers
+are not asked for them. Source: RAGFlow's ``common/mcp_tool_call_conn.py``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SCHEMAS = ("inputSchema", "input_schema", "parameters")
 """Names of a tool's schema: the protocol's, Python's, and that of older canvases."""
 
 
-class _Declared(NamedTuple):
+class _Declaration(NamedTuple):
     server: str
     name: str
     description: str
@@ -36,117 +36,117 @@ class _Declared(NamedTuple):
 
 
 def mcp_tools(ctx: RunContext, mcp: Iterable[Any], headers: Mapping[str, Any]) -> list[AgentTool]:
-    """Give the tools that a canvas lists, in its order; ``headers`` are the canvas's own.
+    """Return the tools that a canvas lists, in its order; ``headers`` are those of the canvas.
 
     Raises:
-        SettingsError: if a server is not in the settings, or a tool not allowed there.
+        SettingsError: if a server is not in the settings, or a tool is not allowed there.
     """
-    found: list[AgentTool] = []
-    own = {name: value if isinstance(value, str) else json.dumps(value) for name, value in headers.items()}
-    for tool in _declared(mcp):
+    tools: list[AgentTool] = []
+    header_texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in headers.items()}
+    for tool in _declarations(mcp):
         if isinstance(tool, Finding):
-            continue  # the compiler has told
+            continue  # reported by the compiler
         server = ctx.services.servers.get(tool.server)
         if server is None:
             raise SettingsError(
                 f"There is no MCP server {tool.server!r} in the settings. "
-                f'Add [mcp."{tool.server}"] with its url, or the command that starts it.'
+                f'Add [mcp."{tool.server}"] with the URL of the server or the command that starts it.'
             )
         server.check(tool.name)
-        call = partial(_call, ctx, tool, own)
+        call = partial(_call, ctx, tool, header_texts)
         names = (f"mcp:{tool.server}/{tool.name}",)
-        found.append(AgentTool(tool.name, tool.name, tool.description, tool.parameters, call, names=names))
-    return found
+        tools.append(AgentTool(tool.name, tool.name, tool.description, tool.parameters, call, names=names))
+    return tools
 
 
 def mcp_findings(mcp: Iterable[Any]) -> Iterable[Finding]:
-    """Say what is wrong with ``mcp`` of an agent."""
-    for tool in _declared(mcp):
+    """Yield the problems of an agent's ``mcp``."""
+    for tool in _declarations(mcp):
         if isinstance(tool, Finding):
             yield tool
         elif problem := find_schema_problem(tool.parameters):
             message = f"The schema of the tool {tool.name!r} is not a valid JSON schema: {problem}."
-            hint = "The model is shown it as it is; its arguments are not checked."
+            hint = "The model sees the schema unchanged; arguments are not validated against it."
             yield Finding("params-invalid", "warning", tool.path, message, hint)
 
 
 def mcp_server_tools(mcp: Iterable[Any]) -> Iterable[ServerTool]:
-    """Give the tools that ``mcp`` of an agent lists, as the compiler holds them against the settings."""
-    for tool in _declared(mcp):
+    """Yield the tools of an agent's ``mcp`` for the compiler to check against the settings."""
+    for tool in _declarations(mcp):
         if not isinstance(tool, Finding):
             yield ServerTool(tool.server, tool.name, tool.path, (*tool.path[:2], "mcp_id"))
 
 
-def _declared(mcp: Iterable[Any]) -> Iterator[_Declared | Finding]:
+def _declarations(mcp: Iterable[Any]) -> Iterator[_Declaration | Finding]:
     for index, entry in enumerate(mcp):
         path: tuple[str | int, ...] = ("mcp", index)
         if not isinstance(entry, Mapping):
-            yield _wrong(path, "An entry of mcp should be an object with mcp_id and tools.")
+            yield _invalid(path, "An entry of mcp must be an object with mcp_id and tools.")
             continue
         server = cast("Mapping[str, Any]", entry)
         id_: Any = server.get("mcp_id")
         tools: Any = server.get("tools") or {}
         if not isinstance(id_, str) or not id_.strip():
-            yield _wrong((*path, "mcp_id"), "mcp_id should be the id of a server, a text.")
+            yield _invalid((*path, "mcp_id"), "mcp_id must be a string, the id of a server.")
         elif not isinstance(tools, Mapping):
-            yield _wrong((*path, "tools"), "tools should be an object: the name of each tool, and what it is.")
+            yield _invalid((*path, "tools"), "tools must be an object that maps tool names to definitions.")
         else:
             for name, tool in cast("Mapping[str, Any]", tools).items():
-                yield _one(id_.strip(), name, tool, (*path, "tools", name))
+                yield _declaration(id_.strip(), name, tool, (*path, "tools", name))
 
 
-def _one(server: str, name: str, tool: Any, path: tuple[str | int, ...]) -> _Declared | Finding:
-    if not isinstance(tool, Mapping):
-        return _wrong(path, f"The tool {name!r} should be an object with description and inputSchema.")
-    held = cast("Mapping[str, Any]", tool)
-    description = held.get("description")
+def _declaration(server: str, name: str, value: Any, path: tuple[str | int, ...]) -> _Declaration | Finding:
+    if not isinstance(value, Mapping):
+        return _invalid(path, f"The tool {name!r} must be an object with description and inputSchema.")
+    tool = cast("Mapping[str, Any]", value)
+    description = tool.get("description")
     if description is not None and not isinstance(description, str):
-        return _wrong((*path, "description"), "A description should be a text.")
-    key = next((key for key in _SCHEMAS if held.get(key) is not None), None)
-    schema: Any = held[key] if key else {}
+        return _invalid((*path, "description"), "The description must be a string.")
+    key = next((key for key in _SCHEMAS if tool.get(key) is not None), None)
+    schema: Any = tool[key] if key else {}
     if not isinstance(schema, Mapping):
-        return _wrong((*path, str(key)), f"{key} should be a JSON schema, an object.")
-    given = cast("Mapping[str, Any]", schema)
-    kind = given.get("type")
+        return _invalid((*path, str(key)), f"{key} must be a JSON schema, an object.")
+    parameters = cast("Mapping[str, Any]", schema)
+    kind = parameters.get("type")
     if isinstance(kind, str) and kind != "object":
-        return _wrong((*path, str(key), "type"), "The arguments of a tool are an object: its schema has this type.")
-    return _Declared(server, name, description or "", _object_schema(given), path)
+        return _invalid((*path, str(key), "type"), 'The schema of a tool\'s arguments must have the type "object".')
+    return _Declaration(server, name, description or "", _object_schema(parameters), path)
 
 
 def _object_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Give a schema of an object: one without its type gets it, a map of properties is put into one."""
+    """Return the schema of an object: a missing type is added, a bare map of properties wrapped."""
     if schema.get("type") == "object":
         return schema if isinstance(schema.get("properties"), Mapping) else {**schema, "properties": {}}
-    if isinstance(schema.get("properties"), Mapping) or not all(isinstance(held, Mapping) for held in schema.values()):
+    if isinstance(schema.get("properties"), Mapping) or not all(isinstance(part, Mapping) for part in schema.values()):
         return {"properties": {}, **schema, "type": "object"}
     properties: dict[str, Any] = {}
     required: list[str] = []
-    for name, declared in schema.items():
-        held = dict(declared)
-        if isinstance(held.get("required"), bool):  # as RAGFlow writes parameters of its own tools
-            required += [name] if held.pop("required") else []
-        properties[name] = held
+    for name, part in schema.items():
+        declared = dict(part)
+        if isinstance(declared.get("required"), bool):  # the form of RAGFlow's own tools
+            required += [name] if declared.pop("required") else []
+        properties[name] = declared
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}
 
 
-def _wrong(path: tuple[str | int, ...], message: str) -> Finding:
-    return Finding("params-invalid", "error", path, message, "Choose the server's tools again in the editor.")
+def _invalid(path: tuple[str | int, ...], message: str) -> Finding:
+    return Finding("params-invalid", "error", path, message, "Select the server's tools again in the editor.")
 
 
 async def _call(
     ctx: RunContext,
-    tool: _Declared,
+    tool: _Declaration,
     headers: Mapping[str, str],
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     position: str,
 ) -> Outcome:
     where = f"The schema of the tool {tool.name!r}"
     try:
-        problems = await ctx.run_in_thread(find_problems, dict(given), tool.parameters, where)
+        problems = await ctx.run_in_thread(find_problems, dict(arguments), tool.parameters, where)
         if problems:
-            return Outcome(f"The arguments do not fit: {'. '.join(problems)}.", is_error=True)
+            return Outcome(f"Invalid arguments: {'. '.join(problems)}.", is_error=True)
         server = ctx.services_at(position).servers[tool.server]
-        return _told(await server.call(tool.name, given, headers))
+        return _outcome(await server.call(tool.name, arguments, headers))
     except TimeoutError as error:
         limit = f"{error.args[0]:g}" if error.args else "?"
         return Outcome(f"Timeout calling tool '{tool.name}' (timeout={limit}).", is_error=True)
@@ -154,8 +154,8 @@ async def _call(
         return Outcome(f"Error calling tool '{tool.name}': {str(error).rstrip('.')}.", is_error=True)
 
 
-def _told(answer: ServerAnswer) -> Outcome:
-    """Give what the model is told: a failure is a result too."""
+def _outcome(answer: ServerAnswer) -> Outcome:
+    """Return the outcome for the model; a failure is an outcome too."""
     text = "\n".join(answer.texts)
     if answer.is_error:
         return Outcome(f"MCP server error: {text}", is_error=True)

@@ -1,8 +1,8 @@
-"""Plan and reflect: analyse the task, plan the next calls, reflect on what came of them, and so on; then answer.
+"""Plan and reflect: analyze the task, then plan tool calls and reflect on their results until the task is complete.
 
-Source: the loop of RAGFlow's earlier ``agent/component/agent_with_tools.py``. Here a call that fails is told as its
-result and costs no others, calls beside ``complete_task`` count, and what does not fit is summed up and ranked, not
-dropped by age.
+Source: the loop of RAGFlow's earlier ``agent/component/agent_with_tools.py``. Unlike there, a failed call becomes a
+result and does not affect other calls, calls next to ``complete_task`` are made, and results that do not fit into the
+context are summarized and ranked instead of dropped by age.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ragflow_lg.agents.agent_run import AgentRun, joined, told
-from ragflow_lg.agents.plan_prompts import COMPLETE_TASK, LAST, prompt_of
+from ragflow_lg.agents.agent_run import AgentRun, append_message, result_text
+from ragflow_lg.agents.plan_prompts import COMPLETE_TASK, FINAL_PROMPT, TOOLS_HEAD, prompt_of
 from ragflow_lg.base.thinking import AnswerPart, split_thinking, strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import JsonValue
@@ -28,192 +28,199 @@ from ragflow_lg.services.chat import ChatRequest, ToolCall
 __all__ = ["plan_and_reflect"]
 
 MAX_CALLS = 64
-"""How many calls of one step are made."""
+"""Calls per step; further ones are ignored."""
 
 RESULT_SHARE = 8
-"""A result that takes more than this part of the context is summed up."""
+"""A result longer than one part in 8 of the context is summarized."""
 
-_ASK_NEXT = "Which tools are to be called next, or is the task complete? Answer with the JSON list only."
-_NO_LIST = 'Answer with a JSON list of calls: [{"name": "tool", "arguments": {}}].'
+_NEXT_PROMPT = "Which tools should be called next, or is the task complete? Respond with the JSON list only."
+_LIST_EXPECTED = 'Respond with a JSON list of calls: [{"name": "tool", "arguments": {}}].'
 
 
 class _Step(Struct):
-    """One round: what was planned, what came of it, what is to be thought of it."""
+    """One round: the plan, its results and a note about them."""
 
     plan: str
     results: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    """Names of tools, and what they gave."""
+    """The name and the result of each call."""
     note: str = ""
-    """The reflection, or what was wrong with the plan."""
+    """The reflection, or the problem of an invalid plan."""
 
     @property
-    def observed(self) -> str:
-        listed = json.dumps([{"name": name, "result": text} for name, text in self.results], ensure_ascii=False)
-        return "\n\n".join(part for part in (f"Observation:\n{listed}" if self.results else "", self.note) if part)
+    def observation(self) -> str:
+        results = json.dumps([{"name": name, "result": text} for name, text in self.results], ensure_ascii=False)
+        return "\n\n".join(part for part in (f"Observation:\n{results}" if self.results else "", self.note) if part)
 
 
 async def plan_and_reflect(run: AgentRun) -> str:
-    """Plan, call tools and reflect until the task is complete or the rounds are used up; then give the answer."""
-    analysis = await _thought(run, _request(run, "TASK_ANALYSIS", _task(run), with_tools=True), "analysis")
+    """Plan, call tools and reflect until the task is complete or the rounds are used up; return the answer."""
+    analysis = await _ask_for_thought(run, _request(run, "TASK_ANALYSIS", _task(run), with_tools=True), "analysis")
     steps: list[_Step] = []
     is_complete = False
     while len(steps) <= run.max_rounds and not is_complete and not await run.is_spent(f"plan {len(steps)}"):
-        step, is_complete = await _step(run, analysis, steps)
+        step, is_complete = await _run_step(run, analysis, steps)
         steps.append(step)
     return await _answer(run, steps)
 
 
-async def _step(run: AgentRun, analysis: str, steps: Sequence[_Step]) -> tuple[_Step, bool]:
-    """Plan and do one step; tell whether the task is complete."""
+async def _run_step(run: AgentRun, analysis: str, steps: Sequence[_Step]) -> tuple[_Step, bool]:
+    """Plan and execute one step; return it and whether the task is complete."""
     number = len(steps)
-    system = f"{_system(run, 'PLAN_GENERATION', with_tools=True)}\n\nThe task, as it was analysed:\n{analysis}"
-    messages = tuple(joined(_conversation(run, steps), "user", _ASK_NEXT))
-    asked = replace(run.request, system=system, messages=messages, schema=None)
-    text = strip_thinking((await run.ask(asked, f"plan {number}", _shown_as_thought(run, is_text_shown=False))).text)
-    calls, problem = _calls(await run.ctx.run_in_thread(read_answer, text), number)
+    system = f"{_system(run, 'PLAN_GENERATION', with_tools=True)}\n\nAnalysis of the task:\n{analysis}"
+    messages = tuple(append_message(_conversation(run, steps), "user", _NEXT_PROMPT))
+    request = replace(run.request, system=system, messages=messages, schema=None)
+    sink = _thought_sink(run, is_text_shown=False)
+    text = strip_thinking((await run.ask(request, f"plan {number}", sink)).text)
+    planned, problem = _read_plan(await run.ctx.run_in_thread(read_answer, text), number)
     step = _Step(text.strip() or "[]", note=problem)
-    wanted = [call for call in calls if call.name != COMPLETE_TASK]
-    is_complete = len(wanted) < len(calls)
-    if not wanted:
+    calls = [call for call in planned if call.name != COMPLETE_TASK]
+    is_complete = len(calls) < len(planned)
+    if not calls:
         return step, is_complete
-    outcomes = await run.call(wanted, str(number))
-    for index, (call, outcome) in enumerate(zip(wanted, outcomes, strict=True)):
-        step.results.append((call.name, await _summed_up(run, told(outcome.value), f"summary {number}.{index}")))
+    outcomes = await run.call(calls, str(number))
+    for index, (call, outcome) in enumerate(zip(calls, outcomes, strict=True)):
+        result = await _summarize_long(run, result_text(outcome.value), f"summary {number}.{index}")
+        step.results.append((call.name, result))
     if not is_complete and not await run.is_spent(f"reflection {number}"):
-        asked = _request(run, "REFLECTION", f"{_task(run)}\n\nThe last step gave:\n{step.observed}")
-        step.note = f"Reflection:\n{await _thought(run, asked, f'reflection {number}')}"
+        request = _request(run, "REFLECTION", f"{_task(run)}\n\nResults of the last step:\n{step.observation}")
+        step.note = f"Reflection:\n{await _ask_for_thought(run, request, f'reflection {number}')}"
     return step, is_complete
 
 
-def _calls(value: JsonValue, number: int) -> tuple[list[ToolCall], str]:
-    """Read a plan; give its calls, and what is wrong with it."""
+def _read_plan(value: JsonValue, number: int) -> tuple[list[ToolCall], str]:
+    """Return the calls of a plan and ``""``, or no calls and the problem."""
     entries = cast("list[Any]", [value] if isinstance(value, dict) else value)
     if not isinstance(value, list | dict) or not entries:
-        return [], _NO_LIST
+        return [], _LIST_EXPECTED
     calls: list[ToolCall] = []
     for index, entry in enumerate(entries[:MAX_CALLS]):
-        held = cast("Mapping[str, Any]", entry if isinstance(entry, Mapping) else {})
-        name, given = held.get("name"), held.get("arguments")
+        call = cast("Mapping[str, Any]", entry if isinstance(entry, Mapping) else {})
+        name, arguments = call.get("name"), call.get("arguments")
         if not isinstance(name, str) or not name:
-            return [], f"Entry {index + 1} of that list has no name. {_NO_LIST}"
-        text = given if isinstance(given, str) else json.dumps({} if given is None else given, ensure_ascii=False)
-        calls.append(ToolCall(f"{number}.{index}", name, text))
+            return [], f"Entry {index + 1} of your list has no name. {_LIST_EXPECTED}"
+        if not isinstance(arguments, str):
+            arguments = json.dumps({} if arguments is None else arguments, ensure_ascii=False)
+        calls.append(ToolCall(f"{number}.{index}", name, arguments))
     return calls, ""
 
 
 async def _answer(run: AgentRun, steps: Sequence[_Step]) -> str:
-    """Ask for the answer, which is shown as it comes."""
-    steps = await _ranked(run, steps)
-    messages = joined(_conversation(run, steps), "user", LAST)
-    asked = replace(run.request, messages=tuple(messages))
+    """Ask for the final answer and stream it."""
+    steps = await _fit_results(run, steps)
+    messages = append_message(_conversation(run, steps), "user", FINAL_PROMPT)
+    request = replace(run.request, messages=tuple(messages))
     if run.schema is not None:
         is_native = run.model.has_schemas
-        system = asked.system if is_native else append_schema(asked.system, run.schema)
-        asked = replace(asked, system=system, schema=run.schema if is_native else None)
-    return (await run.ask(run.told_to_cite(asked), "answer", run.show)).text
+        system = request.system if is_native else append_schema(request.system, run.schema)
+        request = replace(request, system=system, schema=run.schema if is_native else None)
+    return (await run.ask(run.with_guidelines(request), "answer", run.stream)).text
 
 
 def _conversation(run: AgentRun, steps: Iterable[_Step]) -> list[dict[str, str]]:
     messages: list[dict[str, str]] = [dict(message) for message in run.request.messages]
     for step in steps:
-        messages = joined(joined(messages, "assistant", step.plan), "user", step.observed or "(nothing)")
+        messages = append_message(
+            append_message(messages, "assistant", step.plan), "user", step.observation or "(no results)"
+        )
     return messages
 
 
-# Side calls
+# Auxiliary model calls
 
 
 def _task(run: AgentRun) -> str:
-    return f"The task:\n{run.request.messages[-1]['content']}"
+    return f"Task:\n{run.request.messages[-1]['content']}"
 
 
 def _system(run: AgentRun, name: str, *, with_tools: bool = False) -> str:
     parts = [prompt_of(run.sections, name)]
     if run.request.system.strip():
-        parts.append(f"Whoever answers has been told:\n{run.request.system}")
+        parts.append(f"Instructions for the final answer:\n{run.request.system}")
     if with_tools:
         tools = [
             {"name": t.name, "description": t.description, "parameters": t.parameters} for t in run.toolbox.schemas
         ]
-        parts.append(f"The tools:\n{json.dumps(tools, ensure_ascii=False)}")
-        parts.append(f"It is {run.ctx.global_value('sys.date') or run.ctx.services.clock.local_time()}.")
+        parts.append(f"{TOOLS_HEAD}{json.dumps(tools, ensure_ascii=False)}")
+        parts.append(
+            f"Current date and time: {run.ctx.global_value('sys.date') or run.ctx.services.clock.local_time()}."
+        )
     return "\n\n".join(parts)
 
 
-def _request(run: AgentRun, name: str, asked: str, *, with_tools: bool = False) -> ChatRequest:
+def _request(run: AgentRun, name: str, prompt: str, *, with_tools: bool = False) -> ChatRequest:
     system = _system(run, name, with_tools=with_tools)
     room = int(run.model.context_tokens * CONTEXT_SHARE) - estimate_tokens(system)
-    content = shorten(asked, max(room, run.model.context_tokens // RESULT_SHARE))
+    content = shorten(prompt, max(room, run.model.context_tokens // RESULT_SHARE))
     return replace(run.request, system=system, messages=({"role": "user", "content": content},), schema=None)
 
 
-async def _thought(run: AgentRun, request: ChatRequest, position: str) -> str:
-    """Ask for something that is shown as a thought."""
-    show = _shown_as_thought(run)
-    text = (await run.ask(request, position, show)).text
-    if show is not None and run.show is not None:
-        await run.show.write_thought("\n")
+async def _ask_for_thought(run: AgentRun, request: ChatRequest, position: str) -> str:
+    """Ask the model and show its answer as a thought."""
+    sink = _thought_sink(run)
+    text = (await run.ask(request, position, sink)).text
+    if sink is not None and run.stream is not None:
+        await run.stream.write_thought("\n")
     return strip_thinking(text).strip()
 
 
-async def _summed_up(run: AgentRun, result: str, position: str) -> str:
-    """Sum up a result that takes too much of the context."""
+async def _summarize_long(run: AgentRun, result: str, position: str) -> str:
+    """Return a result, summarized by the model if it takes too much of the context."""
     if estimate_tokens(result) <= run.model.context_tokens // RESULT_SHARE or await run.is_spent(position):
         return result
-    asked = _request(run, "CONTEXT_SUMMARY", f"{_task(run)}\n\nThe result:\n{result}")
-    return strip_thinking((await run.ask(asked, position)).text).strip() or result
+    request = _request(run, "CONTEXT_SUMMARY", f"{_task(run)}\n\nResult:\n{result}")
+    return strip_thinking((await run.ask(request, position)).text).strip() or result
 
 
-async def _ranked(run: AgentRun, steps: Sequence[_Step]) -> Sequence[_Step]:
-    """Leave out the least important results where all together do not fit into the context."""
+async def _fit_results(run: AgentRun, steps: Sequence[_Step]) -> Sequence[_Step]:
+    """Drop the least important results if they do not all fit into the context; the model ranks them."""
     results = [result for step in steps for result in step.results]
     room = int(run.model.context_tokens * CONTEXT_SHARE) - estimate_tokens(
-        f"{run.request.system}{run.guidelines}{LAST}"
+        f"{run.request.system}{run.guidelines}{FINAL_PROMPT}"
     )
     room -= sum(estimate_tokens(message["content"]) for message in _conversation(run, ()))
-    needed = sum(estimate_tokens(step.observed + step.plan) for step in steps)
+    needed = sum(estimate_tokens(step.observation + step.plan) for step in steps)
     if len(results) <= 1 or needed <= room or await run.is_spent("ranking"):
         return steps
-    shown = run.model.context_tokens // (2 * len(results))
-    listed = "\n\n".join(f"{n}. {name}: {shorten(text, shown)}" for n, (name, text) in enumerate(results, 1))
-    asked = _request(run, "CONTEXT_RANKING", f"{_task(run)}\n\nThe results:\n{listed}")
-    ranking = await run.ctx.run_in_thread(read_answer, (await run.ask(asked, "ranking")).text)
-    return _kept(steps, ranking, room)
+    size = run.model.context_tokens // (2 * len(results))
+    excerpts = "\n\n".join(f"{n}. {name}: {shorten(text, size)}" for n, (name, text) in enumerate(results, 1))
+    request = _request(run, "CONTEXT_RANKING", f"{_task(run)}\n\nResults:\n{excerpts}")
+    ranking = await run.ctx.run_in_thread(read_answer, (await run.ask(request, "ranking")).text)
+    return _drop_by_rank(steps, ranking, room)
 
 
-def _kept(steps: Sequence[_Step], ranking: JsonValue, room: int) -> list[_Step]:
-    """Keep the results that fit, by rank; those without a rank come last, in their order."""
+def _drop_by_rank(steps: Sequence[_Step], ranking: JsonValue, room: int) -> list[_Step]:
+    """Return the steps with the results that fit, chosen by rank; unranked results rank last, in their order."""
     sizes = [estimate_tokens(text) for step in steps for _, text in step.results]
-    named = cast("list[Any]", ranking if isinstance(ranking, list) else [])
-    ranked = [number - 1 for number in named if type(number) is int and 0 < number <= len(sizes)]
-    room -= sum(estimate_tokens(step.observed + step.plan) for step in steps) - sum(sizes)
-    kept: set[int] = set()
-    for index in dict.fromkeys([*ranked, *range(len(sizes))]):
+    numbers = cast("list[Any]", ranking if isinstance(ranking, list) else [])
+    ranks = [number - 1 for number in numbers if type(number) is int and 0 < number <= len(sizes)]
+    room -= sum(estimate_tokens(step.observation + step.plan) for step in steps) - sum(sizes)
+    fitting: set[int] = set()
+    for index in dict.fromkeys([*ranks, *range(len(sizes))]):
         if sizes[index] <= room:
-            kept.add(index)
+            fitting.add(index)
             room -= sizes[index]
     counter = count()
-    return [replace(step, results=[result for result in step.results if next(counter) in kept]) for step in steps]
+    return [replace(step, results=[result for result in step.results if next(counter) in fitting]) for step in steps]
 
 
-def _shown_as_thought(run: AgentRun, *, is_text_shown: bool = True) -> _ThoughtShow | None:
-    return None if run.show is None else _ThoughtShow(run.show, is_text_shown=is_text_shown)
+def _thought_sink(run: AgentRun, *, is_text_shown: bool = True) -> _ThoughtSink | None:
+    return None if run.stream is None else _ThoughtSink(run.stream, is_text_shown=is_text_shown)
 
 
-class _ThoughtShow:
-    """Shows an answer of the model as a thought, or of it only what the model thought."""
+class _ThoughtSink:
+    """Shows an answer of the model as a thought: all of it, or only its thinking sections."""
 
-    def __init__(self, show: AnswerStream, *, is_text_shown: bool) -> None:
-        self._show = show
+    def __init__(self, stream: AnswerStream, *, is_text_shown: bool) -> None:
+        self._stream = stream
         self._is_text_shown = is_text_shown
         self._is_thinking = False
 
     @property
     def text(self) -> str:
-        return self._show.text
+        return self._stream.text
 
     def begin(self) -> None:
-        self._show.begin()
+        self._stream.begin()
         self._is_thinking = False
 
     async def write(self, parts: Iterable[AnswerPart]) -> None:
@@ -221,7 +228,7 @@ class _ThoughtShow:
             if part.mark:
                 self._is_thinking = part.mark == "start"
             elif self._is_text_shown or self._is_thinking:
-                await self._show.write_thought(part.text)
+                await self._stream.write_thought(part.text)
 
     async def replay(self, text: str) -> None:
         self.begin()

@@ -1,4 +1,4 @@
-"""A question that stands by itself, made of the last one and the conversation before it."""
+"""Rewriting the last question of a conversation so that it is understandable on its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ragflow_lg.agents.agent_log import QUESTION, agent_log_of
+from ragflow_lg.agents.agent_log import QUESTION_NOTE, agent_log_of
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.models.model_call import ask
@@ -16,44 +16,47 @@ from ragflow_lg.services.chat import ChatModel, ChatRequest, Usage
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["QUESTION_HEAD", "with_whole_question"]
+__all__ = ["QUESTION_HEAD", "with_standalone_question"]
 
 QUESTION_HEAD = (
-    "Below is a conversation. Write its last question so that it can be understood without the rest: put names in "
-    "place of words that point back, keep the language, add nothing. Write the question only.\n"
+    "Rewrite the last user question of the conversation below so that it can be understood without the conversation. "
+    "Replace pronouns and other references with what they refer to. Keep the language and the meaning of the question "
+    "and add no information. If the question already stands on its own, repeat it unchanged. Output only the "
+    "question.\n\nConversation:\n"
 )
-"""First words of the instructions."""
+"""Beginning of the instructions; the conversation follows."""
 
 _STEP = "question"
-_FEW = 3
-"""With no more messages than these the question is clear enough."""
+_MIN_MESSAGES = 4
+"""Shorter conversations are not rewritten."""
 
 
-async def with_whole_question(ctx: RunContext, model: ChatModel, request: ChatRequest) -> ChatRequest:
-    """Put a question that stands by itself in place of the last message of a longer conversation.
+async def with_standalone_question(ctx: RunContext, model: ChatModel, request: ChatRequest) -> ChatRequest:
+    """Replace the last message of a longer conversation by a question that stands on its own.
 
-    Tools are called with words of the question; those that point back would find nothing.
+    Models copy words of the question into the arguments of tools; a search for "it" would find nothing.
     """
     messages = list(request.messages)
-    if len(messages) <= _FEW or messages[-1]["role"] != "user":
+    if len(messages) < _MIN_MESSAGES or messages[-1]["role"] != "user":
         return request
 
     log = agent_log_of(ctx)
 
     async def call() -> JsonValue:
-        asked = ChatRequest(
+        rewriting = ChatRequest(
             QUESTION_HEAD + _conversation(messages), ({"role": "user", "content": "Output: "},), request.sampling
         )
-        began = log.now()
-        answer = await ask(ctx, model, asked)
+        start = log.now()
+        answer = await ask(ctx, model, rewriting)
         question = strip_thinking(answer.text).strip()
-        return {"question": question, "usage": list(answer.usage), "seconds": log.now() - began}
+        return {"question": question, "usage": list(answer.usage), "seconds": log.now() - start}
 
     stored: Any = await ctx.step("rewritten question", len(messages), call, position=_STEP)
     question: str = stored["question"]
     is_replayed = _STEP in ctx.replayed_steps
     ctx.budget.take(_STEP, sum(stored["usage"][:2]), is_charged=not is_replayed)
-    await log.note(QUESTION, question, stored["seconds"], Usage(*stored["usage"]), is_replayed=is_replayed)
+    usage = Usage(*stored["usage"])
+    await log.record_note(QUESTION_NOTE, question, stored["seconds"], usage, is_replayed=is_replayed)
     if not question:
         return request
     return replace(request, messages=(*messages[:-1], {"role": "user", "content": question}))

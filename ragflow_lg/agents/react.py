@@ -1,4 +1,4 @@
-"""ReAct: the model writes what it thinks and which tool it wants as text, for models that call no tools themselves."""
+"""ReAct: the model writes its thoughts and tool calls as text; for models without native tool calls."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from ragflow_lg.agents.agent_run import AgentRun, joined, told
+from ragflow_lg.agents.agent_run import AgentRun, append_message, result_text
 from ragflow_lg.agents.react_action import WrittenCall
-from ragflow_lg.agents.react_text import ReactReader, Said
+from ragflow_lg.agents.react_text import AnswerPiece, ReactReader
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.thinking import AnswerPart, split_thinking, strip_thinking
 from ragflow_lg.models.model_call import AnswerStream
@@ -24,126 +24,127 @@ from ragflow_lg.services.chat import ToolCall, ToolSchema
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["REACT_HEAD", "called_tool", "react", "react_system"]
+__all__ = ["REACT_HEAD", "react", "to_tool_call"]
 
 logger = logging.getLogger(__name__)
 
-REACT_HEAD = "You can use tools. Work step by step, in plain text, and write each step in exactly this form:"
-"""First words of the instructions, behind the system prompt of the canvas."""
+REACT_HEAD = "You can use tools. Work step by step in plain text, and write every step in exactly this format:"
+"""Beginning of the instructions; they follow the system prompt of the canvas."""
 
-_FORM = """
+_FORMAT = """
 
-Thought: what you know, what is missing, what to do next
+Thought: what you know so far, what is missing, and what to do next
 Action: the name of one tool
-Action Input: its arguments, one JSON object
+Action Input: the arguments as one JSON object
 
-Then stop. What the tool gives comes to you behind `Observation:`; never write an observation yourself. To use several \
-tools at the same time, write one pair of Action and Action Input below the other. When you know enough, or when no \
-tool can help, write this instead:
+Then stop. The tool's result follows after `Observation:`; never write an observation yourself. To call several tools \
+in parallel, write several pairs of Action and Action Input, one below the other. Once you know enough to answer, or \
+if no tool can help, write this instead:
 
 Thought: why this is enough
-Final Answer: the whole answer for the user, in the language of the question
+Final Answer: the complete answer for the user, in the language of the question
 
-The tools:
+Available tools:
 """
-_SCHEMA = "\n\nFor what stands behind `Final Answer:`, and for nothing else, this holds as well."
-_GO_ON = "Go on: write either an Action with its Action Input, or the Final Answer."
-_LAST = "No tool can be used any more. Write the Final Answer now, from what you know by now."
+_SCHEMA_HEAD = "\n\nThe following applies only to the text after `Final Answer:`."
+_CONTINUE_PROMPT = "Continue: write either an Action with its Action Input, or the Final Answer."
+_FINAL_PROMPT = "Tools are no longer available. Write the Final Answer now, based on what you know."
 STOP = ("\nObservation:", "\n观察：")
 _BLOCK_CHARS = 4096
-"""Longer texts are read piece by piece, or in a thread."""
+"""Longer texts are parsed in blocks or in a thread."""
 _NUMBER = re.compile(r"_\d+$")
-_NOTHING = frozenset(["", "none", "null", "n/a", "无"])
+_NO_ARGUMENTS = frozenset(["", "none", "null", "n/a", "无"])
 
 
 async def react(run: AgentRun) -> str:
-    """Let the model think, act and observe until it answers; behind the last round it has to. Give the answer."""
-    request = replace(run.request, system=react_system(run), schema=None)
+    """Let the model think, act and observe; return its answer. After the last round it must answer without tools."""
+    request = replace(run.request, system=_system_prompt(run), schema=None)
     messages: list[dict[str, str]] = [dict(message) for message in run.request.messages]
     number, can_stop = 0, True
     while True:
         is_last = number > run.max_rounds or await run.is_spent(f"round {number}")
-        show = _ReactShow(run.ctx, run.show, is_last=is_last)
-        last = joined(messages, "user", _LAST) if is_last else messages
-        asked = run.told_to_cite(replace(request, messages=tuple(last), stop=STOP if can_stop and not is_last else ()))
+        sink = _ReactSink(run.ctx, run.stream, is_last=is_last)
+        prompt = append_message(messages, "user", _FINAL_PROMPT) if is_last else messages
+        stop = STOP if can_stop and not is_last else ()
+        step = run.with_guidelines(replace(request, messages=tuple(prompt), stop=stop))
         try:
-            answer = await run.ask(asked, f"round {number}", show if run.show else None)
+            answer = await run.ask(step, f"round {number}", sink if run.stream else None)
         except ServiceError as error:
-            if not (asked.stop and _is_about_stopping(error)):
+            if not (step.stop and _is_about_stopping(error)):
                 raise
-            logger.info("The model takes no stop words; the agent goes on without: %s", error)
+            logger.info("The model does not support stop words; the agent continues without them: %s", error)
             can_stop = False
             continue
-        reader = await show.read(answer.text)
+        reader = await sink.read(answer.text)
         if is_last or reader.answer:
             return reader.answer or ""
-        messages = joined(messages, "assistant", _unit(reader))
-        messages = joined(messages, "user", await _observed(run, reader.calls, str(number)))
+        messages = append_message(messages, "assistant", _step_text(reader))
+        messages = append_message(messages, "user", await _observe(run, reader.calls, str(number)))
         number += 1
 
 
-def react_system(run: AgentRun) -> str:
-    """Give the system prompt with the form, the tools, and the schema of the answer."""
-    tools = "\n".join(_described(tool) for tool in run.toolbox.schemas)
-    system = f"{run.request.system}\n\n{REACT_HEAD}{_FORM}\n{tools}".lstrip()
-    return append_schema(system + _SCHEMA, run.schema) if run.schema is not None else system
+def _system_prompt(run: AgentRun) -> str:
+    """Return the system prompt with the format, the tools, and the schema of the answer."""
+    tools = "\n".join(_describe(tool) for tool in run.toolbox.schemas)
+    system = f"{run.request.system}\n\n{REACT_HEAD}{_FORMAT}\n{tools}".lstrip()
+    return append_schema(system + _SCHEMA_HEAD, run.schema) if run.schema is not None else system
 
 
-def _described(tool: ToolSchema) -> str:
+def _describe(tool: ToolSchema) -> str:
     arguments = json.dumps(tool.parameters, ensure_ascii=False)
-    return f"- {tool.name}: {' '.join(tool.description.split())}\n  Arguments, as a JSON schema: {arguments}"
+    return f"- {tool.name}: {' '.join(tool.description.split())}\n  Arguments (JSON schema): {arguments}"
 
 
 def _is_about_stopping(error: ServiceError) -> bool:
-    """Whether an endpoint refuses stop words, as those of some reasoning models do."""
+    """Return whether an endpoint rejects stop words, as those of some reasoning models do."""
     return not error.is_retryable and "stop" in str(error).lower()
 
 
-def _unit(reader: ReactReader) -> str:
-    """Write a step as it is to stand in the conversation: without what the model made up behind it."""
+def _step_text(reader: ReactReader) -> str:
+    """Return a step for the conversation, without anything that the model invented after its actions."""
     thought = [f"Thought: {reader.thought}"] if reader.thought or not reader.calls else []
     calls = [f"Action: {call.name}\nAction Input: {call.input or '{}'}" for call in reader.calls]
     return "\n".join([*thought, *calls])
 
 
-async def _observed(run: AgentRun, written: Sequence[WrittenCall], position: str) -> str:
-    """Call the tools of a step; give the message that tells what came."""
-    if not written:
-        return _GO_ON
-    calls = [called_tool(call, run.toolbox.schemas, f"{position}.{index}") for index, call in enumerate(written)]
+async def _observe(run: AgentRun, actions: Sequence[WrittenCall], position: str) -> str:
+    """Call the tools of a step; return the message with their results."""
+    if not actions:
+        return _CONTINUE_PROMPT
+    calls = [to_tool_call(call, run.toolbox.schemas, f"{position}.{index}") for index, call in enumerate(actions)]
     outcomes = await run.call(calls, position)
     if len(outcomes) == 1:
-        return f"Observation: {told(outcomes[0].value)}"
-    named = zip(calls, outcomes, strict=True)
-    return "\n".join(f"Observation of {call.name}: {told(outcome.value)}" for call, outcome in named)
+        return f"Observation: {result_text(outcomes[0].value)}"
+    pairs = zip(calls, outcomes, strict=True)
+    return "\n".join(f"Observation of {call.name}: {result_text(outcome.value)}" for call, outcome in pairs)
 
 
-def called_tool(written: WrittenCall, tools: Sequence[ToolSchema], id_: str) -> ToolCall:
-    """Find the tool that is meant, with its number or without; a text becomes its first argument.
+def to_tool_call(action: WrittenCall, tools: Sequence[ToolSchema], id_: str) -> ToolCall:
+    """Convert an action to a tool call: its name may lack the number, a plain text becomes the first argument.
 
-    A name that none has stays, so that the model is told.
+    An unknown name stays unchanged, so that the model gets an error.
     """
-    tool = _find(written.name, tools)
-    return ToolCall(id_, tool.name if tool else written.name, _arguments(written.input.strip(), tool))
+    tool = _find(action.name, tools)
+    return ToolCall(id_, tool.name if tool else action.name, _arguments(action.input.strip(), tool))
 
 
 def _find(name: str, tools: Sequence[ToolSchema]) -> ToolSchema | None:
     plain = name.casefold()
-    for wanted in (plain, plain.replace(" ", "_"), (plain.split() or [""])[0].rstrip(".:,")):
+    for candidate in (plain, plain.replace(" ", "_"), (plain.split() or [""])[0].rstrip(".:,")):
         for tool in tools:
-            if wanted == tool.name.casefold():
+            if candidate == tool.name.casefold():
                 return tool
         for tool in tools:
-            if wanted == _NUMBER.sub("", tool.name).casefold():
+            if candidate == _NUMBER.sub("", tool.name).casefold():
                 return tool
     return None
 
 
 def _arguments(text: str, tool: ToolSchema | None) -> str:
-    """Give arguments as JSON, which may still have to be mended."""
+    """Return arguments as JSON, which may still need repair."""
     if text.startswith("{"):
         return text
-    if text.casefold() in _NOTHING:
+    if text.casefold() in _NO_ARGUMENTS:
         return "{}"
     parameters: Mapping[str, Any] = tool.parameters if tool else {}
     properties = cast("Mapping[str, Mapping[str, Any]]", parameters.get("properties") or {})
@@ -155,23 +156,23 @@ def _arguments(text: str, tool: ToolSchema | None) -> str:
     return json.dumps({name: value}, ensure_ascii=False)
 
 
-class _ReactShow:
-    """Shows of an answer in ReAct's form the thoughts as thoughts and the final answer as it comes."""
+class _ReactSink:
+    """Shows an answer in ReAct format: thoughts as thoughts, and the final answer as it is generated."""
 
-    def __init__(self, ctx: RunContext, show: AnswerStream | None, *, is_last: bool) -> None:
+    def __init__(self, ctx: RunContext, stream: AnswerStream | None, *, is_last: bool) -> None:
         self._ctx = ctx
-        self._show = show
+        self._stream = stream
         self._reader = ReactReader(is_last=is_last)
         self._is_thinking = False
         self._has_thought = False
 
     @property
     def text(self) -> str:
-        return self._show.text if self._show else ""
+        return self._stream.text if self._stream else ""
 
     def begin(self) -> None:
-        if self._show:
-            self._show.begin()
+        if self._stream:
+            self._stream.begin()
 
     async def write(self, parts: Iterable[AnswerPart]) -> None:
         for part in parts:
@@ -180,36 +181,36 @@ class _ReactShow:
             if not part.mark and not self._is_thinking:
                 for at in range(0, len(part.text), _BLOCK_CHARS):
                     if at:
-                        await asyncio.sleep(0)  # a long text holds nobody else up
-                    await self._say(self._reader.feed(part.text[at : at + _BLOCK_CHARS]))
-            elif self._show:
-                await self._show.write([part])
+                        await asyncio.sleep(0)  # do not block the event loop with a long text
+                    await self._show_pieces(self._reader.feed(part.text[at : at + _BLOCK_CHARS]))
+            elif self._stream:
+                await self._stream.write([part])
 
     async def replay(self, text: str) -> None:
         self.begin()
         await self.write(split_thinking(text))
 
     async def read(self, text: str) -> ReactReader:
-        """End the answer; it is ``text``, where it was not shown."""
+        """Finish the answer and return its reader. ``text`` is parsed here if it was not streamed."""
         if len(text) > _BLOCK_CHARS:
-            await self._say(await self._ctx.run_in_thread(self._finish, text))
+            await self._show_pieces(await self._ctx.run_in_thread(self._finish, text))
         else:
-            await self._say(self._finish(text))
-        if self._has_thought and self._reader.calls and self._show:
-            await self._show.write_thought("\n")
+            await self._show_pieces(self._finish(text))
+        if self._has_thought and self._reader.calls and self._stream:
+            await self._stream.write_thought("\n")
         return self._reader
 
-    def _finish(self, text: str) -> list[Said]:
-        if self._show is None:
+    def _finish(self, text: str) -> list[AnswerPiece]:
+        if self._stream is None:
             self._reader.feed(strip_thinking(text))
         return self._reader.finish()
 
-    async def _say(self, pieces: Iterable[Said]) -> None:
+    async def _show_pieces(self, pieces: Iterable[AnswerPiece]) -> None:
         for kind, text in pieces:
-            if self._show is None:
+            if self._stream is None:
                 continue
             if kind == "answer":
-                await self._show.write([AnswerPart(text)])
+                await self._stream.write([AnswerPart(text)])
             else:
                 self._has_thought = True
-                await self._show.write_thought(text)
+                await self._stream.write_thought(text)

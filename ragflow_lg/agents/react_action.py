@@ -1,4 +1,4 @@
-"""Reading the actions of ReAct's form: names of tools and their inputs, however a model writes them.
+"""Parsing the actions of the ReAct format: names of tools and their inputs, in the variants that models write.
 
 ::
 
@@ -22,7 +22,7 @@ from ragflow_lg.agents.react_markers import next_marker
 __all__ = ["MAX_ACTIONS", "WrittenCall", "answer_in", "is_no_action", "read_actions"]
 
 MAX_ACTIONS = 64
-"""How many actions of one answer are read."""
+"""Actions per answer; further ones are ignored."""
 
 _NONE = frozenset(
     ["", "none", "n/a", "na", "null", "nil", "no", "no action", "no tool", "nothing", "无", "没有", "不需要", "无需"]
@@ -36,20 +36,20 @@ _INPUT = re.compile(
 _FENCE = re.compile(r"`{3,}[A-Za-z0-9_]{0,16}[ \t]{0,16}\r?\n?")
 _BLANKS = re.compile(r"\s*")
 _STRUCTURE = re.compile(r'["\\{}\[\]]')
-_CALLED = re.compile(r"\s*([A-Za-z0-9_][A-Za-z0-9_.-]{0,127})\s{0,4}([(\[])")
+_BARE_CALL = re.compile(r"\s*([A-Za-z0-9_][A-Za-z0-9_.-]{0,127})\s{0,4}([(\[])")
 _NAMES = ("name", "action", "tool", "tool_name", "function")
 _ARGUMENTS = ("arguments", "action_input", "input", "parameters", "args", "tool_input")
 
 
 class WrittenCall(NamedTuple):
-    """A call as it was written: ``input`` is JSON, or what stands for it."""
+    """A call as the model wrote it: ``input`` is JSON or plain text."""
 
     name: str
     input: str
 
     @property
     def answer(self) -> str | None:
-        """The final answer, where that is written as an action; else None."""
+        """The final answer if it is written as an action, else None."""
         if re.sub("[ _]", "", self.name).lower() not in _FINAL:
             return None
         with suppress(ValueError, RecursionError):
@@ -61,20 +61,20 @@ class WrittenCall(NamedTuple):
 
 
 def is_no_action(line: str) -> bool:
-    """Whether the line behind ``Action:`` says that there is none."""
+    """Return whether the text after ``Action:`` means that there is no action."""
     return line.strip(_QUOTES + "-()[]").casefold() in _NONE
 
 
 def answer_in(line: str) -> str | None:
-    """Give what stands behind ``Final Answer:`` in the line behind ``Action:``, None if nothing does."""
-    found = next_marker(line, 0)
-    if found is None or found.kind != "answer" or found.start != 0:
+    """Return the text after a ``Final Answer:`` at the beginning of the line after ``Action:``, else None."""
+    marker = next_marker(line, 0)
+    if marker is None or marker.kind != "answer" or marker.start != 0:
         return None
-    return line[found.end :]
+    return line[marker.end :]
 
 
 def read_actions(text: str) -> list[WrittenCall]:
-    """Read what stands behind the first ``Action:`` of a text, up to what follows on the actions."""
+    """Parse the text after the first ``Action:``, up to the end of the actions."""
     return [call for call in _calls(text) if not is_no_action(call.name)][:MAX_ACTIONS]
 
 
@@ -84,15 +84,15 @@ def _calls(text: str) -> Iterator[WrittenCall]:
         head = _skip(text, at)
         if (
             text.startswith(("{", "["), head)
-            and (end := _closing(text, head)) > 0
-            and (whole := _whole(text[head:end]))
+            and (end := _json_end(text, head)) > 0
+            and (json_calls := _parse_json_calls(text[head:end]))
         ):
-            yield from whole
+            yield from json_calls
         else:
             end, call = _read_call(text, at)
             yield call
             if end < 0:
-                return  # an input that is never closed: what follows is part of it
+                return  # an unclosed input: everything after it is part of it
         count += 1
         following = next_marker(text, end)
         if following is None or following.kind != "action":
@@ -101,60 +101,60 @@ def _calls(text: str) -> Iterator[WrittenCall]:
 
 
 def _read_call(text: str, at: int) -> tuple[int, WrittenCall]:
-    """Read a call; give where it ends, -1 if its input is never closed."""
+    """Parse a call; return the index of its end, or -1 if its input is never closed, and the call."""
     following = _after_action(text, at)
-    found = _INPUT.search(text, at, following)
-    if found is None:
-        return following, _called(text[at:following])
-    name = text[at : found.start()].strip(_QUOTES)
-    start = _skip(text, found.end())
+    match = _INPUT.search(text, at, following)
+    if match is None:
+        return following, _parse_bare_call(text[at:following])
+    name = text[at : match.start()].strip(_QUOTES)
+    start = _skip(text, match.end())
     if text.startswith(("{", "["), start):
-        end = _closing(text, start)
+        end = _json_end(text, start)
         return end, WrittenCall(name, text[start:end] if end > 0 else text[start:].rstrip("` \t\r\n"))
     if following < start:
         following = _after_action(text, start)
-    return following, WrittenCall(name, _plain(text[start:following]))
+    return following, WrittenCall(name, _strip_quotes(text[start:following]))
 
 
 def _after_action(text: str, at: int) -> int:
-    """Give where the next marker stands that is not of an input."""
+    """Return the index of the next marker other than an input's."""
     start = at
-    while found := next_marker(text, start):
-        if found.kind != "input":
-            return found.start
-        start = found.end
+    while marker := next_marker(text, start):
+        if marker.kind != "input":
+            return marker.start
+        start = marker.end
     return len(text)
 
 
 def _skip(text: str, at: int) -> int:
-    """Go over blanks and the opening of a code fence."""
-    found = _BLANKS.match(text, at)
-    at = found.end() if found else at
+    """Skip blanks and the opening of a code fence."""
+    match = _BLANKS.match(text, at)
+    at = match.end() if match else at
     fence = _FENCE.match(text, at)
-    found = _BLANKS.match(text, fence.end()) if fence else None
-    return found.end() if found else at
+    match = _BLANKS.match(text, fence.end()) if fence else None
+    return match.end() if match else at
 
 
-def _closing(text: str, start: int) -> int:
-    """Give where the JSON that begins at ``start`` ends, -1 if it does not."""
-    depth, skip, is_text = 0, start, False
-    for found in _STRUCTURE.finditer(text, start):
-        mark = found[0]
-        if found.start() < skip:
+def _json_end(text: str, start: int) -> int:
+    """Return the index of the end of the JSON that begins at ``start``, -1 if it is not closed."""
+    depth, skip, is_string = 0, start, False
+    for match in _STRUCTURE.finditer(text, start):
+        mark = match[0]
+        if match.start() < skip:
             continue
         if mark == "\\":
-            skip = found.start() + 2
+            skip = match.start() + 2
         elif mark == '"':
-            is_text = not is_text
-        elif not is_text:
+            is_string = not is_string
+        elif not is_string:
             depth += 1 if mark in "{[" else -1
             if depth == 0:
-                return found.end()
+                return match.end()
     return -1
 
 
-def _whole(text: str) -> list[WrittenCall]:
-    """Read an action that is JSON: name and arguments in one, or a list of such."""
+def _parse_json_calls(text: str) -> list[WrittenCall]:
+    """Parse an action that is JSON: an object with name and arguments, or a list of such."""
     value: Any = None
     with suppress(ValueError, RecursionError):
         value = json.loads(text)
@@ -163,28 +163,30 @@ def _whole(text: str) -> list[WrittenCall]:
     for entry in entries:
         if not isinstance(entry, Mapping):
             return []
-        held = cast("Mapping[str, Any]", entry)
-        name = next((held[key] for key in _NAMES if isinstance(held.get(key), str)), None)
+        call = cast("Mapping[str, Any]", entry)
+        name = next((call[key] for key in _NAMES if isinstance(call.get(key), str)), None)
         if name is None:
             return []
-        given: Any = next((held[key] for key in _ARGUMENTS if key in held), "{}")
-        calls.append(WrittenCall(name, given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)))
+        arguments: Any = next((call[key] for key in _ARGUMENTS if key in call), "{}")
+        calls.append(
+            WrittenCall(name, arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False))
+        )
     return calls
 
 
-def _called(text: str) -> WrittenCall:
-    """Read an action without an input of its own: a name alone, or one with brackets behind it."""
-    found = _CALLED.match(text)
-    if found is not None:
-        closing = text.rfind(")" if found[2] == "(" else "]")
-        if closing > found.end() - 1:
-            return WrittenCall(found[1], _plain(text[found.end() : closing]))
+def _parse_bare_call(text: str) -> WrittenCall:
+    """Parse an action without a separate input: a name, possibly followed by arguments in brackets."""
+    match = _BARE_CALL.match(text)
+    if match is not None:
+        closing = text.rfind(")" if match[2] == "(" else "]")
+        if closing > match.end() - 1:
+            return WrittenCall(match[1], _strip_quotes(text[match.end() : closing]))
     line = text.strip().partition("\n")[0]
     return WrittenCall(line.strip(_QUOTES), "")
 
 
-def _plain(text: str) -> str:
-    """Give an input that is no JSON object: without fence and quotes."""
+def _strip_quotes(text: str) -> str:
+    """Return an input that is not a JSON object, without code fence and quotes."""
     text = text.strip()
     if fence := _FENCE.match(text):
         text = text[fence.end() :].strip()

@@ -1,9 +1,9 @@
-"""Reading what a model writes in ReAct's form, as it comes.
+"""Parsing an answer in ReAct format while it is generated.
 
-Text without any marker is the answer. Of an action and a final answer the earlier counts; behind the one all is action,
-behind the other all is answer. What follows an observation that the model has made up counts for nothing up to the
-next marker. Cut anywhere, a text reads the same, in a time that grows with its length only: of what came
-before, no more than the beginning of a marker is looked at again.
+Text without any marker is the answer. Whichever comes first of an action and a final answer counts: everything after
+the first action belongs to the actions, everything after ``Final Answer:`` to the answer. Text after an observation
+that the model invented is ignored up to the next marker. The result does not depend on where the text is cut into
+pieces. The time is linear in the length: only the beginning of an incomplete marker is scanned again.
 """
 
 from __future__ import annotations
@@ -12,114 +12,114 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from ragflow_lg.agents.react_action import WrittenCall, answer_in, is_no_action, read_actions
-from ragflow_lg.agents.react_markers import ENDS_OF_MARKERS, Marker, may_begin_at, next_marker
+from ragflow_lg.agents.react_markers import MARKER_ENDS, Marker, may_begin_at, next_marker
 
-__all__ = ["ReactReader", "Said"]
+__all__ = ["AnswerPiece", "ReactReader"]
 
 _BLOCK_CHARS = 4096
-"""Text is taken in blocks: what is behind each marker of a block is copied."""
+"""Text is processed in blocks, because the rest of a block is copied after each of its markers."""
 
 
-class Said(NamedTuple):
-    """A piece of what is to be shown."""
+class AnswerPiece(NamedTuple):
+    """A piece of text to show."""
 
     kind: Literal["thought", "answer"]
     text: str
 
 
 class ReactReader:
-    """Reads one answer of the model.
+    """An incremental parser of one answer of the model.
 
     ``is_last``: the model was asked for its final answer only. Text that begins without a marker is the answer then,
-    and where there is none the thought has to do.
+    and if there is no answer, the thought takes its place.
     """
 
     def __init__(self, *, is_last: bool = False) -> None:
         self._is_last = is_last
         self._state: Literal["start", "thought", "action", "ignored", "answer"] = "start"
         self._tail = ""
-        """What may be the beginning of a marker, behind one character of what is decided."""
+        """A possible beginning of a marker, preceded by one decided character."""
         self._from = 0
-        """Where the undecided begins in the tail."""
+        """Index of the first undecided character in the tail."""
         self._raw: list[str] = []
-        """Text before the first marker, or the action."""
-        self._is_named = False
+        """Text before the first marker, or the text of the actions."""
+        self._has_name = False
         self._blanks: list[str] = []
-        """Blanks that count only if something follows them."""
+        """Blanks that are shown only if text follows them."""
         self._stars = 0
-        """How many stars may still come that close those before the marker."""
+        """Number of expected stars that close those before the marker."""
         self._is_at_head = True
         self._thought: list[str] = []
         self._answer: list[str] | None = None
         self.calls: list[WrittenCall] = []
-        """The calls that the model asks for, once the text is finished."""
+        """The calls that the model requests; set by `finish`."""
 
     @property
     def thought(self) -> str:
-        """What was thought so far."""
+        """The thought so far."""
         return "".join(self._thought)
 
     @property
     def answer(self) -> str | None:
-        """The final answer so far, None while there is none."""
+        """The final answer so far, None if there is none yet."""
         return None if self._answer is None else "".join(self._answer)
 
-    def feed(self, text: str) -> list[Said]:
-        """Take a piece; give what is to be shown."""
-        said: list[Said] = []
+    def feed(self, text: str) -> list[AnswerPiece]:
+        """Parse a piece of text; return the pieces to show."""
+        pieces: list[AnswerPiece] = []
         for at in range(0, len(text), _BLOCK_CHARS):
-            said += self._take(text[at : at + _BLOCK_CHARS])
-        return said
+            pieces += self._parse(text[at : at + _BLOCK_CHARS])
+        return pieces
 
-    def finish(self) -> list[Said]:
-        """End the text; give what is still to be shown."""
-        said = [*self.feed("\n"), *self._decide(self._tail[self._from :])]
+    def finish(self) -> list[AnswerPiece]:
+        """Finish the text; return the remaining pieces to show."""
+        pieces = [*self.feed("\n"), *self._decide(self._tail[self._from :])]
         if self._state == "start":
             raw = "".join(self._raw)
-            said += self._whole_answer(raw) if raw.strip() else ()
+            pieces += self._whole_answer(raw) if raw.strip() else ()
         elif self._state == "action":
             self.calls = read_actions("".join(self._raw))
             answer = self.calls[0].answer if self.calls else None
             if answer is not None:
                 self.calls = []
-                said += self._whole_answer(answer)
-        said += self._end_section()
+                pieces += self._whole_answer(answer)
+        pieces += self._end_section()
         if self._is_last and not self.answer and self.thought:
-            said += self._whole_answer(self.thought)
-        return said
+            pieces += self._whole_answer(self.thought)
+        return pieces
 
-    def _take(self, text: str) -> Iterator[Said]:
+    def _parse(self, text: str) -> Iterator[AnswerPiece]:
         rest: str | None = text
         while rest is not None:
             if self._state == "answer":
                 yield from self._show(rest)
                 return
             if self._state == "action":
-                rest = self._take_action(rest)
+                rest = self._parse_action(rest)
                 continue
             tail, at = self._tail + rest, self._from
-            found = next_marker(tail, at) if any(end in rest for end in ENDS_OF_MARKERS) else None
-            end = found.start if found else may_begin_at(tail, at)
+            marker = next_marker(tail, at) if any(end in rest for end in MARKER_ENDS) else None
+            end = marker.start if marker else may_begin_at(tail, at)
             if self._state == "start" and self._is_last and tail[at:end].strip():
                 self._begin("answer")
                 rest = tail[at:]
                 continue
             yield from self._decide(tail[at:end])
-            if found is None:
+            if marker is None:
                 self._tail, self._from = tail[max(end - 1, 0) :], min(end, 1)
                 return
-            yield from self._enter(found)
-            rest = tail[found.end :]
-            self._tail, self._from = tail[found.end - 1 : found.end], 1
+            yield from self._enter(marker)
+            rest = tail[marker.end :]
+            self._tail, self._from = tail[marker.end - 1 : marker.end], 1
 
-    def _decide(self, text: str) -> Iterator[Said]:
-        """Take text in which no marker stands."""
+    def _decide(self, text: str) -> Iterator[AnswerPiece]:
+        """Handle text without markers."""
         if self._state == "start":
             self._raw.append(text)
         elif self._state == "thought":
             yield from self._show(text)
 
-    def _enter(self, marker: Marker) -> Iterator[Said]:
+    def _enter(self, marker: Marker) -> Iterator[AnswerPiece]:
         if self._state == "start":
             before, self._state = "".join(self._raw), "thought"
             yield from self._show(before)
@@ -128,23 +128,23 @@ class ReactReader:
         self._stars = marker.stars
 
     def _begin(self, state: Literal["thought", "action", "ignored", "answer"]) -> None:
-        self._state, self._raw, self._is_named = state, [], False
+        self._state, self._raw, self._has_name = state, [], False
         self._blanks, self._stars, self._is_at_head = [], 0, True
         if state == "answer":
             self._answer = []
 
-    def _whole_answer(self, text: str) -> Iterator[Said]:
+    def _whole_answer(self, text: str) -> Iterator[AnswerPiece]:
         self._begin("answer")
         yield from self._show(text)
         yield from self._end_section()
 
-    def _take_action(self, text: str) -> str | None:
-        """Collect an action; where its first line says that there is none, give what follows on it."""
+    def _parse_action(self, text: str) -> str | None:
+        """Collect an action. If its first line names no action, return the text that still has to be parsed."""
         if not self._raw:
             text = text.lstrip()
         if text:
             self._raw.append(text)
-        if self._is_named or "\n" not in text:
+        if self._has_name or "\n" not in text:
             return None
         line, _, rest = "".join(self._raw).partition("\n")
         answer = answer_in(line)
@@ -155,11 +155,11 @@ class ReactReader:
             self._begin("thought")
             self._tail, self._from = "\n", 1
             return rest
-        self._is_named = True
+        self._has_name = True
         return None
 
-    def _show(self, text: str) -> Iterator[Said]:
-        """Show text of a thought or the answer, without the blanks around the whole."""
+    def _show(self, text: str) -> Iterator[AnswerPiece]:
+        """AnswerStream text of a thought or the answer, without leading and trailing blanks of the section."""
         if self._is_at_head:
             text = self._without_head(text)
             if not text:
@@ -167,12 +167,12 @@ class ReactReader:
             self._is_at_head = False
             if self._state == "thought" and self._thought:
                 text = "\n" + text
-        kept = text.rstrip(" \t\r\n*" if self._stars else None)
-        if kept:
-            yield self._said("".join(self._blanks) + kept)
+        visible = text.rstrip(" \t\r\n*" if self._stars else None)
+        if visible:
+            yield self._add("".join(self._blanks) + visible)
             self._blanks = []
-        if len(kept) < len(text):
-            self._blanks.append(text[len(kept) :])
+        if len(visible) < len(text):
+            self._blanks.append(text[len(visible) :])
 
     def _without_head(self, text: str) -> str:
         text = text.lstrip()
@@ -181,15 +181,15 @@ class ReactReader:
             text = text[1:].lstrip()
         return text
 
-    def _end_section(self) -> Iterator[Said]:
-        """Leave a thought or the answer: blanks behind it do not count, nor stars that close those of the marker."""
-        held, self._blanks = "".join(self._blanks).rstrip(), []
-        if held and held.strip() != "*" * self._stars:
-            yield self._said(held)
+    def _end_section(self) -> Iterator[AnswerPiece]:
+        """End a thought or the answer, dropping trailing blanks and the stars that close those of the marker."""
+        rest, self._blanks = "".join(self._blanks).rstrip(), []
+        if rest and rest.strip() != "*" * self._stars:
+            yield self._add(rest)
 
-    def _said(self, text: str) -> Said:
+    def _add(self, text: str) -> AnswerPiece:
         if self._state == "answer" and self._answer is not None:
             self._answer.append(text)
-            return Said("answer", text)
+            return AnswerPiece("answer", text)
         self._thought.append(text)
-        return Said("thought", text)
+        return AnswerPiece("thought", text)

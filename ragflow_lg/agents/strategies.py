@@ -1,4 +1,4 @@
-"""The strategies by which an agent uses its tools, and which one a model gets."""
+"""The strategies by which an agent uses its tools, and the choice among them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ragflow_lg.services.chat import ChatModel
 if TYPE_CHECKING:
     from ragflow_lg.agents.agent_run import AgentRun
 
-__all__ = ["Strategy", "StrategyName", "strategy_for", "strategy_named"]
+__all__ = ["Strategy", "StrategyName", "choose_strategy", "load_strategy"]
 
 logger = logging.getLogger(__name__)
 
 Strategy: TypeAlias = Callable[["AgentRun"], Awaitable[str]]
-"""Uses the model and the tools of a run until there is an answer, and gives it, with ``<think>`` tags."""
+"""Use the model and the tools of a run to find an answer; return it, with ``<think>`` tags."""
 
 StrategyName: TypeAlias = Literal["function_calling", "react", "plan_and_reflect"]
 
 
-def strategy_named(name: StrategyName) -> Strategy:
-    """Give a strategy. It is imported when an agent needs it, not when a canvas is checked."""
+def load_strategy(name: StrategyName) -> Strategy:
+    """Import and return a strategy. Imports happen here so that checking a canvas stays fast."""
     if name == "function_calling":
         from ragflow_lg.agents.function_calling import call_functions
 
@@ -36,13 +36,13 @@ def strategy_named(name: StrategyName) -> Strategy:
     return plan_and_reflect
 
 
-def strategy_for(model: ChatModel, chosen: StrategyName | None) -> StrategyName:
-    """Give the strategy for a model: the chosen one, else by what the model can.
+def choose_strategy(model: ChatModel, configured: StrategyName | None) -> StrategyName:
+    """Return the strategy for a model: the configured one, else one that suits its abilities.
 
-    A model that calls no tools does not get function calling, whatever was chosen: its tools stand in its prompt.
+    A model without native tool calls uses ReAct instead of function calling, with its tools in the prompt.
     """
     if model.has_tools:
-        return chosen or "function_calling"
-    if chosen == "function_calling":
-        logger.warning("The model calls no tools itself; the agent uses ReAct in place of function calling.")
-    return "react" if chosen in (None, "function_calling") else chosen
+        return configured or "function_calling"
+    if configured == "function_calling":
+        logger.warning("The model does not support tool calls; the agent uses ReAct instead of function calling.")
+    return "react" if configured in (None, "function_calling") else configured

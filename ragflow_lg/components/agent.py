@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from pydantic import BaseModel, BeforeValidator, Field
 
 from ragflow_lg.agents.agent_run import AgentRun
-from ragflow_lg.agents.citation_pass import CitingShow, show_cited
+from ragflow_lg.agents.citation_pass import CitingStream, show_with_citations
 from ragflow_lg.agents.component_tools import component_tools
 from ragflow_lg.agents.mcp_tools import mcp_findings, mcp_server_tools, mcp_tools
-from ragflow_lg.agents.question_rewriting import with_whole_question
-from ragflow_lg.agents.strategies import StrategyName, strategy_for, strategy_named
+from ragflow_lg.agents.question_rewriting import with_standalone_question
+from ragflow_lg.agents.strategies import StrategyName, choose_strategy, load_strategy
 from ragflow_lg.agents.toolbox import Toolbox
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
@@ -59,38 +59,38 @@ class Params(PromptedParams):
     """Parameters of Agent."""
 
     tools: list[Any] = Field(default_factory=list[Any])
-    """What the model may call: ``{component_name, name, params}`` each."""
+    """Components that the model may call: ``{component_name, name, params}`` each."""
     mcp: list[Any] = Field(default_factory=list[Any])
-    """Tools of MCP servers: ``{mcp_id, tools: {name: {description, inputSchema}}}`` each, by ids of the settings."""
+    """Tools of MCP servers: ``{mcp_id, tools: {name: {description, inputSchema}}}`` each, by an id of the settings."""
     custom_header: dict[str, Any] | None = None
-    """Further headers for MCP servers."""
+    """Additional headers for requests to MCP servers."""
     allowed_tools: list[str] | None = None
-    """Names and patterns of the tools that may be called at most; null for all that the deployment permits."""
+    """Names and patterns that restrict the tools; null for all tools that the deployment permits."""
     max_rounds: WholeNumber = 5
-    """How many rounds of calls the model has after the first."""
+    """Rounds of tool calls after the first one."""
     strategy: Annotated[StrategyName | None, BeforeValidator(_blank_as_unset)] = None
-    """How the model uses its tools: ``function_calling``, ``react`` (in plain text) or ``plan_and_reflect``. Unset, a
-    model that calls tools itself gets the first, any other the second."""
+    """How the model uses its tools: ``function_calling``, ``react`` (plain text) or ``plan_and_reflect``. By default
+    models with native tool calls use ``function_calling``, others ``react``."""
     max_total_tokens: WholeNumber = 0
-    """Once so many tokens are used by its models, those of nested agents included, it has to answer; 0 for no limit."""
+    """Token limit of the agent and its nested agents, after which it must answer; 0 for no limit."""
     user_prompt: str | None = ""
-    """Of an agent that is a tool: what it is asked where its caller does not say."""
+    """The default task of an agent that is a tool."""
 
 
 class Outputs(ComponentOutputs):
-    """The answer: ``content``, or ``structured`` where a schema is declared."""
+    """The answer: ``content``, or ``structured`` if a schema is declared."""
 
     content: str | None = None
     use_tools: list[Any] | None = None
-    """``{name, arguments, results}`` of each call of a tool, in order."""
+    """``{name, arguments, results}`` of each tool call, in order."""
 
 
 class Arguments(BaseModel):
-    """What an agent that is a tool is told."""
+    """The arguments of an agent that is a tool."""
 
-    user_prompt: str = Field(description="The task, as an order that stands by itself.")
-    reasoning: str = Field("", description="Why this task is set.")
-    context: str = Field("", description="What is known already and matters for it.")
+    user_prompt: str = Field(description="The task, as a self-contained instruction.")
+    reasoning: str = Field("", description="Why the task is needed.")
+    context: str = Field("", description="Known facts that are relevant to the task.")
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -110,11 +110,11 @@ def _tools(params: Params) -> Sequence[ToolEntry]:
     entries: list[ToolEntry] = []
     for index, tool in enumerate(params.tools):
         if isinstance(tool, Mapping):
-            held = cast("Mapping[str, Any]", tool)
-            name = str(held.get("component_name") or "")
-            own: Any = held.get("params")
-            given = cast("Mapping[str, Any]", own if isinstance(own, Mapping) else {})
-            entries.append(ToolEntry(name, str(held.get("name") or name), given, ("tools", index)))
+            entry = cast("Mapping[str, Any]", tool)
+            name = str(entry.get("component_name") or "")
+            value: Any = entry.get("params")
+            tool_params = cast("Mapping[str, Any]", value if isinstance(value, Mapping) else {})
+            entries.append(ToolEntry(name, str(entry.get("name") or name), tool_params, ("tools", index)))
     return entries
 
 
@@ -127,7 +127,7 @@ def _allowed_tools(params: Params) -> Sequence[str] | None:
 
 
 async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
-    """Run as a tool of another agent: the task takes the place of the prompts."""
+    """Run as a tool of another agent; the task replaces the prompts."""
     outputs = await _answer(ctx, params, [{"role": "user", "content": _task(arguments)}])
     value: JsonValue = outputs.content if outputs.content is not None else outputs.model_dump().get("structured")
     return ToolResult(value)
@@ -147,54 +147,54 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
     guidelines = find_guidelines(ctx, params) if prompts is None else ""
     if not toolbox.schemas:
         return await _without_tools(ctx, params, model, prompts, guidelines)
-    show = _show(ctx, params)
-    strategy = strategy_for(model, params.strategy)
-    says_schema = strategy == "function_calling"  # the others tell the model where the schema holds
+    stream = _stream(ctx, params)
+    strategy = choose_strategy(model, params.strategy)
+    is_schema_in_request = strategy == "function_calling"  # the other strategies add the schema themselves
     reserved = estimate_tokens(guidelines) + sum(estimate_tokens(json.dumps(t.parameters)) for t in toolbox.schemas)
     request = build_request(
         ctx,
         params,
         model,
-        schema=params.json_schema if says_schema else None,
+        schema=params.json_schema if is_schema_in_request else None,
         prompts=prompts,
         reserved_tokens=min(reserved, model.context_tokens // 4),
     )
-    if show is not None:
-        request = await with_whole_question(ctx, model, request)
+    if stream is not None:
+        request = await with_standalone_question(ctx, model, request)
     run = AgentRun(
         ctx,
         model,
         request,
         toolbox,
         params.max_rounds,
-        show,
-        None if says_schema else params.json_schema,
+        stream,
+        None if is_schema_in_request else params.json_schema,
         guidelines,
         read_sections(ctx, params),
     )
     try:
-        text = await run.play(partial(_cited, strategy_named(strategy)))
+        text = await run.play(partial(_answer_with_citations, load_strategy(strategy)))
     finally:
-        ctx.partial["use_tools"] = run.gathered.use_tools
-        if show is not None:
-            await show.finish_text()
-            await show.end_thought()
-    outputs = await _checked(run, params, text)
-    return outputs.model_copy(update={"use_tools": run.gathered.use_tools})
+        ctx.partial["use_tools"] = cast("list[JsonValue]", run.result.use_tools)
+        if stream is not None:
+            await stream.finish_text()
+            await stream.end_thought()
+    outputs = await _outputs(run, params, text)
+    return outputs.model_copy(update={"use_tools": run.result.use_tools})
 
 
-def _show(ctx: RunContext, params: Params) -> AnswerStream | None:
-    """Give what shows the answer as it comes, None where it is given whole."""
+def _stream(ctx: RunContext, params: Params) -> AnswerStream | None:
+    """Return a stream for the answer, or None to return it as a whole."""
     if not ctx.is_streaming or not _streams(params):
         return None
-    return CitingShow(ctx) if has_citations(ctx, params) else AnswerStream(ctx)
+    return CitingStream(ctx) if has_citations(ctx, params) else AnswerStream(ctx)
 
 
-async def _cited(strategy: Callable[[AgentRun], Awaitable[str]], run: AgentRun) -> str:
-    """Let a strategy find the answer, and have it written again if it cites nothing of what was found."""
+async def _answer_with_citations(strategy: Callable[[AgentRun], Awaitable[str]], run: AgentRun) -> str:
+    """Run a strategy; if its streamed answer cites nothing although something was found, have it rewritten."""
     text = await strategy(run)
-    if isinstance(run.show, CitingShow):
-        await show_cited(run, run.show)
+    if isinstance(run.stream, CitingStream):
+        await show_with_citations(run, run.stream)
     return text
 
 
@@ -204,37 +204,37 @@ async def _without_tools(
     if not ctx.references["chunks"]:
         guidelines = ""
     request = build_request(ctx, params, model, schema=params.json_schema, prompts=prompts, guidelines=guidelines)
-    show = _show(ctx, params)
-    run = AgentRun(ctx, model, request, Toolbox(ctx, ()), 0, show)
-    text = (await ask(ctx, model, request, show)).text
-    if show is not None:
-        await show.finish_text()
-    return await _checked(run, params, text)
+    stream = _stream(ctx, params)
+    run = AgentRun(ctx, model, request, Toolbox(ctx, ()), 0, stream)
+    text = (await ask(ctx, model, request, stream)).text
+    if stream is not None:
+        await stream.finish_text()
+    return await _outputs(run, params, text)
 
 
-async def _checked(run: AgentRun, params: Params, text: str) -> Outputs:
-    """Hold the answer against what it has to be, and put links to the files below it that tools made."""
+async def _outputs(run: AgentRun, params: Params, text: str) -> Outputs:
+    """Validate the answer and append links to the files that tools created."""
 
     async def ask_again(request: ChatRequest) -> str:
-        return (await run.ask(run.told_to_cite(request), "evidence")).text
+        return (await run.ask(run.with_guidelines(request), "evidence")).text
 
-    ctx, show = run.ctx, run.show
+    ctx, stream = run.ctx, run.stream
     if params.requires_evidence:
         text = await require_citations(ctx, run.model, run.request, text, ask_again)
     if params.json_schema is not None:
         try:
             value = await read_structured(ctx, run.model, text, params.json_schema)
         except ComponentError:
-            ctx.partial["content"] = strip_thinking(text)  # what there is instead
+            ctx.partial["content"] = strip_thinking(text)  # the best available output
             raise
         return Outputs.model_validate({"structured": value})
-    if show is None:
+    if stream is None:
         text = keep_known_citations(ctx, params, strip_thinking(text))
-        return Outputs(content=text + run.gathered.links(text))
-    if links := run.gathered.links(show.text):
-        show.begin()
-        await show.write([AnswerPart(links)])
-    return Outputs(content=show.text)
+        return Outputs(content=text + run.result.links(text))
+    if links := run.result.links(stream.text):
+        stream.begin()
+        await stream.write([AnswerPart(links)])
+    return Outputs(content=stream.text)
 
 
 @component(
@@ -252,9 +252,9 @@ async def _checked(run: AgentRun, params: Params, text: str) -> Outputs:
     server_tools=_server_tools,
     allowed_tools=_allowed_tools,
     tool=ToolRules("", Arguments, _as_tool),
-    description="Ask a chat model that may call tools.",
+    description="Ask a chat model that can call tools.",
     source="agent/component/agent_with_tools.py",
 )
 async def agent(ctx: RunContext, params: Params) -> Outputs:
-    """Ask, let the model call its tools, and give its answer."""
+    """Let the model call its tools and return its answer."""
     return await _answer(ctx, params)

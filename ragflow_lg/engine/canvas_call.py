@@ -105,7 +105,7 @@ def _request(ctx: RunContext, plan: Plan, given: Mapping[str, Any]) -> TurnReque
     if takes_query(plan) and not (isinstance(query, str) and query.strip()):
         problems.setdefault(QUERY, f"{QUERY!r} is required: a text.")
     if problems:
-        raise ComponentError("The arguments do not fit: " + " ".join(problems.values()), node=ctx.node.id)
+        raise ComponentError("Invalid arguments: " + " ".join(problems.values()), node=ctx.node.id)
     request: TurnRequest = {
         "query": query if takes_query(plan) else "",
         "inputs": {name: {"value": value} for name, value in inputs.items()},

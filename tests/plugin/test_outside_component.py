@@ -110,7 +110,7 @@ def test_a_model_calls_functions_and_the_guard_looks_on(installed: Path) -> None
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [
         '{"words": 2}',
-        "The call of CountWords was refused: Mind your language.",
+        "The call to CountWords was refused: Mind your language.",
         "Refund failed: LookupError: There is no order 7.",
     ]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.chat.demo_chat import DemoChat
-from ragflow_lg.agents.plan_prompts import COMPLETE_TASK, LAST, PROMPTS
+from ragflow_lg.agents.plan_prompts import COMPLETE_TASK, FINAL_PROMPT, PROMPTS, TOOLS_HEAD
 from ragflow_lg.agents.react import REACT_HEAD
 from ragflow_lg.base.values import to_text
 from ragflow_lg.component.spec import AnySpec, ToolResult
@@ -37,8 +37,8 @@ ANSWER = "That is all that the tools say."
 ROUNDS = 2
 """How often all tools are called."""
 
-_REACT_TOOL = re.compile(r"^- (\S+): .*\n  Arguments, as a JSON schema: (.*)$", re.MULTILINE)
-_PLAN_TOOLS = re.compile(r"^The tools:\n(.*)$", re.MULTILINE)
+_REACT_TOOL = re.compile(r"^- (\S+): .*\n  Arguments \(JSON schema\): (.*)$", re.MULTILINE)
+_PLAN_TOOLS = re.compile(rf"^{TOOLS_HEAD}(.*)$", re.MULTILINE)
 
 
 class ToolUser(DemoChat):
@@ -81,7 +81,7 @@ class ToolUser(DemoChat):
             calls = await self._calls([_schema(tool["name"], tool["parameters"]) for tool in tools], done)
             plan = [{"name": call.name, "arguments": json.loads(call.arguments)} for call in calls]
             return ChatAnswer(json.dumps(plan or [{"name": COMPLETE_TASK, "arguments": {}}]))
-        if request.system.startswith(tuple(PROMPTS.values())) or request.messages[-1]["content"].endswith(LAST):
+        if request.system.startswith(tuple(PROMPTS.values())) or request.messages[-1]["content"].endswith(FINAL_PROMPT):
             return ChatAnswer(ANSWER)
         if request.tools or any(message["role"] == "tool" for message in request.messages):
             calls = await self._calls(request.tools, done)

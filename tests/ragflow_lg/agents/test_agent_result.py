@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.agents.agent_result import Gathered
+from ragflow_lg.agents.agent_result import AgentResult
 from ragflow_lg.agents.agent_tool import Outcome
 from ragflow_lg.services.chat import ToolCall
 
 
 def test_calls_are_listed_with_their_arguments_as_far_as_they_are_json() -> None:
-    gathered = Gathered()
+    gathered = AgentResult()
     gathered.add_call(ToolCall("1", "t", '{"a": 1}'), Outcome([1]))
     gathered.add_call(ToolCall("2", "u", "[" * 100_000), Outcome("no", is_error=True))
     assert gathered.use_tools[0] == {"name": "t", "arguments": {"a": 1}, "results": [1]}
@@ -18,7 +18,7 @@ def test_calls_are_listed_with_their_arguments_as_far_as_they_are_json() -> None
 
 
 def links(*files: dict[str, Any], answer: str = "") -> str:
-    gathered = Gathered()
+    gathered = AgentResult()
     for file in files:
         gathered.add_call(ToolCall("1", "t", "{}"), Outcome("x", artifacts=[file]))
     return gathered.links(answer)

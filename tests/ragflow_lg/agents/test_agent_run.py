@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragflow_lg.agents.agent_run import AgentRun, joined, told
+from ragflow_lg.agents.agent_run import AgentRun, append_message, result_text
 from ragflow_lg.agents.toolbox import Toolbox
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
@@ -60,9 +60,12 @@ async def test_whether_a_shared_budget_was_used_up_is_the_same_behind_a_crash() 
     ("value", "says"), [("é", "é"), (None, ""), ([1, "é"], '[1, "é"]'), (0, "0"), ({"a": None}, '{"a": null}')]
 )
 def test_a_text_is_told_as_it_is_and_the_rest_as_json(value: JsonValue, says: str) -> None:
-    assert told(value) == says
+    assert result_text(value) == says
 
 
 def test_messages_of_one_role_are_joined() -> None:
-    assert joined([{"role": "user", "content": "a"}], "user", "b") == [{"role": "user", "content": "a\n\nb"}]
-    assert [m["role"] for m in joined([{"role": "user", "content": "a"}], "assistant", "b")] == ["user", "assistant"]
+    assert append_message([{"role": "user", "content": "a"}], "user", "b") == [{"role": "user", "content": "a\n\nb"}]
+    assert [m["role"] for m in append_message([{"role": "user", "content": "a"}], "assistant", "b")] == [
+        "user",
+        "assistant",
+    ]

@@ -62,7 +62,7 @@ async def test_a_guard_sees_every_call_and_what_it_gave() -> None:
 async def test_a_refused_call_is_not_made_and_the_reason_is_told() -> None:
     guard, next_guard = Guard(Refuse("It looks odd.")), Guard()
     played = await play_agent([tool_calls(LOOK), Reply("ok")], policies=guarded(guard, next_guard))
-    assert played.tool_results == ["The call of Wiki was refused: It looks odd."]
+    assert played.tool_results == ["The call to Wiki was refused: It looks odd."]
     assert played.http.requests == []
     assert next_guard.calls == []
 
@@ -81,7 +81,7 @@ async def test_a_withheld_result_is_neither_told_nor_cited() -> None:
     played = await play_agent(
         [tool_calls(LOOK), Reply("ok")], policies=guarded(Guard(after_verdict=Refuse("Injection.")))
     )
-    assert played.tool_results == ["Wiki was called, but what it gave is withheld: Injection."]
+    assert played.tool_results == ["Wiki was called, but its result is withheld: Injection."]
     assert len(played.http.requests) == 1
     assert "references" not in played.state["turn"]
 
@@ -92,14 +92,14 @@ BROKEN = [ValueError("secret of the guard"), None, True, "allow", Replace(["no m
 @pytest.mark.parametrize("says", BROKEN, ids=repr)
 async def test_a_guard_that_fails_refuses(says: Any) -> None:
     played = await play_agent([tool_calls(LOOK), Reply("ok")], policies=guarded(Guard(says)))
-    assert played.tool_results == ["The call of Wiki was refused: the guard of this deployment could not judge it."]
+    assert played.tool_results == ["The call to Wiki was refused: a guard of this deployment failed to check it."]
     assert played.http.requests == []
 
 
 @pytest.mark.parametrize("says", BROKEN[:4], ids=repr)
 async def test_a_guard_that_fails_behind_a_call_withholds(says: Any) -> None:
     played = await play_agent([tool_calls(LOOK), Reply("ok")], policies=guarded(Guard(after_verdict=says)))
-    assert "is withheld: the guard of this deployment could not judge it." in played.tool_results[0]
+    assert "is withheld: a guard of this deployment failed to check it." in played.tool_results[0]
     assert "Vientiane" not in played.tool_results[0]
 
 
@@ -112,10 +112,10 @@ async def test_a_guard_that_hangs_or_is_none_refuses(monkeypatch: pytest.MonkeyP
         def before(self, use: Any) -> Any:
             return Allow()
 
-    monkeypatch.setattr(module, "GUARD_LIMIT_S", 0.02)
+    monkeypatch.setattr(module, "GUARD_TIMEOUT_S", 0.02)
     for guard in (Hangs(), Plain()):
         played = await play_agent([tool_calls(LOOK), Reply("ok")], policies=guarded(guard))
-        assert "could not judge it" in played.tool_results[0]
+        assert "failed to check it" in played.tool_results[0]
 
 
 async def test_a_guard_cannot_change_the_arguments_behind_our_back() -> None:
@@ -250,7 +250,7 @@ async def test_a_once_only_tool_that_takes_too_long_may_have_done_it() -> None:
     played = await play_agent(
         [tool_calls(("Send_0", {})), Reply("ok")], {"tools": [entry("Send")]}, catalog=catalog_with(Send=send)
     )
-    assert played.tool_results == ["Send gave no result within 0.02 s. It is not known whether it was done."]
+    assert played.tool_results == ["Send returned no result within 0.02 s. It is unknown whether the call took effect."]
 
 
 class Deep(Guard):
@@ -270,7 +270,7 @@ class Stopped(Guard):
 async def test_a_guard_whose_verdict_is_of_no_use_refuses(guard: Any) -> None:
     played = await play_agent([tool_calls(LOOK), Reply("ok")], policies=ToolPolicies(guards=(guard,)))
     assert played.run.status == "succeeded"
-    assert played.tool_results == ["The call of Wiki was refused: the guard of this deployment could not judge it."]
+    assert played.tool_results == ["The call to Wiki was refused: a guard of this deployment failed to check it."]
     assert played.http.requests == []
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ragflow_lg.agents.context_window import SHORTENED, with_room
+from ragflow_lg.agents.context_window import TRUNCATION_MARK, fit_context_window
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.services.chat import ChatRequest, ToolSchema
 
@@ -13,22 +13,22 @@ def request(*sizes: int, tools: int = 0) -> ChatRequest:
 
 def test_what_fits_is_left_as_it_is() -> None:
     given = request(10, 20)
-    assert with_room(given, 0, 1000) is given
+    assert fit_context_window(given, 0, 1000) is given
 
 
 def test_the_longest_results_are_shortened_first_and_the_question_never() -> None:
-    fitted = with_room(request(300, 2000, 400, 10), 1, 1200)
+    fitted = fit_context_window(request(300, 2000, 400, 10), 1, 1200)
     sizes = [estimate_tokens(message["content"]) for message in fitted.messages]
     assert sum(sizes) <= 1200
-    assert [message["content"].endswith(SHORTENED) for message in fitted.messages] == [False, True, False, False]
+    assert [message["content"].endswith(TRUNCATION_MARK) for message in fitted.messages] == [False, True, False, False]
     assert sizes[0] == 375
 
 
 def test_tools_take_room_too() -> None:
-    assert with_room(request(10, 500, tools=600), 1, 1000).messages[1]["content"].endswith(SHORTENED)
+    assert fit_context_window(request(10, 500, tools=600), 1, 1000).messages[1]["content"].endswith(TRUNCATION_MARK)
 
 
 def test_there_is_an_end_where_it_cannot_fit() -> None:
-    fitted = with_room(request(5000, *[150] * 50), 1, 100)
+    fitted = fit_context_window(request(5000, *[150] * 50), 1, 100)
     assert all(estimate_tokens(message["content"]) <= 120 for message in fitted.messages[1:])
-    assert with_room(request(5000), 1, 100) == request(5000)
+    assert fit_context_window(request(5000), 1, 100) == request(5000)

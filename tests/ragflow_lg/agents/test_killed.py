@@ -114,7 +114,7 @@ def test_a_once_only_tool_is_not_called_again(killed: Killed) -> None:
     said = killed.play({"Send": send}, replies, [entry("Send")])
     assert killed.done == ["ada"]
     assert said["status"] == "succeeded"
-    assert "not known whether it was done" in said["told"][0]
+    assert "unknown whether it took effect" in said["told"][0]
 
 
 def test_nor_with_others_side_by_side_on_any_store(tmp_path: Path, reopen_shared: OpenStore) -> None:
@@ -138,7 +138,7 @@ def test_nor_with_others_side_by_side_on_any_store(tmp_path: Path, reopen_shared
     said = killed.play({"Send": send, "Look": look}, replies, [entry("Send"), entry("Look")])
     assert sorted(killed.done) in (["ada", "seen"], ["ada", "eve", "seen"], ["eve", "seen"])
     assert (said["status"], said["told"][1]) == ("succeeded", "bob")
-    assert all("not known whether it was done" in said["told"][index] for index in (0, 2))
+    assert all("unknown whether it took effect" in said["told"][index] for index in (0, 2))
 
 
 def test_any_other_tool_is(killed: Killed) -> None:

@@ -97,7 +97,7 @@ async def test_every_answer_is_a_result(answer: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("schema", "arguments", "problem"),
     [
-        (ADD, {"a": "1", "b": 2}, "The arguments do not fit: a: '1' is not of type 'integer'."),
+        (ADD, {"a": "1", "b": 2}, "Invalid arguments: a: '1' is not of type 'integer'."),
         (ADD, {}, "'a' is a required property. 'b' is a required property."),
         ({"$ref": "http://evil.test/schema"}, {"a": 1}, "refers to what it does not hold"),
         ({"$ref": "#"}, {"a": 1}, "refers to itself without end"),

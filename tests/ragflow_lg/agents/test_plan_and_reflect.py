@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.agents.plan_prompts import LAST, PROMPTS
+from ragflow_lg.agents.plan_prompts import FINAL_PROMPT, PROMPTS
 from ragflow_lg.models.citations import CITATION_GUIDELINES
 from tests.fakes.agents import TOOLS, WIKI, page, play_agent
 from tests.fakes.regions import play_run as play
@@ -36,7 +36,7 @@ async def test_earlier_steps_are_thoughts_and_the_answer_is_shown() -> None:
     last: Any = played.model.requests[4][1].messages
     assert [message["role"] for message in last] == ["user", "assistant", "user", "assistant", "user"]
     assert "Reflection:\nFound." in last[2]["content"]
-    assert last[-1]["content"].endswith(LAST)
+    assert last[-1]["content"].endswith(FINAL_PROMPT)
 
 
 async def test_calls_beside_the_end_count() -> None:
@@ -48,10 +48,10 @@ async def test_calls_beside_the_end_count() -> None:
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("I would look it up.", "Answer with a JSON list of calls"),
-        ("[]", "Answer with a JSON list of calls"),
-        ('[{"tool": "look_up_0"}]', "Entry 1 of that list has no name"),
-        ("[1]", "Entry 1 of that list has no name"),
+        ("I would look it up.", "Respond with a JSON list of calls"),
+        ("[]", "Respond with a JSON list of calls"),
+        ('[{"tool": "look_up_0"}]', "Entry 1 of your list has no name"),
+        ("[1]", "Entry 1 of your list has no name"),
     ],
 )
 async def test_a_plan_that_is_none_costs_a_round_and_is_told(said: str, told: str) -> None:

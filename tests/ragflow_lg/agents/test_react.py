@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ragflow_lg.agents.react import REACT_HEAD, called_tool
+from ragflow_lg.agents.react import REACT_HEAD, to_tool_call
 from ragflow_lg.agents.react_action import WrittenCall
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.chat import ChatAnswer, ChatRequest, ToolSchema
@@ -62,7 +62,7 @@ async def test_what_the_model_makes_up_behind_its_action_is_forgotten() -> None:
 async def test_a_step_without_action_and_answer_is_asked_for_again() -> None:
     played = await play_agent([Reply("Thought: Hm."), Reply(""), Reply("Final Answer: A.")], REACT, catalog=TOOLS)
     assert played.run.answer == "A."
-    assert "Go on" in played.model.requests[-1][1].messages[-1]["content"]
+    assert "Continue: " in played.model.requests[-1][1].messages[-1]["content"]
 
 
 async def test_the_last_round_asks_for_the_answer_only() -> None:
@@ -104,7 +104,7 @@ async def test_the_schema_holds_for_the_final_answer_only_though_the_model_knows
         model=model,
     )
     assert played.outputs["structured"] == {"city": "A"}
-    assert all(request.schema is None and "behind `Final Answer:`" in request.system for _, request in model.requests)
+    assert all(request.schema is None and "after `Final Answer:`" in request.system for _, request in model.requests)
 
 
 async def test_what_has_ended_is_not_repeated_when_the_turn_goes_on(reopen: OpenStore) -> None:
@@ -168,5 +168,5 @@ def test_tools_are_found_with_their_number_or_without(
         schema("web_search_1", "query", topic="string", query="string"),
         schema("add_2", numbers="array"),
     ]
-    call = called_tool(WrittenCall(name, given), tools, "1")
+    call = to_tool_call(WrittenCall(name, given), tools, "1")
     assert (call.name, json.loads(call.arguments)) == (called, arguments)

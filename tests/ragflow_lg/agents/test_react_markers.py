@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragflow_lg.agents.react_markers import ENDS_OF_MARKERS, may_begin_at, next_marker
+from ragflow_lg.agents.react_markers import MARKER_ENDS, may_begin_at, next_marker
 
 
 def kind(text: str, start: int = 0) -> str | None:
@@ -40,7 +40,7 @@ def test_it_ends_behind_its_colon_and_is_looked_for_within_bounds() -> None:
     assert text[found.end :].startswith(" a")
     assert kind(text, found.end) == "action"
     assert next_marker(text, 0, 2) is None
-    assert text[found.end - 1] in ENDS_OF_MARKERS
+    assert text[found.end - 1] in MARKER_ENDS
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from ragflow_lg.agents.strategies import StrategyName, strategy_for, strategy_named
+from ragflow_lg.agents.strategies import StrategyName, choose_strategy, load_strategy
 from ragflow_lg.base.values import to_text
 from ragflow_lg.dsl_compiler import check_canvas
 from tests.conftest import FIXTURES
@@ -62,7 +62,7 @@ def test_there_are_ten_tasks_and_more() -> None:
 
 
 def test_every_name_has_its_strategy() -> None:
-    assert len({strategy_named(name) for name in STRATEGIES}) == len(STRATEGIES) == 3
+    assert len({load_strategy(name) for name in STRATEGIES}) == len(STRATEGIES) == 3
 
 
 def test_a_strategy_nobody_knows_is_refused_by_naming_those_there_are() -> None:
@@ -83,7 +83,7 @@ def test_a_strategy_nobody_knows_is_refused_by_naming_those_there_are() -> None:
     ],
 )
 def test_the_model_decides_where_nobody_chose(has_tools: bool, chosen: StrategyName | None, taken: str) -> None:
-    assert strategy_for(ScriptedModel(has_tools=has_tools), chosen) == taken
+    assert choose_strategy(ScriptedModel(has_tools=has_tools), chosen) == taken
 
 
 @every_strategy

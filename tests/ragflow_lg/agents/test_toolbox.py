@@ -32,7 +32,7 @@ async def told(name: str, arguments: Any, tools: Any = (WIKI,), **more: Any) -> 
         ("wikipedia_search", {"query": "x"}, "LLM tool wikipedia_search does not exist"),
         ("wikipedia_search_0", "no json at all", "must be a JSON object, got str"),
         ("wikipedia_search_0", "[1]", "must be a JSON object, got list"),
-        ("wikipedia_search_0", {"query": {"a": 1}}, "The arguments do not fit: query:"),
+        ("wikipedia_search_0", {"query": {"a": 1}}, "Invalid arguments: query:"),
         ("wikipedia_search_0", '{"query": "Laos", "more": 1,}', "Vientiane is the capital."),
         ("wikipedia_search_0", {}, ""),
         ("wikipedia_search_0", " ", ""),
@@ -111,7 +111,7 @@ async def test_a_result_that_cannot_be_stored_is_told() -> None:
     body = HttpResponse(200, {}, json.dumps({"results": pages}), "")
     tool = {"component_name": "TavilyExtract", "name": "Reader", "params": {"api_key": "k"}}
     answers = {"http://t/extract": body}
-    assert "over the limit" in await told("tavily_extract_0", {"urls": ["http://e"]}, (tool,), answers=answers)
+    assert "exceeds the limit" in await told("tavily_extract_0", {"urls": ["http://e"]}, (tool,), answers=answers)
 
 
 async def test_a_model_is_told_which_argument_is_needed() -> None:
@@ -168,4 +168,4 @@ async def test_a_round_has_a_limit_of_calls() -> None:
     assert played.run.status == "succeeded"
     assert len(played.http.requests) == MAX_CALLS
     assert len(played.tool_results) == 200
-    assert played.tool_results[-1] == f"This call was not made: a round may have {MAX_CALLS} calls."
+    assert played.tool_results[-1] == f"This call was not made: at most {MAX_CALLS} calls are allowed per round."

@@ -68,9 +68,9 @@ async def test_a_model_sees_signature_and_docstring() -> None:
     [
         ({"date": "x"}, "x+1d"),
         ({"date": "x", "days": "3", "unit": "w", "unknown": 1, "schema": ["y"]}, "x+3w['y']"),
-        ({"days": 3}, "The arguments do not fit: date: Field required."),
-        ({"date": "x", "unit": "m"}, "The arguments do not fit: unit: "),
-        ({"argument_0": "x"}, "The arguments do not fit: date: Field required."),
+        ({"days": 3}, "Invalid arguments: date: Field required."),
+        ({"date": "x", "unit": "m"}, "Invalid arguments: unit: "),
+        ({"argument_0": "x"}, "Invalid arguments: date: Field required."),
     ],
 )
 async def test_arguments_are_held_against_the_signature(arguments: Any, says: str) -> None:
@@ -148,7 +148,7 @@ async def test_a_function_that_takes_too_long_is_left_behind() -> None:
         time.sleep(0.5)
 
     began = time.monotonic()
-    assert "gave no result within 0.05 s" in await told(sleep, {})
+    assert "returned no result within 0.05 s" in await told(sleep, {})
     assert time.monotonic() - began < 0.45
 
 

@@ -196,7 +196,9 @@ async def test_a_budget_binds_nested_agents_and_the_calls_of_one_round() -> None
     played = await play_agent([], {"tools": [child], "max_total_tokens": 500}, model=Diligent())
     assert played.run.answer == "A."
     assert len(played.model.requests) == 1 + 12 * 2 + 1
-    assert [told for told in played.tool_results if "was not made: the budget" in told] == played.tool_results[-6:]
+    assert [told for told in played.tool_results if "was not made: the token budget" in told] == played.tool_results[
+        -6:
+    ]
     assert played.run.usage.prompt_tokens == 26 * 30
 
 

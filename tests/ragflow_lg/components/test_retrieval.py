@@ -274,7 +274,7 @@ async def test_documents_are_compared_beside_the_event_loop(monkeypatch: pytest.
         threads.append(threading.current_thread())
         return filter_documents(*arguments, any_of=any_of)
 
-    monkeypatch.setattr("ragflow_lg.components.retrieval.matching_documents", compare)
+    monkeypatch.setattr("ragflow_lg.components.retrieval.filter_documents", compare)
     condition = {"key": "year", "op": "=", "value": "2023"}
     params: dict[str, Any] = {**DS1, "meta_data_filter": {"method": "manual", "manual": [condition]}}
     _, knowledge, _ = await search(params, FakeKnowledge(metas=METAS))

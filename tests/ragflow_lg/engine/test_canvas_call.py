@@ -189,7 +189,7 @@ async def test_the_time_limit_and_a_cancel_reach_into_it() -> None:
         )
     finally:
         force_setattr(component, "timeout_s", 1200.0)
-    assert played.tool_results == ["Canvas gave no result within 0.05 s."]
+    assert played.tool_results == ["Canvas returned no result within 0.05 s."]
     assert ended == ["ended"]
 
     hanging = canvas({"l": node("LLM", {"llm_id": "m@T", "prompts": "p"})})
