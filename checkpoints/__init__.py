@@ -1,5 +1,9 @@
-"""Where sessions live between turns."""
+"""Stores of sessions: LangGraph savers, leases, run records, traces and cancellation, for memory, SQLite and Redis.
 
-from ragflow_lg.checkpoints.store import Store, open_store
+May import: `services`, `base`.
+"""
+
+from ragflow_lg.checkpoints.backends import open_store
+from ragflow_lg.checkpoints.store import Store
 
 __all__ = ["Store", "open_store"]

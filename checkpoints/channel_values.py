@@ -1,4 +1,4 @@
-"""LangGraph's own objects in channels as plain values, and back: data never becomes any object but these."""
+"""LangGraph's own objects in channels as plain values, and back. Stored data never becomes any other object."""
 
 from __future__ import annotations
 
@@ -7,35 +7,33 @@ from typing import Any, cast
 
 from langgraph.types import Interrupt, Send
 
-__all__ = ["as_object", "as_plain"]
+from ragflow_lg.checkpoints.saver_internals import ERROR_CHANNEL, INTERRUPT_CHANNEL, TASKS_CHANNEL
 
-_INTERRUPT = "__interrupt__"
-_TASKS = "__pregel_tasks"
-_ERROR = "__error__"
+__all__ = ["to_object", "to_plain"]
 
 
-def as_plain(channel: str, value: Any) -> Any:
-    """Give the value of a channel without objects of LangGraph's."""
-    if channel == _INTERRUPT:
+def to_plain(channel: str, value: Any) -> Any:
+    """Return the value of a channel without LangGraph objects."""
+    if channel == INTERRUPT_CHANNEL:
         return _plain_interrupts(value)
-    if channel == _TASKS:
+    if channel == TASKS_CHANNEL:
         sends = cast("list[Send]", value if isinstance(value, list) else [value])
         return {"list": isinstance(value, list), "sends": [{"node": s.node, "arg": s.arg} for s in sends]}
-    if channel == _ERROR and isinstance(value, BaseException):
+    if channel == ERROR_CHANNEL and isinstance(value, BaseException):
         return f"{type(value).__name__}: {value}"
     return value
 
 
-def as_object(channel: str, value: Any) -> Any:
-    """Give the value that a channel had before `as_plain`.
+def to_object(channel: str, value: Any) -> Any:
+    """Return the value that a channel had before `to_plain`.
 
     Raises:
-        TypeError, LookupError, AttributeError: if somebody else has changed it.
+        TypeError, LookupError, AttributeError: if the stored value was modified by somebody else.
     """
-    if channel == _INTERRUPT:
+    if channel == INTERRUPT_CHANNEL:
         pauses = value.get("pauses")
-        return value["data"] if pauses is None else [_opened_pause(pause) for pause in pauses]
-    if channel == _TASKS:
+        return value["data"] if pauses is None else [_to_interrupt(pause) for pause in pauses]
+    if channel == TASKS_CHANNEL:
         sends = [Send(entry["node"], entry["arg"]) for entry in value["sends"]]
         return sends if value["list"] else sends[0]
     return value
@@ -44,15 +42,15 @@ def as_object(channel: str, value: Any) -> Any:
 def _plain_interrupts(value: Any) -> dict[str, Any]:
     entries = cast("list[Any]", value) if isinstance(value, list | tuple) else [value]
     if all(isinstance(entry, Interrupt) for entry in entries):
-        return {"pauses": [_pause(pause) for pause in entries]}
+        return {"pauses": [_plain_interrupt(pause) for pause in entries]}
     return {"data": value}
 
 
-def _pause(pause: Interrupt) -> dict[str, Any]:
+def _plain_interrupt(pause: Interrupt) -> dict[str, Any]:
     schema: Any = pause.response_schema
-    kept: dict[str, Any] = {"value": pause.value, "id": pause.id}
-    return {**kept, "response_schema": schema} if isinstance(schema, dict) else kept  # a type could not be kept
+    plain: dict[str, Any] = {"value": pause.value, "id": pause.id}
+    return {**plain, "response_schema": schema} if isinstance(schema, dict) else plain  # a type cannot be stored
 
 
-def _opened_pause(stored: Mapping[str, Any]) -> Interrupt:
+def _to_interrupt(stored: Mapping[str, Any]) -> Interrupt:
     return Interrupt(value=stored["value"], id=stored["id"], response_schema=stored.get("response_schema"))

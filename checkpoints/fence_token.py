@@ -1,4 +1,4 @@
-"""What the saver asks of a store beside LangGraph's saver: blobs, and refusal of writes that are not due."""
+"""What `CanvasSaver` needs from a backend in addition to LangGraph's saver: blobs, and fenced transactions."""
 
 from __future__ import annotations
 
@@ -8,50 +8,51 @@ from typing import Protocol
 
 from msgspec import Struct
 
-__all__ = ["EPOCH", "FENCED", "NO_LEASE", "RENEWED", "Blobs", "FenceToken", "Writing"]
+__all__ = ["EPOCH", "EPOCH_MISMATCH", "LEASE_MISMATCH", "NO_LEASE", "Blobs", "FenceToken", "OpenTransaction"]
 
-FENCED = "another runner holds this session"
-"""Text of the error by which a store refuses the write of a runner that has lost its lease."""
-RENEWED = "this session has been deleted meanwhile"
-"""Text of the error by which a store refuses a write that may count on blobs which are gone."""
+LEASE_MISMATCH = "another runner has this session"
+"""Text of the error that refuses a write of a runner without the current lease."""
+EPOCH_MISMATCH = "this session has been deleted meanwhile"
+"""Text of the error that refuses a write which may refer to deleted blobs."""
 EPOCH = "epoch"
-"""Key under which the blobs of a thread have their epoch, beside the hashes."""
+"""Key of a thread's epoch among its blobs; all other keys are hashes and steps."""
 NO_LEASE = -1
-"""In place of the token of a writer that has no lease. It may write to threads that nobody has leased."""
+"""The token of a writer without a lease. It may write to threads that nobody has leased."""
 
 
 class FenceToken(Struct, frozen=True):
-    """By what right, and on which grounds, a thread is written to."""
+    """The precondition of a write to a thread."""
 
     thread: str
     token: int
-    """Of the writer's lease, or NO_LEASE."""
+    """Token of the writer's lease, or NO_LEASE."""
     epoch: str
-    """The thread's epoch as the writer knows it: of then are the blobs that it counts on."""
+    """The thread's epoch as known to the writer: the blobs that it refers to were stored in this epoch."""
 
 
 class Blobs(Protocol):
-    """Texts by hash, for each thread its own."""
+    """Immutable texts by hash, separate for each thread."""
 
     async def epoch(self, thread: str) -> str:
-        """Give the mark that a thread's blobs bear from the first of them until they are deleted."""
+        """Return the thread's random epoch, created on first use and deleted together with the blobs."""
         ...
 
     async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
-        """Store texts; those that are there stay."""
+        """Store blobs; existing ones stay unchanged."""
         ...
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
-        """Give the texts that are there."""
+        """Return the blobs that exist."""
         ...
 
     async def delete(self, thread: str) -> None:
-        """Delete all texts of a thread."""
+        """Delete all blobs of a thread."""
         ...
 
 
-Writing = Callable[[FenceToken | None], AbstractAsyncContextManager[None]]
-"""Goes round what belongs together: all of it is stored, or none.
+OpenTransaction = Callable[[FenceToken | None], AbstractAsyncContextManager[None]]
+"""Opens a transaction: everything written inside is stored, or nothing.
 
-By a claim that does not hold, an error that has FENCED or RENEWED in its text refuses it. Deleting needs no claim.
+If the fence token is outdated, the transaction fails with an error whose text contains LEASE_MISMATCH or
+EPOCH_MISMATCH. Deletions pass None.
 """

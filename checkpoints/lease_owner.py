@@ -1,4 +1,4 @@
-"""Who runs a session: a process, named so that others can tell whether it still lives."""
+"""The process that runs a session, identified so that other processes can tell whether it is alive."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from msgspec import Struct
 
 __all__ = ["Owner", "parse_owner", "this_process"]
 
-_HIDDEN = "running"
-"""In place of the start of a process that is there, but does not show it."""
+_HIDDEN_START = "running"
+"""Start time of a process that exists but does not show it."""
 
 
 class Owner(Struct, frozen=True):
-    """A process. ``machine`` tells machines apart, and containers with process numbers of their own."""
+    """A process. ``machine`` also distinguishes containers with their own process numbers."""
 
     machine: str
     pid: int
-    started: str
+    start_time: str
 
     def __str__(self) -> str:
-        return f"{self.machine}|{self.pid}|{self.started}"
+        return f"{self.machine}|{self.pid}|{self.start_time}"
 
     @property
-    def shown(self) -> str:
-        """The process for people."""
+    def label(self) -> str:
+        """The process as shown to people."""
         return f"process {self.pid} on {self.machine.partition('/')[0]}"
 
     @property
     def is_dead(self) -> bool:
-        """Whether the process ran on this machine and is gone. Of other machines nothing is known."""
-        return self.machine == _machine() and _started(self.pid) not in (self.started, _HIDDEN)
+        """Whether the process ran on this machine and has ended; False for other machines."""
+        return self.machine == _machine() and _start_time(self.pid) not in (self.start_time, _HIDDEN_START)
 
 
 def this_process() -> Owner:
-    """Give the owner that this process is."""
-    return _process(os.getpid())  # a fork is another one
+    """Return the owner for this process."""
+    return _process(os.getpid())  # differs after a fork
 
 
 @cache
 def _process(pid: int) -> Owner:
-    return Owner(_machine(), pid, _started(pid))
+    return Owner(_machine(), pid, _start_time(pid))
 
 
 def parse_owner(text: str) -> Owner | None:
-    """Read an owner; None if the text is none."""
+    """Parse an owner; return None if the text is invalid."""
     machine, _, rest = text.rpartition("|")[0].rpartition("|")
-    started = text.rpartition("|")[2]
-    return Owner(machine, int(rest), started) if machine and rest.isascii() and rest.isdigit() else None
+    start_time = text.rpartition("|")[2]
+    return Owner(machine, int(rest), start_time) if machine and rest.isascii() and rest.isdigit() else None
 
 
 def _machine() -> str:
@@ -63,18 +63,21 @@ def _machine() -> str:
     return "/".join(parts)
 
 
-def _started(pid: int) -> str:
-    """When a process began, so that another one of the same number is not taken for it; ``""`` if it is gone."""
+def _start_time(pid: int) -> str:
+    """Return the start time of a process, ``""`` if it has ended.
+
+    It tells the process from a later one with the same number.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return _HIDDEN if _exists(pid) else ""
+        return _HIDDEN_START if _exists(pid) else ""
     fields = stat.rpartition(")")[2].split()
     return "" if fields[0] == "Z" else fields[19]
 
 
 def _exists(pid: int) -> bool:
-    """Where there is no /proc, or it hides what others run."""
+    """Check for a process without /proc, or one that /proc hides."""
     try:
         os.kill(pid, 0)
     except PermissionError:

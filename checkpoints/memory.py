@@ -1,19 +1,65 @@
-"""Sessions that end with the process."""
+"""The in-memory store: sessions end with the process."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import ClassVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ragflow_lg.checkpoints.pruning import Place, place_of
-from ragflow_lg.checkpoints.saver import CanvasSaver
-from ragflow_lg.checkpoints.serializer import plain_serializer
+from ragflow_lg.checkpoints.lease_owner import Owner
+from ragflow_lg.checkpoints.leases import LeaseHolder, StoredLeases
+from ragflow_lg.checkpoints.pruning import CheckpointKey, checkpoint_key
+from ragflow_lg.checkpoints.run_records import MAX_TRACES, hex_session, normalize_record, parse_trace, write_trace
+from ragflow_lg.checkpoints.saver import CanvasSaver, plain_serializer
+from ragflow_lg.checkpoints.store import Store
+from ragflow_lg.services.sessions import RunRecord, Trace
 
-__all__ = ["ListingSaver", "MemoryBlobs", "memory_saver"]
+__all__ = [
+    "MemoryBlobs",
+    "MemoryCancels",
+    "MemoryLeaseTable",
+    "MemoryRuns",
+    "MemorySaver",
+    "MemoryTraces",
+    "memory_saver",
+    "memory_store",
+]
+
+
+def memory_store() -> Store:
+    """Create a store in memory."""
+    leases = StoredLeases(MemoryLeaseTable())
+    return Store(memory_saver(), leases, MemoryRuns(), MemoryCancels(), MemoryTraces())
+
+
+def memory_saver() -> CanvasSaver:
+    """Create a saver in memory."""
+    return CanvasSaver(MemorySaver(serde=plain_serializer()), MemoryBlobs())
+
+
+class MemorySaver(InMemorySaver):
+    """LangGraph's saver. Its own listing is ordered per namespace and fails during concurrent writes."""
+
+    async def list_newest_first(
+        self, config: RunnableConfig | None, before: str | None
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Yield checkpoints, newest first, ignoring ``before``."""
+        for entry in sorted(self.list(config), key=lambda entry: entry.checkpoint["id"], reverse=True):
+            yield entry
+
+    async def keys_of_runs(self, runs: Collection[str]) -> list[CheckpointKey]:
+        """Return the keys of the checkpoints that runs have stored."""
+        return [checkpoint_key(entry.config) for entry in self.list(None) if entry.metadata.get("run_id") in runs]
+
+    async def erase(self, keys: Sequence[CheckpointKey]) -> None:
+        """Delete checkpoints and their pending writes."""
+        for thread, namespace, checkpoint in keys:
+            self.storage[thread][namespace].pop(checkpoint, None)
+            self.writes.pop((thread, namespace, checkpoint), None)
 
 
 class MemoryBlobs:
@@ -23,49 +69,135 @@ class MemoryBlobs:
         self._threads: dict[str, dict[str, bytes]] = {}
 
     async def epoch(self, thread: str) -> str:
-        """Nobody else deletes here."""
+        """Return a constant: no other process can delete blobs here."""
         return ""
 
     async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
-        """Store texts."""
+        """Store blobs."""
         self._threads.setdefault(thread, {}).update(blobs)
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
-        """Give the texts that are there."""
-        held = self._threads.get(thread, {})
-        return {digest: held[digest] for digest in digests if digest in held}
+        """Return the blobs that exist."""
+        blobs = self._threads.get(thread, {})
+        return {digest: blobs[digest] for digest in digests if digest in blobs}
 
     async def delete(self, thread: str) -> None:
-        """Delete all texts of a thread."""
+        """Delete all blobs of a thread."""
         self._threads.pop(thread, None)
 
 
-class ListingSaver(InMemorySaver):
-    """LangGraph's saver, which by itself lists namespace by namespace, and not while something is stored."""
+class MemoryLeaseTable:
+    """Leases of one process."""
 
-    async def alist(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[CheckpointTuple]:
-        """Go through the checkpoints, newest first. The other arguments are left to the caller."""
-        for found in sorted(self.list(config), key=lambda held: held.checkpoint["id"], reverse=True):
-            yield found
+    errors: ClassVar[tuple[type[Exception], ...]] = ()
 
-    async def places_of_runs(self, runs: Collection[str]) -> list[Place]:
-        """Give the checkpoints that runs have stored."""
-        return [place_of(found.config) for found in self.list(None) if found.metadata.get("run_id") in runs]
+    def __init__(self) -> None:
+        self._tokens: dict[str, int] = {}
+        self._owners: dict[str, Owner] = {}
 
-    async def erase(self, places: Sequence[Place]) -> None:
-        """Delete checkpoints and what was written to them."""
-        for thread, namespace, checkpoint in places:
-            self.storage[thread][namespace].pop(checkpoint, None)
-            self.writes.pop((thread, namespace, checkpoint), None)
+    async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
+        """Lease a free session."""
+        token = self._tokens.get(session, 0)
+        if session in self._owners and token != dead_token:
+            return LeaseHolder(self._owners[session], token)
+        self._tokens[session], self._owners[session] = token + 1, owner
+        return token + 1
+
+    async def find(self, session: str) -> LeaseHolder | None:
+        """Return the holder of a session."""
+        return LeaseHolder(self._owners[session], self._tokens[session]) if session in self._owners else None
+
+    async def renew(self, session: str, token: int) -> bool:
+        """Return whether the lease is current; leases in memory do not expire."""
+        return self._tokens.get(session) == token
+
+    async def free(self, session: str, token: int) -> None:
+        """End a lease."""
+        if self._tokens.get(session) == token:
+            self._owners.pop(session, None)
 
 
-def memory_saver() -> CanvasSaver:
-    """Make a saver in memory."""
-    return CanvasSaver(ListingSaver(serde=plain_serializer()), MemoryBlobs(), lists_truly=False)
+class MemoryRuns:
+    """Run records of one process."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, RunRecord] = {}
+
+    async def put(self, record: RunRecord) -> None:
+        """Store a record."""
+        self._records[record.run_id] = normalize_record(record)
+
+    async def get(self, run_id: str) -> RunRecord | None:
+        """Return a record."""
+        return self._records.get(run_id)
+
+    async def of_session(self, session: str) -> AsyncIterator[RunRecord]:
+        """Yield the records of a session, newest first."""
+        for record in self._sorted():
+            if record.session == hex_session(session):
+                yield record
+
+    async def sessions(self) -> AsyncIterator[RunRecord]:
+        """Yield the newest record of every session, newest first."""
+        seen: set[str] = set()
+        for record in self._sorted():
+            if record.session not in seen:
+                seen.add(record.session)
+                yield record
+
+    async def delete_session(self, session: str) -> None:
+        """Delete all records of a session."""
+        self._records = {k: record for k, record in self._records.items() if record.session != hex_session(session)}
+
+    def _sorted(self) -> list[RunRecord]:
+        return sorted(self._records.values(), key=lambda record: (record.started_ms, record.run_id), reverse=True)
+
+
+class MemoryTraces:
+    """Agent traces of one process."""
+
+    def __init__(self) -> None:
+        self._traces: dict[str, tuple[str, int, str]] = {}
+
+    async def put(self, record: RunRecord, trace: Trace) -> None:
+        """Store the trace of a run and delete those of the session's oldest runs."""
+        session = hex_session(record.session)
+        self._traces[record.run_id] = (session, record.started_ms, write_trace(trace))
+        of_session = [(started, run) for run, (other, started, _) in self._traces.items() if other == session]
+        for _, run_id in sorted(of_session)[:-MAX_TRACES]:
+            del self._traces[run_id]
+
+    async def get(self, run_id: str) -> Trace | None:
+        """Return the trace of a run."""
+        entry = self._traces.get(run_id)
+        return parse_trace(entry[2]) if entry else None
+
+    async def delete_session(self, session: str) -> None:
+        """Delete the traces of a session."""
+        name = hex_session(session)
+        self._traces = {run_id: entry for run_id, entry in self._traces.items() if entry[0] != name}
+
+
+class MemoryCancels:
+    """Cancellation within one process."""
+
+    def __init__(self) -> None:
+        self._watchers: dict[str, list[Callable[[], None]]] = {}
+
+    async def request(self, session: str) -> None:
+        """Cancel the session's turn."""
+        for on_cancel in self._watchers.pop(hex_session(session), ()):
+            on_cancel()
+
+    @asynccontextmanager
+    async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
+        """Call ``on_cancel`` once on the next request."""
+        watchers = self._watchers.setdefault(hex_session(session), [])
+        watchers.append(on_cancel)
+        try:
+            yield
+        finally:
+            if on_cancel in watchers:
+                watchers.remove(on_cancel)
+            if not watchers:
+                self._watchers.pop(hex_session(session), None)

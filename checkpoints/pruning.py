@@ -1,4 +1,4 @@
-"""What LangGraph's server asks of a saver beside keeping checkpoints: to copy threads, and to delete parts of them."""
+"""The optional checkpointer operations of LangGraph's server: copying threads and deleting parts of them."""
 
 from __future__ import annotations
 
@@ -9,53 +9,55 @@ from typing import Any, NamedTuple, Protocol
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
-__all__ = ["Erasing", "Place", "PruningSaver", "place_of"]
+from ragflow_lg.checkpoints.saver_internals import INTERRUPT_CHANNEL, NULL_TASK_ID
 
-_INTERRUPT = "__interrupt__"
-_NO_TASK = "00000000-0000-0000-0000-000000000000"
-"""LangGraph's id for what a caller writes, as an answer to whichever task asks."""
+__all__ = ["CheckpointKey", "InnerSaver", "PruningSaver", "checkpoint_key"]
 
 
-class Place(NamedTuple):
-    """Where a checkpoint is."""
+class CheckpointKey(NamedTuple):
+    """The identity of a checkpoint."""
 
     thread: str
     namespace: str
     checkpoint: str
 
 
-class Erasing(Protocol):
-    """A saver that can delete single checkpoints."""
+class InnerSaver(Protocol):
+    """What a backend's LangGraph saver provides in addition to LangGraph's methods."""
 
-    async def places_of_runs(self, runs: Collection[str]) -> Sequence[Place]:
-        """Give the checkpoints that runs have stored, on whatever thread."""
+    def list_newest_first(self, config: RunnableConfig | None, before: str | None) -> AsyncIterator[CheckpointTuple]:
+        """Yield checkpoints of a thread, or of all threads. Those not older than the id ``before`` may be left out."""
         ...
 
-    async def erase(self, places: Sequence[Place]) -> None:
-        """Delete checkpoints and what was written to them. The newest of those left is the newest then."""
+    async def keys_of_runs(self, runs: Collection[str]) -> Sequence[CheckpointKey]:
+        """Return the keys of the checkpoints that runs have stored, on any thread."""
+        ...
+
+    async def erase(self, keys: Sequence[CheckpointKey]) -> None:
+        """Delete checkpoints and their pending writes. The newest remaining checkpoint becomes the newest."""
         ...
 
 
 class PruningSaver(BaseCheckpointSaver[Any]):
-    """The part of a checkpointer that copies and prunes, over one that can erase."""
+    """The part of `CanvasSaver` that copies and prunes."""
 
-    async def places_of_runs(self, runs: Collection[str]) -> Sequence[Place]:
-        """Give the checkpoints that runs have stored."""
+    async def keys_of_runs(self, runs: Collection[str]) -> Sequence[CheckpointKey]:
+        """Return the keys of the checkpoints that runs have stored."""
         raise NotImplementedError
 
-    async def erase(self, places: Sequence[Place]) -> None:
+    async def erase(self, keys: Sequence[CheckpointKey]) -> None:
         """Delete checkpoints."""
         raise NotImplementedError
 
-    def places(self, config: RunnableConfig) -> AsyncIterator[CheckpointTuple]:
-        """Go through checkpoints, newest first, for their config only."""
+    def list_keys(self, config: RunnableConfig) -> AsyncIterator[CheckpointKey]:
+        """Yield the keys of checkpoints, newest first, without reading their values."""
         raise NotImplementedError
 
     async def adelete_for_runs(self, run_ids: Iterable[str]) -> None:
-        """Delete what runs have stored; where nothing else is left, all of the thread.
+        """Delete what runs have stored, and the whole thread if nothing else is left.
 
-        The checkpoint before them waits again. A run that has stored no checkpoint of its own leaves what it has
-        written to another's.
+        The checkpoint before them waits for its answers again. Writes of a run that has stored no checkpoint stay
+        with the checkpoint of the other run.
 
         Raises:
             CheckpointError: if the store fails.
@@ -63,44 +65,44 @@ class PruningSaver(BaseCheckpointSaver[Any]):
         runs = {str(run) for run in run_ids}
         if not runs:
             return
-        places = await self.places_of_runs(runs)
-        for before in {parent async for parent in self._before(places)} - set(places):
-            await self._wait_again(before)
-        await self.erase(places)
-        for thread in {place.thread for place in places}:
-            if not [found async for found in self.places(_whole(thread))]:
+        keys = await self.keys_of_runs(runs)
+        for parent in {parent async for parent in self._parents(keys)} - set(keys):
+            await self._reopen(parent)
+        await self.erase(keys)
+        for thread in {key.thread for key in keys}:
+            if not [key async for key in self.list_keys(_thread_config(thread))]:
                 await self.adelete_thread(thread)
 
-    async def _before(self, places: Sequence[Place]) -> AsyncIterator[Place]:
-        for place in places:
-            found = await self.aget_tuple(_at(place))
-            if found is not None and found.parent_config:
-                yield place_of(found.parent_config)
+    async def _parents(self, keys: Sequence[CheckpointKey]) -> AsyncIterator[CheckpointKey]:
+        for key in keys:
+            stored = await self.aget_tuple(_key_config(key))
+            if stored is not None and stored.parent_config:
+                yield checkpoint_key(stored.parent_config)
 
-    async def _wait_again(self, place: Place) -> None:
-        """Take back what was written to a checkpoint since its forms asked; without forms, all."""
-        found = await self.aget_tuple(_at(place))
-        if found is None:
+    async def _reopen(self, key: CheckpointKey) -> None:
+        """Remove the pending writes since the checkpoint's forms were shown; without forms, all pending writes."""
+        stored = await self.aget_tuple(_key_config(key))
+        if stored is None:
             return
-        written = found.pending_writes or []
-        asking = {task for task, channel, _ in written if channel == _INTERRUPT}
-        done = {task for task, _, _ in written if asking and task not in asking and task != _NO_TASK}
-        kept = [write for write in written if write[0] in done or write[1] == _INTERRUPT]
-        if len(kept) < len(written):
-            await self.erase([place])
-            await self._put_again(found._replace(pending_writes=kept), place.thread)
+        writes = stored.pending_writes or []
+        waiting = {task for task, channel, _ in writes if channel == INTERRUPT_CHANNEL}
+        finished = {task for task, _, _ in writes if waiting and task not in waiting and task != NULL_TASK_ID}
+        remaining = [write for write in writes if write[0] in finished or write[1] == INTERRUPT_CHANNEL]
+        if len(remaining) < len(writes):
+            await self.erase([key])
+            await self._copy(stored._replace(pending_writes=remaining), key.thread)
 
-    async def _put_again(self, found: CheckpointTuple, thread: str) -> None:
-        parent = place_of(found.parent_config).checkpoint if found.parent_config else ""
-        place = {"thread_id": thread, "checkpoint_ns": place_of(found.config).namespace}
+    async def _copy(self, stored: CheckpointTuple, thread: str) -> None:
+        parent = checkpoint_key(stored.parent_config).checkpoint if stored.parent_config else ""
+        place = {"thread_id": thread, "checkpoint_ns": checkpoint_key(stored.config).namespace}
         config: Any = {"configurable": place | ({"checkpoint_id": parent} if parent else {})}
-        metadata: Any = {**found.metadata, **({"thread_id": thread} if "thread_id" in found.metadata else {})}
-        stored = await self.aput(config, found.checkpoint, metadata, found.checkpoint["channel_versions"])
-        for task, writes in groupby(found.pending_writes or (), key=lambda write: write[0]):
-            await self.aput_writes(stored, [(channel, value) for _, channel, value in writes], task)
+        metadata: Any = {**stored.metadata, **({"thread_id": thread} if "thread_id" in stored.metadata else {})}
+        target = await self.aput(config, stored.checkpoint, metadata, stored.checkpoint["channel_versions"])
+        for task, writes in groupby(stored.pending_writes or (), key=lambda write: write[0]):
+            await self.aput_writes(target, [(channel, value) for _, channel, value in writes], task)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Delete all checkpoints of threads but the newest of each namespace; by another strategy than that, all.
+        """Delete all but the newest checkpoint of each namespace; with another strategy, everything.
 
         Raises:
             CheckpointError: if the store fails.
@@ -109,31 +111,33 @@ class PruningSaver(BaseCheckpointSaver[Any]):
             if strategy != "keep_latest":
                 await self.adelete_thread(thread)
                 continue
-            places = sorted([place_of(found.config) async for found in self.places(_whole(thread))])
-            kept = {place.namespace: place for place in places}  # the last is the newest
-            await self.erase([place for place in places if kept[place.namespace] != place])
+            keys = sorted([key async for key in self.list_keys(_thread_config(thread))])
+            newest = {key.namespace: key for key in keys}  # the last one wins
+            await self.erase([key for key in keys if newest[key.namespace] != key])
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy all checkpoints of a thread, and what was written to them. Steps within nodes stay behind.
+        """Copy all checkpoints of a thread with their pending writes. Steps within nodes are not copied.
 
         Raises:
             CheckpointError: if the store fails.
         """
-        found = [each async for each in self.alist(_whole(str(source_thread_id)))]
-        for each in sorted(found, key=lambda each: place_of(each.config)):
-            await self._put_again(each, str(target_thread_id))
+        stored = [entry async for entry in self.alist(_thread_config(str(source_thread_id)))]
+        for entry in sorted(stored, key=lambda entry: checkpoint_key(entry.config)):
+            await self._copy(entry, str(target_thread_id))
 
 
-def place_of(config: RunnableConfig) -> Place:
-    """Give the place that a config names."""
+def checkpoint_key(config: RunnableConfig) -> CheckpointKey:
+    """Return the key that a config names."""
     place = config.get("configurable", {})
-    return Place(str(place.get("thread_id", "")), place.get("checkpoint_ns", ""), place.get("checkpoint_id", ""))
+    return CheckpointKey(
+        str(place.get("thread_id", "")), place.get("checkpoint_ns", ""), place.get("checkpoint_id", "")
+    )
 
 
-def _at(place: Place) -> RunnableConfig:
-    thread, namespace, checkpoint = place
+def _key_config(key: CheckpointKey) -> RunnableConfig:
+    thread, namespace, checkpoint = key
     return {"configurable": {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": checkpoint}}
 
 
-def _whole(thread: str) -> RunnableConfig:
+def _thread_config(thread: str) -> RunnableConfig:
     return {"configurable": {"thread_id": thread}}

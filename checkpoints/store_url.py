@@ -1,49 +1,56 @@
-"""URLs of session stores: which kinds there are, and what is wrong with one that names none."""
+"""URLs of session stores."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.redis.redis_url import SENTINEL, shown_url
 
-__all__ = ["KINDS", "sqlite_path", "store_kind"]
+__all__ = ["SENTINEL", "STORE_URLS", "redact_url", "sqlite_path", "store_kind"]
 
-KINDS = (
+SENTINEL = "redis+sentinel"
+
+STORE_URLS = (
     "memory://, sqlite:///PATH, redis://HOST:PORT, rediss://HOST:PORT or redis+sentinel://HOST:PORT/SERVICE; "
     "Redis clusters are not supported"
 )
-"""What may be given, for people."""
+"""Supported URLs, for error messages."""
 
 _REDIS = ("redis", "rediss", SENTINEL)
 
 
 def store_kind(url: str) -> str:
-    """Give what a URL names: ``memory``, ``sqlite`` or ``redis``.
+    """Return the kind of store that a URL names: ``memory``, ``sqlite`` or ``redis``.
 
     Raises:
-        CheckpointError: if it names no store; the text says how to write one.
+        CheckpointError: if the URL is invalid; the text says how to write one.
     """
     scheme, separator, rest = url.partition("://")
-    problem = f"give {KINDS}."
+    problem = f"use {STORE_URLS}."
     if separator and scheme == "memory":
         if not rest:
             return "memory"
-        problem = "write memory:// with nothing behind it."
+        problem = "write memory:// with nothing after it."
     elif separator and scheme == "sqlite":
         if rest.startswith("/") and rest != "/":
             return "sqlite"
         example = rest.strip("/") or "PATH"
-        problem = f"it names no file; write sqlite:///{example}."
+        problem = f"it has no file name; write sqlite:///{example}."
         if rest.strip("/"):
-            problem = f"write three slashes, sqlite:///{example}, or four before a path from the root."
+            problem = f"write three slashes, sqlite:///{example}, or four for an absolute path."
     elif separator and scheme in _REDIS:
         if rest:
             return "redis"
-        problem = f"it names no server; {problem}"
-    raise CheckpointError(f"There is no session store {shown_url(url)!r}: {problem}")
+        problem = f"it has no host; {problem}"
+    raise CheckpointError(f"Invalid session store URL {redact_url(url)!r}: {problem}")
 
 
 def sqlite_path(url: str) -> Path:
-    """Give the file that a URL of SQLite names."""
+    """Return the file that an SQLite URL names."""
     return Path(url.partition("://")[2][1:]).expanduser()
+
+
+def redact_url(url: str) -> str:
+    """Return the URL without its password."""
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"

@@ -1,6 +1,6 @@
-"""Cancelling a session's turn through Redis.
+"""Cancellation through Redis.
 
-RAGFlow's key ``{task_id}-cancel`` is honoured; the task is the session.
+RAGFlow's key ``{task_id}-cancel`` is honoured; the task id is the session.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.checkpoints.failures import told_plainly
+from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.run_records import hex_session
 
 __all__ = ["RedisCancels", "polling"]
@@ -24,21 +24,21 @@ FLAG_TTL_S = 3600
 
 
 class RedisCancels:
-    """By RAGFlow's key, looked at every 0.5 s, and a message that comes at once."""
+    """RAGFlow's flag, polled every 0.5 s, and a channel for immediate delivery."""
 
     def __init__(self, client: Redis, prefix: str) -> None:
         self._client = cast("Any", client)
         self._prefix = prefix
 
     async def request(self, session: str) -> None:
-        """Set the flag and tell those who listen."""
-        with told_plainly(RedisError, OSError):
+        """Set the flag and publish a message."""
+        with translate_errors(RedisError, OSError):
             await self._client.set(self._keys(session)[0], "x", ex=FLAG_TTL_S)
             await self._client.publish(self._channel(session), "x")
 
     @asynccontextmanager
     async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
-        """Call ``on_cancel`` once when somebody asks; a flag from before is stale."""
+        """Call ``on_cancel`` once on the next request; an existing flag is stale."""
         keys = self._keys(session)
 
         async def is_set() -> bool:
@@ -49,7 +49,7 @@ class RedisCancels:
 
         listener = self._client.pubsub()
 
-        async def told() -> bool:
+        async def wait_for_message() -> bool:
             with suppress(RedisError, OSError):
                 message = await listener.get_message(ignore_subscribe_messages=True, timeout=REDIS_POLL_S)
                 return message is not None
@@ -57,16 +57,16 @@ class RedisCancels:
             return False
 
         try:
-            with told_plainly(RedisError, OSError):
+            with translate_errors(RedisError, OSError):
                 await listener.subscribe(self._channel(session))
-            async with polling(is_set, told, clear, on_cancel):
+            async with polling(is_set, wait_for_message, clear, on_cancel):
                 yield
         finally:
             with suppress(RedisError, OSError):
                 await listener.aclose()
 
     def _keys(self, session: str) -> list[str]:
-        """RAGFlow's key, by the session as it was named and by its 32 digits, also without a deployment's prefix."""
+        """Return RAGFlow's keys for the session's name and its two UUID forms, with and without prefix."""
         names = dict.fromkeys((hex_session(session), session, thread_of_session(session)))
         return list(dict.fromkeys(f"{prefix}{name}-cancel" for prefix in (self._prefix, "") for name in names))
 
@@ -77,31 +77,34 @@ class RedisCancels:
 @asynccontextmanager
 async def polling(
     is_set: Callable[[], Awaitable[bool]],
-    told: Callable[[], Awaitable[bool]],
+    wait_for_message: Callable[[], Awaitable[bool]],
     clear: Callable[[], Awaitable[None]],
     on_cancel: Callable[[], None],
 ) -> AsyncGenerator[None]:
-    """Look at a flag until it is set; clear it before and after. ``told`` waits for word of it, for a while."""
+    """Poll a flag until it is set, and clear it on entry and exit.
+
+    ``wait_for_message`` returns after a short wait whether a message has arrived.
+    """
     is_over = False
 
     async def watch() -> None:
         while not is_over:
-            is_told = await told()
-            with suppress(RedisError, OSError):  # the flag is looked at again
-                if is_told or await is_set():
+            has_message = await wait_for_message()
+            with suppress(RedisError, OSError):  # the next poll retries
+                if has_message or await is_set():
                     on_cancel()
                     return
 
-    with told_plainly(RedisError, OSError):
+    with translate_errors(RedisError, OSError):
         await clear()
     watcher = asyncio.create_task(watch())
     try:
         yield
     finally:
         is_over = True
-        while not watcher.done():  # a client may swallow a cancellation that comes while it answers
+        while not watcher.done():  # redis-py can swallow a cancellation that arrives during a response
             watcher.cancel()
-            # Unlike awaiting the task, this lets a cancellation of the caller through.
+            # Unlike awaiting the task, this passes a cancellation of the caller on.
             await asyncio.wait([watcher], timeout=REDIS_POLL_S)
         with suppress(RedisError, OSError):
             await clear()

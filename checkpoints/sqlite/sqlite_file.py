@@ -1,4 +1,4 @@
-"""An SQLite file with a thread of its own: what belongs together is one trip to it, and not one a statement."""
+"""An SQLite file with its own thread, so that several statements need one thread switch only."""
 
 from __future__ import annotations
 
@@ -39,53 +39,52 @@ CREATE TABLE IF NOT EXISTS traces (
 CREATE INDEX IF NOT EXISTS traces_of_session ON traces (session, started_ms);
 CREATE TABLE IF NOT EXISTS cancels (session TEXT PRIMARY KEY) WITHOUT ROWID;
 """
-"""What is kept of sessions beside LangGraph's own tables."""
+"""Tables for sessions in addition to LangGraph's own."""
 
 _T = TypeVar("_T")
 
 
 class SqliteFile:
-    """One connection. Work is done in the order in which it is given, and never in the middle of other work."""
+    """One connection. Jobs run in order and never interleave."""
 
     def __init__(self, connection: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
         self.connection = connection
-        """To be used by work only."""
+        """For use on the thread only."""
         self._thread = thread
 
     async def do(self, work: Callable[[], _T]) -> _T:
-        """Do work in the thread. Of one that is cancelled meanwhile nothing is done, or all.
+        """Run work on the thread. If the caller is cancelled, the work is done either completely or not at all.
 
         Raises:
-            sqlite3.Error: if the file does not take it.
+            sqlite3.Error: if a statement fails.
         """
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        """Execute one statement, which is a transaction of its own, and give its rows.
+        """Execute one statement in its own transaction and return its rows.
 
-        They are fetched in one go: a write beside a reader in the middle of its rows is refused at once, without
-        waiting.
+        The rows are fetched at once: a write during an unfinished read fails immediately instead of waiting.
 
         Raises:
-            sqlite3.Error: if the file does not take it.
+            sqlite3.Error: if the statement fails.
         """
         return await self.do(lambda: self.connection.execute(query, values).fetchall())
 
 
 @asynccontextmanager
 async def open_sqlite(path: Path, *, survives_power_loss: bool = True) -> AsyncGenerator[SqliteFile]:
-    """Open a file, made if it is missing with rights for its owner only.
+    """Open a file; create it if necessary, readable for its owner only.
 
-    What is written is there after the process is killed. If the machine itself stops, the last of it may be lost,
-    unless the file ``survives_power_loss``: that costs a write to the disk for every transaction.
+    Written data survives the end of the process. If the machine itself stops, the latest data may be lost, unless the
+    file ``survives_power_loss``, which costs a disk write for every transaction.
 
     Raises:
-        CheckpointError: if it cannot be opened, or is no session store.
+        CheckpointError: if the file cannot be opened, or is not a session store.
     """
     thread = ThreadPoolExecutor(1, "session-store")
     loop = asyncio.get_running_loop()
     try:
-        file = SqliteFile(await loop.run_in_executor(thread, _connected, path), thread)
+        file = SqliteFile(await loop.run_in_executor(thread, _connect, path), thread)
         try:
             await file.do(lambda: _prepare(file.connection, path, survives_power_loss))
             yield file
@@ -95,9 +94,9 @@ async def open_sqlite(path: Path, *, survives_power_loss: bool = True) -> AsyncG
         thread.shutdown(wait=False)
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def _connect(path: Path) -> sqlite3.Connection:
     try:
-        path = _made(path)
+        path = _create_file(path)
         return sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     except (OSError, sqlite3.Error) as error:
         raise CheckpointError(f"The session store {str(path)!r} cannot be opened: {error}.") from error
@@ -109,14 +108,14 @@ def _prepare(connection: sqlite3.Connection, path: Path, survives_power_loss: bo
         connection.execute(f"PRAGMA synchronous={'FULL' if survives_power_loss else 'NORMAL'}")
         connection.executescript(TABLES)
     except sqlite3.Error as error:
-        raise CheckpointError(f"{str(path)!r} is no session store: {error}.") from error
+        raise CheckpointError(f"{str(path)!r} is not a session store: {error}.") from error
 
 
-def _made(path: Path) -> Path:
-    """Make the file and its folder where they are missing.
+def _create_file(path: Path) -> Path:
+    """Create the file and its folder if they are missing, and return its path.
 
-    A file that is there is not opened: to close it again would take away the locks that SQLite holds on it for
-    the connections of this process, and other processes would write over theirs.
+    An existing file is not opened: closing it would release the locks that SQLite has on it for the other connections
+    of this process, and other processes would write concurrently.
     """
     path = path.expanduser()
     if path.is_dir():

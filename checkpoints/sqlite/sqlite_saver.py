@@ -1,4 +1,4 @@
-"""Checkpoints in an SQLite file: LangGraph's saver in the file's thread. Several processes may use one file."""
+"""Checkpoints in an SQLite file: LangGraph's saver on the file's thread. Several processes may share a file."""
 
 from __future__ import annotations
 
@@ -15,35 +15,37 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.fence_token import EPOCH, FENCED, NO_LEASE, RENEWED, FenceToken
-from ragflow_lg.checkpoints.pruning import Place
-from ragflow_lg.checkpoints.saver import CanvasSaver
-from ragflow_lg.checkpoints.serializer import plain_serializer
+from ragflow_lg.checkpoints.fence_token import EPOCH, EPOCH_MISMATCH, LEASE_MISMATCH, NO_LEASE, FenceToken
+from ragflow_lg.checkpoints.pruning import CheckpointKey
+from ragflow_lg.checkpoints.saver import CanvasSaver, plain_serializer
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 
-__all__ = ["FileSaver", "SqliteBlobs", "Transactions", "sqlite_saver"]
+__all__ = ["SqliteBlobs", "SqliteFileSaver", "Transactions", "sqlite_saver"]
 
 _FENCE = f"""
 CREATE TEMP TRIGGER IF NOT EXISTS fence_{{table}} BEFORE INSERT ON main.{{table}} {{when}}
 BEGIN
-    SELECT RAISE(ABORT, '{FENCED}') WHERE claimed_token() IS NOT coalesce(
+    SELECT RAISE(ABORT, '{LEASE_MISMATCH}') WHERE current_token() IS NOT coalesce(
         (SELECT token FROM main.leases WHERE thread_id = NEW.thread_id AND owner <> ''), {NO_LEASE});
-    SELECT RAISE(ABORT, '{RENEWED}') WHERE claimed_epoch() IS NOT
+    SELECT RAISE(ABORT, '{EPOCH_MISMATCH}') WHERE current_epoch() IS NOT
         (SELECT CAST(text AS TEXT) FROM main.blobs WHERE thread_id = NEW.thread_id AND hash = '{EPOCH}');
 END;
 """
-"""Refuses a write within the transaction that would do it."""
+"""Refuses a write inside its transaction."""
 _FENCED_TABLES = {"checkpoints": "", "writes": "", "blobs": f"WHEN NEW.hash <> '{EPOCH}'"}
 
 _PUT_BLOB = "INSERT OR IGNORE INTO blobs VALUES (?, ?, ?)"
 _FIND_EPOCH = "SELECT text FROM blobs WHERE thread_id = ? AND hash = ?"
-_MAKE_EPOCH = "INSERT INTO blobs VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET text = text RETURNING text"
-"""Gives the mark that is there, too: in one step, for others may make or delete it at the same time."""
+_CREATE_EPOCH = "INSERT INTO blobs VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET text = text RETURNING text"
+"""Returns the existing epoch as well, in one statement: other processes may create or delete it concurrently."""
+
+PAGE = 64
+"""Number of checkpoints per page of a listing."""
 
 _Work = Callable[[], object]
 
-_open: ContextVar[list[_Work] | None] = ContextVar("transaction", default=None)
-"""What the transaction that is open is to do."""
+_pending_work: ContextVar[list[_Work] | None] = ContextVar("transaction", default=None)
+"""The work of the open transaction."""
 
 
 _OF_RUNS = """
@@ -54,45 +56,45 @@ _ERASE = "DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns = ? AND chec
 
 
 class Transactions:
-    """Makes what belongs together one transaction: gathered first, then done in one trip to the file's thread."""
+    """Transactions whose work is collected first and then run in one step on the file's thread."""
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
-        self._claim: FenceToken | None = None
+        self._token: FenceToken | None = None
 
     @asynccontextmanager
-    async def begin(self, claim: FenceToken | None) -> AsyncGenerator[None]:
-        """Do at the end what was given inside, or nothing of it."""
-        given: list[_Work] = []
-        mark = _open.set(given)
+    async def begin(self, token: FenceToken | None) -> AsyncGenerator[None]:
+        """Collect the work added inside and run all or nothing of it on exit."""
+        steps: list[_Work] = []
+        mark = _pending_work.set(steps)
         try:
             yield
         finally:
-            _open.reset(mark)
-        await self._file.do(lambda: self._play(claim, given))
+            _pending_work.reset(mark)
+        await self._file.do(lambda: self._run(token, steps))
 
     async def add(self, work: _Work) -> None:
-        """Give work to the transaction that is open; without one it is done now, in its own."""
-        given = _open.get()
-        if given is None:
-            await self._file.do(lambda: self._play(None, [work]))
+        """Add work to the open transaction, or run it now in one of its own."""
+        steps = _pending_work.get()
+        if steps is None:
+            await self._file.do(lambda: self._run(None, [work]))
         else:
-            given.append(work)
+            steps.append(work)
 
     def token(self) -> int:
-        """Give the token of the open transaction's claim."""
-        return self._claim.token if self._claim else NO_LEASE
+        """Return the lease token of the running transaction."""
+        return self._token.token if self._token else NO_LEASE
 
     def epoch(self) -> str:
-        """Give the epoch of the open transaction's claim."""
-        return self._claim.epoch if self._claim else ""
+        """Return the epoch of the running transaction."""
+        return self._token.epoch if self._token else ""
 
-    def _play(self, claim: FenceToken | None, given: Sequence[_Work]) -> None:
-        self._claim = claim
+    def _run(self, token: FenceToken | None, steps: Sequence[_Work]) -> None:
+        self._token = token
         connection = self._file.connection
-        connection.execute("BEGIN IMMEDIATE")  # one that begins with reading is refused once somebody else has written
+        connection.execute("BEGIN IMMEDIATE")  # a transaction that begins with a read fails after a concurrent write
         try:
-            for work in given:
+            for work in steps:
                 work()
             connection.execute("COMMIT")
         except BaseException:
@@ -101,50 +103,50 @@ class Transactions:
 
 
 class SqliteBlobs:
-    """Blobs in a table."""
+    """Blobs in the table ``blobs``."""
 
     def __init__(self, file: SqliteFile, transactions: Transactions) -> None:
         self._file = file
         self._transactions = transactions
 
     async def epoch(self, thread: str) -> str:
-        """Give the mark of a thread, made if there is none."""
+        """Return the epoch of a thread, creating it if necessary."""
         connection = self._file.connection
 
-        def made() -> str:
-            found = connection.execute(_FIND_EPOCH, (thread, EPOCH)).fetchone()
-            if found is None:
+        def create() -> str:
+            row = connection.execute(_FIND_EPOCH, (thread, EPOCH)).fetchone()
+            if row is None:
                 new = (thread, EPOCH, secrets.token_hex(8).encode())
-                (found,) = connection.execute(_MAKE_EPOCH, new).fetchall()
-            if not isinstance(found[0], bytes) or not found[0].isalnum():
-                raise sqlite3.DatabaseError("its mark is damaged")
-            return found[0].decode()
+                (row,) = connection.execute(_CREATE_EPOCH, new).fetchall()
+            if not isinstance(row[0], bytes) or not row[0].isalnum():
+                raise sqlite3.DatabaseError("its epoch is damaged")
+            return row[0].decode()
 
-        return await self._file.do(made)
+        return await self._file.do(create)
 
     async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
-        """Store texts in the transaction that is open, or a new one."""
+        """Store blobs in the open transaction, or in a new one."""
         rows = [(thread, digest, text) for digest, text in blobs.items()]
         await self._transactions.add(lambda: self._file.connection.executemany(_PUT_BLOB, rows))
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
-        """Give the texts that are there."""
-        found: dict[str, bytes] = {}
-        for at in range(0, len(digests), 500):
-            some = digests[at : at + 500]
-            places = ", ".join("?" * len(some))
+        """Return the blobs that exist."""
+        blobs: dict[str, bytes] = {}
+        for start in range(0, len(digests), 500):
+            chunk = digests[start : start + 500]
+            places = ", ".join("?" * len(chunk))
             query = f"SELECT hash, text FROM blobs WHERE thread_id = ? AND hash IN ({places})"
-            found.update(await self._file.rows(query, (thread, *some)))
-        return found
+            blobs.update(await self._file.rows(query, (thread, *chunk)))
+        return blobs
 
     async def delete(self, thread: str) -> None:
-        """Delete all texts of a thread, in the transaction that is open, or a new one."""
+        """Delete all blobs of a thread in the open transaction, or in a new one."""
         delete = "DELETE FROM blobs WHERE thread_id = ?"
         await self._transactions.add(lambda: self._file.connection.execute(delete, (thread,)))
 
 
-class FileSaver(SqliteSaver):
-    """LangGraph's saver. It works in the file's thread, and what it writes in the transaction that is open."""
+class SqliteFileSaver(SqliteSaver):
+    """LangGraph's saver, working on the file's thread and writing in the open transaction."""
 
     def __init__(self, file: SqliteFile, transactions: Transactions) -> None:
         super().__init__(file.connection, serde=plain_serializer())
@@ -153,7 +155,7 @@ class FileSaver(SqliteSaver):
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Generator[sqlite3.Cursor]:
-        """Give a cursor; the transaction is not its own."""
+        """Yield a cursor without a transaction: `Transactions` opens it."""
         cursor = self.conn.cursor()
         try:
             yield cursor
@@ -161,20 +163,28 @@ class FileSaver(SqliteSaver):
             cursor.close()
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Give a checkpoint with its pending writes."""
+        """Return a checkpoint with its pending writes."""
         return await self._file.do(lambda: self.get_tuple(config))
 
-    async def alist(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
+    async def list_newest_first(
+        self, config: RunnableConfig | None, before: str | None
     ) -> AsyncIterator[CheckpointTuple]:
-        """Go through checkpoints, newest first."""
-        for found in await self._file.do(lambda: list(self.list(config, filter=filter, before=before, limit=limit))):
-            yield found
+        """Yield checkpoints, newest first, in pages: a long listing must not block the file's thread."""
+        if config is None:  # ids are unique within a thread only, so pages by id would lose some
+            for entry in await self._file.do(lambda: list(self.list(None))):
+                yield entry
+            return
+        while True:
+            page = await self._file.do(lambda before=before: self._page(config, before))
+            for entry in page:
+                yield entry
+            if len(page) < PAGE:
+                return
+            before = page[-1].config.get("configurable", {}).get("checkpoint_id")
+
+    def _page(self, config: RunnableConfig, before: str | None) -> list[CheckpointTuple]:
+        bound: Any = {"configurable": {"checkpoint_id": before}} if before else None
+        return list(self.list(config, before=bound, limit=PAGE))
 
     async def aput(
         self,
@@ -185,56 +195,56 @@ class FileSaver(SqliteSaver):
     ) -> RunnableConfig:
         """Store a checkpoint."""
         await self._transactions.add(lambda: self.put(config, checkpoint, metadata, new_versions))
-        own: Any = config.get("configurable", {})
-        place = {"thread_id": own["thread_id"], "checkpoint_ns": own["checkpoint_ns"]}
+        configurable: Any = config.get("configurable", {})
+        place = {"thread_id": configurable["thread_id"], "checkpoint_ns": configurable["checkpoint_ns"]}
         return {"configurable": {**place, "checkpoint_id": checkpoint["id"]}}
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store what a task has written."""
+        """Store the writes of a task."""
         await self._transactions.add(lambda: self.put_writes(config, writes, task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread."""
         await self._transactions.add(lambda: self.delete_thread(thread_id))
 
-    async def places_of_runs(self, runs: Collection[str]) -> list[Place]:
-        """Give the checkpoints that runs have stored."""
-        wanted = (json.dumps(list(runs)),)
-        rows = await self._file.do(lambda: self._file.connection.execute(_OF_RUNS, wanted).fetchall())
-        return [Place(*row) for row in rows]
+    async def keys_of_runs(self, runs: Collection[str]) -> list[CheckpointKey]:
+        """Return the keys of the checkpoints that runs have stored."""
+        values = (json.dumps(list(runs)),)
+        rows = await self._file.do(lambda: self._file.connection.execute(_OF_RUNS, values).fetchall())
+        return [CheckpointKey(*row) for row in rows]
 
-    async def erase(self, places: Sequence[Place]) -> None:
-        """Delete checkpoints and what was written to them."""
+    async def erase(self, keys: Sequence[CheckpointKey]) -> None:
+        """Delete checkpoints and their pending writes."""
         for table in ("checkpoints", "writes"):
             await self._transactions.add(
-                lambda table=table: self._file.connection.executemany(_ERASE.format(table=table), places)
+                lambda table=table: self._file.connection.executemany(_ERASE.format(table=table), keys)
             )
 
 
 async def sqlite_saver(file: SqliteFile) -> CanvasSaver:
-    """Make a saver.
+    """Create a saver on an open file.
 
-    A write to a thread that somebody else has leased fails in the transaction that would do it.
+    A write to a thread that another runner has leased fails inside its transaction.
 
     Raises:
-        CheckpointError: if the file is no session store.
+        CheckpointError: if the file is not a session store.
     """
     transactions = Transactions(file)
-    saver = FileSaver(file, transactions)
+    saver = SqliteFileSaver(file, transactions)
 
     def prepare() -> None:
         connection = file.connection
         saver.setup()
         connection.execute("SELECT thread_id, checkpoint_ns, checkpoint_id, checkpoint FROM checkpoints LIMIT 0")
-        connection.create_function("claimed_token", 0, transactions.token)
-        connection.create_function("claimed_epoch", 0, transactions.epoch)
+        connection.create_function("current_token", 0, transactions.token)
+        connection.create_function("current_epoch", 0, transactions.epoch)
         for table, when in _FENCED_TABLES.items():
             connection.executescript(_FENCE.format(table=table, when=when))
 
     try:
         await file.do(prepare)
     except sqlite3.Error as error:
-        raise CheckpointError(f"The file is no session store: {error}.") from error
-    return CanvasSaver(saver, SqliteBlobs(file, transactions), errors=(sqlite3.Error,), writing=transactions.begin)
+        raise CheckpointError(f"The file is not a session store: {error}.") from error
+    return CanvasSaver(saver, SqliteBlobs(file, transactions), errors=(sqlite3.Error,), transaction=transactions.begin)

@@ -82,11 +82,15 @@ class _Branching:
     async def places(self) -> list[tuple[str, str]]:
         """Give namespace and id of every checkpoint of the session, the newest first."""
         everything: Any = {"configurable": {"thread_id": self._source}}
-        # A saver of our own gives them without reading what they hold.
+        # A `CanvasSaver` lists them without reading their values.
         saver: Any = self._saver
-        listed = saver.places(everything) if hasattr(saver, "places") else saver.alist(everything)
-        found: list[dict[str, Any]] = [held.config.get("configurable", {}) async for held in listed]
-        places = [(place.get("checkpoint_ns", ""), place.get("checkpoint_id", "")) for place in found]
+        if hasattr(saver, "list_keys"):
+            places = [(key.namespace, key.checkpoint) async for key in saver.list_keys(everything)]
+        else:
+            stored: list[dict[str, Any]] = [
+                entry.config.get("configurable", {}) async for entry in saver.alist(everything)
+            ]
+            places = [(place.get("checkpoint_ns", ""), place.get("checkpoint_id", "")) for place in stored]
         return sorted(places, key=lambda place: place[1], reverse=True)
 
     async def namespaces(self) -> list[str]:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import RagflowLgError
-from ragflow_lg.checkpoints.probe import Finding
+from ragflow_lg.checkpoints.check_result import CheckResult
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.mcp.mcp_servers import McpServer
@@ -18,12 +18,12 @@ __all__ = ["probe_packages", "probe_tools"]
 SHOWN_TOOLS = 20
 
 
-def probe_packages(registry: Registry) -> list[Finding]:
+def probe_packages(registry: Registry) -> list[CheckResult]:
     """Tell of components and tools that installed packages should bring and cannot."""
-    return [Finding(False, f"{broken.name} is not there", str(broken.error)) for broken in registry.broken]
+    return [CheckResult(False, f"{broken.name} is not there", str(broken.error)) for broken in registry.broken]
 
 
-async def probe_tools(settings: Settings) -> list[Finding]:
+async def probe_tools(settings: Settings) -> list[CheckResult]:
     """Ask every server for its tools; what fails says what to look at."""
     if not settings.mcp:
         return []
@@ -39,12 +39,13 @@ async def probe_tools(settings: Settings) -> list[Finding]:
         await http.aclose()
 
 
-async def _probe(id_: str, server: McpServer) -> Finding:
+async def _probe(id_: str, server: McpServer) -> CheckResult:
     try:
         names = await server.tools()
     except TimeoutError:
-        return Finding(False, f"MCP server {id_} did not list its tools in time", f'See timeout_s of [mcp."{id_}"].')
+        advice = f'See timeout_s of [mcp."{id_}"].'
+        return CheckResult(False, f"MCP server {id_} did not list its tools in time", advice)
     except RagflowLgError as error:
-        return Finding(False, f"MCP server {id_} cannot be used", str(error))
+        return CheckResult(False, f"MCP server {id_} cannot be used", str(error))
     more = f" and {len(names) - SHOWN_TOOLS} more" if len(names) > SHOWN_TOOLS else ""
-    return Finding(True, f"MCP server {id_} offers {', '.join(names[:SHOWN_TOOLS]) or 'no tools'}{more}")
+    return CheckResult(True, f"MCP server {id_} offers {', '.join(names[:SHOWN_TOOLS]) or 'no tools'}{more}")

@@ -23,7 +23,8 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     """
     import asyncio
 
-    from ragflow_lg.checkpoints.probe import Finding, probe
+    from ragflow_lg.checkpoints.backends import probe_store
+    from ragflow_lg.checkpoints.check_result import CheckResult
     from ragflow_lg.server.assembly.library import catalog
     from ragflow_lg.server.assembly.tool_probe import probe_packages, probe_tools
     from ragflow_lg.server.settings import load_settings
@@ -31,9 +32,9 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     loaded = load_settings(settings)
     url = checkpoint or loaded.checkpoints
 
-    async def look() -> list[Finding]:
+    async def look() -> list[CheckResult]:
         tools = [*probe_packages(catalog()), *await probe_tools(loaded)]
-        return [*await probe(url, ttl_s=loaded.checkpoint_ttl_s), *tools]
+        return [*await probe_store(url, ttl_s=loaded.checkpoint_ttl_s), *tools]
 
     findings = asyncio.run(look())
     for finding in findings:

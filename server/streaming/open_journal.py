@@ -45,12 +45,12 @@ async def open_journal(
     from redis.asyncio.sentinel import Sentinel
     from redis.backoff import NoBackoff
 
-    from ragflow_lg.checkpoints.redis.redis_url import client_of
+    from ragflow_lg.checkpoints.redis.redis_url import create_client
     from ragflow_lg.server.streaming.redis_journal import RedisJournal
 
     # The journal itself tries again, for longer, and knows what may be repeated.
     retry = Retry(NoBackoff(), 0)
-    client = client_of(url, Redis, Sentinel, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry)
+    client = create_client(url, Redis, Sentinel, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry)
     async with client:
         journal = RedisJournal(client, prefix, max_run, kept_s=kept_s, alive_s=alive_s, quiet_s=alive_s / 3)
         try:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from langgraph.types import Interrupt, Send
 
-from ragflow_lg.checkpoints.channel_values import as_object, as_plain
+from ragflow_lg.checkpoints.channel_values import to_object, to_plain
 
 PAUSE = Interrupt(value={"tips": "Which?"}, id="0" * 32)
 
@@ -24,7 +24,7 @@ PAUSE = Interrupt(value={"tips": "Which?"}, id="0" * 32)
     ],
 )
 def test_a_value_comes_back_as_data_or_as_what_langgraph_has_there(channel: str, value: Any, found: Any) -> None:
-    assert as_object(channel, json.loads(json.dumps(as_plain(channel, value)))) == found
+    assert to_object(channel, json.loads(json.dumps(to_plain(channel, value)))) == found
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_a_value_comes_back_as_data_or_as_what_langgraph_has_there(channel: str,
 )
 def test_what_somebody_else_has_changed_is_an_error(channel: str, stored: Any) -> None:
     with pytest.raises((TypeError, LookupError, AttributeError)):
-        as_object(channel, stored)
+        to_object(channel, stored)

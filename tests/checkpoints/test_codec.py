@@ -31,7 +31,7 @@ async def test_nested_sealed_lists_come_back_and_are_encoded_once() -> None:
         fresh: dict[str, bytes] = {}
         text = codec.encode(value, "t", fresh)
         texts.update(fresh)
-        codec.stored("t", fresh)
+        codec.remember_blobs("t", fresh)
     assert fresh == {}
     assert inner.digest in texts
     assert await Codec().decode(text, texts.find) == value
@@ -43,7 +43,7 @@ async def test_another_thread_gets_its_own_copy() -> None:
         fresh: dict[str, bytes] = {}
         text = codec.encode(value, thread, fresh)
         assert len(fresh) == 2
-        codec.stored(thread, fresh)
+        codec.remember_blobs(thread, fresh)
         assert await codec.decode(text, Texts(fresh).find) == value
     codec.forget("one")
     again: dict[str, bytes] = {}
@@ -89,9 +89,9 @@ def test_the_memory_of_parts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     for number in range(10):
         fresh: dict[str, bytes] = {}
         codec.encode({"a": f"{number}" * 3000}, "t", fresh)
-        codec.stored("t", fresh)
+        codec.remember_blobs("t", fresh)
     assert len(codec._parts) == 3  # pyright: ignore[reportPrivateUsage]
-    assert sum(map(len, codec._stored.values())) <= 3  # pyright: ignore[reportPrivateUsage]
+    assert sum(map(len, codec._known.values())) <= 3  # pyright: ignore[reportPrivateUsage]
 
 
 def test_the_memory_of_parts_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_what_could_not_be_read_again_is_not_stored(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("ragflow_lg.checkpoints.codec.MAX_EXPANDED_BYTES", 50_000)
     codec, blobs = Codec(), dict[str, bytes]()
     codec.encode({f"n{number}": "x" * 4000 for number in range(12)}, "t", blobs)
-    codec.stored("t", blobs)
+    codec.remember_blobs("t", blobs)
     with pytest.raises(CheckpointError, match="not stored"):  # though the same text is there but once
         codec.encode({f"n{number}": "x" * 4000 for number in range(13)}, "t", blobs)
 
@@ -119,7 +119,7 @@ async def test_a_list_or_map_that_has_grown_shares_its_blobs(entries: list[int],
     before = {"a": {"rows": texts}, "b": texts, "c": named}
     after = {"a": {"rows": [*texts, *"y" * more]}, "b": [*texts, *"y" * more], "c": {**named, "new": "y" * more}}
     told = codec.encode(before, "t", first)
-    codec.stored("t", first)
+    codec.remember_blobs("t", first)
     retold = codec.encode(after, "t", second)
     everything = Texts({**first, **second})
     assert await Codec().decode(told, everything.find) == before

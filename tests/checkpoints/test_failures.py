@@ -4,16 +4,16 @@ import pytest
 import redis.exceptions
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.failures import plain_reason, told_plainly
+from ragflow_lg.checkpoints.failures import plain_reason, translate_errors
 
 
 def test_what_a_client_raises_becomes_our_error_and_nothing_else_does() -> None:
-    with pytest.raises(CheckpointError, match="fails: the disk is full") as caught, told_plainly(OSError):
+    with pytest.raises(CheckpointError, match="failed: the disk is full") as caught, translate_errors(OSError):
         raise OSError("the disk is full")
     assert isinstance(caught.value.__cause__, OSError)
-    with pytest.raises(CheckpointError, match=r"fails: No master: none of its Sentinels"), told_plainly(OSError):
+    with pytest.raises(CheckpointError, match=r"failed: No master: no Sentinel answers"), translate_errors(OSError):
         raise OSError("No master : <redis.client.Redis(<...>)> - network:ConnectionError")
-    with pytest.raises(KeyError), told_plainly(OSError):
+    with pytest.raises(KeyError), translate_errors(OSError):
         raise KeyError
 
 
@@ -33,6 +33,6 @@ def test_reasons_name_no_addresses_and_the_log_does(
     error: Exception, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert plain_reason(error) == told
-    with pytest.raises(CheckpointError), told_plainly(Exception):
+    with pytest.raises(CheckpointError), translate_errors(Exception):
         raise error
     assert str(error) in caplog.text

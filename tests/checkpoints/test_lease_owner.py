@@ -18,13 +18,13 @@ def test_an_owner_is_read_as_it_is_written() -> None:
     assert parse_owner("") is None
     assert parse_owner("a|b") is None
     assert parse_owner("host|x|1") is None
-    assert me.shown == f"process {me.pid} on {me.machine.split('/')[0]}"
+    assert me.label == f"process {me.pid} on {me.machine.split('/')[0]}"
 
 
 def test_only_a_process_of_this_machine_can_be_dead() -> None:
     me = this_process()
     assert not me.is_dead
-    assert replace(me, started="0").is_dead  # its number was given to another process
+    assert replace(me, start_time="0").is_dead  # its number was given to another process
     elsewhere = Owner("another-host", me.pid, "0")
     assert not elsewhere.is_dead
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.memory import MemoryBlobs
+from ragflow_lg.checkpoints.lease_owner import this_process
+from ragflow_lg.checkpoints.memory import MemoryBlobs, MemoryLeaseTable
 from tests.fakes.regions import form, loop, node, out, play_run, runner_of, text
 
 
@@ -31,3 +32,13 @@ async def test_every_step_of_a_long_session_is_listed_and_can_be_forked() -> Non
         assert len({moment.checkpoint for moment in listed}) == len(listed) > 70
         await play.fork("s", "twin")
         assert (await play_run(play.resume("twin", {"f": "2"})))[0] == "done"
+
+
+async def test_leases_in_memory_do_not_run_out() -> None:
+    table = MemoryLeaseTable()
+    assert await table.take("s", this_process(), 0) == 1
+    assert await table.renew("s", 1)
+    assert not await table.renew("s", 2)
+    await table.free("s", 2)
+    await table.free("s", 1)
+    assert await table.take("s", this_process(), 0) == 2

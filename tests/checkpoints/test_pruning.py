@@ -9,7 +9,7 @@ from langgraph.types import Command
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.pruning import Place
+from ragflow_lg.checkpoints.pruning import CheckpointKey
 from tests.dsl_compiler.langgraph_app.test_application import NAME, SIZE, application, forms
 from tests.stores import OpenStore
 
@@ -67,4 +67,4 @@ async def test_a_store_that_fails_is_told(tmp_path: Path) -> None:
         with pytest.raises(CheckpointError, match="cannot be read"):
             await store.saver.adelete_for_runs(["1"])
         with pytest.raises(CheckpointError, match="cannot be deleted"):
-            await store.saver.erase([Place("t", "", "c")])
+            await store.saver.erase([CheckpointKey("t", "", "c")])

@@ -1,20 +1,17 @@
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.base import empty_checkpoint
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
-from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.run_records import SqliteRuns
+from ragflow_lg.checkpoints.memory import MemoryTraces
+from ragflow_lg.checkpoints.run_records import MAX_TRACES, parse_trace
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
-from ragflow_lg.services.sessions import RunRecord, hold_lease
+from ragflow_lg.checkpoints.sqlite.sqlite_records import SqliteTraces
+from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.stores import OpenStore
 
 RECORD = RunRecord(
@@ -68,38 +65,45 @@ async def test_a_reason_that_is_no_text_can_be_kept(reopen: OpenStore) -> None:
     assert found.reason == "a\ufffdb"
 
 
-async def test_a_file_that_fails_is_told(tmp_path: Path) -> None:
+TRACE: Trace = [{"component_id": "a", "trace": [{"tool_name": "ü", "result": {"n": [1, None]}}]}]
+
+
+async def put(store: Any, run_id: str, trace: Trace, session: str = "anna", at: int = 1) -> None:
+    record = RunRecord(run_id, session, canvas_id="c", started_ms=at)
+    await store.runs.put(record)
+    await store.traces.put(record, trace)
+
+
+async def test_a_trace_comes_back_as_it_was(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        await put(store, "r1", [])
+        await put(store, "r1", TRACE)
+        await put(store, "r2", TRACE, "ben")
+    async with reopen() as store:
+        assert await store.traces.get("r1") == TRACE
+        assert await store.traces.get("none") is None
+        await store.delete_session("anna")
+        assert await store.traces.get("r1") is None
+        assert await store.traces.get("r2") == TRACE
+
+
+async def test_a_text_that_is_no_text_can_be_kept(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        await put(store, "r1", [{"component_id": "a\ud800", "trace": []}])
+        assert await store.traces.get("r1") == [{"component_id": "a?", "trace": []}]
+
+
+async def test_of_many_runs_the_newest_are_kept(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "s.db") as file:
-        runs = SqliteRuns(file)
-        await file.rows("DROP TABLE runs")
-        with pytest.raises(CheckpointError, match="no such table"):
-            await runs.put(RECORD)
-        with pytest.raises(CheckpointError, match="no such table"):
-            await runs.get("r1")
-        with pytest.raises(CheckpointError, match="no such table"):
-            await runs.delete_session("anna")
+        for traces in (MemoryTraces(), SqliteTraces(file)):
+            for number in range(MAX_TRACES + 2):
+                await traces.put(RunRecord(f"r{number}", "anna", started_ms=number), TRACE)
+            await traces.put(RunRecord("other", "ben"), TRACE)
+            found = [await traces.get(f"r{number}") for number in range(4)]
+            assert found == [None, None, TRACE, TRACE]
+            assert await traces.get("other") == TRACE
 
 
-async def test_listing_does_not_keep_others_from_writing(tmp_path: Path) -> None:
-    """A write that begins while a reader stands in the middle of its rows is refused at once."""
-    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
-        for number in range(300):
-            await store.runs.put(RunRecord(f"r{number}", f"s{number}"))
-        done = asyncio.Event()
-
-        async def write(number: int) -> None:
-            for step in range(20):
-                async with hold_lease(store.leases, f"s{number}"):
-                    await store.runs.put(RunRecord(f"w{number}-{step}", f"s{number}"))
-                    place: Any = {"configurable": {"thread_id": f"t{number}", "checkpoint_ns": ""}}
-                    await store.saver.aput(place, empty_checkpoint(), {"source": "loop", "step": step}, {})
-
-        async def read() -> None:
-            while not done.is_set():
-                assert [record async for record in store.runs.sessions()]
-                await asyncio.sleep(0)
-
-        readers = [asyncio.create_task(read()) for _ in range(2)]
-        await asyncio.gather(*(write(number) for number in range(4)))
-        done.set()
-        await asyncio.gather(*readers)
+@pytest.mark.parametrize("text", [None, "", "{}", "[", "[" * 100_000, '["x", {"trace": 1}]', b"\xff"])
+def test_what_somebody_else_wrote_is_no_trace(text: Any) -> None:
+    assert not parse_trace(text)

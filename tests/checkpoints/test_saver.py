@@ -6,9 +6,11 @@ import sys
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ormsgpack
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
@@ -19,6 +21,7 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.append_log import FrozenList
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import Store, open_store
+from ragflow_lg.checkpoints.saver import plain_serializer
 from ragflow_lg.services.sessions import hold_lease
 from tests.stores import OpenStore, fresh_prefix
 
@@ -239,7 +242,7 @@ async def test_a_session_that_is_deleted_again_and_again_is_told(reopen_shared: 
             return epoch
 
         one.saver._blobs.epoch = deleted_after  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
-        with pytest.raises(CheckpointError, match="again and again"):
+        with pytest.raises(CheckpointError, match="keeps deleting it"):
             await put(one, "t", {})
 
 
@@ -250,20 +253,20 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.services.sessions import leased, leased_config
+from ragflow_lg.services.sessions import hold_lease, with_lease_token
 
 async def write(store, session):
     place = {"configurable": {"thread_id": thread_of_session(session), "checkpoint_ns": ""}}
     for number in range(12):
         try:
-            async with leased(store.leases, session) as token:
+            async with hold_lease(store.leases, session) as token:
                 for step in range(3):
                     values = {"outputs": {"a": f"{session} {number} {step} " * 200, "b": "same" * 500}}
                     saver = store.saver
                     versions = {"outputs": saver.get_next_version(None, None)}
                     checkpoint = {**empty_checkpoint(), "channel_values": values, "channel_versions": versions}
                     told = {"source": "loop", "step": step}
-                    await saver.aput(leased_config(place, token), checkpoint, told, versions)
+                    await saver.aput(with_lease_token(place, token), checkpoint, told, versions)
                     print(place["configurable"]["thread_id"], checkpoint["id"], values["outputs"]["a"][:-1], flush=True)
         except ConflictError:
             await asyncio.sleep(0.005)
@@ -350,3 +353,22 @@ async def test_what_was_read_is_not_written_again(reopen: OpenStore) -> None:
         await put(store, "t", found.checkpoint["channel_values"]["outputs"])
         store.saver._blobs.put = put_blobs  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
         assert sizes == []
+
+
+@dataclass
+class Named:
+    name: str
+
+
+def test_objects_come_back_as_data() -> None:
+    serializer = plain_serializer()
+    value = serializer.loads_typed(serializer.dumps_typed({"owner": Named("a")}))
+    assert isinstance(value["owner"], dict)
+
+
+async def test_stored_bytes_do_not_become_objects() -> None:
+    call = ormsgpack.packb(["subprocess", "getoutput", "echo revived"])
+    for code in range(6):
+        value = plain_serializer().loads_typed(("msgpack", ormsgpack.packb(ormsgpack.Ext(code, call))))
+        assert value != "revived"
+        assert type(value).__module__ == "builtins"

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
+from ragflow_lg.checkpoints.store_url import redact_url, sqlite_path, store_kind
 
 
 @pytest.mark.parametrize(
@@ -26,14 +26,14 @@ def test_a_path_is_relative_unless_it_has_a_slash_of_its_own() -> None:
     ("url", "hint"),
     [
         ("", "redis+sentinel://HOST:PORT/SERVICE"), ("memory", "memory://, sqlite:///PATH"),
-        ("memory://x", "nothing behind"),
-        ("sqlite://a.db", "three slashes, sqlite:///a.db"), ("sqlite:///", "names no file; write sqlite:///PATH"),
-        ("sqlite://", "names no file"), ("sqlite:", "give memory://"), ("redis://", "names no server"),
+        ("memory://x", "nothing after it"),
+        ("sqlite://a.db", "three slashes, sqlite:///a.db"), ("sqlite:///", "has no file name; write sqlite:///PATH"),
+        ("sqlite://", "has no file name"), ("sqlite:", "use memory://"), ("redis://", "has no host"),
         ("redis+cluster://h", "clusters are not supported"), ("://", "rediss://"),
     ],
 )  # fmt: skip
 def test_others_are_refused_with_what_to_write(url: str, hint: str) -> None:
-    with pytest.raises(CheckpointError, match="There is no session store ") as refused:
+    with pytest.raises(CheckpointError, match="Invalid session store URL") as refused:
         store_kind(url)
     assert hint in str(refused.value)
 
@@ -42,3 +42,4 @@ def test_a_password_is_not_shown() -> None:
     with pytest.raises(CheckpointError) as refused:
         store_kind("postgres://me:secret@host")
     assert "secret" not in str(refused.value)
+    assert redact_url("redis+sentinel://me:secret@a:1,b:2/s") == "redis+sentinel://a:1,b:2/s"

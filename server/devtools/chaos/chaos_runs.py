@@ -150,8 +150,7 @@ def disturb_all(
 def _import_all(document: bytes) -> None:
     """Import here what every forked process would have to."""
     for name in (
-        "ragflow_lg.checkpoints.sqlite.sqlite_saver",
-        "ragflow_lg.checkpoints.leases",
+        "ragflow_lg.checkpoints.sqlite.sqlite_store",
         "langgraph.checkpoint.redis",
     ):
         with suppress(ImportError):

@@ -45,9 +45,9 @@ async def test_word_of_a_request_comes_at_once(redis_url: str) -> None:
 async def test_a_server_that_is_gone_is_told() -> None:
     async with Redis.from_url("redis://127.0.0.1:1") as client:  # type: ignore[no-untyped-call]
         cancels = RedisCancels(client, "")
-        with pytest.raises(CheckpointError, match="The session store fails"):
+        with pytest.raises(CheckpointError, match="The session store failed"):
             await cancels.request("anna")
-        with pytest.raises(CheckpointError, match="The session store fails"):
+        with pytest.raises(CheckpointError, match="The session store failed"):
             async with cancels.watch("anna", lambda: None):
                 pass
 

@@ -8,22 +8,22 @@ from redis.asyncio import Redis
 
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.checkpoints.lease_owner import Owner, this_process
-from ragflow_lg.checkpoints.leases import StoredLeases, Taken
-from ragflow_lg.checkpoints.redis.redis_leases import RedisTable
+from ragflow_lg.checkpoints.leases import LeaseHolder, StoredLeases
+from ragflow_lg.checkpoints.redis.redis_leases import RedisLeaseTable
 from tests.stores import fresh_prefix
 
 
 async def test_a_lease_is_the_hash_that_ragflow_has_and_runs_out_by_the_servers_clock(redis_url: str) -> None:
     prefix = fresh_prefix()
     async with Redis.from_url(redis_url) as client:  # type: ignore[no-untyped-call]
-        table = RedisTable(client, prefix, lease_s=0.3)
+        table = RedisLeaseTable(client, prefix, lease_s=0.3)
         elsewhere = Owner("another-host", 7, "1")
         assert await table.take("0" * 32, elsewhere, 0) == 1
-        assert await table.take("0" * 32, this_process(), 0) == Taken(elsewhere, 1)
+        assert await table.take("0" * 32, this_process(), 0) == LeaseHolder(elsewhere, 1)
         held = await client.hgetall(f"{prefix}agent:active-session:{'0' * 32}")  # type: ignore[misc]
         assert {b"session_id", b"token", b"owner", b"started_at"} == set(held)
         assert await table.renew("0" * 32, 1)
-        assert await table.find("0" * 32) == Taken(elsewhere, 1)
+        assert await table.find("0" * 32) == LeaseHolder(elsewhere, 1)
         await asyncio.sleep(0.4)
         assert await table.find("0" * 32) is None
         assert not await table.renew("0" * 32, 1)
@@ -40,5 +40,5 @@ async def test_a_session_that_ragflow_itself_runs_is_taken(redis_url: str, field
         prefix = fresh_prefix()
         await client.hset(f"{prefix}agent:active-session:{'0' * 32}", mapping=fields)  # type: ignore[misc]
         with pytest.raises(ConflictError):
-            await StoredLeases(RedisTable(client, prefix)).acquire("0" * 32, lambda: None)
-        assert await StoredLeases(RedisTable(client, prefix)).holder("0" * 32)
+            await StoredLeases(RedisLeaseTable(client, prefix)).acquire("0" * 32, lambda: None)
+        assert await StoredLeases(RedisLeaseTable(client, prefix)).holder("0" * 32)

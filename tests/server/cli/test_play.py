@@ -102,7 +102,7 @@ def test_a_session_from_its_first_question_to_its_fork(cli: Any) -> None:
         (("rerun", "nobody", "--from", "x", "--set", "oops"), "NAME=VALUE"),
         (("run", "words.json", "q", "-s", ""), "A session needs a name"),
         (("resume", " "), "A session needs a name"),
-        (("run", "words.json", "q", "--session", "s", "--checkpoint", "ftp://x"), "no session store"),
+        (("run", "words.json", "q", "--session", "s", "--checkpoint", "ftp://x"), "Invalid session store URL"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_exit_code_2(cli: Any, arguments: tuple[str, ...], reason: str) -> None:

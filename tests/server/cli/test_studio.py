@@ -41,7 +41,7 @@ def test_only_files(tmp_path: Path) -> None:
     [
         (["none"], "cannot be read"),
         ([str(EXAMPLES), "-o", "file/none"], "cannot be a folder"),
-        ([str(EXAMPLES), "--checkpoint", "mysql://x"], "no session store"),
+        ([str(EXAMPLES), "--checkpoint", "mysql://x"], "Invalid session store URL"),
     ],
 )
 def test_what_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], problem: str) -> None:

@@ -27,6 +27,6 @@ async def test_redis_holds_them_for_all(redis_url: str) -> None:
 
 
 async def test_a_url_of_nothing_is_refused() -> None:
-    with pytest.raises(CheckpointError, match="There is no session store"):
+    with pytest.raises(CheckpointError, match="Invalid session store URL"):
         async with open_journal("mysql://x"):
             pass

@@ -70,7 +70,7 @@ async def test_followers_get_everything_whenever_they_come(open_journal: OpenJou
 ERRORS: list[Exception] = [
     ConflictError("The session is being run by process 7."),
     AnswerError({"size": "It is required."}, node="UserFillUp:0"),
-    CheckpointError("The session store fails."),
+    CheckpointError("The session store failed."),
     RunError("KeyError: 'x'", node="LLM:0"),
 ]
 

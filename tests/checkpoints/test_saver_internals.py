@@ -3,14 +3,24 @@ from __future__ import annotations
 import time
 
 import pytest
+from langgraph._internal import _constants  # pyright: ignore[reportPrivateUsage] - the names under test
 from langgraph.checkpoint.base import id as langgraph_ids
+from langgraph.checkpoint.serde import types as langgraph_types
 
-from ragflow_lg.checkpoints.checkpoint_ids import begin_after
+from ragflow_lg.checkpoints import saver_internals
+from ragflow_lg.checkpoints.saver_internals import advance_ids_past
 from tests.fakes.regions import out, play_run, runner_of
 from tests.stores import OpenStore
 
 RANDOM = "9b2f0c1e-5d3a-4c7b-8e6f-1a2b3c4d5e6f"
 COUNTING = out("{sys.conversation_turns}")
+
+
+def test_the_names_are_those_of_langgraph() -> None:
+    assert saver_internals.INTERRUPT_CHANNEL == langgraph_types.INTERRUPT == _constants.INTERRUPT
+    assert saver_internals.TASKS_CHANNEL == langgraph_types.TASKS == _constants.TASKS
+    assert saver_internals.ERROR_CHANNEL == langgraph_types.ERROR == _constants.ERROR
+    assert saver_internals.NULL_TASK_ID == _constants.NULL_TASK_ID
 
 
 @pytest.fixture
@@ -24,7 +34,7 @@ def an_hour_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("text", ["", "no id", RANDOM, "ffffffff-ffff-6fff-bfff-ffffffffffff"])
 def test_other_ids_move_nothing(text: str) -> None:
     before = langgraph_ids.uuid6(clock_seq=0)
-    begin_after(text)
+    advance_ids_past(text)
     after = langgraph_ids.uuid6(clock_seq=0)
     assert before < after
     assert after.time - before.time < 10**9
@@ -34,7 +44,7 @@ def test_ids_grow_over_a_stored_one(request: pytest.FixtureRequest) -> None:
     stored = str(langgraph_ids.uuid6(clock_seq=0))
     request.getfixturevalue("an_hour_earlier")
     assert str(langgraph_ids.uuid6(clock_seq=0)) < stored
-    begin_after(stored)
+    advance_ids_past(stored)
     assert str(langgraph_ids.uuid6(clock_seq=0)) > stored
 
 

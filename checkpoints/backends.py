@@ -1,0 +1,70 @@
+"""The backends by URL scheme. A new backend is one folder (or module), a scheme in `store_url` and a case here."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.extras import require
+from ragflow_lg.checkpoints.check_result import CheckResult
+from ragflow_lg.checkpoints.store import Store
+from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
+
+if TYPE_CHECKING:
+    from ragflow_lg.services.services import Clock
+
+__all__ = ["open_store", "probe_store"]
+
+TTL_S = 30 * 24 * 3600
+"""How long Redis keeps an unused session."""
+
+
+@asynccontextmanager
+async def open_store(url: str, clock: Clock, *, prefix: str = "", ttl_s: int = TTL_S) -> AsyncGenerator[Store]:
+    """Open the store at a URL, and close it on exit.
+
+    ``memory://`` ends with the process. ``sqlite:///PATH`` is a file that only its owner can read. ``redis://``,
+    ``rediss://`` and ``redis+sentinel://`` are servers with the modules JSON and search. ``prefix`` separates
+    deployments on one server. Stored data is never revived as an object.
+
+    Raises:
+        CheckpointError: for an unknown scheme, or a store that cannot be opened.
+    """
+    kind = store_kind(url)
+    if kind == "memory":
+        from ragflow_lg.checkpoints.memory import memory_store
+
+        yield memory_store()
+    elif kind == "sqlite":
+        from ragflow_lg.checkpoints.sqlite.sqlite_store import open_sqlite_store
+
+        async with open_sqlite_store(sqlite_path(url), clock) as store:
+            yield store
+    else:
+        require("redis", "A session store in Redis", CheckpointError)
+        from ragflow_lg.checkpoints.redis.redis_store import open_redis_store
+
+        async with open_redis_store(url, prefix, ttl_s) as store:
+            yield store
+
+
+async def probe_store(url: str, *, ttl_s: int) -> list[CheckResult]:
+    """Check the store at a URL. If it cannot be reached, that result is the last one."""
+    try:
+        kind = store_kind(url)
+    except CheckpointError as error:
+        text, _, advice = str(error).partition(": ")
+        return [CheckResult(False, text, advice[:1].upper() + advice[1:])]
+    if kind == "memory":
+        advice = "Sessions end with the process; use sqlite:/// or redis:// to keep them."
+        return [CheckResult(True, "sessions are stored in memory", advice)]
+    if kind == "sqlite":
+        from ragflow_lg.checkpoints.sqlite.sqlite_probe import describe_missing_file, probe_sqlite
+
+        path = sqlite_path(url)
+        return [result async for result in probe_sqlite(path)] if path.exists() else describe_missing_file(path)
+    from ragflow_lg.checkpoints.redis.redis_probe import probe_redis
+
+    return [result async for result in probe_redis(url, ttl_s)]

@@ -1,0 +1,81 @@
+"""Checks of a Redis session store for ``ragflow-lg doctor``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.asyncio.sentinel import Sentinel
+from redis.exceptions import RedisError
+
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints.check_result import CheckResult
+from ragflow_lg.checkpoints.redis.redis_server import MODULES, missing_modules
+from ragflow_lg.checkpoints.redis.redis_url import create_client
+from ragflow_lg.checkpoints.store_url import STORE_URLS
+
+__all__ = ["probe_redis"]
+
+MIN_VERSION = (7, 4)
+MAX_SKEW_S = 5.0
+MIN_TTL_S = 24 * 3600
+_SAMPLE = "ragflow-lg:doctor"
+
+
+async def probe_redis(url: str, ttl_s: int) -> AsyncIterator[CheckResult]:
+    """Check a server: modules, version, eviction policy, permissions, clock and time to live of sessions."""
+    try:
+        client: Any = create_client(url, Redis, Sentinel)
+    except CheckpointError as error:
+        yield CheckResult(False, str(error), f"Correct it: {STORE_URLS}.")
+        return
+    try:
+        missing = missing_modules(url)
+    except CheckpointError as error:
+        yield CheckResult(False, str(error), "Start the server, or correct the URL, user and password.")
+        return
+    yield CheckResult(True, "the server answers")
+    names = ", ".join(module for module in MODULES if module not in missing) or "none"
+    advice = f"It lacks {', '.join(missing)}: use redis:8 or redis-stack." if missing else ""
+    yield CheckResult(not missing, f"modules: {names}", advice)
+    try:
+        async for result in _check_server(client):
+            yield result
+    except RedisError as error:
+        text = f"the user lacks permissions: {error}"
+        yield CheckResult(False, text, "Grant +@all on the keys of the prefix.")
+    finally:
+        await client.aclose()
+    days = ttl_s / 86400
+    is_long = ttl_s >= MIN_TTL_S
+    advice = "" if is_long else "A user may answer a form later than that; raise checkpoint_ttl_s."
+    yield CheckResult(is_long, f"sessions are kept for {days:.1f} days after their last use", advice)
+
+
+async def _check_server(client: Any) -> AsyncIterator[CheckResult]:
+    info: dict[str, Any] = await client.info()
+    version = str(info.get("redis_version", "0"))
+    is_new = tuple(int(part) for part in version.split(".")[:2]) >= MIN_VERSION
+    yield CheckResult(
+        is_new, f"version {version}", "" if is_new else f"Use {MIN_VERSION[0]}.{MIN_VERSION[1]} or newer."
+    )
+    is_cluster = bool(info.get("cluster_enabled"))
+    advice = "Clusters are not supported: use a single server, or a Sentinel." if is_cluster else ""
+    yield CheckResult(not is_cluster, "a cluster" if is_cluster else "a single server", advice)
+    policy = str(info.get("maxmemory_policy", "noeviction"))
+    is_safe = policy == "noeviction" or not info.get("maxmemory")
+    advice = "" if is_safe else "Set it to noeviction: Redis could delete sessions."
+    yield CheckResult(is_safe, f"maxmemory-policy {policy}", advice)
+    await client.set(_SAMPLE, "x", ex=60)
+    await client.eval("return redis.call('GET', KEYS[1])", 1, _SAMPLE)
+    await client.json().set(_SAMPLE + ":json", "$", {"a": 1})
+    await client.expire(_SAMPLE + ":json", 60)
+    await client.publish(_SAMPLE, "x")
+    await client.delete(_SAMPLE, _SAMPLE + ":json")
+    yield CheckResult(True, "writing, scripts and publishing work")
+    seconds, micros = await client.time()
+    skew = abs(time.time() - (seconds + micros / 1e6))  # noqa: TID251 - compares two real clocks
+    advice = "" if skew <= MAX_SKEW_S else "Synchronize the clocks of both machines (NTP) to keep run records in order."
+    yield CheckResult(skew <= MAX_SKEW_S, f"its clock differs by {skew:.1f} s", advice)

@@ -1,0 +1,193 @@
+"""Run records and agent traces in Redis, under RAGFlow's keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, cast
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from ragflow_lg.checkpoints.failures import translate_errors
+from ragflow_lg.checkpoints.run_records import hex_session, normalize_record, parse_trace, write_trace
+from ragflow_lg.services.sessions import RunRecord, RunStatus, Trace
+
+__all__ = ["TRACE_TTL_S", "RedisRuns", "RedisTraces"]
+
+STATUSES: tuple[RunStatus, ...] = ("running", "succeeded", "failed", "cancelled", "waiting")
+"""Statuses by RAGFlow's number."""
+
+_STATUS_BY_NUMBER: dict[str, RunStatus] = {str(number): status for number, status in enumerate(STATUSES)}
+
+
+TRACE_TTL_S = 600
+"""As in RAGFlow: long enough for a client that watches a running turn."""
+
+_ID = re.compile(r"[\w-]{1,128}", re.ASCII)
+
+
+class RedisRuns:
+    """Records as hashes ``agent:run:{run_id}``, with one index per session and one of all sessions."""
+
+    def __init__(self, client: Redis, prefix: str, ttl_s: int) -> None:
+        self._client = cast("Any", client)
+        self._prefix = prefix
+        self._ttl_s = ttl_s
+
+    async def put(self, record: RunRecord) -> None:
+        """Store a record."""
+        record = normalize_record(record)
+        key, index = f"{self._prefix}agent:run:{record.run_id}", self._index(record.session)
+        with translate_errors(RedisError, OSError):
+            async with self._client.pipeline() as pipeline:
+                pipeline.hset(key, mapping=_to_hash(record))
+                pipeline.expire(key, self._ttl_s)
+                pipeline.zadd(index, {record.run_id: record.started_ms})
+                pipeline.expire(index, self._ttl_s)
+                # An older run of the session may end after a newer one has started.
+                pipeline.zadd(self._sessions, {record.session: record.started_ms}, gt=True)
+                await pipeline.execute()
+
+    async def get(self, run_id: str) -> RunRecord | None:
+        """Return a record."""
+        with translate_errors(RedisError, OSError):
+            fields = await self._client.hgetall(f"{self._prefix}agent:run:{run_id}")
+        return _from_hash(run_id, {_text(key): _text(value) for key, value in fields.items()}) if fields else None
+
+    async def of_session(self, session: str) -> AsyncIterator[RunRecord]:
+        """Yield the records of a session, newest first."""
+        index = self._index(hex_session(session))
+        for run_id in await self._members(index):
+            record = await self.get(run_id)
+            if record is None:
+                await self._drop(index, run_id)  # it has expired
+            else:
+                yield record
+
+    async def sessions(self) -> AsyncIterator[RunRecord]:
+        """Yield the newest record of every session, newest first."""
+        for session in await self._members(self._sessions):
+            newest = await anext(aiter(self.of_session(session)), None)
+            if newest is None:
+                await self._drop(self._sessions, session)
+            else:
+                yield newest
+
+    async def delete_session(self, session: str) -> None:
+        """Delete all records of a session."""
+        index = self._index(hex_session(session))
+        runs = [f"{self._prefix}agent:run:{run_id}" for run_id in await self._members(index)]
+        with translate_errors(RedisError, OSError):
+            await self._client.delete(index, *runs)
+        await self._drop(self._sessions, hex_session(session))
+
+    async def _members(self, index: str) -> list[str]:
+        """Return the members of an index, newest first."""
+        with translate_errors(RedisError, OSError):
+            return [_text(member) for member in await self._client.zrevrange(index, 0, -1)]
+
+    async def _drop(self, index: str, member: str) -> None:
+        with translate_errors(RedisError, OSError):
+            await self._client.zrem(index, member)
+
+    def _index(self, session: str) -> str:
+        return f"{self._prefix}agent:runs-of-session:{session}"
+
+    @property
+    def _sessions(self) -> str:
+        return f"{self._prefix}agent:sessions"
+
+
+class RedisTraces:
+    """Traces as JSON under ``{task_id}-{message_id}-logs``.
+
+    RAGFlow writes with the session id as task id, but reads with the agent id. So each trace is stored under both, if
+    the canvas has an id and is not only a file.
+    """
+
+    def __init__(self, client: Redis, prefix: str, ttl_s: int = TRACE_TTL_S) -> None:
+        self._client = cast("Any", client)
+        self._prefix = prefix
+        self._ttl_s = ttl_s
+
+    async def put(self, record: RunRecord, trace: Trace) -> None:
+        """Store the trace of a run."""
+        tasks = [hex_session(record.session)]
+        if _ID.fullmatch(record.canvas_id):
+            tasks.append(record.canvas_id)
+        text = write_trace(trace)
+        with translate_errors(RedisError, OSError):
+            async with self._client.pipeline() as pipeline:
+                for task in tasks:
+                    pipeline.set(self._key(task, record.run_id), text, ex=self._ttl_s)
+                await pipeline.execute()
+
+    async def get(self, run_id: str) -> Trace | None:
+        """Return the trace of a run; its key is derived from the run's record."""
+        with translate_errors(RedisError, OSError):
+            session = await self._client.hget(f"{self._prefix}agent:run:{run_id}", "session_id")
+            if session is None:
+                return None
+            return parse_trace(await self._client.get(self._key(session.decode("utf-8", "replace"), run_id)))
+
+    async def delete_session(self, session: str) -> None:
+        """Delete the traces of a session's recorded runs."""
+        session = hex_session(session)
+        with translate_errors(RedisError, OSError):
+            keys: list[str] = []
+            for run in await self._client.zrange(f"{self._prefix}agent:runs-of-session:{session}", 0, -1):
+                run_id = run.decode("utf-8", "replace")
+                canvas = await self._client.hget(f"{self._prefix}agent:run:{run_id}", "canvas_id")
+                tasks = [session, *([canvas.decode("utf-8", "replace")] if canvas else [])]
+                keys += [self._key(task, run_id) for task in tasks]
+            if keys:
+                await self._client.delete(*keys)
+
+    def _key(self, task: str, run_id: str) -> str:
+        return f"{self._prefix}{task}-{run_id}-logs"
+
+
+def _to_hash(record: RunRecord) -> dict[str, str | int]:
+    return {
+        "canvas_id": record.canvas_id,
+        "tenant_id": record.tenant,
+        "checkpoint_id": record.checkpoint,
+        "parent_run_id": record.parent_run,
+        "status": STATUSES.index(record.status),
+        "failure_reason": record.reason,
+        "cancel_requested": int(record.is_cancel_requested),
+        "started_at": record.started_ms,
+        "finished_at": record.ended_ms,
+        "session_id": record.session,
+        "session_name": record.name,
+        "canvas_hash": record.canvas_hash,
+        "updated_at": record.updated_ms,
+    }
+
+
+def _text(stored: bytes) -> str:
+    return stored.decode("utf-8", "replace")
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
+
+
+def _from_hash(run_id: str, fields: Mapping[str, str]) -> RunRecord:
+    return RunRecord(
+        run_id,
+        fields.get("session_id", ""),
+        fields.get("session_name", ""),
+        fields.get("canvas_id", ""),
+        fields.get("canvas_hash", ""),
+        fields.get("tenant_id", ""),
+        fields.get("checkpoint_id", ""),
+        fields.get("parent_run_id", ""),
+        _STATUS_BY_NUMBER.get(fields.get("status", "0"), "failed"),  # RAGFlow may add more
+        fields.get("failure_reason", ""),
+        fields.get("cancel_requested") == "1",
+        _number(fields.get("started_at", "")),
+        _number(fields.get("updated_at", "")),
+        _number(fields.get("finished_at", "")),
+    )

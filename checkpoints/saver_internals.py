@@ -1,0 +1,39 @@
+"""Names and state inside LangGraph that the checkpointers depend on. A test compares each with LangGraph."""
+
+from __future__ import annotations
+
+import uuid
+
+from langgraph.checkpoint.base import id as langgraph_ids
+
+__all__ = ["ERROR_CHANNEL", "INTERRUPT_CHANNEL", "NULL_TASK_ID", "TASKS_CHANNEL", "advance_ids_past"]
+
+INTERRUPT_CHANNEL = "__interrupt__"
+"""Channel of a task's pending interrupts."""
+TASKS_CHANNEL = "__pregel_tasks"
+"""Channel of ``Send`` packets."""
+ERROR_CHANNEL = "__error__"
+"""Channel of a task's exception."""
+NULL_TASK_ID = "00000000-0000-0000-0000-000000000000"
+"""Task id of writes by a caller, such as an answer that is not addressed to one task."""
+
+_UUID_VERSION = 6
+
+
+def advance_ids_past(checkpoint_id: str) -> None:
+    """Make all later checkpoint ids of this process greater than a stored one.
+
+    The newest checkpoint is the one with the greatest id. LangGraph derives ids from the clock and keeps them
+    increasing within one process only, so a clock that goes backwards would hide new checkpoints.
+    """
+    try:
+        stored = uuid.UUID(checkpoint_id)
+    except ValueError:
+        return  # not one of LangGraph's
+    if stored.version != _UUID_VERSION:
+        return
+    ticks = (stored.int >> 80) << 12 | (stored.int >> 64) & 0xFFF
+    if ticks >= 2**60 - 2**40:
+        return  # not a real time; later ids would overflow
+    last = langgraph_ids._last_v6_timestamp  # pyright: ignore[reportPrivateUsage] - there is no public way
+    langgraph_ids._last_v6_timestamp = max(last or 0, ticks)  # pyright: ignore[reportPrivateUsage] - see above

@@ -1,0 +1,70 @@
+"""Cancellation through SQLite, across processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from ragflow_lg.checkpoints.failures import translate_errors
+from ragflow_lg.checkpoints.memory import MemoryCancels
+from ragflow_lg.checkpoints.run_records import hex_session
+from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
+
+__all__ = ["SqliteCancels"]
+
+POLL_S = 0.2
+
+_FLAGGED = "SELECT session FROM cancels WHERE session IN (SELECT value FROM json_each(?))"
+
+
+class SqliteCancels:
+    """Flags in a table. One poll every 0.2 s serves all sessions of this process."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._rows = file.rows
+        self._local = MemoryCancels()
+        self._watched: Counter[str] = Counter()
+        self._polling: asyncio.Task[None] | None = None
+
+    async def request(self, session: str) -> None:
+        """Set the flag; a runner in this process stops immediately."""
+        with translate_errors(sqlite3.Error):
+            await self._rows("INSERT OR IGNORE INTO cancels VALUES (?)", (hex_session(session),))
+        await self._local.request(session)
+
+    @asynccontextmanager
+    async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
+        """Call ``on_cancel`` once when the flag is set; an existing flag is stale and cleared."""
+        name = hex_session(session)
+        with translate_errors(sqlite3.Error):
+            await self._clear(name)
+        async with self._local.watch(name, on_cancel):
+            self._watched[name] += 1
+            if self._polling is None:
+                self._polling = asyncio.create_task(self._poll())
+            try:
+                yield
+            finally:
+                self._leave(name)
+                with suppress(sqlite3.Error):
+                    await self._clear(name)
+
+    def _leave(self, name: str) -> None:
+        self._watched -= Counter((name,))
+        if not self._watched and self._polling is not None:
+            self._polling.cancel()
+            self._polling = None
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_S)
+            with suppress(sqlite3.Error):  # the next poll retries
+                for (name,) in await self._rows(_FLAGGED, (json.dumps(list(self._watched)),)):
+                    await self._local.request(name)
+
+    async def _clear(self, name: str) -> None:
+        await self._rows("DELETE FROM cancels WHERE session = ?", (name,))

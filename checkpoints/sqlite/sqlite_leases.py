@@ -1,0 +1,100 @@
+"""Leases in SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ragflow_lg.base.ids import thread_of_session
+from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner, this_process
+from ragflow_lg.checkpoints.leases import LEASE_S, LeaseHolder
+from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
+from ragflow_lg.services.services import Clock
+
+__all__ = ["SqliteLeaseTable"]
+
+_IS_VALID = (
+    "typeof(owner) = 'text' AND typeof(token) = 'integer' AND token < 1 << 62"
+    " AND typeof(expires_ms) = 'integer' AND typeof(expires_uptime_ms) = 'integer'"
+)
+"""Condition of an undamaged row of ``leases``. A damaged row does not block its session."""
+
+
+class SqliteLeaseTable:
+    """Leases in the table ``leases``.
+
+    A lease of this machine expires by its uptime, which clock changes do not affect; one of another machine expires by
+    the wall clock.
+    """
+
+    errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
+
+    def __init__(self, file: SqliteFile, clock: Clock, path: Path, lease_s: float = LEASE_S) -> None:
+        """Use an open file; ``path`` is its location, to notice that it was deleted or replaced."""
+        self._rows = file.rows
+        self._clock = clock
+        self._lease_ms = int(lease_s * 1000)
+        self._path = path
+        self._inode = _inode(path)
+
+    async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
+        """Lease a session that is free, whose lease has expired, or whose lease has the token ``dead_token``."""
+        if not self._is_in_place():
+            raise sqlite3.OperationalError("its file has been deleted or replaced; start again")
+        thread, (now, uptime), here = thread_of_session(session), self._times(), f"{owner.machine}|"
+        until = (now + self._lease_ms, uptime + self._lease_ms)
+        granted = await self._rows(
+            "INSERT INTO leases VALUES (?, 1, ?, ?, ?) ON CONFLICT (thread_id) DO UPDATE SET"
+            f" token = CASE WHEN {_IS_VALID} THEN token + 1 ELSE 1 END,"
+            " owner = excluded.owner, expires_ms = excluded.expires_ms,"
+            " expires_uptime_ms = excluded.expires_uptime_ms"
+            f" WHERE NOT ({_IS_VALID}) OR owner = '' OR token = ? OR CASE WHEN substr(owner, 1, ?) = ?"
+            " THEN expires_uptime_ms < ? ELSE expires_ms < ? END RETURNING token",
+            (thread, str(owner), *until, dead_token, len(here), here, uptime, now),
+        )
+        if granted:
+            return int(granted[0][0])
+        rows = await self._rows("SELECT token, owner FROM leases WHERE thread_id = ?", (thread,))
+        return LeaseHolder(parse_owner(rows[0][1]), int(rows[0][0])) if rows else LeaseHolder(None, 0)
+
+    async def find(self, session: str) -> LeaseHolder | None:
+        """Return the holder of a session, or None if its lease has ended or expired."""
+        query = f"SELECT token, owner, expires_ms, expires_uptime_ms FROM leases WHERE thread_id = ? AND {_IS_VALID}"
+        rows = await self._rows(query, (thread_of_session(session),))
+        if not rows or not rows[0][1]:
+            return None
+        row = rows[0]
+        (now, uptime), is_here = self._times(), row[1].startswith(f"{this_process().machine}|")
+        has_expired = row[3] < uptime if is_here else row[2] < now
+        return None if has_expired else LeaseHolder(parse_owner(row[1]), int(row[0]))
+
+    async def renew(self, session: str, token: int) -> bool:
+        """Extend a lease."""
+        if not self._is_in_place():
+            return False
+        until = [time + self._lease_ms for time in self._times()]
+        return await self._update(session, token, "expires_ms = ?, expires_uptime_ms = ?", *until)
+
+    async def free(self, session: str, token: int) -> None:
+        """End a lease; its row keeps the token, so that the next one is larger."""
+        await self._update(session, token, "owner = ?", "")
+
+    def _is_in_place(self) -> bool:
+        """Return whether the path still names the open file. In another file somebody else may have the session."""
+        return _inode(self._path) == self._inode
+
+    async def _update(self, session: str, token: int, assignments: str, *values: Any) -> bool:
+        query = f"UPDATE leases SET {assignments} WHERE thread_id = ? AND token = ? AND owner <> '' RETURNING 1"
+        return bool(await self._rows(query, (*values, thread_of_session(session), token)))
+
+    def _times(self) -> tuple[int, int]:
+        return int(self._clock.now() * 1000), int(self._clock.monotonic() * 1000)
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
+        return None
+    return facts.st_dev, facts.st_ino

@@ -1,0 +1,68 @@
+"""Checks of an SQLite session store for ``ragflow-lg doctor``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints.check_result import CheckResult
+from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
+from ragflow_lg.checkpoints.sqlite.sqlite_saver import sqlite_saver
+
+__all__ = ["describe_missing_file", "probe_sqlite"]
+
+MIN_FREE_MIB = 100
+
+
+async def probe_sqlite(path: Path) -> AsyncIterator[CheckResult]:
+    """Check a file: format, integrity, permissions and free space. The file must exist."""
+    rescue = f"Copy it, then save what can be read: sqlite3 {shlex.quote(str(path))} .recover | sqlite3 NEW.db"
+    try:
+        async with open_sqlite(path) as file:
+            await sqlite_saver(file)
+            rows = await file.rows("PRAGMA integrity_check(1)")
+    except CheckpointError as error:
+        text = str(error)
+        yield CheckResult(False, text, rescue if "malformed" in text else "Choose another path, or move it away.")
+        return
+    yield CheckResult(True, f"{path} is a session store")
+    row: Any = rows[0] if rows else None
+    is_sound = row is not None and row[0] == "ok"
+    text = "the file is sound" if is_sound else f"the file is damaged: {' '.join(str(row and row[0]).split())}"
+    yield CheckResult(is_sound, text, "" if is_sound else rescue)
+    for result in (*_file_results(path), *_folder_results(path)):
+        yield result
+
+
+def describe_missing_file(path: Path) -> list[CheckResult]:
+    """Check the folder in which the file will be created."""
+    return [CheckResult(True, f"{path} does not exist yet; the first run creates it"), *_folder_results(path)]
+
+
+def _file_results(path: Path) -> list[CheckResult]:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    is_private = not mode & 0o077
+    advice = "" if is_private else f"Other users can read it: chmod 600 {path}."
+    return [CheckResult(is_private, f"its permissions are {mode:o}", advice), _check_writable(path, "it")]
+
+
+def _folder_results(path: Path) -> list[CheckResult]:
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    free = shutil.disk_usage(folder).free // 2**20
+    has_room = free > MIN_FREE_MIB
+    return [
+        _check_writable(folder, f"the folder {folder}"),
+        CheckResult(has_room, f"{free:,} MiB are free on its disk", "" if has_room else "Free some disk space."),
+    ]
+
+
+def _check_writable(path: Path, name: str) -> CheckResult:
+    if os.access(path, os.W_OK):
+        return CheckResult(True, f"{name} is writable")
+    return CheckResult(False, f"{name} is not writable", "Grant yourself write permission, or choose another path.")

@@ -1,0 +1,93 @@
+"""Run records and agent traces in SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from typing import Any
+
+from msgspec.structs import asdict, fields
+
+from ragflow_lg.checkpoints.failures import translate_errors
+from ragflow_lg.checkpoints.run_records import MAX_TRACES, hex_session, normalize_record, parse_trace, write_trace
+from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
+from ragflow_lg.services.sessions import RunRecord, Trace
+
+__all__ = ["SqliteRuns", "SqliteTraces"]
+
+_COLUMNS = tuple(field.name for field in fields(RunRecord))
+
+
+class SqliteRuns:
+    """Run records in the table ``runs``."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._rows = file.rows
+
+    async def put(self, record: RunRecord) -> None:
+        """Store a record."""
+        values = list(asdict(normalize_record(record)).values())
+        places = ", ".join("?" * len(_COLUMNS))
+        with translate_errors(sqlite3.Error):
+            await self._rows(f"INSERT OR REPLACE INTO runs ({', '.join(_COLUMNS)}) VALUES ({places})", values)
+
+    async def get(self, run_id: str) -> RunRecord | None:
+        """Return a record."""
+        async for record in self._select("WHERE run_id = ?", run_id):
+            return record
+        return None
+
+    def of_session(self, session: str) -> AsyncIterator[RunRecord]:
+        """Yield the records of a session, newest first."""
+        return self._select("WHERE session = ? ORDER BY started_ms DESC, run_id DESC", hex_session(session))
+
+    def sessions(self) -> AsyncIterator[RunRecord]:
+        """Yield the newest record of every session, newest first."""
+        of_session = "SELECT run_id FROM runs AS other WHERE other.session = runs.session"
+        newest = f"{of_session} ORDER BY started_ms DESC, run_id DESC LIMIT 1"
+        return self._select(f"WHERE run_id = ({newest}) ORDER BY started_ms DESC, run_id DESC")
+
+    async def delete_session(self, session: str) -> None:
+        """Delete all records of a session."""
+        with translate_errors(sqlite3.Error):
+            await self._rows("DELETE FROM runs WHERE session = ?", (hex_session(session),))
+
+    async def _select(self, where: str, *values: Any) -> AsyncIterator[RunRecord]:
+        query = f"SELECT {', '.join(_COLUMNS)} FROM runs {where}"
+        with translate_errors(sqlite3.Error):
+            rows = await self._rows(query, values)
+        for row in rows:
+            entry: dict[str, Any] = dict(zip(_COLUMNS, tuple(row), strict=True))
+            entry["is_cancel_requested"] = bool(entry["is_cancel_requested"])
+            yield RunRecord(**entry)
+
+
+class SqliteTraces:
+    """Agent traces in the table ``traces``."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._rows = file.rows
+
+    async def put(self, record: RunRecord, trace: Trace) -> None:
+        """Store the trace of a run and delete those of the session's oldest runs."""
+        session = hex_session(record.session)
+        newest = "SELECT run_id FROM traces WHERE session = ? ORDER BY started_ms DESC, run_id DESC LIMIT ?"
+        with translate_errors(sqlite3.Error):
+            await self._rows(
+                "INSERT OR REPLACE INTO traces VALUES (?, ?, ?, ?)",
+                (record.run_id, session, record.started_ms, write_trace(trace)),
+            )
+            await self._rows(
+                f"DELETE FROM traces WHERE session = ? AND run_id NOT IN ({newest})", (session, session, MAX_TRACES)
+            )
+
+    async def get(self, run_id: str) -> Trace | None:
+        """Return the trace of a run."""
+        with translate_errors(sqlite3.Error):
+            rows = await self._rows("SELECT trace FROM traces WHERE run_id = ?", (run_id,))
+        return parse_trace(rows[0][0]) if rows else None
+
+    async def delete_session(self, session: str) -> None:
+        """Delete the traces of a session."""
+        with translate_errors(sqlite3.Error):
+            await self._rows("DELETE FROM traces WHERE session = ?", (hex_session(session),))

@@ -1,0 +1,36 @@
+"""The store in an SQLite file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from ragflow_lg.checkpoints.leases import StoredLeases
+from ragflow_lg.checkpoints.sqlite.sqlite_cancels import SqliteCancels
+from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
+from ragflow_lg.checkpoints.sqlite.sqlite_leases import SqliteLeaseTable
+from ragflow_lg.checkpoints.sqlite.sqlite_records import SqliteRuns, SqliteTraces
+from ragflow_lg.checkpoints.sqlite.sqlite_saver import sqlite_saver
+from ragflow_lg.checkpoints.store import Store
+from ragflow_lg.services.services import Clock
+
+__all__ = ["open_sqlite_store"]
+
+
+@asynccontextmanager
+async def open_sqlite_store(path: Path, clock: Clock) -> AsyncGenerator[Store]:
+    """Open a file, or create it.
+
+    Raises:
+        CheckpointError: if it cannot be opened, or is not a session store.
+    """
+    async with AsyncExitStack() as stack:
+        saver_file = await stack.enter_async_context(open_sqlite(path))
+        # Leases and flags must not wait for the saver. They need no durability: a power loss also stops their owners.
+        record_file = await stack.enter_async_context(open_sqlite(path, survives_power_loss=False))
+        saver = await sqlite_saver(saver_file)
+        leases = StoredLeases(SqliteLeaseTable(record_file, clock, path))
+        stack.push_async_callback(leases.settle)
+        runs, traces = SqliteRuns(record_file), SqliteTraces(record_file)
+        yield Store(saver, leases, runs, SqliteCancels(record_file), traces)
