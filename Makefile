@@ -73,7 +73,7 @@ $(VALE):
 	@if command -v vale >/dev/null; then ln -sf "$$(command -v vale)" $@; \
 	elif command -v go >/dev/null; then \
 		echo "Building the prose linter Vale; this takes a minute, once."; \
-		GOFLAGS= GOBIN=$(CURDIR)/$(@D) go install github.com/vale-cli/vale/v3/cmd/vale@v3.22.0; \
+		CGO_CFLAGS=-w GOBIN=$(CURDIR)/$(@D) go install github.com/vale-cli/vale/v3/cmd/vale@v3.22.0; \
 	else echo "make lint needs Vale: install it (https://vale.sh), or Go to build it." >&2; exit 1; fi
 
 format: $(VENV)/.ok
