@@ -1,4 +1,4 @@
-"""Connections that do not wait for ever: a client that sends its request too slowly is cut off."""
+"""Connections with a time limit for the head of each request."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ logger = logging.getLogger(__name__)
 
 
 def build_protocol(header_s: float) -> type[asyncio.Protocol]:
-    """Make the protocol of connections whose clients have ``header_s`` seconds for the head of each request."""
+    """Create the connection protocol whose clients have ``header_s`` seconds to send the head of each request."""
 
-    class Patient(_Patient):
+    class Protocol(_Protocol):
         header_timeout_s = header_s
 
-    return Patient
+    return Protocol
 
 
-class _Patient(H11Protocol):
+class _Protocol(H11Protocol):
     header_timeout_s = 10.0
 
     def __init__(
@@ -40,57 +40,57 @@ class _Patient(H11Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._patience: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._wait()
+        self._start_timer()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._is_answered_early():
-            self._wait_on()
+        if self._has_unread_body():
+            self._ensure_timer()
         elif self.conn.their_state is not h11.IDLE:
-            self._stop_waiting()
-        elif self.conn.trailing_data[0] and self._patience is None:
-            self._wait()
+            self._stop_timer()
+        elif self.conn.trailing_data[0] and self._timer is None:
+            self._start_timer()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._is_answered_early():
-            self._wait_on()
+        if self._has_unread_body():
+            self._ensure_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        self._stop_waiting()
-        self._refused("no HTTP, or too large a head")
+        self._stop_timer()
+        self._log_refusal("malformed or too large head")
         super().send_400_response(msg)
 
-    def _is_answered_early(self) -> bool:
-        """Whether the answer was sent before the body has come, for which nobody waits any more."""
+    def _has_unread_body(self) -> bool:
+        """Return whether the response was sent before the body arrived: nothing reads that body any more."""
         return self.conn.their_state is h11.SEND_BODY and self.cycle.response_complete
 
-    def _wait_on(self) -> None:
-        if self._patience is None:
-            self._wait()
+    def _ensure_timer(self) -> None:
+        if self._timer is None:
+            self._start_timer()
 
-    def _wait(self) -> None:
-        self._patience = self.loop.call_later(self.header_timeout_s, self._cut_off)
+    def _start_timer(self) -> None:
+        self._timer = self.loop.call_later(self.header_timeout_s, self._close)
 
-    def _stop_waiting(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-    def _cut_off(self) -> None:
-        self._patience = None
-        self._refused(f"no whole request within {self.header_timeout_s:g} s")
+    def _close(self) -> None:
+        self._timer = None
+        self._log_refusal(f"incomplete request after {self.header_timeout_s:g} s")
         self.transport.close()
 
-    def _refused(self, why: str) -> None:
+    def _log_refusal(self, reason: str) -> None:
         address = self.client[0] if self.client else ""
-        logger.warning("connection of %s refused: %s", address, why)
-        audit("connection.refused", address=address, reason=why)
+        logger.warning("connection from %s refused: %s", address, reason)
+        audit("connection.refused", address=address, reason=reason)

@@ -1,4 +1,4 @@
-"""What the server is, whether it lives, whether it can work, and its metrics. Nothing here tells of tenants."""
+"""Greeting, liveness, readiness and metrics. None of them reveals anything about tenants."""
 
 from __future__ import annotations
 
@@ -29,47 +29,47 @@ router = APIRouter(tags=["Operations"])
 
 @router.get("/")
 async def greet(request: Request) -> Response:
-    """Tell what this is, and where to look further."""
-    made: str = request.app.version
-    return _json({"name": "ragflow-lg", "version": made, "openapi": "/openapi.json", "health": "/health"})
+    """Return the name and the version of the server, and links."""
+    body = {"name": "ragflow-lg", "version": request.app.version, "openapi": "/openapi.json", "health": "/health"}
+    return _json(body)
 
 
 @router.get("/health")
 async def health() -> Response:
-    """Tell that the process lives and its event loop turns."""
+    """Check that the process is alive and its event loop responds."""
     return _json({"status": "ok"})
 
 
 @router.get("/ready")
 async def ready(request: Request) -> Response:
-    """Tell whether requests can be answered, and which part fails: 503 if one does, or the server is about to stop."""
+    """Check every part of the server. 503 if a part fails, or if the server is shutting down."""
     if get_app_state(request).run_manager.is_draining:
         return _json({"status": "stopping", "parts": {}}, 503)
-    found = await cast("Readiness", request.app.state.readiness).states()
-    status = "ready" if set(found.values()) == {"ok"} else "failing"
-    return _json({"status": status, "parts": found}, 200 if status == "ready" else 503)
+    parts = await cast("Readiness", request.app.state.readiness).states()
+    status = "ready" if set(parts.values()) == {"ok"} else "failing"
+    return _json({"status": status, "parts": parts}, 200 if status == "ready" else 503)
 
 
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
-    """Give metrics to whoever has their key."""
+    """Return metrics in Prometheus's text format. Requires the `metrics_key` of the settings as bearer token."""
     section = get_app_state(request).settings.server
     if section.metrics != "key":
         raise HTTPException(404)
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    wanted = section.metrics_key.get_secret_value()
-    if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), wanted.encode()):
-        raise RequestError("Metrics need their key.", 401, status=401)
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    expected = section.metrics_key.get_secret_value()
+    if scheme.lower() != "bearer" or not hmac.compare_digest(key.strip().encode(), expected.encode()):
+        raise RequestError("Missing or invalid metrics key.", 401, status=401)
     return _metrics(cast("Operations", request.app.state.operations).metrics)
 
 
 def build_metrics_app(metrics: Metrics) -> Starlette:
-    """Make an application that gives metrics and nothing else, for a port of its own."""
+    """Create an application that serves only metrics, for a separate port."""
 
-    async def give(_: Request) -> Response:
+    async def serve_metrics(_: Request) -> Response:
         return _metrics(metrics)
 
-    return Starlette(routes=[Route("/metrics", give)])
+    return Starlette(routes=[Route("/metrics", serve_metrics)])
 
 
 def _metrics(metrics: Metrics) -> Response:

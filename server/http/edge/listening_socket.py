@@ -1,4 +1,4 @@
-"""Sockets that listen, and uvicorn on them: what all servers of this package have in common."""
+"""Listening sockets, and uvicorn on them, for all servers of this package."""
 
 from __future__ import annotations
 
@@ -21,36 +21,34 @@ _KEEP_ALIVE_S = 75
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """Open the socket; port 0 takes a free one.
+    """Open a listening socket. Port 0 selects a free port.
 
     Raises:
-        SettingsError: if the address cannot be had.
+        SettingsError: if the address is invalid or in use.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise SettingsError(
-            f"Nothing can listen at {host} port {port}: {reason}. `--port 0` takes a free port."
-        ) from None
+        raise SettingsError(f"Cannot listen on {host} port {port}: {reason}. Use `--port 0` for a free port.") from None
 
 
-def get_url(opened: socket.socket) -> str:
-    """Give the URL of a socket that listens."""
-    host, port = opened.getsockname()[:2]
+def get_url(listener: socket.socket) -> str:
+    """Return the URL of a listening socket."""
+    host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class QuietServer(uvicorn.Server):
-    """Leaves the signals to whoever runs it, and writes no log of its own."""
+    """A uvicorn server that installs no signal handlers and writes no log."""
 
     def __init__(self, app: ASGIApp, **options: Any) -> None:
-        """``options`` are uvicorn's."""
+        """Create the server. ``options`` are those of `uvicorn.Config`."""
         super().__init__(
             uvicorn.Config(
                 app,
-                loop="asyncio",  # whatever loop runs
+                loop="asyncio",  # the loop that is already running
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -64,5 +62,5 @@ class QuietServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Capture none."""
+        """Leave signals to the caller."""
         yield

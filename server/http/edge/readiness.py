@@ -1,4 +1,4 @@
-"""Whether the parts of the server do their work: they are tried, and what is stored is written, but nothing grows."""
+"""Readiness of the parts of the server. The checks write to the stores, but never make them grow."""
 
 from __future__ import annotations
 
@@ -19,55 +19,59 @@ if TYPE_CHECKING:
 __all__ = ["Readiness"]
 
 CHECK_S = 2.0
-"""How long a part may take to answer."""
+"""Time limit of one check."""
 
 FRESH_S = 1.0
-"""For so long an answer is given again: whoever asks often makes no work."""
+"""Time for which results are reused, so that frequent probes cost nothing."""
 
-PROBED = "0" * 32
-"""The session that is held, and the run that is looked up: there is none of this id."""
+PROBE_ID = "0" * 32
+"""The session that is leased and the run that is looked up; neither exists."""
 
 _WRITE = text("UPDATE alembic_version SET version_num = version_num")
-"""Writes the one row of a table that every database of ours has, and leaves it as it is."""
+"""Writes the only row of a table that every database of ours has, without changing it."""
 
 logger = logging.getLogger(__name__)
 
 
 class Readiness:
-    """Tries the parts of one process."""
+    """The checks of one process."""
 
     def __init__(self, app_state: AppState) -> None:
         self._app_state = app_state
-        self._asking = asyncio.Lock()
-        self._found: Mapping[str, str] = {}
-        self._until = 0.0
+        self._lock = asyncio.Lock()
+        self._states: Mapping[str, str] = {}
+        self._expires_at = 0.0
 
     async def states(self) -> Mapping[str, str]:
-        """Give ``ok``, ``failed`` or ``timed out`` of each part: ``database``, ``checkpoints``, ``journal``."""
-        async with self._asking:
-            if time.monotonic() >= self._until:
-                checks = {"database": self._database, "checkpoints": self._checkpoints, "journal": self._journal}
-                states = await asyncio.gather(*(_state(name, check) for name, check in checks.items()))
-                self._found = dict(zip(checks, states, strict=True))
-                self._until = time.monotonic() + FRESH_S
-            return self._found
+        """Return ``ok``, ``failed`` or ``timed out`` for each part: ``database``, ``checkpoints``, ``journal``."""
+        async with self._lock:
+            if time.monotonic() >= self._expires_at:
+                checks = {
+                    "database": self._check_database,
+                    "checkpoints": self._check_checkpoints,
+                    "journal": self._check_journal,
+                }
+                states = await asyncio.gather(*(_run_check(name, check) for name, check in checks.items()))
+                self._states = dict(zip(checks, states, strict=True))
+                self._expires_at = time.monotonic() + FRESH_S
+            return self._states
 
-    async def _database(self) -> None:
+    async def _check_database(self) -> None:
         await self._app_state.database.write(lambda connection: connection.execute(_WRITE))
 
-    async def _checkpoints(self) -> None:
-        """Hold a session for a moment, as every run does first; if another replica does, the store works."""
+    async def _check_checkpoints(self) -> None:
+        """Lease a session briefly, as every run does first. A lease of another replica proves that the store works."""
         try:
-            async with hold_lease(self._app_state.store.leases, PROBED):
-                await self._app_state.store.runs.get(PROBED)
+            async with hold_lease(self._app_state.store.leases, PROBE_ID):
+                await self._app_state.store.runs.get(PROBE_ID)
         except ConflictError:
             pass
 
-    async def _journal(self) -> None:
-        await self._app_state.run_manager.journal.head(PROBED)
+    async def _check_journal(self) -> None:
+        await self._app_state.run_manager.journal.head(PROBE_ID)
 
 
-async def _state(name: str, check: Callable[[], Awaitable[None]]) -> str:
+async def _run_check(name: str, check: Callable[[], Awaitable[None]]) -> str:
     try:
         async with asyncio.timeout(CHECK_S):
             await check()

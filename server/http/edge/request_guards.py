@@ -1,4 +1,4 @@
-"""What every request passes through: the limits of bodies, and the headers of every answer."""
+"""Middleware that limits request bodies, normalizes paths and adds security headers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _HEADERS = (
 
 
 class BodyLimit:
-    """Refuses bodies that are too large, those too that do not say so: they are read no further than to the limit.
+    """Middleware that refuses bodies that are too large or take too long.
 
-    A body that takes too long is refused as well.
+    A body without a declared length is read no further than the limit.
     """
 
     def __init__(self, app: ASGIApp, max_bytes: int, timeout_s: float = 60.0) -> None:
@@ -32,34 +32,33 @@ class BodyLimit:
         self._timeout_s = timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
-        read, is_whole = 0, scope["type"] != "http"
-        declared = 0 if is_whole else _declared(scope)
+        """Handle a request."""
+        read_bytes, is_whole = 0, scope["type"] != "http"
+        declared_bytes = 0 if is_whole else _read_content_length(scope)
         too_large = RequestError(f"The body is larger than {self._max_bytes:,} bytes.", 413, status=413)
-        until = asyncio.get_running_loop().time() + self._timeout_s
+        deadline = asyncio.get_running_loop().time() + self._timeout_s
 
-        async def limited() -> Message:
-            nonlocal read, is_whole
+        async def receive_limited() -> Message:
+            nonlocal read_bytes, is_whole
             if is_whole:
                 return await receive()
-            if declared > self._max_bytes:
+            if declared_bytes > self._max_bytes:
                 raise too_large
             try:
-                async with asyncio.timeout_at(until):
+                async with asyncio.timeout_at(deadline):
                     message = await receive()
             except TimeoutError:
-                told = f"The body did not arrive within {self._timeout_s:g} s."
-                raise RequestError(told, 408, status=408) from None
+                raise RequestError(f"The body did not arrive within {self._timeout_s:g} s.", 408, status=408) from None
             is_whole = not message.get("more_body", False)
-            read += len(message.get("body", b""))
-            if read > self._max_bytes:
+            read_bytes += len(message.get("body", b""))
+            if read_bytes > self._max_bytes:
                 raise too_large
             return message
 
-        await self._app(scope, limited, send)
+        await self._app(scope, receive_limited, send)
 
 
-def _declared(scope: Scope) -> int:
+def _read_content_length(scope: Scope) -> int:
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit():
             return int(value[:20])
@@ -67,30 +66,30 @@ def _declared(scope: Scope) -> int:
 
 
 class StripTrailingSlash:
-    """Takes a path with a slash at its end for the one without."""
+    """Middleware that removes trailing slashes from paths."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Handle a request."""
         if scope["type"] == "http" and scope["path"].endswith("/"):
             scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
         await self._app(scope, receive, send)
 
 
 class SecurityHeaders:
-    """Adds headers that keep browsers from doing with an answer what it is not meant for."""
+    """Middleware that adds headers against content sniffing, framing and scripts."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Handle a request."""
 
-        async def adding(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *_HEADERS]
             await send(message)
 
-        await self._app(scope, receive, adding if scope["type"] == "http" else send)
+        await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)

@@ -1,4 +1,4 @@
-"""What is noted of every request: its id, its span, how it went, how long it took; and who asks too often."""
+"""Middleware that records every request (id, span, status, duration) and enforces rate limits."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["REQUEST_ID", "RequestObserver"]
 
 REQUEST_ID = "x-request-id"
-LEFT = 499
-"""What stands in log and metrics for the status of a request whose client has left in the middle of its body."""
+CLIENT_CLOSED_REQUEST = 499
+"""Status in log and metrics of a request whose client disconnected before its body was complete."""
 UNLIMITED = frozenset({"/health", "/ready", "/metrics"})
-"""Paths that whoever runs the server asks for."""
+"""Paths of operators, exempt from rate limits."""
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
@@ -36,7 +36,7 @@ logger = logging.getLogger("server.access")
 
 
 class RequestObserver:
-    """Notes every request, and refuses those that come too often, or are too large."""
+    """Middleware that records every request, and refuses those that are too frequent or have too large a head."""
 
     def __init__(
         self,
@@ -45,46 +45,46 @@ class RequestObserver:
         refuse: Callable[[Request, RequestError], Response],
         max_header_bytes: int = 32 * 1024,
     ) -> None:
-        """``refuse`` makes the answer to a refused request, in the shape of its path."""
+        """Create the middleware. ``refuse`` builds the response to a refused request, in the shape of its path."""
         self._app = app
         self._max_header_bytes = max_header_bytes
         self._operations = operations
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         client = scope.get("client")
-        taken = RequestNotes(_request_id(scope["headers"]), client[0] if client else "")
-        watch = _Watch(self._operations, send, taken.request_id)
-        with use_notes(taken), self._operations.spans.span(scope["method"], scope["headers"]) as span:
+        notes = RequestNotes(_read_request_id(scope["headers"]), client[0] if client else "")
+        recorder = _ResponseRecorder(self._operations, send, notes.request_id)
+        with use_notes(notes), self._operations.spans.span(scope["method"], scope["headers"]) as span:
             try:
-                await self._admitted(scope)(scope, receive, watch.send)
+                await self._select_app(scope)(scope, receive, recorder.send)
             except ClientDisconnect:
-                watch.status = LEFT
+                recorder.status = CLIENT_CLOSED_REQUEST
             except Exception:
-                # The text of the error may hold anything: whoever runs the server finds it in the log.
+                # The text of the error may contain secrets: it goes to the log only.
                 logger.exception("%s %s failed", scope["method"], scope["path"])
-                if watch.has_begun:
+                if recorder.has_begun:
                     raise
-                error = RequestError("The server failed; its log says why.", 100, status=500, has_data=True)
-                await self._refuse(Request(scope), error)(scope, receive, watch.send)
+                error = RequestError("Internal server error; see the server log.", 100, status=500, has_data=True)
+                await self._refuse(Request(scope), error)(scope, receive, recorder.send)
             finally:
-                route = _route(scope)
-                watch.end(scope["method"], route)
-                span.end(scope["method"], route, watch.status)
-                logger.info("%s %s %s %.3f s", scope["method"], scope["path"], watch.status, watch.seconds)
+                route = _get_route_path(scope)
+                recorder.end(scope["method"], route)
+                span.end(scope["method"], route, recorder.status)
+                logger.info("%s %s %s %.3f s", scope["method"], scope["path"], recorder.status, recorder.seconds)
 
-    def _admitted(self, scope: Scope) -> ASGIApp:
-        """Give what answers: the application, or a refusal."""
+    def _select_app(self, scope: Scope) -> ASGIApp:
+        """Return the application, or a refusal."""
         size = sum(len(name) + len(value) for name, value in scope["headers"]) + len(scope.get("raw_path", b""))
         if size + len(scope["query_string"]) > self._max_header_bytes:
             self._operations.metrics.count_refusal("size")
             audit("request.too_large")
             error = RequestError(
-                f"The head of the request is larger than {self._max_header_bytes:,} bytes.", 431, status=431
+                f"The headers and the address are larger than {self._max_header_bytes:,} bytes.", 431, status=431
             )
             return self._refuse(Request(scope), error)
         if scope["path"] in UNLIMITED:
@@ -93,16 +93,16 @@ class RequestObserver:
         waits = [("address", self._operations.addresses.wait_s(address))]
         if key := next((value for name, value in scope["headers"] if name == b"authorization"), b""):
             waits.append(("key", self._operations.keys.wait_s(hashlib.sha256(key).hexdigest())))
-        for whose, wait_s in waits:
+        for owner, wait_s in waits:
             if wait_s:
                 self._operations.metrics.count_refusal("rate")
-                audit("request.too_often", whose=whose)
-                error = BusyError(f"Too many requests of this {whose}. Ask again in a while.", wait_s)
+                audit("request.too_often", whose=owner)
+                error = BusyError(f"Too many requests from this {owner}. Try again in a while.", wait_s)
                 return self._refuse(Request(scope), error)
         return self._app
 
 
-class _Watch:
+class _ResponseRecorder:
     def __init__(self, operations: Operations, send: Send, request_id: str) -> None:
         self._operations = operations
         self._send = send
@@ -111,7 +111,7 @@ class _Watch:
         self._is_stream = False
         self._has_events = False
         self.has_begun = False
-        """Whether an answer is on its way."""
+        """Whether the response has started."""
         self.status = 500
         self.seconds = 0.0
 
@@ -133,12 +133,12 @@ class _Watch:
             self._operations.metrics.end_stream()
 
 
-def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Give the id that a proxy has given the request, or a new one."""
-    given = next((value for name, value in headers if name == REQUEST_ID.encode()), b"")
-    return given.decode("ascii") if _ID.fullmatch(given) else secrets.token_hex(16)
+def _read_request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the id from the header that a proxy or client has set, or a new one."""
+    header = next((value for name, value in headers if name == REQUEST_ID.encode()), b"")
+    return header.decode("ascii") if _ID.fullmatch(header) else secrets.token_hex(16)
 
 
-def _route(scope: Scope) -> str:
+def _get_route_path(scope: Scope) -> str:
     route: Any = scope.get("route")
     return getattr(route, "path", "") or "other"

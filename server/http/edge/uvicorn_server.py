@@ -1,4 +1,4 @@
-"""Serving the application on a socket, until somebody asks for an end; runs then stop where they can go on."""
+"""Serving an application on a socket until a signal arrives; runs then stop at a point where they can resume."""
 
 from __future__ import annotations
 
@@ -21,49 +21,49 @@ if TYPE_CHECKING:
 
 __all__ = ["freeze_objects", "run", "serve", "start_server"]
 
-COLLECTING = (20_000, 20, 50)
-"""How many new objects, and then collections, bring about a collection: a whole one takes a tenth of a second."""
-SWITCH_S = 0.001
-"""How long a thread of the database waits for the interpreter while the event loop is busy. Each trip waits often."""
+GC_THRESHOLDS = (20_000, 20, 50)
+"""Thresholds of the garbage collector: a full collection takes a tenth of a second."""
+SWITCH_INTERVAL_S = 0.001
+"""Switch interval of the interpreter. Database threads wait this long for a busy event loop, several times a query."""
 _DEFAULTS = ServerSection()
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run a server's coroutine, on the quicker event loop where there is one."""
+    """Run the coroutine of a server, on uvloop where it is available."""
     factory = None
     if sys.platform != "win32":
         import uvloop
 
         factory = uvloop.new_event_loop
-    sys.setswitchinterval(SWITCH_S)
-    gc.set_threshold(*COLLECTING)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(main)
 
 
 def freeze_objects() -> None:
-    """Take what is there for what stays: to look for garbage in it again and again would hold all streams up."""
+    """Exempt all current objects from garbage collection, whose passes would pause every stream."""
     gc.collect()
     gc.freeze()
 
 
 async def serve(
     app: ASGIApp,
-    opened: socket.socket,
+    listener: socket.socket,
     announce: Callable[[str], object],
     drain: Callable[[], Awaitable[None]],
     section: ServerSection,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; ``announce`` is told the URL. A second signal ends it at once."""
+    """Serve until SIGINT or SIGTERM. ``announce`` receives the URL. A second signal skips the draining."""
     stop, stop_now = asyncio.Event(), asyncio.Event()
 
-    def asked() -> None:
+    def request_stop() -> None:
         (stop_now if stop.is_set() else stop).set()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, asked)
-    async with start_server(app, opened, drain, section.drain_s, stop_now, section) as url:
+        loop.add_signal_handler(number, request_stop)
+    async with start_server(app, listener, drain, section.drain_s, stop_now, section) as url:
         freeze_objects()
         announce(url)
         await stop.wait()
@@ -72,15 +72,15 @@ async def serve(
 @asynccontextmanager
 async def start_server(
     app: ASGIApp,
-    opened: socket.socket,
+    listener: socket.socket,
     drain: Callable[[], Awaitable[None]],
     drain_s: float,
     stop_now: asyncio.Event | None = None,
     section: ServerSection = _DEFAULTS,
 ) -> AsyncGenerator[str]:
-    """Serve meanwhile and give the URL. At the end no new connection is taken, and runs have ``drain_s`` to stop.
+    """Serve inside the context, and yield the URL. On exit stop accepting connections and drain runs for ``drain_s``.
 
-    ``section`` has the limits of connections.
+    ``section`` has the limits of connections; ``stop_now`` ends the draining early.
     """
     server = _Server(
         app,
@@ -90,21 +90,21 @@ async def start_server(
         forwarded_allow_ips=list(section.trusted_proxies),
         timeout_graceful_shutdown=1,
     )
-    running = asyncio.create_task(server.serve(sockets=[opened]))
+    server_task = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        yield get_url(opened)
+        yield get_url(listener)
     finally:
         server.stop_listening()
-        await _drained(drain, drain_s, stop_now or asyncio.Event())
+        await _drain(drain, drain_s, stop_now or asyncio.Event())
         server.should_exit = True
-        await running
+        await server_task
 
 
-async def _drained(drain: Callable[[], Awaitable[None]], drain_s: float, stop_now: asyncio.Event) -> None:
-    draining = asyncio.ensure_future(drain())
-    hurrying = asyncio.create_task(stop_now.wait())
-    await asyncio.wait({draining, hurrying}, timeout=drain_s, return_when=asyncio.FIRST_COMPLETED)
-    for task in (draining, hurrying):
+async def _drain(drain: Callable[[], Awaitable[None]], drain_s: float, stop_now: asyncio.Event) -> None:
+    drain_task = asyncio.ensure_future(drain())
+    stop_task = asyncio.create_task(stop_now.wait())
+    await asyncio.wait({drain_task, stop_task}, timeout=drain_s, return_when=asyncio.FIRST_COMPLETED)
+    for task in (drain_task, stop_task):
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
@@ -112,6 +112,6 @@ async def _drained(drain: Callable[[], Awaitable[None]], drain_s: float, stop_no
 
 class _Server(QuietServer):
     def stop_listening(self) -> None:
-        """Take no more connections; those there are go on."""
+        """Stop accepting connections; open ones continue."""
         for listener in self.servers if self.started else ():
             listener.close()

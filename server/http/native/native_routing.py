@@ -18,7 +18,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.native.problem_details import PREFIX
 from ragflow_lg.server.http.native.validation_messages import list_known_names
-from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state, get_turns
+from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.request_parsing import check_depth
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.run_control import RunControl
@@ -26,8 +26,6 @@ from ragflow_lg.server.runs.run_control import RunControl
 __all__ = ["Agent", "Authenticated", "Control", "NativeRoute", "make_agent_router", "make_native_router"]
 
 _BEARER = HTTPBearer(auto_error=False, description="An API key of `ragflow-lg keys`.", scheme_name="ApiKey")
-
-Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 
 
 class _StrictRequest(Request):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,12 +16,17 @@ from ragflow_lg.engine.prior_messages import in_turns
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.shared.agent_lookup import load_agent
-from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state, get_turns
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_following import await_while_connected, read_disconnect_policy
 from ragflow_lg.server.http.shared.event_stream import EventStream
-from ragflow_lg.server.http.shared.request_parsing import MAX_PAGE_SIZE, parse_flag, read_body, to_text
+from ragflow_lg.server.http.shared.request_parsing import (
+    MAX_PAGE_SIZE,
+    build_turn_request,
+    parse_flag,
+    read_body,
+    to_text,
+)
 from ragflow_lg.server.http.shared.responses import encode_json
-from ragflow_lg.server.http.shared.turn_request import build_turn_request
 from ragflow_lg.wire.wire_events import Message, MessageEnd, UserInputs
 
 if TYPE_CHECKING:
@@ -33,7 +38,6 @@ __all__ = ["is_openai_path", "respond_openai_error", "router", "run_openai_turn"
 
 router = APIRouter(tags=["OpenAI-compatible"])
 
-Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 
 DONE = b"data: [DONE]\n\n"
 MAX_MODELS = 1000

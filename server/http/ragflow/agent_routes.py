@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 import orjson
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,7 +17,7 @@ from ragflow_lg.server.database.agent_repository import AgentQuery, AgentReposit
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
 from ragflow_lg.server.database.webhook_repository import WebhookTests
 from ragflow_lg.server.http.shared.agent_lookup import load_agent
-from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
 from ragflow_lg.server.http.shared.request_parsing import parse_flag, read_body, read_page, to_text
 from ragflow_lg.server.http.shared.responses import format_times, respond
 from ragflow_lg.server.observability.audit import audit
@@ -33,8 +33,6 @@ MAX_TAGS = 32
 
 _SHORT = {"canvas_type": 64, "canvas_category": 32, "permission": 16}
 """Columns that are short, and how many characters they take."""
-
-Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 
 
 @router.get("/agents")

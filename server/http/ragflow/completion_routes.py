@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -22,7 +22,7 @@ from ragflow_lg.server.http.ragflow.ragflow_frames import (
     write_frame,
 )
 from ragflow_lg.server.http.shared.agent_lookup import NO_ACCESS, load_agent
-from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state, get_turns
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_following import (
     StreamPosition,
     await_while_connected,
@@ -30,9 +30,8 @@ from ragflow_lg.server.http.shared.event_following import (
     read_position,
 )
 from ragflow_lg.server.http.shared.event_stream import EventStream
-from ragflow_lg.server.http.shared.request_parsing import parse_flag, read_body, to_text
+from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_body, read_query, to_text
 from ragflow_lg.server.http.shared.responses import respond, respond_plain, to_request_error
-from ragflow_lg.server.http.shared.turn_request import build_turn_request, read_query
 from ragflow_lg.server.streaming.positions import event_id
 from ragflow_lg.wire.wire_events import Message, MessageEnd
 
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["respond_to_page", "respond_with_turn", "router"]
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"])
-
-Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 
 
 @router.post("/agents/chat/completions")

@@ -12,8 +12,7 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.ragflow.completion_routes import respond_to_page
-from ragflow_lg.server.http.shared.auth import ApiCaller, get_app_state, get_turns
-from ragflow_lg.server.http.shared.beta_keys import authenticate_beta
+from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_beta, get_app_state, get_turns
 from ragflow_lg.server.http.shared.request_parsing import read_body
 from ragflow_lg.server.http.shared.responses import respond
 from ragflow_lg.server.observability.audit import audit

@@ -14,8 +14,7 @@ from ragflow_lg.server.agents.file_store import normalize_mime_type, safe_file_n
 from ragflow_lg.server.agents.tenant_files import file_store
 from ragflow_lg.server.database.tables import FileRow
 from ragflow_lg.server.http.shared.agent_lookup import load_agent
-from ragflow_lg.server.http.shared.auth import ApiCaller, get_app_state
-from ragflow_lg.server.http.shared.beta_keys import authenticate_any
+from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_any, get_app_state
 from ragflow_lg.server.http.shared.multipart import Upload, is_multipart, read_parts
 from ragflow_lg.server.http.shared.responses import respond
 from ragflow_lg.server.observability.audit import audit

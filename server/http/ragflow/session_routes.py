@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 import orjson
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,7 +16,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow
 from ragflow_lg.server.http.shared.agent_lookup import load_agent
-from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state, get_turns
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.request_parsing import MAX_PAGE_SIZE, parse_flag, read_body, read_page, to_text
 from ragflow_lg.server.http.shared.responses import format_times, respond, respond_page, respond_plain
 from ragflow_lg.server.observability.audit import audit
@@ -27,8 +27,6 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: sessions"])
 
 MAX_CANVAS_CHARS = 4 * 1024 * 1024
 """So much the canvases of a page of sessions have together at most; else its rows are without."""
-
-Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 
 
 @router.post("/agents/{agent_id}/sessions")

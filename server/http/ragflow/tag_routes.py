@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.tag_repository import AgentTags
 from ragflow_lg.server.http.shared.agent_lookup import load_agent
-from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state
+from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
 from ragflow_lg.server.http.shared.request_parsing import read_body, to_text
 from ragflow_lg.server.http.shared.responses import respond
 
@@ -21,8 +21,6 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"])
 
 MAX_TAG_CHARS = 64
 MAX_TAGS_CHARS = 512
-
-Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 
 
 @router.get("/agents/tags")

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.agents.plan_prompts import PROMPTS
 from ragflow_lg.models.citations import CITATION_GUIDELINES
 from ragflow_lg.server.agents.agent_templates import load_templates
-from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state
+from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
 from ragflow_lg.server.http.shared.responses import respond
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: templates"])
-
-Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 
 
 @router.get("/agents/templates")

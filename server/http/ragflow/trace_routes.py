@@ -10,8 +10,7 @@ from starlette.responses import Response
 
 from ragflow_lg.server.database.run_repository import RunRepository
 from ragflow_lg.server.http.shared.agent_lookup import load_agent
-from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state
-from ragflow_lg.server.http.shared.beta_keys import authenticate_beta
+from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, authenticate_beta, get_app_state
 from ragflow_lg.server.http.shared.request_parsing import to_text
 from ragflow_lg.server.http.shared.responses import respond
 

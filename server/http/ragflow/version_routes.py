@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 import orjson
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,18 +16,15 @@ from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, SessionRow, VersionRow
 from ragflow_lg.server.http.ragflow.completion_routes import respond_with_turn
 from ragflow_lg.server.http.shared.agent_lookup import load_agent
-from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state, get_turns
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_following import read_disconnect_policy
-from ragflow_lg.server.http.shared.request_parsing import parse_flag, read_body, to_text
+from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_body, to_text
 from ragflow_lg.server.http.shared.responses import format_times, respond
-from ragflow_lg.server.http.shared.turn_request import build_turn_request
 from ragflow_lg.server.runs.run_control import RunControl
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: versions"])
-
-Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 
 
 @router.get("/agents/{agent_id}/versions")

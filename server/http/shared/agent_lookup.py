@@ -16,14 +16,14 @@ NO_ACCESS = "Make sure you have permission to access the agent."
 
 
 async def load_agent(request: Request, caller: ApiCaller, agent_id: str, *, is_owned: bool = False) -> AgentRow:
-    """Give an agent of the caller.
+    """Load an agent of the caller. ``is_owned`` selects RAGFlow's message for operations of owners.
 
     Raises:
-        RequestError: if there is none; those of others look the same.
+        RequestError: if the caller has no such agent; the response does not reveal agents of other tenants.
     """
-    found = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
-    if found is None:
+    agent = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
+    if agent is None:
         audit("agent.refused", agent=agent_id)
         message = "Only the owner of the agent is authorized for this operation." if is_owned else NO_ACCESS
         raise RequestError(message, 103, status=404, data=False, has_data=True)
-    return found
+    return agent

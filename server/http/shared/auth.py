@@ -1,10 +1,11 @@
-"""Whose a request is, told by its API key."""
+"""Authentication of requests by API keys, and by the beta keys of embedded pages."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
+from fastapi import Depends
 from msgspec import Struct
 from starlette.requests import Request
 
@@ -15,64 +16,123 @@ from ragflow_lg.server.observability.logs import current_notes
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.database.tables import KeyRow
     from ragflow_lg.server.observability.operations import Operations
     from ragflow_lg.server.runs.turns import Turns
 
-__all__ = ["AUDIT_PREFIX_CHARS", "COMPAT_HEADER", "ApiCaller", "authenticate", "get_app_state", "get_turns"]
+__all__ = [
+    "COMPAT_HEADER",
+    "ApiCaller",
+    "Authenticated",
+    "authenticate",
+    "authenticate_any",
+    "authenticate_beta",
+    "get_app_state",
+    "get_turns",
+]
 
 COMPAT_HEADER = "x-ragflow-compat"
-AUDIT_PREFIX_CHARS = 12
-"""Characters of a refused key that the audit log has: enough to find out whose it was."""
 
-_OLD = "0.24"
+_AUDIT_PREFIX_CHARS = 12
+"""Characters of a refused key in the audit log: enough to identify its owner."""
+_COMPAT_VERSION = "0.24"
 _UNAUTHORIZED = "<Unauthorized '401: Unauthorized'>"
+_BETA_HEADER_MISSING = "Authorization is not valid!"
+_BETA_KEY_INVALID = "Authentication error: API key is invalid! "
+"""With the trailing blank of RAGFlow's text."""
 
 logger = logging.getLogger(__name__)
 
 
 class ApiCaller(Struct, frozen=True):
-    """Who calls: a tenant, by one of its keys."""
+    """The tenant that sends a request, and the key that it uses."""
 
     tenant: str
     key_id: str
     is_old: bool = False
-    """Whether its client expects the shapes of RAGFlow up to 0.25.0."""
+    """Whether the client expects the response shapes of RAGFlow 0.25.0 and older."""
 
 
 def get_app_state(request: Request) -> AppState:
-    """Give what the server is made of."""
+    """Return the opened parts of the server."""
     return cast("AppState", request.app.state.app_state)
 
 
 def get_turns(request: Request) -> Turns:
-    """Give the turns of this process."""
+    """Return the turns of this process."""
     return cast("Turns", request.app.state.turns)
 
 
 async def authenticate(request: Request) -> ApiCaller:
-    """Give the caller.
+    """Authenticate a request by its API key.
 
     Raises:
-        RequestError: if there is no key that holds.
+        RequestError: if the key is missing or invalid, or the header `X-RAGFlow-Compat` has an unknown value.
     """
     app_state = get_app_state(request)
-    given = request.headers.get("authorization", "").strip()
-    scheme, _, rest = given.partition(" ")
-    key = rest.strip() if scheme.lower() == "bearer" else given
+    key = _read_key(request)
     row = await KeyRepository(app_state.database).find(key) if key else None
     if row is None:
-        cast("Operations", request.app.state.operations).metrics.count_refusal("key")
-        audit(
-            "key.refused",
-            path=request.url.path,
-            beginning=key[:AUDIT_PREFIX_CHARS] if key.startswith("ragflow-") else "",
-        )
-        logger.warning("no key that holds: %s %s", request.method, request.url.path)
+        _audit_refusal(request, key, ("ragflow-",))
+        logger.warning("missing or invalid API key: %s %s", request.method, request.url.path)
         raise RequestError(_UNAUTHORIZED, 401, status=401, has_data=True)
-    held = current_notes()
-    held.tenant, held.key = row.tenant, row.id
-    asked = request.headers.get(COMPAT_HEADER, "")
-    if asked not in ("", "current", _OLD):
-        raise RequestError(f"X-RAGFlow-Compat should be current or {_OLD}, not {asked[:20]!r}.", 101)
-    compat = asked or row.compat or app_state.settings.server.compat
-    return ApiCaller(row.tenant, row.id, compat == _OLD)
+    _note_key(row)
+    requested = request.headers.get(COMPAT_HEADER, "")
+    if requested not in ("", "current", _COMPAT_VERSION):
+        raise RequestError(f"X-RAGFlow-Compat must be current or {_COMPAT_VERSION}, not {requested[:20]!r}.", 101)
+    compat = requested or row.compat or app_state.settings.server.compat
+    return ApiCaller(row.tenant, row.id, compat == _COMPAT_VERSION)
+
+
+async def authenticate_beta(request: Request) -> ApiCaller:
+    """Authenticate a request from an embedded page by its beta key. Anybody who opens the page can read such a key.
+
+    Raises:
+        RequestError: if the key is missing, invalid or no beta key.
+    """
+    key = _read_key(request)
+    if not key:
+        raise RequestError(_BETA_HEADER_MISSING, 102, has_data=True)
+    row = await KeyRepository(get_app_state(request).database).find(key, "beta")
+    if row is None:
+        _audit_refusal(request, key, ("beta-", "ragflow-"))
+        raise RequestError(_BETA_KEY_INVALID, 102, has_data=True)
+    _note_key(row)
+    return ApiCaller(row.tenant, row.id)
+
+
+async def authenticate_any(request: Request) -> ApiCaller:
+    """Authenticate a request by a beta key or an API key.
+
+    Raises:
+        RequestError: if the key is missing or invalid.
+    """
+    key = _read_key(request)
+    row = await KeyRepository(get_app_state(request).database).find(key, "beta") if key else None
+    if row is None:
+        return await authenticate(request)
+    _note_key(row)
+    return ApiCaller(row.tenant, row.id)
+
+
+Authenticated = Annotated[ApiCaller, Depends(authenticate)]
+"""The caller of a route that requires an API key."""
+
+
+def _read_key(request: Request) -> str:
+    header = request.headers.get("authorization", "").strip()
+    scheme, _, rest = header.partition(" ")
+    return rest.strip() if scheme.lower() == "bearer" else header
+
+
+def _note_key(row: KeyRow) -> None:
+    """Attach the tenant and the key to the log lines of the request."""
+    notes = current_notes()
+    notes.tenant, notes.key = row.tenant, row.id
+
+
+def _audit_refusal(request: Request, key: str, prefixes: tuple[str, ...]) -> None:
+    """Record a refused key. Its first characters are recorded only if it looks like one of our keys."""
+    cast("Operations", request.app.state.operations).metrics.count_refusal("key")
+    beginning = key[:_AUDIT_PREFIX_CHARS] if key.startswith(prefixes) else ""
+    audit("key.refused", path=request.url.path, beginning=beginning)

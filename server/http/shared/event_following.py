@@ -1,4 +1,4 @@
-"""What a client asks for beside the turn: ids of events, where to go on, what becomes of the run if it leaves."""
+"""Options of a streamed turn: event ids, the position to resume at, and the disconnect policy."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ T = TypeVar("T")
 
 
 class StreamPosition(Struct, frozen=True):
-    """Where a client goes on, and whether it is told the ids of events."""
+    """The position at which a client resumes a stream, and whether it receives event ids."""
 
     has_ids: bool = False
     run_id: str = ""
-    """The run that it has been following; ``""`` where it begins a new one."""
+    """The run to resume; ``""`` for a new run."""
     after: int = 0
-    """The last event that it has."""
+    """The number of the last event that the client has received; 0 for none."""
 
 
 def read_position(request: Request) -> StreamPosition:
-    """Read ``Last-Event-ID``, ``?run_id=`` with ``?from=``, and the header that asks for ids.
+    """Read ``Last-Event-ID``, ``?run_id=`` with ``?from=``, and `X-RAGFlow-Event-Ids`.
 
     Raises:
-        StreamPositionError: if they are no place in a run.
+        StreamPositionError: if they name no position in a run.
     """
     query = request.query_params
     run_id, after = parse_event_position(
@@ -59,13 +59,13 @@ def read_position(request: Request) -> StreamPosition:
     return StreamPosition(bool(run_id) or parse_flag(request.headers.get(IDS_HEADER)), run_id, after)
 
 
-def read_disconnect_policy(request: Request, given: Any = None) -> DisconnectPolicy | None:
-    """Read what becomes of the run if the client leaves: from a field of the body, or else the header.
+def read_disconnect_policy(request: Request, field: Any = None) -> DisconnectPolicy | None:
+    """Read the policy for a client that disconnects: from a field of the body, or else from the header.
 
     Raises:
-        RequestError: if it is no policy.
+        RequestError: if the value is no policy.
     """
-    text: Any = request.headers.get(DISCONNECT_HEADER) if given is None else given
+    text: Any = request.headers.get(DISCONNECT_HEADER) if field is None else field
     if text is None:
         return None
     try:
@@ -75,18 +75,18 @@ def read_disconnect_policy(request: Request, given: Any = None) -> DisconnectPol
 
 
 async def await_while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Do what an answer is made of; break it off once its client has gone. The request has to have been read.
+    """Await work for a response, and cancel it if the client disconnects. The request must have been read.
 
     Raises:
-        ClientDisconnect: if the client has gone.
+        ClientDisconnect: if the client has disconnected.
     """
-    working = asyncio.create_task(work)
-    leaving = asyncio.create_task(wait_for_disconnect(request.receive))
+    work_task = asyncio.create_task(work)
+    disconnect_task = asyncio.create_task(wait_for_disconnect(request.receive))
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
+        await asyncio.wait({work_task, disconnect_task}, return_when=asyncio.FIRST_COMPLETED)
+        if not work_task.done():
             raise ClientDisconnect
-        return working.result()
+        return work_task.result()
     finally:
-        await end_task(working)
-        await end_task(leaving)
+        await end_task(work_task)
+        await end_task(disconnect_task)

@@ -1,4 +1,4 @@
-"""An answer that is a stream of events: with heartbeats, at the pace of its reader, over as soon as that has gone."""
+"""Responses that stream server-sent events: with heartbeats, backpressure and prompt cancellation."""
 
 from __future__ import annotations
 
@@ -16,93 +16,98 @@ if TYPE_CHECKING:
 
 __all__ = ["EventStream", "wait_for_disconnect"]
 
-GATHER_S = 0.005
-"""Frames that come within this time of the last ones sent go together: each trip to the socket costs more than most."""
-MAX_GATHERED_BYTES = 16 * 1024
-"""What may wait for the socket. No more is asked for until it has taken that."""
+FLUSH_INTERVAL_S = 0.005
+"""Frames that arrive within this time after the last write are sent together: writing to the socket costs the most."""
+MAX_BUFFER_BYTES = 16 * 1024
+"""Buffered bytes at which reading stops until the socket has accepted them."""
 
 
 class EventStream(StreamingResponse):
-    """Sends frames as they come; of a crowd of them some at once."""
+    """A response that sends frames as they arrive, several in one write if they come fast."""
 
     def __init__(self, frames: AsyncGenerator[bytes], heartbeat_s: float = 0.0) -> None:
-        """``frames`` is closed at the end, at once; without one for ``heartbeat_s`` a comment is sent, for 0 never."""
+        """Create the response.
+
+        Args:
+            frames: The frames; closed as soon as the response ends.
+            heartbeat_s: Seconds of silence after which a comment is sent; 0 for never.
+        """
         super().__init__(frames, headers=SSE_HEADERS)
         self._frames = frames
         self._heartbeat_s = heartbeat_s
-        self._gathered = bytearray()
-        self._has_news = asyncio.Event()
+        self._buffer = bytearray()
+        self._has_data = asyncio.Event()
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._socket = asyncio.Lock()
         self._sent = 0
-        self._is_over = False
+        self._has_ended_body = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send everything, until the frames are over or the client has gone."""
+        """Send all frames, or stop when the client disconnects."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        taking = asyncio.create_task(self._take())
-        taking.add_done_callback(lambda _: self._has_news.set())
-        sending = asyncio.create_task(self._send_all(send, taking))
-        leaving = asyncio.create_task(wait_for_disconnect(receive))
+        read_task = asyncio.create_task(self._read_frames())
+        read_task.add_done_callback(lambda _: self._has_data.set())
+        send_task = asyncio.create_task(self._send_frames(send, read_task))
+        disconnect_task = asyncio.create_task(wait_for_disconnect(receive))
         try:
-            while not await self._has_ended(sending, leaving):
-                await self._beat(send)
-            if sending.done():
-                sending.result()
+            while not await self._wait(send_task, disconnect_task):
+                await self._send_heartbeat(send)
+            if send_task.done():
+                send_task.result()
         finally:
-            for task in (sending, leaving, taking):
+            for task in (send_task, disconnect_task, read_task):
                 await end_task(task)
             await self._frames.aclose()
 
-    async def _has_ended(self, *tasks: asyncio.Task[None]) -> bool:
-        """Wait for a task, or for a while in which nothing is sent."""
+    async def _wait(self, *tasks: asyncio.Task[None]) -> bool:
+        """Wait until a task is done (True), or until nothing was sent for one heartbeat interval (False)."""
         while True:
-            sent = self._sent
-            patience_s = self._heartbeat_s or None
-            done, _ = await asyncio.wait(tasks, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+            sent_before = self._sent
+            timeout_s = self._heartbeat_s or None
+            done, _ = await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if done:
                 return True
-            if sent == self._sent and not self._socket.locked():
+            if sent_before == self._sent and not self._socket.locked():
                 return False
 
-    async def _take(self) -> None:
+    async def _read_frames(self) -> None:
         async for frame in self._frames:
-            self._gathered += frame
-            self._has_news.set()
-            if len(self._gathered) >= MAX_GATHERED_BYTES:
+            self._buffer += frame
+            self._has_data.set()
+            if len(self._buffer) >= MAX_BUFFER_BYTES:
                 self._has_room.clear()
                 await self._has_room.wait()
 
-    async def _send_all(self, send: Send, taking: asyncio.Task[None]) -> None:
+    async def _send_frames(self, send: Send, read_task: asyncio.Task[None]) -> None:
         loop = asyncio.get_running_loop()
         sent_at = 0.0
-        while not taking.done() or self._gathered:
-            await self._has_news.wait()
-            early_s = sent_at + GATHER_S - loop.time()
-            if early_s > 0 and len(self._gathered) < MAX_GATHERED_BYTES and not taking.done():
+        while not read_task.done() or self._buffer:
+            await self._has_data.wait()
+            early_s = sent_at + FLUSH_INTERVAL_S - loop.time()
+            if early_s > 0 and len(self._buffer) < MAX_BUFFER_BYTES and not read_task.done():
                 await asyncio.sleep(early_s)
-            self._has_news.clear()
-            body = bytes(self._gathered)
-            self._gathered.clear()
+            self._has_data.clear()
+            body = bytes(self._buffer)
+            self._buffer.clear()
             self._has_room.set()
             if body:
                 async with self._socket:
                     self._sent += 1
                     await send({"type": "http.response.body", "body": body, "more_body": True})
             sent_at = loop.time()
-        taking.result()
+        read_task.result()
         async with self._socket:
-            self._is_over = True
+            self._has_ended_body = True
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _beat(self, send: Send) -> None:
+    async def _send_heartbeat(self, send: Send) -> None:
         async with self._socket:
-            if not self._is_over:
+            if not self._has_ended_body:
                 await send({"type": "http.response.body", "body": HEARTBEAT, "more_body": True})
 
 
 async def wait_for_disconnect(receive: Receive) -> None:
-    """Wait until the client has gone; its request has to have been read."""
+    """Wait until the client disconnects. The request must have been read."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""Bodies of several parts: fields and files."""
+"""Multipart bodies: fields and files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_FIELD_BYTES = 4 * 1024 * 1024
 
 
 class Upload(Struct, frozen=True):
-    """A file within a body. Name and type are what the client says."""
+    """A file in a multipart body. The name and the type are those that the client states."""
 
     name: str
     mime_type: str
@@ -29,16 +29,16 @@ class Upload(Struct, frozen=True):
 
 
 def is_multipart(request: Request) -> bool:
-    """Tell whether the body is said to have several parts."""
+    """Return whether the content type is `multipart/form-data`."""
     kind, _ = parse_options_header(request.headers.get("content-type", ""))
     return kind == b"multipart/form-data"
 
 
 async def read_parts(request: Request, max_files: int) -> list[tuple[str, str | Upload]]:
-    """Read the parts in order, with their names.
+    """Read the parts, in order, each with its name.
 
     Raises:
-        RequestError: if the body is broken off, or has too many parts.
+        RequestError: if the body is malformed, or has too many parts.
     """
     parser = MultiPartParser(
         request.headers,
@@ -52,14 +52,14 @@ async def read_parts(request: Request, max_files: int) -> list[tuple[str, str | 
     except MultiPartException as error:
         raise RequestError(f"The multipart body cannot be read: {error.message}", 101) from None
     except (UnicodeError, LookupError):
-        raise RequestError("The multipart body is not in the charset that it names; use UTF-8.", 101) from None
+        raise RequestError("The multipart body does not match its declared charset; use UTF-8.", 101) from None
     try:
-        found: list[tuple[str, str | Upload]] = []
+        parts: list[tuple[str, str | Upload]] = []
         for name, value in form.multi_items():
             if isinstance(value, UploadFile):
-                found.append((name, Upload(value.filename or "", value.content_type or "", await value.read())))
+                parts.append((name, Upload(value.filename or "", value.content_type or "", await value.read())))
             else:
-                found.append((name, value))
-        return found
+                parts.append((name, value))
+        return parts
     finally:
         await form.close()

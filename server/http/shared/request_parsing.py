@@ -1,4 +1,4 @@
-"""Reading requests: bodies, pages, flags."""
+"""Parsing of requests: bodies, pages, flags, and the turn that a body of RAGFlow's or OpenAI's routes describes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ from ragflow_lg.base.errors import RequestError
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["check_depth", "parse_flag", "read_body", "read_page", "to_text"]
+    from ragflow_lg.component.state import TurnRequest
+    from ragflow_lg.server.database.tables import SessionRow
+    from ragflow_lg.server.http.shared.auth import ApiCaller
+
+__all__ = ["build_turn_request", "check_depth", "parse_flag", "read_body", "read_page", "read_query", "to_text"]
 
 MAX_PAGE_SIZE = 100
 PAGE_SIZE = 30
 MAX_PAGE = 1_000_000
 MAX_FIELDS = 1000
 MAX_DEPTH = 100
-"""How deep lists and objects of a body may lie in each other: no canvas needs more, and values are walked."""
+"""Levels of nested lists and objects in a body: no canvas needs more, and values are walked recursively."""
 
 
 async def read_body(request: Request) -> dict[str, Any]:
-    """Read the body: a JSON object, whatever its type says, or a form. An empty one is ``{}``.
+    """Read the body: a JSON object with any content type, or a form. An empty body is ``{}``.
 
     Raises:
         RequestError: if it is neither.
@@ -32,8 +36,8 @@ async def read_body(request: Request) -> dict[str, Any]:
     raw = await request.body()
     if not raw.strip():
         return {}
-    kind = request.headers.get("content-type", "")
-    if kind.startswith("application/x-www-form-urlencoded") and not raw.lstrip().startswith(b"{"):
+    content_type = request.headers.get("content-type", "")
+    if content_type.startswith("application/x-www-form-urlencoded") and not raw.lstrip().startswith(b"{"):
         text = raw.decode("utf-8", "replace")
         try:
             return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
@@ -42,60 +46,89 @@ async def read_body(request: Request) -> dict[str, Any]:
     try:
         value: Any = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        is_json = kind.partition(";")[0].strip().lower().endswith("json")
-        hint = "" if is_json else " Send a JSON object, with the header `Content-Type: application/json`."
+        is_json = content_type.partition(";")[0].strip().lower().endswith("json")
+        hint = "" if is_json else " Send a JSON object with the header `Content-Type: application/json`."
         raise RequestError(f"The body is not JSON: {error}.{hint}", 101) from None
     if not isinstance(value, dict):
-        raise RequestError("The body should be a JSON object.", 101)
+        raise RequestError("The body must be a JSON object.", 101)
     check_depth(value)
     return cast("dict[str, Any]", value)
 
 
 def check_depth(value: Any) -> None:
-    """Look at a value read from JSON.
+    """Check the nesting of a value read from JSON.
 
     Raises:
-        RequestError: if lists and objects in it lie more than `MAX_DEPTH` deep.
+        RequestError: if its lists and objects are nested more than `MAX_DEPTH` levels deep.
     """
     level = [value]
     for _ in range(MAX_DEPTH + 1):
-        level = [part for held in level for part in _parts(held)]
+        level = [child for parent in level for child in _list_children(parent)]
         if not level:
             return
-    raise RequestError(f"The body is more than {MAX_DEPTH} lists and objects deep.", 101, status=422)
+    raise RequestError(f"The body is nested more than {MAX_DEPTH} levels deep.", 101, status=422)
 
 
-def _parts(value: Any) -> Iterable[Any]:
+def _list_children(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
         return cast("dict[str, Any]", value).values()
     return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def to_text(value: Any) -> str:
-    """Give a text, ``""`` for anything else; what a database cannot hold is left out."""
+    """Return a text without NUL characters, which databases refuse; ``""`` for any other value."""
     return value.replace("\x00", "") if isinstance(value, str) else ""
 
 
 def parse_flag(value: Any, *, default: bool = False) -> bool:
-    """Read a yes or no as RAGFlow's clients write it."""
+    """Parse a yes or no as RAGFlow's clients write it."""
     if value is None:
         return default
     return value.strip().lower() in ("true", "1", "yes", "on") if isinstance(value, str) else bool(value)
 
 
 def read_page(request: Request) -> tuple[int, int]:
-    """Give the page, counted from 1, and its size; nonsense counts as not given.
+    """Return the number of the page, from 1, and its size. Invalid values count as missing.
 
     Raises:
-        RequestError: if the page is too large.
+        RequestError: if the page size exceeds `MAX_PAGE_SIZE`.
     """
-    size = _number(request.query_params.get("page_size"), PAGE_SIZE)
+    size = _parse_number(request.query_params.get("page_size"), PAGE_SIZE)
     if size > MAX_PAGE_SIZE:
         raise RequestError(f"page_size is at most {MAX_PAGE_SIZE}.", 101)
-    return min(_number(request.query_params.get("page"), 1), MAX_PAGE), size
+    return min(_parse_number(request.query_params.get("page"), 1), MAX_PAGE), size
 
 
-def _number(value: str | None, default: int) -> int:
+def _parse_number(value: str | None, default: int) -> int:
     if not value or not value.isascii() or not value.isdigit():
         return default
     return int(value[:12]) or default
+
+
+def read_query(body: dict[str, Any]) -> Any:
+    """Return the query of a turn: a text, or an object of fields."""
+    query: Any = body.get("query") or body.get("question") or ""
+    return cast("Any", query) if isinstance(query, str | dict) else str(query)
+
+
+def build_turn_request(caller: ApiCaller, session: SessionRow, body: dict[str, Any]) -> TurnRequest:
+    """Build the request of a turn from a body.
+
+    Raises:
+        RequestError: if a field has the wrong type.
+    """
+    request: TurnRequest = {"query": read_query(body), "user_id": session.user_id or caller.tenant}
+    inputs: Any = body.get("inputs")
+    if inputs:
+        if not isinstance(inputs, dict):
+            raise RequestError("`inputs` must be an object of fields.", 101)
+        request["inputs"] = cast("dict[str, Any]", inputs)
+    files: Any = body.get("files")
+    if files:
+        if not isinstance(files, list):
+            raise RequestError("`files` must be a list of uploads.", 101)
+        uploads = cast("list[Any]", files)
+        request["files"] = uploads[0] if isinstance(uploads[0], list) else uploads
+    if body.get("chat_template_kwargs"):
+        request["chat_template_kwargs"] = body["chat_template_kwargs"]
+    return request

@@ -1,4 +1,4 @@
-"""RAGFlow's envelopes, and what is refused in them."""
+"""RAGFlow's response envelopes, and the mapping of errors to its codes."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ __all__ = [
 
 JSON = "application/json"
 _SHOWN_STATUSES = frozenset({401, 408, 413, 429, 431})
-"""What HTTP says, too, beside failures of the server itself; for all other refusals it says 200, as RAGFlow does."""
+"""Refusals that also set the HTTP status, as failures of the server do. All others answer 200, as RAGFlow does."""
 _FAILED = 100
 
 
 def encode_json(value: Any) -> bytes:
-    """Write JSON as UTF-8; what JSON cannot hold becomes null, a lone surrogate ``?``."""
+    """Encode a value as JSON in UTF-8. Values that JSON lacks become null, a lone surrogate becomes ``?``."""
     try:
         return orjson.dumps(value, default=_null, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:  # numbers beyond 64 bit, lone surrogates
-        return _dumps(value).encode("utf-8", "replace")
+        return _to_json_text(value).encode("utf-8", "replace")
 
 
-def _dumps(value: Any) -> str:
-    """Write JSON as a text that may hold lone surrogates."""
+def _to_json_text(value: Any) -> str:
+    """Encode a value as JSON text that may contain lone surrogates."""
     try:
         return json.dumps(value, allow_nan=False, ensure_ascii=False, default=_null, separators=(",", ":"))
-    except ValueError:  # NaN and the infinities: they are read again as what they shall be
+    except ValueError:  # NaN and infinities: parse the text again with null in their place
         text = json.dumps(value, ensure_ascii=False, default=_null, separators=(",", ":"))
         plain: Any = json.loads(text, parse_constant=_null)
         return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
@@ -61,22 +61,22 @@ def _null(_: Any) -> None:
 
 
 def respond(data: Any = None, *, message: str = "") -> Response:
-    """Answer with ``code``, ``message`` and ``data``."""
+    """Respond with ``code``, ``message`` and ``data``."""
     return _json({"code": 0, "message": message, "data": data})
 
 
 def respond_plain(data: Any = None) -> Response:
-    """Answer with ``code``, and ``data`` if there is any."""
+    """Respond with ``code``, and with ``data`` unless it is None."""
     return _json({"code": 0} if data is None else {"code": 0, "data": data})
 
 
 def respond_page(rows: list[Any], total: int) -> Response:
-    """Answer with a page of rows and how many there are on all pages."""
+    """Respond with one page of rows, and the number of rows on all pages."""
     return _json({"code": 0, "message": "", "data": rows, "total": total})
 
 
 def respond_error(error: RequestError) -> Response:
-    """Answer that a request is refused."""
+    """Respond with RAGFlow's error envelope."""
     body: dict[str, Any] = {"code": error.number, "message": str(error)}
     if error.has_data:
         body["data"] = error.data
@@ -84,7 +84,7 @@ def respond_error(error: RequestError) -> Response:
 
 
 def to_request_error(error: RagflowLgError) -> RequestError:
-    """Say in RAGFlow's numbers why something of ours was refused or failed."""
+    """Convert an error into a refusal with RAGFlow's code."""
     if isinstance(error, RequestError):
         return error
     if isinstance(error, CompileError):
@@ -101,7 +101,7 @@ def to_request_error(error: RagflowLgError) -> RequestError:
 
 
 def format_times(create_ms: int, update_ms: int) -> dict[str, Any]:
-    """Give the times of a row as RAGFlow's lists have them."""
+    """Return the times of a row under the names of RAGFlow's lists."""
     return {
         "create_time": create_ms,
         "create_date": formatdate(create_ms / 1000, usegmt=True),

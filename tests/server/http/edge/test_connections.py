@@ -15,7 +15,9 @@ async def connect(server: AppServer) -> tuple[asyncio.StreamReader, asyncio.Stre
 
 
 @pytest.mark.parametrize("sent", ["", "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "])
-async def test_a_head_that_never_ends_is_cut_off(tmp_path: Path, sent: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_connection_with_an_incomplete_head_is_closed(
+    tmp_path: Path, sent: str, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     async with start_app(tmp_path, header_timeout_s=0.1) as server:
         reader, writer = await connect(server)
@@ -23,21 +25,21 @@ async def test_a_head_that_never_ends_is_cut_off(tmp_path: Path, sent: str, capl
         assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
         assert (await server.client.get("/agents")).status_code == 200
-    assert any("no whole request within 0.1 s" in message for message in caplog.messages)
+    assert any("incomplete request after 0.1 s" in message for message in caplog.messages)
 
 
-async def test_a_second_head_that_drips_is_cut_off(tmp_path: Path) -> None:
+async def test_a_slow_second_request_closes_the_connection(tmp_path: Path) -> None:
     async with start_app(tmp_path, header_timeout_s=0.2) as server:
         reader, writer = await connect(server)
         writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
         assert await asyncio.wait_for(reader.readuntil(b'{"status":"ok"}'), 5)
-        await asyncio.sleep(0.3)  # between requests nobody is in a hurry
+        await asyncio.sleep(0.3)  # idle time between requests is not limited
         writer.write(b"GET /health HTTP/1.1\r\n")
         assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
 
 
-async def test_a_body_that_drips_is_refused(tmp_path: Path) -> None:
+async def test_a_slow_body_is_refused(tmp_path: Path) -> None:
     async with start_app(tmp_path, body_timeout_s=0.1) as server:
         reader, writer = await connect(server)
         head = f"POST /api/v1/agents HTTP/1.1\r\nHost: x\r\nAuthorization: {server.key}\r\nContent-Length: 99\r\n\r\n{{"
@@ -56,7 +58,7 @@ async def test_a_body_that_drips_is_refused(tmp_path: Path) -> None:
         b"\x16\x03\x01\x02\x00 not HTTP\r\n\r\n",
     ],
 )
-async def test_heads_that_are_none_are_refused_and_logged(
+async def test_malformed_heads_are_refused_and_logged(
     tmp_path: Path, head: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "ragflow_lg.audit")
@@ -79,16 +81,14 @@ async def test_large_heads_are_refused(tmp_path: Path, where: str, caplog: pytes
     assert json.loads(caplog.messages[-1])["event"] == "request.too_large"
 
 
-async def test_nothing_of_a_request_becomes_a_header_of_an_answer(tmp_path: Path) -> None:
+async def test_paths_cannot_inject_response_headers(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         for path in ("/api/v1/x%0d%0aX-Evil:%201", "/v1/models/x%0d%0aX-Evil:%201", "/%0aX-Evil: 1"):
             answer = await server.client.get(f"{server.url}{path}")
             assert "x-evil" not in answer.headers
 
 
-async def test_forged_keys_are_refused_and_logged_without_them(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_forged_keys_are_refused_and_not_logged_in_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with start_app(tmp_path) as server:
         forged = [server.key[:-1] + "!", server.key.upper(), "ragflow-" + "a" * 43, "x" * 9000, "a\tb", "' OR 1=1 --"]
@@ -107,6 +107,6 @@ async def test_an_agent_of_another_tenant_is_refused_and_logged(
     caplog.set_level(logging.INFO, "ragflow_lg.audit")
     async with start_app(tmp_path) as server:
         await server.client.delete("/agents/abc\u2028%0aforged")
-    (told,) = [json.loads(message) for message in caplog.messages if '"agent.refused"' in message]
-    assert (told["tenant"], told["agent"]) == ("tenant", "abc\u2028\nforged")
+    (event,) = [json.loads(message) for message in caplog.messages if '"agent.refused"' in message]
+    assert (event["tenant"], event["agent"]) == ("tenant", "abc\u2028\nforged")
     assert "\n" not in caplog.messages[-1]

@@ -17,7 +17,7 @@ from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, start_app
 
 
-async def test_a_server_that_works_is_alive_and_ready(tmp_path: Path) -> None:
+async def test_a_working_server_is_alive_and_ready(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
         assert (await client.get("/health")).json() == {"status": "ok"}
         greeting = (await client.get("/")).json()
@@ -34,16 +34,16 @@ async def test_a_server_that_works_is_alive_and_ready(tmp_path: Path) -> None:
         assert {"database": "ok", "checkpoints": "ok"}.items() <= ready.json()["parts"].items()
 
 
-async def test_what_fails_is_named_and_not_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failing_part_is_named_without_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with start_app(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
         monkeypatch.setattr(server.app_state.database, "write", AsyncMock(side_effect=DatabaseError("password geheim")))
         ready = await client.get("/ready")
-        app_state = {"database": "failed", "checkpoints": "ok", "journal": "ok"}
-        assert (ready.status_code, ready.json()) == (503, {"status": "failing", "parts": app_state})
+        parts = {"database": "failed", "checkpoints": "ok", "journal": "ok"}
+        assert (ready.status_code, ready.json()) == (503, {"status": "failing", "parts": parts})
         assert (await client.get("/health")).status_code == 200
 
 
-async def test_a_server_that_stops_is_not_ready(tmp_path: Path) -> None:
+async def test_a_draining_server_is_not_ready(tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply(chunks=["a"], hangs=True)]) as server:
         playing = asyncio.create_task(server.ask(await server.agent(MODEL)))
         async with asyncio.timeout(10):
@@ -56,7 +56,7 @@ async def test_a_server_that_stops_is_not_ready(tmp_path: Path) -> None:
         await asyncio.gather(draining, playing)
 
 
-async def test_metrics_are_off_unless_there_is_a_key(tmp_path: Path) -> None:
+async def test_metrics_require_a_configured_key(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         assert (await server.client.get(f"{server.url}/metrics")).status_code == 404
     key = "collector-0123456789"
@@ -66,18 +66,18 @@ async def test_metrics_are_off_unless_there_is_a_key(tmp_path: Path) -> None:
         await server.stream(agent)
         url = f"{server.url}/metrics"
         assert (await server.client.get(url)).status_code == 401
-        told = await server.client.get(url, headers={"Authorization": f"Bearer {key}"})
-        assert told.headers["content-type"].startswith("text/plain")
-        assert 'ragflow_lg_runs_total{status="succeeded"} 2.0' in told.text
-        assert 'route="/api/v1/agents/chat/completions",status="200"} 2.0' in told.text
-        assert "ragflow_lg_first_event_seconds_count 1.0" in told.text
-        assert "ragflow_lg_open_streams 0.0" in told.text
-        assert 'ragflow_lg_refused_total{reason="key"}' not in told.text
+        answer = await server.client.get(url, headers={"Authorization": f"Bearer {key}"})
+        assert answer.headers["content-type"].startswith("text/plain")
+        assert 'ragflow_lg_runs_total{status="succeeded"} 2.0' in answer.text
+        assert 'route="/api/v1/agents/chat/completions",status="200"} 2.0' in answer.text
+        assert "ragflow_lg_first_event_seconds_count 1.0" in answer.text
+        assert "ragflow_lg_open_streams 0.0" in answer.text
+        assert 'ragflow_lg_refused_total{reason="key"}' not in answer.text
         for secret in (agent, "Geheim", 'tenant"', server.key[:12]):
-            assert secret not in told.text
+            assert secret not in answer.text
 
 
-async def test_a_port_of_their_own_gives_metrics_and_nothing_else() -> None:
+async def test_the_metrics_application_serves_only_metrics() -> None:
     transport = httpx.ASGITransport(build_metrics_app(Metrics(RunSlots(1))))
     async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
         assert "ragflow_lg_runs_running 0.0" in (await client.get("/metrics")).text

@@ -11,7 +11,9 @@ import pytest
 from tests.server.http.app_server import start_app
 
 
-async def test_large_bodies_are_refused_however_they_come(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_large_bodies_are_refused_with_and_without_a_length(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "ragflow_lg.audit")
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -23,8 +25,8 @@ async def test_large_bodies_are_refused_however_they_come(tmp_path: Path, caplog
             answer = await server.client.post("/agents", content=content)
             assert (answer.status_code, answer.json()["code"]) == (413, 413)
             assert answer.headers["x-frame-options"] == "DENY"
-            told = json.loads(caplog.messages[-1])
-            assert (told["event"], told["reason"], told["tenant"]) == ("request.refused", "size", "tenant")
+            event = json.loads(caplog.messages[-1])
+            assert (event["event"], event["reason"], event["tenant"]) == ("request.refused", "size", "tenant")
         assert (await server.client.post("/agents", content=b"{}")).json()["code"] == 101
 
 
@@ -40,7 +42,7 @@ async def test_a_large_body_is_refused_before_it_is_sent(tmp_path: Path) -> None
         writer.close()
 
 
-async def test_a_slash_at_the_end_changes_nothing(tmp_path: Path) -> None:
+async def test_trailing_slashes_are_ignored(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         assert (await server.client.post("/agents/", json={})).json()["message"] == "No DSL data in request."
         assert (await server.client.get(f"{server.url}/")).json()["name"] == "ragflow-lg"

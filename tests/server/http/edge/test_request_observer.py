@@ -19,20 +19,20 @@ from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, AppServer, canvas, start_app
 
 
-async def test_every_answer_has_the_id_of_its_request(tmp_path: Path) -> None:
+async def test_every_response_has_a_request_id(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
-        given = await server.client.get("/agents", headers={"X-Request-Id": "proxy-1.a_b"})
-        assert given.headers["x-request-id"] == "proxy-1.a_b"
+        answer = await server.client.get("/agents", headers={"X-Request-Id": "proxy-1.a_b"})
+        assert answer.headers["x-request-id"] == "proxy-1.a_b"
         for forged in ("a b", "x" * 65, "é".encode("latin-1").decode("latin-1"), ""):
-            answer = await server.client.get("/agents", headers={"X-Request-Id": forged.encode("latin-1")})
+            answer = await server.client.get("/agents", headers=[(b"X-Request-Id", forged.encode("latin-1"))])
             assert len(answer.headers["x-request-id"]) == 32
 
 
 @pytest.mark.parametrize(
     ("section", "whose"), [({"requests_per_minute": 2}, "key"), ({"requests_per_minute_address": 2}, "address")]
 )
-async def test_who_asks_too_often_is_told_when_to_come_back(
-    tmp_path: Path, section: dict[str, int], whose: str, caplog: pytest.LogCaptureFixture
+async def test_frequent_requests_are_refused_with_a_retry_time(
+    tmp_path: Path, section: dict[str, Any], whose: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "ragflow_lg.audit")
     async with start_app(tmp_path, **section) as server:
@@ -49,7 +49,7 @@ async def test_who_asks_too_often_is_told_when_to_come_back(
     assert {"event": "request.too_often", "whose": whose}.items() <= json.loads(caplog.messages[-1]).items()
 
 
-async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_failure(
+async def test_a_client_that_disconnects_within_its_body_is_logged_as_499(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "server.access")
@@ -74,7 +74,7 @@ HOOKED = canvas(
 
 
 async def all_routes(server: AppServer, agent: str) -> dict[str, tuple[str, dict[str, str]]]:
-    """Give the address and the headers of a request that begins a run, for each kind of route."""
+    """Return the address and the headers of a request that begins a run, for each kind of route."""
     beta = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta")
     api, page = ({"Authorization": f"Bearer {key}"} for key in (server.key, beta))
     root = f"{server.url}/api/v1"
@@ -88,17 +88,17 @@ async def all_routes(server: AppServer, agent: str) -> dict[str, tuple[str, dict
 
 
 async def refusals(server: AppServer, routes: dict[str, tuple[str, dict[str, str]]]) -> dict[str, Any]:
-    """Ask every route, and give what tells a refusal in its own shape."""
-    told: dict[str, Any] = {}
+    """Send a request to every route, and return the code of each refusal."""
+    codes: dict[str, Any] = {}
     bodies = {"openai": {"messages": [{"role": "user", "content": "hi"}]}, "webhook": {}}
     async with httpx.AsyncClient(timeout=20) as client:
         for name, (url, headers) in routes.items():
             answer = await client.post(url, headers=headers, json=bodies.get(name, {"query": "hi"}))
             assert (answer.status_code, int(answer.headers["retry-after"]) >= 1) == (429, True), (name, answer.text)
             body = answer.json()
-            told[name] = body.get("code") or body["error"].get("code") or body["error"]["type"]
+            codes[name] = body.get("code") or body["error"].get("code") or body["error"]["type"]
             assert "again in a while" in body.get("message", "") + str(body.get("error", ""))
-    return told
+    return codes
 
 
 SHAPES = {
@@ -110,8 +110,8 @@ SHAPES = {
 }
 
 
-async def test_every_route_says_in_its_own_shape_that_there_is_no_place(tmp_path: Path) -> None:
-    section = {"max_runs": 1, "max_waiting_runs": 0}
+async def test_every_surface_refuses_in_its_own_shape_when_all_slots_are_taken(tmp_path: Path) -> None:
+    section: dict[str, Any] = {"max_runs": 1, "max_waiting_runs": 0}
     async with start_app(tmp_path, [Reply(hangs=True, repeat=True)], **section) as server:
         agent = await server.agent(HOOKED)
         session = await server.session(agent)
@@ -120,18 +120,18 @@ async def test_every_route_says_in_its_own_shape_that_there_is_no_place(tmp_path
             await asyncio.sleep(0.005)
         assert await refusals(server, await all_routes(server, agent)) == SHAPES
         assert (server.turns._slots.in_use, server.app_state.run_manager.running_count) == (1, 1)
-        while not first.done():  # its model may not have been asked yet
+        while not first.done():  # the model may not have been called yet
             await server.client.post(f"/tasks/{session}/cancel")
 
 
-async def test_every_route_says_in_its_own_shape_that_it_is_asked_too_often(tmp_path: Path) -> None:
+async def test_every_surface_refuses_frequent_requests_in_its_own_shape(tmp_path: Path) -> None:
     async with start_app(tmp_path, requests_per_minute_address=1) as server:
         assert (await server.client.get("/agents")).status_code == 200
         assert await refusals(server, await all_routes(server, "0" * 32)) == SHAPES
 
 
 @pytest.mark.parametrize("name", ["native", "stream", "page", "openai", "webhook"])
-async def test_runs_of_every_route_take_a_place(tmp_path: Path, name: str) -> None:
+async def test_runs_of_every_surface_take_a_slot(tmp_path: Path, name: str) -> None:
     async with start_app(tmp_path, [Reply(hangs=True, repeat=True)], max_runs=1, max_waiting_runs=0) as server:
         agent = await server.agent(HOOKED)
         routes = await all_routes(server, agent)
@@ -144,17 +144,17 @@ async def test_runs_of_every_route_take_a_place(tmp_path: Path, name: str) -> No
                     await asyncio.sleep(0.005)
             assert (await server.ask(agent))["code"] == 429
             async with asyncio.timeout(10):
-                while server.turns._slots.in_use:  # its model may not have been asked yet
+                while server.turns._slots.in_use:  # the model may not have been called yet
                     for row in (await server.client.get(f"/agents/{agent}/sessions")).json()["data"]:
                         await server.client.post(f"/tasks/{row['id']}/cancel")
             await first
 
 
-async def test_whose_address_it_is_only_a_known_proxy_may_say(tmp_path: Path) -> None:
+async def test_only_trusted_proxies_set_the_client_address(tmp_path: Path) -> None:
     for proxies, forwarded, statuses in (
         ((), "10.0.0.{}", [200, 429]),
         (("127.0.0.1",), "10.0.0.{}", [200, 200]),
-        (("127.0.0.0/8",), "10.0.0.{}, 10.1.1.1", [200, 429]),  # what a client writes itself does not count
+        (("127.0.0.0/8",), "10.0.0.{}, 10.1.1.1", [200, 429]),  # an address that the client sets itself is ignored
         (("127.0.0.1", "10.1.1.1"), "10.0.0.{}, 10.1.1.1", [200, 200]),
         (("10.1.1.1",), "10.0.0.{}", [200, 429]),
     ):
@@ -164,8 +164,8 @@ async def test_whose_address_it_is_only_a_known_proxy_may_say(tmp_path: Path) ->
             assert [answer.status_code for answer in answers] == statuses
 
 
-async def test_runs_wait_for_a_place_or_are_refused(tmp_path: Path) -> None:
-    section = {"max_runs": 1, "max_waiting_runs": 1, "run_wait_s": 20}
+async def test_runs_wait_for_a_slot_or_are_refused(tmp_path: Path) -> None:
+    section: dict[str, Any] = {"max_runs": 1, "max_waiting_runs": 1, "run_wait_s": 20}
     async with start_app(tmp_path, [Reply(hangs=True), Reply("two")], **section) as server:
         agent = await server.agent(MODEL)
         session = await server.session(agent)
@@ -181,32 +181,30 @@ async def test_runs_wait_for_a_place_or_are_refused(tmp_path: Path) -> None:
         second = asyncio.create_task(server.ask(agent))
         await until(1, 1)
         assert (await server.ask(agent))["code"] == 429
-        while not first.done():  # its model may not have been asked yet
+        while not first.done():  # the model may not have been called yet
             await server.client.post(f"/tasks/{session}/cancel")
         assert (await second)["data"]["data"]["content"] == "two"
         await until(0, 0)
 
 
-async def test_requests_and_runs_stand_in_the_log_with_whose_they_are(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "server")
+async def test_log_lines_have_the_request_id_and_the_tenant(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     seen: dict[str, tuple[str, str, bool]] = {}
 
-    class Seeing(logging.Handler):
+    class Recorder(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            held = current_notes()
-            seen[record.name] = (held.request_id, held.tenant, bool(held.run and held.session))
+            notes = current_notes()
+            seen[record.name] = (notes.request_id, notes.tenant, bool(notes.run and notes.session))
 
-    handler = Seeing()
-    logging.getLogger("server").addHandler(handler)
+    handler = Recorder()
+    logging.getLogger().addHandler(handler)
     try:
         async with start_app(tmp_path) as server:
             agent = await server.agent(ECHO)
             body = {"agent_id": agent, "query": "hi"}
             await server.client.post("/agents/chat/completions", json=body, headers={"X-Request-Id": "r7"})
     finally:
-        logging.getLogger("server").removeHandler(handler)
+        logging.getLogger().removeHandler(handler)
     assert seen["server.access"] == seen["ragflow_lg.server.observability.metrics"] == ("r7", "tenant", True)
 
 

@@ -20,10 +20,10 @@ async def _app(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-@pytest.mark.parametrize(("drain_s", "hurry"), [(0.05, False), (60, True)])
-async def test_the_end_waits_only_so_long(drain_s: float, hurry: bool) -> None:
+@pytest.mark.parametrize(("drain_s", "is_stopped"), [(0.05, False), (60, True)])
+async def test_the_draining_is_limited_in_time(drain_s: float, is_stopped: bool) -> None:
     stop_now = asyncio.Event()
-    if hurry:
+    if is_stopped:
         stop_now.set()
 
     async def drain() -> None:
@@ -37,16 +37,16 @@ async def test_the_end_waits_only_so_long(drain_s: float, hurry: bool) -> None:
         assert (await client.get(url)).status_code == 204
 
 
-async def test_a_run_stops_at_its_next_step_once_the_server_is_drained(tmp_path: Path) -> None:
+async def test_a_drained_server_refuses_runs(tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply("one")]) as server:
         agent_id = await server.agent(MODEL)
         await server.app_state.run_manager.drain()
-        told = await server.ask(agent_id, stream=True)
-        assert (told["code"], "shutting down" in told["message"]) == (500, True)
+        answer = await server.ask(agent_id, stream=True)
+        assert (answer["code"], "shutting down" in answer["message"]) == (500, True)
         assert server.model.requests == []
 
 
-def test_the_process_of_a_server_waits_for_little() -> None:
+def test_run_tunes_the_interpreter_for_latency() -> None:
     program = (
         "import asyncio, gc, sys\nfrom ragflow_lg.server.http.edge.uvicorn_server import freeze_objects, run\n"
         "async def main():\n    freeze_objects()\n"

@@ -156,7 +156,7 @@ async def test_fields_answer_a_form_whatever_the_messages_repeat(tmp_path: Path)
                 waiting = await ask(user("hi"))
                 with pytest.raises(openai.BadRequestError, match="size"):
                     await ask([], session_id=waiting.id, inputs={"size": {"value": "large"}})
-                with pytest.raises(openai.BadRequestError, match="`inputs` should be an object"):
+                with pytest.raises(openai.BadRequestError, match="`inputs` must be an object"):
                     await ask([], session_id=waiting.id, inputs=[42])
                 told = await ask(repeated, session_id=waiting.id, inputs={"size": {"value": 42}})
                 assert (told.id, told.choices[0].message.content) == (waiting.id, "Size 42 for hi")

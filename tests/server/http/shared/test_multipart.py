@@ -27,7 +27,7 @@ def part(disposition: str, content: bytes, kind: str = "") -> bytes:
     return head.encode() + (f"Content-Type: {kind}\r\n".encode() if kind else b"") + b"\r\n" + content + b"\r\n"
 
 
-async def test_parts_come_in_order_with_their_names() -> None:
+async def test_parts_are_read_in_order_with_their_names() -> None:
     body = part('name="a"', "ü".encode()) + part('name="f"; filename="n.txt"', b"\r\n--", "text/plain") + b"--b--\r\n"
     assert await read_parts(request(body), 1) == [("a", "ü"), ("f", Upload("n.txt", "text/plain", b"\r\n--"))]
 
@@ -44,7 +44,7 @@ async def test_parts_come_in_order_with_their_names() -> None:
     ],
     ids=["no parts", "no boundary", "no name", "too many files", "too many fields", "a field too large"],
 )
-async def test_what_cannot_be_read_is_refused(body: bytes, kind: str) -> None:
+async def test_malformed_and_oversized_bodies_are_refused(body: bytes, kind: str) -> None:
     with pytest.raises(RequestError, match="cannot be read"):
         await read_parts(request(body, kind), 1)
 
@@ -53,5 +53,5 @@ async def test_what_cannot_be_read_is_refused(body: bytes, kind: str) -> None:
     ("kind", "expected"),
     [(KIND, True), ("Multipart/Form-Data", True), ("multipart/form-dataX", False), ("", False), ("\xff", False)],
 )
-def test_the_type_is_told(kind: str, expected: bool) -> None:
+def test_the_content_type_is_recognized(kind: str, expected: bool) -> None:
     assert is_multipart(request(b"", kind)) is expected

@@ -6,7 +6,16 @@ import pytest
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.shared.request_parsing import parse_flag, read_body, read_page, to_text
+from ragflow_lg.server.database.tables import SessionRow
+from ragflow_lg.server.http.shared.auth import ApiCaller
+from ragflow_lg.server.http.shared.request_parsing import (
+    build_turn_request,
+    parse_flag,
+    read_body,
+    read_page,
+    read_query,
+    to_text,
+)
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -24,17 +33,17 @@ def request(body: bytes = b"", kind: str = "", query: str = "") -> Request:
     [
         (b" \n", "application/json", {}),
         (b'{"a": 1}', "", {"a": 1}),
-        (b'{"a": 1}', FORM, {"a": 1}),  # what curl sends unless told otherwise
+        (b'{"a": 1}', FORM, {"a": 1}),  # what curl sends by default
         (b"a=1&b=x+y", FORM, {"a": "1", "b": "x y"}),
     ],
 )
-async def test_bodies_are_read(body: bytes, kind: str, value: dict[str, Any]) -> None:
+async def test_json_and_form_bodies_are_read(body: bytes, kind: str, value: dict[str, Any]) -> None:
     assert await read_body(request(body, kind)) == value
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "multipart/form-data; boundary=x"])
-async def test_who_sends_no_json_is_told_what_to_send(kind: str) -> None:
-    with pytest.raises(RequestError, match=r"not JSON: .*Send a JSON object, with the header `Content-Type: app"):
+async def test_a_body_that_is_not_json_is_refused_with_a_hint(kind: str) -> None:
+    with pytest.raises(RequestError, match=r"not JSON: .*Send a JSON object with the header `Content-Type: app"):
         await read_body(request(b"agent_id=x&query=q", kind))
 
 
@@ -56,7 +65,7 @@ async def test_other_bodies_are_refused(body: bytes) -> None:
         ("page=٣", (1, 30)),
     ],
 )
-def test_pages_fall_back(query: str, page: tuple[int, int]) -> None:
+def test_invalid_pages_fall_back_to_the_defaults(query: str, page: tuple[int, int]) -> None:
     assert read_page(request(query=query)) == page
 
 
@@ -65,9 +74,39 @@ def test_large_pages_are_refused() -> None:
         read_page(request(query="page_size=101"))
 
 
-def test_flags_and_texts() -> None:
+def test_flags_and_texts_are_parsed() -> None:
     assert [parse_flag(value) for value in ("true", "True", "1", True, 1, "false", "", None, 0)] == [True] * 5 + [
         False
     ] * 4
     assert parse_flag(None, default=True) is True
     assert [to_text(value) for value in ("a\x00b", None, 7, ["x"])] == ["ab", "", "", ""]
+
+
+CALLER = ApiCaller("tenant", "key")
+FILE: dict[str, Any] = {"id": "f"}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"query": "a", "question": "b"}, {"query": "a"}),
+        ({"question": "b"}, {"query": "b"}),
+        ({"query": 7, "inputs": {}, "files": []}, {"query": "7"}),
+        ({"inputs": {"size": {"value": 42}}}, {"query": "", "inputs": {"size": {"value": 42}}}),
+        ({"query": {"a": 1}, "files": [[FILE]]}, {"query": {"a": 1}, "files": [FILE]}),
+        (
+            {"files": [FILE], "chat_template_kwargs": {"k": 1}},
+            {"query": "", "files": [FILE], "chat_template_kwargs": {"k": 1}},
+        ),
+    ],
+)
+def test_a_body_becomes_a_turn_request(body: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert build_turn_request(CALLER, SessionRow(user_id=""), body) == {**expected, "user_id": "tenant"}
+    assert build_turn_request(CALLER, SessionRow(user_id="ada"), body) == {**expected, "user_id": "ada"}
+    assert read_query(body) == expected["query"]
+
+
+@pytest.mark.parametrize("body", [{"inputs": [1]}, {"files": {"id": "f"}}])
+def test_fields_of_a_wrong_type_are_refused(body: dict[str, Any]) -> None:
+    with pytest.raises(RequestError, match="must be"):
+        build_turn_request(CALLER, SessionRow(user_id="ada"), body)

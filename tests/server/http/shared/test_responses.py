@@ -39,13 +39,13 @@ from ragflow_lg.server.http.shared.responses import (
         ),
     ],
 )
-def test_everything_becomes_json(value: Any, text: str) -> None:
+def test_every_value_is_encoded_as_json(value: Any, text: str) -> None:
     assert encode_json(value).decode() == text
 
 
-def test_envelopes_have_their_keys() -> None:
+def test_each_envelope_has_its_keys() -> None:
     bodies = [respond([]), respond_plain(), respond_plain({}), respond_page([1], 7)]
-    assert [json.loads(body.body) for body in bodies] == [
+    assert [json.loads(bytes(body.body)) for body in bodies] == [
         {"code": 0, "message": "", "data": []},
         {"code": 0},
         {"code": 0, "data": {}},
@@ -68,5 +68,5 @@ def test_envelopes_have_their_keys() -> None:
     ],
 )
 def test_errors_have_ragflows_numbers(error: RagflowLgError, number: int, status: int) -> None:
-    told = respond_error(to_request_error(error))
-    assert (json.loads(told.body)["code"], told.status_code) == (number, status)
+    response = respond_error(to_request_error(error))
+    assert (json.loads(bytes(response.body))["code"], response.status_code) == (number, status)
