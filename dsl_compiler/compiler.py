@@ -1,4 +1,4 @@
-"""The compiler: parse, passes, lower."""
+"""The compiler: parse the source, run the passes, lower the plan."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import CompileError
 from ragflow_lg.component.plan import Plan
+from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler.deployment import CanvasSource, Deployment, NoDeployment
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, Nesting
@@ -18,20 +19,21 @@ from ragflow_lg.dsl_compiler.shapes import as_map, as_text
 from ragflow_lg.dsl_compiler.source import locate, read_source
 
 if TYPE_CHECKING:
-    from ragflow_lg.component.registry import Registry
-    from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+    from ragflow_lg.engine.compiled_canvas import CompiledCanvas  # it imports LangGraph
 
-__all__ = ["check_canvas", "compile_canvas", "sketch_canvas"]
+__all__ = ["check_canvas", "compile_canvas", "run_passes", "sketch_canvas"]
 
 Source = str | bytes | Mapping[str, Any]
-"""A canvas: the text or bytes of a file, or the JSON object itself."""
+"""A canvas: the text or bytes of a file, or the JSON object."""
 
 
 def compile_canvas(source: Source, catalog: Registry, deployment: Deployment | None = None) -> CompiledCanvas:
-    """Compile a canvas to a LangGraph graph. Without a ``deployment`` there are no rules and no other canvases.
+    """Compile a canvas to a LangGraph graph.
+
+    Without a ``deployment`` all tools are permitted, and there are no other canvases.
 
     Raises:
-        CompileError: with everything that was found, if anything of it is an error.
+        CompileError: if any diagnostic is an error. It carries all diagnostics.
     """
     from ragflow_lg.dsl_compiler.lower import lower_plan  # LangGraph is needed only from here on
 
@@ -44,22 +46,40 @@ def compile_canvas(source: Source, catalog: Registry, deployment: Deployment | N
 def check_canvas(
     source: Source, catalog: Registry, deployment: Deployment | None = None
 ) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
-    """Give the plan, or None if the canvas cannot run, and all diagnostics in the order of the document."""
-    return _checked(*_examine(source, catalog, deployment))
+    """Return the plan, None if the canvas cannot run, and all diagnostics in document order."""
+    return _plan_if_valid(*_examine(source, catalog, deployment))
 
 
 def sketch_canvas(
     source: Source, catalog: Registry, deployment: Deployment | None = None
 ) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
-    """Give a plan to look at, of a canvas that may hold components that cannot run yet, and all diagnostics."""
+    """Return a plan for drawing, and all diagnostics.
+
+    Unlike `check_canvas`, it accepts components that this version cannot run yet.
+    """
     draft, diagnostics = _examine(source, catalog, deployment)
-    refused = any(d.severity == "error" and d.code != "component-not-yet" for d in diagnostics)
-    return (None if draft is None or refused else _finish(draft)), diagnostics
+    is_refused = any(d.severity == "error" and d.code != "component-not-yet" for d in diagnostics)
+    return (None if draft is None or is_refused else _build_plan(draft)), diagnostics
 
 
-def _checked(draft: Draft | None, diagnostics: tuple[Diagnostic, ...]) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
+def run_passes(draft: Draft, reporter: Reporter) -> Draft:
+    """Run all passes; only the first group if that reports errors."""
+    documents, *rest = PASSES
+    for run in documents:
+        draft = run(draft, reporter)
+    if reporter.has_errors:
+        return draft
+    for group in rest:
+        for run in group:
+            draft = run(draft, reporter)
+    return draft
+
+
+def _plan_if_valid(
+    draft: Draft | None, diagnostics: tuple[Diagnostic, ...]
+) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
     has_errors = any(d.severity == "error" for d in diagnostics)
-    return (None if draft is None or has_errors else _finish(draft)), diagnostics
+    return (None if draft is None or has_errors else _build_plan(draft)), diagnostics
 
 
 def _examine(
@@ -67,24 +87,26 @@ def _examine(
 ) -> tuple[Draft | None, tuple[Diagnostic, ...]]:
     deployment = deployment or NoDeployment()
 
-    def check(found: CanvasSource, nesting: Nesting) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
-        return _checked(*_examine(found.content, catalog, found.deployment, nesting))
+    def check(inner: CanvasSource, nesting: Nesting) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
+        return _plan_if_valid(*_examine(inner.content, catalog, inner.deployment, nesting))
 
     reporter = Reporter()
     value, text = read_source(source, reporter)
     nesting = nesting or Nesting(check, ((deployment.key, "this canvas"),))
     draft = _parse(value, catalog, reporter)
     if draft is not None:
-        draft = _run_passes(replace(draft, deployment=deployment, nesting=nesting), reporter)
-    return draft, _placed(reporter.diagnostics, text)
+        draft = run_passes(replace(draft, deployment=deployment, nesting=nesting), reporter)
+    return draft, _add_positions(reporter.diagnostics, text)
 
 
 def _parse(value: Any, catalog: Registry, reporter: Reporter) -> Draft | None:
-    """Take the canvas out of a template's wrapper."""
+    """Unwrap the canvas of a template."""
     if reporter.has_errors:
         return None
     if not isinstance(value, Mapping):
-        reporter.report("document-shape", "error", "", "The file holds no JSON object.", hint="A canvas is one object.")
+        reporter.report(
+            "document-shape", "error", "", "The file is not a JSON object.", hint="A canvas is one JSON object."
+        )
         return None
     wrapper = as_map(value)
     inner = wrapper.get("dsl")
@@ -102,12 +124,13 @@ def _parse(value: Any, catalog: Registry, reporter: Reporter) -> Draft | None:
 
 
 def _read_inner(text: str, reporter: Reporter) -> Any:
-    """Read a canvas that the wrapper holds as text. Lines are those of that text, so the message tells them."""
+    """Read a canvas that its wrapper stores as a string. Messages name the line and column within that string."""
     inner = Reporter()
     value, _ = read_source(text, inner)
-    for found in inner.diagnostics:
-        where = f' It is in line {found.line}, column {found.column} of the text of "dsl".' if found.line else ""
-        reporter.report(found.code, found.severity, "/dsl", found.message + where, hint=found.hint)
+    for diagnostic in inner.diagnostics:
+        position = f' (line {diagnostic.line}, column {diagnostic.column} of the text of "dsl")'
+        message = diagnostic.message.rstrip(".") + position + "." if diagnostic.line else diagnostic.message
+        reporter.report(diagnostic.code, diagnostic.severity, "/dsl", message, hint=diagnostic.hint)
     return value
 
 
@@ -117,19 +140,7 @@ def _title(wrapper: Mapping[str, Any]) -> str:
     return as_text(title) or as_text(names.get("en")) or next((t for t in names.values() if isinstance(t, str)), "")
 
 
-def _run_passes(draft: Draft, reporter: Reporter) -> Draft:
-    documents, *rest = PASSES
-    for run in documents:
-        draft = run(draft, reporter)
-    if reporter.has_errors:
-        return draft
-    for group in rest:
-        for run in group:
-            draft = run(draft, reporter)
-    return draft
-
-
-def _finish(draft: Draft) -> Plan:
+def _build_plan(draft: Draft) -> Plan:
     return Plan(
         draft.title,
         draft.entry,
@@ -143,10 +154,10 @@ def _finish(draft: Draft) -> Plan:
     )
 
 
-def _placed(diagnostics: tuple[Diagnostic, ...], text: str) -> tuple[Diagnostic, ...]:
+def _add_positions(diagnostics: tuple[Diagnostic, ...], text: str) -> tuple[Diagnostic, ...]:
     """Add lines and columns, and sort by them."""
     if not text or any(d.code == "json-invalid" and not d.pointer for d in diagnostics):
         return diagnostics
     positions = locate(text, [d.pointer for d in diagnostics])
-    placed = [d._replace(line=positions[d.pointer].line, column=positions[d.pointer].column) for d in diagnostics]
-    return tuple(sorted(placed, key=lambda d: (d.line, d.column)))
+    positioned = [d._replace(line=positions[d.pointer].line, column=positions[d.pointer].column) for d in diagnostics]
+    return tuple(sorted(positioned, key=lambda d: (d.line, d.column)))

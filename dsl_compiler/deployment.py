@@ -1,4 +1,4 @@
-"""What the compiler may ask of the deployment it compiles for: permitted tools, servers of tools, other canvases."""
+"""What a canvas is compiled for: the deployment's permitted tools, MCP servers and other canvases."""
 
 from __future__ import annotations
 
@@ -10,65 +10,67 @@ from msgspec import Struct
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.tool_policies import ToolPermits
 
-__all__ = ["Deployment", "CanvasSource", "NoDeployment"]
+__all__ = ["CanvasSource", "Deployment", "NoDeployment"]
 
 
 class CanvasSource(Struct, frozen=True):
-    """Another canvas. ``key`` is the same for the same canvas, however it is named; ``label`` is for people."""
+    """The source of another canvas."""
 
     key: str
+    """Identity of the canvas: equal for the same canvas, whatever name or path led to it."""
     label: str
+    """Name of the canvas in messages."""
     content: bytes
     deployment: Deployment
-    """The deployment as that canvas sees it: paths begin at its own folder."""
+    """The deployment as that canvas sees it: relative paths start at its own folder."""
 
 
 class Deployment(Protocol):
-    """Where a canvas is going to run, as seen from where it stands."""
+    """The deployment that a canvas will run in, as seen from the canvas."""
 
     @property
     def key(self) -> str:
-        """The `CanvasSource.key` of the canvas itself, ``""`` if it came from nowhere."""
+        """The `CanvasSource.key` of the canvas itself, ``""`` if it has no source."""
         ...
 
     @property
     def permits(self) -> ToolPermits:
-        """Which tools agents may call."""
+        """The tools that agents may call."""
         ...
 
     @property
     def servers(self) -> Mapping[str, Sequence[str] | None] | None:
-        """The servers of tools by id, with the tools that each lets be called, None for all; None if nobody knows."""
+        """The permitted tools of each MCP server by id, None for all tools; None if the servers are unknown."""
         ...
 
     def canvas_by_name(self, name: str) -> CanvasSource:
-        """Give the canvas of a name.
+        """Return the canvas with a name.
 
         Raises:
-            SettingsError: if there is none, or it cannot be read.
+            SettingsError: if there is no such canvas, or it cannot be read.
         """
         ...
 
     def canvas_at_path(self, path: str) -> CanvasSource:
-        """Give the canvas of a path that begins where this canvas stands.
+        """Return the canvas at a path, relative to the folder of this canvas.
 
         Raises:
-            SettingsError: if it is not to be read from here, or cannot be.
+            SettingsError: if this canvas may not read the path, or it cannot be read.
         """
         ...
 
 
 class NoDeployment:
-    """Permits all tools, knows nothing of servers, and has no other canvases."""
+    """A deployment that permits all tools, knows no servers and has no other canvases."""
 
     key = ""
     permits = ToolPermits()
     servers = None
 
     def canvas_by_name(self, name: str) -> CanvasSource:
-        """Refuse."""
-        raise SettingsError(f"There is no canvas {name!r}: this canvas is compiled without settings.")
+        """Raise SettingsError."""
+        raise SettingsError(f"No canvas is named {name!r}: this canvas is compiled without settings.")
 
     def canvas_at_path(self, path: str) -> CanvasSource:
-        """Refuse."""
-        raise SettingsError(f"{path!r} cannot be found: this canvas was not read from a file.")
+        """Raise SettingsError."""
+        raise SettingsError(f"{path!r} cannot be resolved: this canvas was not read from a file.")

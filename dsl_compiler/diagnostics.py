@@ -1,4 +1,4 @@
-"""Collecting diagnostics while a canvas is compiled."""
+"""Collection of diagnostics while a canvas is compiled."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Protocol
 from ragflow_lg.base.diagnostics import ADVICE, CODES, Diagnostic, Severity
 from ragflow_lg.dsl_compiler.nearest import Nearest
 
-__all__ = ["Named", "Reporter", "pointer_of"]
+__all__ = ["DiagnosticSubject", "Reporter", "extend_pointer"]
 
 MAX_SEGMENT_CHARS = 1_000
 
 
-class Named(Protocol):
-    """What a diagnostic shows of the component that it is about."""
+class DiagnosticSubject(Protocol):
+    """The component that a diagnostic is about."""
 
     @property
     def id(self) -> str:
@@ -29,14 +29,17 @@ class Named(Protocol):
 
 
 class Reporter:
-    """Takes what the passes find. Each finding is kept once."""
+    """Collector of the diagnostics of all passes. Equal diagnostics are stored once."""
 
     def __init__(self) -> None:
-        self._found: dict[Diagnostic, None] = {}
+        self._diagnostics: dict[Diagnostic, None] = {}
         self._nearest: dict[str, Nearest] = {}
 
     def nearest(self, kind: str, names: Iterable[str]) -> Nearest:
-        """Give suggestions for misspelt names of one kind: the same for all findings, so that looking up has an end."""
+        """Return the suggestions for misspelt names of one kind.
+
+        All diagnostics of a compilation share them, so that the limit on look-ups applies to the whole canvas.
+        """
         if kind not in self._nearest:
             self._nearest[kind] = Nearest(names, likeness=0.8)
         return self._nearest[kind]
@@ -49,38 +52,44 @@ class Reporter:
         message: str,
         *,
         hint: str = "",
-        component: Named | None = None,
+        component: DiagnosticSubject | None = None,
         line: int = 0,
         column: int = 0,
     ) -> None:
-        """Add a diagnostic. ``pointer`` is a JSON pointer into the document as written.
+        """Add a diagnostic.
 
-        ``hint`` says what to do; without one that is the usual advice of the code.
-        ``line`` and ``column`` are for what has no pointer; of everything else they are found later.
+        Args:
+            code: A key of `ragflow_lg.base.diagnostics.CODES`.
+            severity: Errors refuse the canvas.
+            pointer: A JSON pointer into the document as written. Its line and column are determined later.
+            message: What is wrong.
+            hint: What to do; by default the usual advice for the code.
+            component: The component that it is about, if any.
+            line: Line of a problem without a pointer.
+            column: Column of a problem without a pointer.
         """
         assert code in CODES, code
         node, title = (component.id, component.title) if component else ("", "")
-        self._found[Diagnostic(code, severity, pointer, message, hint or ADVICE[code], node, title, line, column)] = (
-            None
-        )
+        diagnostic = Diagnostic(code, severity, pointer, message, hint or ADVICE[code], node, title, line, column)
+        self._diagnostics[diagnostic] = None
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """All that was found, in the order found; without line and column."""
-        return tuple(self._found)
+        """All diagnostics in the order of their report, without lines and columns."""
+        return tuple(self._diagnostics)
 
     @property
     def has_errors(self) -> bool:
-        """Whether the canvas is to be refused."""
-        return any(d.severity == "error" for d in self._found)
+        """Whether any diagnostic is an error."""
+        return any(d.severity == "error" for d in self._diagnostics)
 
 
-def pointer_of(base: str, path: Iterable[str | int]) -> str:
-    """Extend a JSON pointer by path segments, escaped as RFC 6901 asks.
+def extend_pointer(base: str, path: Iterable[str | int]) -> str:
+    """Extend a JSON pointer by path segments, escaped as in RFC 6901.
 
-    It ends before a segment of more than 1,000 characters: what is in there is found at what is around it.
+    The pointer stops before a segment of more than 1,000 characters and then names the value around it.
 
-    >>> pointer_of("/components", ["a/b", 0])
+    >>> extend_pointer("/components", ["a/b", 0])
     '/components/a~1b/0'
     """
     short = itertools.takewhile(lambda segment: len(str(segment)) <= MAX_SEGMENT_CHARS, path)

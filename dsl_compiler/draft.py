@@ -1,4 +1,4 @@
-"""A canvas on its way to a Plan: what the passes hand to each other."""
+"""The intermediate state of a compilation, which passes hand to each other."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ragflow_lg.dsl_compiler.deployment import CanvasSource, Deployment, NoDeplo
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 
 NO_ENTRY = NodeId("")
-"""Where a draft begins before an entry is found."""
+"""The entry of a draft before ``find_entry`` has run."""
 
 __all__ = ["Draft", "Nesting", "Pass", "RawComponent"]
 
 
 class RawComponent(Struct, frozen=True):
-    """A component as the document has it, in today's form after the document passes."""
+    """A component of the document, in today's form after the document passes."""
 
     id: str
     name: str
-    """``component_name``, as written until ``bind_components`` finds its spec."""
+    """``component_name``, as written until ``bind_components`` looks up its spec."""
     params: Mapping[str, Any]
     downstream: tuple[str, ...]
-    """As written, without repeats; not checked yet."""
+    """Ids as written, without repeats; they may not exist."""
     parent: str | None
     pointer: str
     """JSON pointer of the component in the document as written."""
@@ -40,21 +40,21 @@ class RawComponent(Struct, frozen=True):
 
 
 class Nesting(Struct, frozen=True):
-    """How a canvas came to be compiled, and how those that it plays are."""
+    """The canvases around a canvas, and the function that compiles those inside it."""
 
     check: Callable[[CanvasSource, Nesting], tuple[Plan | None, tuple[Diagnostic, ...]]]
-    """Gives the plan of another canvas, or None, and what there is to say of it."""
+    """Returns the plan of another canvas, or None, and its diagnostics."""
     trail: tuple[tuple[str, str], ...] = ()
-    """Key and label of the outermost canvas, of the one that it plays, and so on down to this one."""
-    spent: list[str] = field(default_factory=list[str])
-    """The canvases compiled so far, shared by all of them."""
+    """Key and label of each canvas from the outermost one down to this one."""
+    compiled_keys: list[str] = field(default_factory=list[str])
+    """Keys of the canvases compiled so far. All of them share this list."""
 
 
 class Draft(Struct, frozen=True):
-    """Everything known of a canvas so far. Passes never change one; they give a new one."""
+    """Everything known of a canvas so far. Passes return a new draft and never change one."""
 
     document: Mapping[str, Any]
-    """The DSL v1 object, taken out of a template's wrapper."""
+    """The DSL v1 object, without a template's wrapper."""
     base: str
     """JSON pointer of that object in the file, ``""`` or ``/dsl``."""
     catalog: Registry
@@ -64,7 +64,7 @@ class Draft(Struct, frozen=True):
     components: Mapping[str, RawComponent] = field(default_factory=dict[str, RawComponent])
     """In document order."""
     specs: Mapping[str, AnySpec] = field(default_factory=dict[str, AnySpec])
-    """The spec of each component; a placeholder where there is none."""
+    """The spec of each component, a placeholder for unknown ones."""
     nodes: Mapping[NodeId, PlanNode] = field(default_factory=dict[NodeId, PlanNode])
     """In document order."""
     entry: NodeId = NO_ENTRY
@@ -75,8 +75,8 @@ class Draft(Struct, frozen=True):
     joins: Mapping[NodeId, JoinRegion] = field(default_factory=dict[NodeId, JoinRegion])
     messages: Mapping[NodeId, MessagePlan] = field(default_factory=dict[NodeId, MessagePlan])
     deployment: Deployment = field(default_factory=NoDeployment)
-    nesting: Nesting = field(default_factory=lambda: Nesting(lambda found, nesting: (None, ())))
+    nesting: Nesting = field(default_factory=lambda: Nesting(lambda source, nesting: (None, ())))
 
 
 Pass: TypeAlias = Callable[[Draft, Reporter], Draft]
-"""A compiler pass: pure but for what it reports."""
+"""A compiler pass. Its only side effect is the diagnostics that it reports."""

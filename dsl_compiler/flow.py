@@ -1,4 +1,7 @@
-"""Facts about the flow graph of one scope: order, cycles, dominators, ancestors. Iterative and near linear."""
+"""Analysis of the flow graph of one scope: order, cycles, dominators, ancestors.
+
+All algorithms are iterative and take nearly linear time.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ __all__ = ["Flow"]
 
 
 class Flow:
-    """A directed graph with an entry. Nodes that the entry does not reach are left out."""
+    """A directed graph of the nodes that are reachable from an entry."""
 
     def __init__(self, entry: NodeId, successors: Mapping[NodeId, Sequence[NodeId]]) -> None:
         self.entry = entry
         self.order = _breadth_first(entry, successors)
-        """Reachable nodes in breadth-first order."""
+        """Nodes in breadth-first order."""
         reached = set(self.order)
         self.successors = {n: tuple(s for s in successors.get(n, ()) if s in reached) for n in self.order}
         self.predecessors: dict[NodeId, tuple[NodeId, ...]] = _reverse(self.successors)
@@ -28,50 +31,50 @@ class Flow:
 
     @cached_property
     def cyclic(self) -> frozenset[NodeId]:
-        """Nodes on some cycle."""
+        """Nodes on a cycle."""
         return frozenset(n for group in self.components for n in group if len(group) > 1 or n in self.successors[n])
 
     @cached_property
     def position(self) -> dict[NodeId, int]:
-        """Place of each node in a topological order of the components."""
+        """Index of each node in a topological order of the components."""
         return {n: i for i, n in enumerate(n for group in self.components for n in group)}
 
     @cached_property
-    def entering(self) -> dict[NodeId, tuple[NodeId, ...]]:
-        """For each node the predecessors of its component, from outside of it."""
-        found: dict[NodeId, tuple[NodeId, ...]] = {}
+    def external_predecessors(self) -> dict[NodeId, tuple[NodeId, ...]]:
+        """For each node the predecessors of its component that are outside the component."""
+        predecessors: dict[NodeId, tuple[NodeId, ...]] = {}
         for group in self.components:
             inside = set(group)
             outside = dict.fromkeys(p for n in group for p in self.predecessors[n] if p not in inside)
-            found.update(dict.fromkeys(group, tuple(outside)))
-        return found
+            predecessors.update(dict.fromkeys(group, tuple(outside)))
+        return predecessors
 
     @cached_property
     def dominators(self) -> dict[NodeId, NodeId]:
-        """Immediate dominator of each node; the entry's is itself (Cooper, Harvey and Kennedy)."""
+        """Immediate dominator of each node (Cooper, Harvey and Kennedy). The entry dominates itself."""
         number = {n: i for i, n in enumerate(reversed(_postorder(self.entry, self.successors)))}
         ordered = sorted(number, key=number.__getitem__)
-        found: dict[NodeId, NodeId] = {self.entry: self.entry}
+        dominators: dict[NodeId, NodeId] = {self.entry: self.entry}
         is_changing = True
         while is_changing:
             is_changing = False
             for node in ordered[1:]:
-                known = [p for p in self.predecessors[node] if p in found]
+                known = [p for p in self.predecessors[node] if p in dominators]
                 best = known[0]
                 for other in known[1:]:
-                    best = _meet(best, other, found, number)
-                if found.get(node) != best:
-                    found[node] = best
+                    best = _meet(best, other, dominators, number)
+                if dominators.get(node) != best:
+                    dominators[node] = best
                     is_changing = True
-        return found
+        return dominators
 
     @cached_property
     def ancestor_bits(self) -> dict[NodeId, int]:
-        """For each node the set of nodes with a path to it, one bit per `position`."""
+        """For each node the set of nodes with a path to it: bit ``i`` stands for the node at `position` ``i``."""
         bits: dict[NodeId, int] = {}
         for group in self.components:
             above = 0
-            for predecessor in self.entering[group[0]]:
+            for predecessor in self.external_predecessors[group[0]]:
                 above |= bits[predecessor] | 1 << self.position[predecessor]
             if group[0] in self.cyclic:
                 for node in group:
@@ -81,28 +84,28 @@ class Flow:
 
     @cached_property
     def solitary(self) -> frozenset[NodeId]:
-        """Nodes that lie on one line with every other node: before it or behind it. None where there is a cycle."""
+        """Nodes that come before or after every other node; empty if the graph has a cycle."""
         if self.cyclic:
             return frozenset()
-        behind = dict.fromkeys(self.order, 0)
+        descendants = dict.fromkeys(self.order, 0)
         for group in reversed(self.components):
             below = 0
             for node in group:
                 for successor in self.successors[node]:
-                    below |= behind[successor] | 1 << self.position[successor]
-            behind.update(dict.fromkeys(group, below))
+                    below |= descendants[successor] | 1 << self.position[successor]
+            descendants.update(dict.fromkeys(group, below))
         everything = (1 << len(self.order)) - 1
         return frozenset(
-            n for n in self.order if self.ancestor_bits[n] | behind[n] | 1 << self.position[n] == everything
+            n for n in self.order if self.ancestor_bits[n] | descendants[n] | 1 << self.position[n] == everything
         )
 
     def is_ancestor(self, above: str, node: NodeId) -> bool:
-        """Tell whether a path leads from ``above`` to ``node``."""
-        place = self.position.get(NodeId(above))
-        return place is not None and node in self.position and bool(self.ancestor_bits[node] >> place & 1)
+        """Return whether a path leads from ``above`` to ``node``."""
+        position = self.position.get(NodeId(above))
+        return position is not None and node in self.position and bool(self.ancestor_bits[node] >> position & 1)
 
-    def between(self, top: NodeId, bottom: NodeId) -> list[NodeId]:
-        """Give the nodes on paths from ``top`` to ``bottom``, both left out, in topological order."""
+    def nodes_between(self, top: NodeId, bottom: NodeId) -> list[NodeId]:
+        """Return the nodes on paths from ``top`` to ``bottom``, without these two, in topological order."""
         seen: set[NodeId] = set()
         queue = list(self.predecessors[bottom])
         while queue:
@@ -113,21 +116,21 @@ class Flow:
         return sorted(seen, key=self.position.__getitem__)
 
     @cached_property
-    def _place(self) -> dict[NodeId, int]:
-        return {node: place for place, node in enumerate(self.order)}
+    def _breadth_first_index(self) -> dict[NodeId, int]:
+        return {node: index for index, node in enumerate(self.order)}
 
-    def cycle_path(self, group: Sequence[NodeId]) -> list[NodeId]:
-        """Give one cycle through a component as a path whose last node is its first."""
-        inside, start = set(group), min(group, key=self._place.__getitem__)
-        path, came = [start], {start}
+    def find_cycle(self, group: Sequence[NodeId]) -> list[NodeId]:
+        """Return one cycle through a component as a path whose first and last nodes are equal."""
+        inside, start = set(group), min(group, key=self._breadth_first_index.__getitem__)
+        path, visited = [start], {start}
         while True:
             following = [s for s in self.successors[path[-1]] if s in inside]
             if start in following:
                 return [*path, start]
-            fresh = next((s for s in following if s not in came), None)
+            fresh = next((s for s in following if s not in visited), None)
             if fresh is None:
                 return [*path, following[0]]
-            came.add(fresh)
+            visited.add(fresh)
             path.append(fresh)
 
 
@@ -142,11 +145,11 @@ def _breadth_first(entry: NodeId, successors: Mapping[NodeId, Sequence[NodeId]])
 
 
 def _reverse(successors: Mapping[NodeId, Iterable[NodeId]]) -> dict[NodeId, tuple[NodeId, ...]]:
-    found: dict[NodeId, dict[NodeId, None]] = {n: {} for n in successors}
+    predecessors: dict[NodeId, dict[NodeId, None]] = {n: {} for n in successors}
     for node, following in successors.items():
         for successor in following:
-            found[successor][node] = None
-    return {n: tuple(p) for n, p in found.items()}
+            predecessors[successor][node] = None
+    return {n: tuple(p) for n, p in predecessors.items()}
 
 
 def _postorder(entry: NodeId, successors: Mapping[NodeId, Sequence[NodeId]]) -> list[NodeId]:
@@ -165,12 +168,13 @@ def _postorder(entry: NodeId, successors: Mapping[NodeId, Sequence[NodeId]]) -> 
     return order
 
 
-def _meet(a: NodeId, b: NodeId, found: Mapping[NodeId, NodeId], number: Mapping[NodeId, int]) -> NodeId:
+def _meet(a: NodeId, b: NodeId, dominators: Mapping[NodeId, NodeId], number: Mapping[NodeId, int]) -> NodeId:
+    """Return the nearest common dominator."""
     while a != b:
         while number[a] > number[b]:
-            a = found[a]
+            a = dominators[a]
         while number[b] > number[a]:
-            b = found[b]
+            b = dominators[b]
     return a
 
 
@@ -191,33 +195,33 @@ def _strongly_connected(
         on_stack.add(root)
         while work:
             node, following = work[-1]
-            descended = False
+            has_descended = False
             for successor in following:
                 if successor not in index:
                     index[successor] = low[successor] = len(index)
                     stack.append(successor)
                     on_stack.add(successor)
                     work.append((successor, iter(successors[successor])))
-                    descended = True
+                    has_descended = True
                     break
                 if successor in on_stack:
                     low[node] = min(low[node], index[successor])
-            if descended:
+            if has_descended:
                 continue
             work.pop()
             if work:
                 low[work[-1][0]] = min(low[work[-1][0]], low[node])
             if low[node] == index[node]:
-                at = _last_index(stack, node)
-                group = tuple(stack[at:])
-                del stack[at:]
+                start = _last_index(stack, node)
+                group = tuple(stack[start:])
+                del stack[start:]
                 on_stack.difference_update(group)
                 groups.append(group)
     return groups
 
 
 def _last_index(stack: Sequence[NodeId], node: NodeId) -> int:
-    at = len(stack) - 1
-    while stack[at] != node:
-        at -= 1
-    return at
+    index = len(stack) - 1
+    while stack[index] != node:
+        index -= 1
+    return index

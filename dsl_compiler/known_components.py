@@ -1,4 +1,4 @@
-"""Names that appear in RAGFlow documents beyond the components of the catalog."""
+"""Component names in RAGFlow documents that are not in the catalog."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ NOT_YET: frozenset[str] = frozenset(
         "WebSearch",
     ]
 )
-"""Components and tools of RAGFlow that this version cannot run. The catalog wins where it knows one of them."""
+"""Components and tools of RAGFlow that this version cannot run, unless a plugin adds them to the catalog."""
 
 LEGACY: dict[str, str] = {
-    "Generate": "LLM: its prompt becomes sys_prompt, with {sys.query} as user prompt",
-    "Answer": "Message to speak and UserFillUp to listen; a turn of the session does both by itself",
+    "Generate": "LLM, with the old prompt as sys_prompt and {sys.query} as user prompt",
+    "Answer": "Message for the answer and UserFillUp for a question; each turn starts with the user's query anyway",
     "Relevant": "Categorize with the categories yes and no",
-    "RewriteQuestion": "LLM that is asked to rewrite {sys.query}",
-    "KeywordExtract": "LLM that is asked for keywords",
-    "Keyword": "LLM that is asked for keywords",
-    "Concentrator": "nothing: edges may meet in any node",
+    "RewriteQuestion": "LLM with a prompt to rewrite {sys.query}",
+    "KeywordExtract": "LLM with a prompt for keywords",
+    "Keyword": "LLM with a prompt for keywords",
+    "Concentrator": "nothing: the edges of several branches can meet in any node",
     "Template": "StringTransform with method merge",
     "Baidu": "TavilySearch or another search tool",
-    "BaiduFanyi": "LLM that is asked to translate",
+    "BaiduFanyi": "LLM with a prompt to translate",
     "Bing": "TavilySearch or another search tool",
     "Code": "CodeExec",
     "IterationStart": "IterationItem",
     "LoopStart": "LoopItem",
 }
-"""Components of RAGFlow before 0.20, and what replaces each."""
+"""Components of RAGFlow before 0.20, each with its replacement."""
 
 PIPELINE: frozenset[str] = frozenset(
     [
@@ -70,4 +70,4 @@ PIPELINE: frozenset[str] = frozenset(
         "Compiler",
     ]
 )
-"""Components of ingestion pipelines, which prepare documents and answer nobody."""
+"""Components of ingestion pipelines, which prepare documents and are not agents."""

@@ -1,6 +1,6 @@
-"""Component ids and LangGraph node names: a reversible mapping.
+"""The reversible mapping between component ids and LangGraph node names.
 
-LangGraph refuses ``:`` and ``|`` in node names and reserves some that begin with ``__``; most ids of real
+LangGraph rejects ``:`` and ``|`` in node names and reserves some names that begin with ``__``. Most ids of real
 canvases look like ``Agent:ThreeWolves``. A colon becomes a dot, which no editor writes into an id.
 """
 
@@ -13,17 +13,17 @@ from ragflow_lg.base.ids import NodeId
 __all__ = ["CLOSING_NODE", "ROUND_NODE", "graph_name", "node_id"]
 
 CLOSING_NODE = "__close__"
-"""Graph name of the node that ends a turn or a round; no component id maps to it."""
+"""Graph name of the node that ends a turn or a round. No component id maps to it."""
 
 ROUND_NODE = "__round__"
-"""Graph name of the node that runs one of several rounds side by side."""
+"""Graph name of the node that runs one of several parallel rounds."""
 
 _ESCAPED = re.compile(r"[%|.]|^_(?=_)")
 _CODE = re.compile(r"%([0-9A-F]{2})")
 
 
 def graph_name(id_: NodeId | str) -> str:
-    """Give the LangGraph node name of a component id.
+    """Return the LangGraph node name of a component id.
 
     >>> graph_name("Agent:ThreeWolves"), graph_name("a.b|c%"), graph_name("__end__")
     ('Agent.ThreeWolves', 'a%2Eb%7Cc%25', '%5F_end__')
@@ -32,7 +32,7 @@ def graph_name(id_: NodeId | str) -> str:
 
 
 def node_id(name: str) -> NodeId:
-    """Give the component id of a LangGraph node name.
+    """Return the component id of a LangGraph node name.
 
     >>> node_id("Agent.ThreeWolves"), node_id("a%2Eb%7Cc%25"), node_id("%5F_end__")
     ('Agent:ThreeWolves', 'a.b|c%', '__end__')

@@ -1,32 +1,53 @@
-"""Stand-ins for components that cannot run, so that the rest of the canvas can still be checked."""
+"""Placeholders for components that cannot run.
+
+They keep the position and edges of the real component, so that later passes report only independent errors. A canvas
+with a placeholder never runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import ValidationError
 
 from ragflow_lg.base.errors import ComponentError
-from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams, ComponentSpec, Kind, Route
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.plan import ExceptionPolicy, PlanNode
+from ragflow_lg.component.spec import (
+    AnySpec,
+    ComponentOutputs,
+    ComponentParams,
+    ComponentSpec,
+    Kind,
+    Route,
+)
+from ragflow_lg.dsl.variable_references import ReferenceScope
+from ragflow_lg.dsl_compiler.draft import RawComponent
+from ragflow_lg.dsl_compiler.shapes import as_texts
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
-__all__ = ["is_placeholder", "placeholder"]
+__all__ = ["is_placeholder", "path_to_value", "placeholder_node", "placeholder_spec"]
+
+MAX_TRIES = 3
+MAX_PROBLEMS = 50
+
+_PRESERVED_KINDS: frozenset[Kind] = frozenset({"entry", "interrupt", "region", "region_exit", "region_item"})
+"""Kinds that a placeholder takes over. The checks of the other kinds depend on the params."""
 
 
 class _Params(ComponentParams):
-    """Any params."""
+    """Params of any content."""
 
 
 async def _refuse(ctx: RunContext, params: Any) -> ComponentOutputs:
     raise ComponentError("The canvas has errors and cannot run.", node=ctx.node.id)
 
 
-def placeholder(name: str, *, is_ready: bool, kind: Kind = "plain", routes: Sequence[Route] = ()) -> AnySpec:
-    """Make a spec that accepts any params and has any output; a canvas that holds one never runs.
-
-    Of a component whose params are wrong, ``kind`` and ``routes`` stay, so that the nodes around are not blamed.
-    """
+def placeholder_spec(name: str, *, is_ready: bool, kind: Kind = "plain", routes: Sequence[Route] = ()) -> AnySpec:
+    """Build a spec that accepts any params and may have any output."""
     return ComponentSpec(
         name=name,
         kind="route" if routes and kind == "plain" else kind,
@@ -42,5 +63,83 @@ def placeholder(name: str, *, is_ready: bool, kind: Kind = "plain", routes: Sequ
 
 
 def is_placeholder(spec: AnySpec) -> bool:
-    """Tell whether a spec only stands in for a component."""
+    """Return whether a spec is a placeholder."""
     return spec.params is _Params
+
+
+def placeholder_node(component: RawComponent, spec: AnySpec, scope: ReferenceScope) -> PlanNode:
+    """Build the node of a component with invalid params.
+
+    Its edges are those of ``downstream`` and ``exception_goto``; a router's are its routes, as far as they can be read.
+    """
+    routes = _routes(component, spec, scope) if spec.kind == "route" else ()
+    kind: Kind = spec.kind if spec.kind in _PRESERVED_KINDS else "plain"
+    placeholder = placeholder_spec(spec.name, is_ready=True, kind=kind, routes=routes)
+    goto = tuple(NodeId(target) for target in as_texts(component.params.get("exception_goto")))
+    return PlanNode(
+        NodeId(component.id),
+        placeholder,
+        placeholder.params.model_construct(**dict(component.params)),
+        component.title,
+        0,
+        component.pointer,
+        on_error=ExceptionPolicy("goto", None, goto) if goto else ExceptionPolicy(),
+        parent=NodeId(component.parent) if component.parent else None,
+    )
+
+
+def path_to_value(location: Sequence[str | int]) -> list[str | int]:
+    """Return the path to a value from pydantic's error location, which also names validators."""
+    return [segment for segment in location if not str(segment).startswith(("function-", "literal["))]
+
+
+def _routes(component: RawComponent, spec: AnySpec, scope: ReferenceScope) -> tuple[Route, ...]:
+    """Return the routes of the params without their invalid parts, else one to every component that they name."""
+    params = _readable_params(component.params, spec, scope)
+    if params is not None:
+        return tuple(spec.routes(params))
+    named = dict.fromkeys(text for text in _texts(component.params) if text in scope.nodes)
+    targets = {**dict.fromkeys(t for t in component.downstream if t in scope.nodes), **named}
+    return tuple(Route(target, (target,)) for target in targets)
+
+
+def _readable_params(raw: Mapping[str, Any], spec: AnySpec, scope: ReferenceScope) -> ComponentParams | None:
+    """Remove invalid entries until the rest is valid; return None if it does not become valid."""
+    for _ in range(MAX_TRIES):
+        try:
+            return spec.params.model_validate(raw, context={"scope": scope})
+        except ValidationError as error:
+            problems = error.errors(include_url=False, include_context=False, include_input=False)[:MAX_PROBLEMS]
+        for problem in problems:
+            raw = _without(raw, path_to_value(problem["loc"]))
+    return None
+
+
+def _without(value: Any, path: Sequence[str | int]) -> Any:
+    """Copy a value without the map entry at a path; return the value unchanged if there is no such entry."""
+    if not path:
+        return value
+    first, *rest = path
+    if isinstance(value, Mapping):
+        copy = dict(cast("Mapping[Any, Any]", value))
+        if first in copy:
+            entry = copy.pop(first)
+            return {**copy, first: _without(entry, rest)} if rest else copy
+    elif isinstance(value, list) and isinstance(first, int):
+        entries = list(cast("list[Any]", value))
+        if first < len(entries):
+            entries[first] = _without(entries[first], rest)
+        return entries
+    return cast("Any", value)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield every string in raw params."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for entry in cast("Mapping[str, Any]", value).values():
+            yield from _texts(entry)
+    elif isinstance(value, list):
+        for entry in cast("list[Any]", value):
+            yield from _texts(entry)

@@ -1,7 +1,6 @@
-"""The JSON Schema of a canvas (DSL v1), for editors: made from the components' own params models.
+"""The JSON Schema of a canvas (DSL v1) for editors, built from the components' params models.
 
-It is as lenient as the compiler: null stands for "not set", a single value for a list of one, text for a
-number.
+It is as lenient as the compiler: null means "not set", a single value means a list of one, and a number may be text.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _ID_LIST = {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "
 
 
 def canvas_schema(catalog: Registry) -> dict[str, Any]:
-    """Give the schema (draft 2020-12). A template's wrapper and a graph-only export are canvases too."""
+    """Return the schema (draft 2020-12). It also accepts a template's wrapper and a graph-only export."""
     definitions: dict[str, Any] = {}
     choices: list[dict[str, Any]] = []
     for spec in catalog:
@@ -83,7 +82,7 @@ def _params_schema(spec: AnySpec, definitions: dict[str, Any]) -> dict[str, Any]
     schema = spec.params.model_json_schema(by_alias=True, ref_template=f"#/$defs/{spec.name}.{{model}}")
     for name, inner in cast("dict[str, Any]", schema.pop("$defs", {})).items():
         definitions[f"{spec.name}.{name}"] = _lenient(inner)
-    # Older and simplified shapes name their params otherwise; the compiler says what is missing.
+    # Older and simplified shapes use other parameter names; the compiler reports missing ones.
     schema.pop("required", None)
     return {**_lenient(schema), "description": spec.description}
 
@@ -100,7 +99,7 @@ def _lenient(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _optional(schema: dict[str, Any]) -> dict[str, Any]:
-    """Let null, and the looser ways of writing a value, pass as well."""
+    """Also accept null and the lenient ways of writing a value."""
     about = {key: schema[key] for key in ("description", "default") if key in schema}
     rest = {key: value for key, value in schema.items() if key not in about}
     kind = rest.get("type")

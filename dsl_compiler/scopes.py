@@ -1,55 +1,45 @@
-"""The flow graphs of a draft: the canvas itself, and the body of each region."""
+"""The flow graphs of a draft: one for the canvas, and one for the body of each region."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import PlanNode, Region
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.flow import Flow
 
-__all__ = ["Children", "children_of", "flows_of", "main_flow", "region_flow", "scopes_of"]
+__all__ = ["Children", "build_flows", "build_region_flow", "group_by_region"]
 
 Children = Mapping[NodeId | None, Sequence[PlanNode]]
-"""The nodes directly in each body, by its region; those of the canvas itself under None."""
+"""The nodes directly inside each region, by the region's id; those of the canvas itself under None."""
 
 
-def children_of(draft: Draft) -> Children:
-    """Group the nodes by the region that they stand in."""
-    found: dict[NodeId | None, list[PlanNode]] = {}
+def group_by_region(draft: Draft) -> Children:
+    """Group the nodes by the region directly around them."""
+    children: dict[NodeId | None, list[PlanNode]] = {}
     for node in draft.nodes.values():
-        found.setdefault(node.parent, []).append(node)
-    return found
+        children.setdefault(node.parent, []).append(node)
+    return children
 
 
-def flows_of(draft: Draft) -> dict[NodeId | None, Flow]:
-    """Give the flow of the canvas, under None, and of the body of each region."""
-    children = children_of(draft)
+def build_flows(draft: Draft) -> dict[NodeId | None, Flow]:
+    """Build the flow of the canvas, under None, then that of each region's body, by the region's id."""
+    children = group_by_region(draft)
     flows: dict[NodeId | None, Flow] = {None: Flow(draft.entry, _successors(children, None))} if draft.entry else {}
     for region in draft.regions.values():
-        flows[region.owner] = region_flow(region, children)
+        flows[region.owner] = build_region_flow(region, children)
     return flows
 
 
-def scopes_of(draft: Draft) -> Iterator[Flow]:
-    """Give the flow of the canvas, then of the body of each region."""
-    yield from flows_of(draft).values()
-
-
-def region_flow(region: Region, children: Children) -> Flow:
-    """Give the flow of a region's body, from its item node or, where there is none, from the owner."""
+def build_region_flow(region: Region, children: Children) -> Flow:
+    """Build the flow of a region's body. It starts at the item node, or at the region's owner if there is none."""
     successors = _successors(children, region.owner)
     return Flow(region.entry, successors if region.item else {**successors, region.owner: region.start})
 
 
-def main_flow(draft: Draft) -> Flow:
-    """Give the flow of the canvas itself; a region is one node of it."""
-    return Flow(draft.entry, _successors(children_of(draft), None))
-
-
 def _successors(children: Children, parent: NodeId | None) -> dict[NodeId, tuple[NodeId, ...]]:
     inside = {node.id: node for node in children.get(parent, ())}
-    # An edge back to the item node only says that the round is over, as having no successor does.
-    entered = {id_ for id_, node in inside.items() if node.spec.kind != "region_item"}
-    return {id_: tuple(t for t in node.targets if t in entered) for id_, node in inside.items()}
+    # An edge back to the item node ends the round, just as having no successor does.
+    enterable = {id_ for id_, node in inside.items() if node.spec.kind != "region_item"}
+    return {id_: tuple(t for t in node.targets if t in enterable) for id_, node in inside.items()}

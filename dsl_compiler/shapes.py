@@ -1,4 +1,4 @@
-"""Reading loosely typed JSON: give the value if it has the wanted type, else an empty one."""
+"""Lenient reading of a document: values of the wrong JSON type, and parameter names of older versions."""
 
 from __future__ import annotations
 
@@ -7,31 +7,44 @@ from typing import Any, cast
 
 from ragflow_lg.component.spec import AnySpec
 
-__all__ = ["as_list", "as_map", "as_text", "as_texts", "gives_items"]
+__all__ = ["as_list", "as_map", "as_text", "as_texts", "rename_old_keys", "yields_items"]
+
+_OLD_KEYS = {"llm_enabled_tools": "tools"}
+"""Today's parameter name by the name in older documents, for all components."""
 
 
 def as_map(value: Any) -> Mapping[str, Any]:
-    """Give a map, or an empty one."""
+    """Return the value if it is a map, else an empty map."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def as_list(value: Any) -> list[Any]:
-    """Give a list, or an empty one."""
+    """Return the value if it is a list, else an empty list."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def as_text(value: Any) -> str:
-    """Give a text, or an empty one."""
+    """Return the value if it is a string, else an empty string."""
     return value if isinstance(value, str) else ""
 
 
 def as_texts(value: Any) -> tuple[str, ...]:
-    """Give the texts in a list, or the one text, each once."""
+    """Return the non-empty strings of a list without repeats, or a single string as a tuple."""
     if isinstance(value, str):
         return (value,) if value else ()
     return tuple(dict.fromkeys(entry for entry in as_list(value) if isinstance(entry, str) and entry))
 
 
-def gives_items(spec: AnySpec) -> bool:
-    """Tell whether a component is a region that gives each round an item of a list."""
+def rename_old_keys(params: Mapping[str, Any], spec: AnySpec) -> Mapping[str, Any]:
+    """Rename old parameters that the component has under a new name, unless the new one is set."""
+    fields = spec.params.model_fields
+    renames = {old: new for old, new in _OLD_KEYS.items() if old in params and new in fields and not params.get(new)}
+    if not renames:
+        return params
+    rest = {key: value for key, value in params.items() if key not in renames and key not in renames.values()}
+    return {**rest, **{new: params[old] for old, new in renames.items()}}
+
+
+def yields_items(spec: AnySpec) -> bool:
+    """Return whether a component is a region whose rounds each get an item of a list."""
     return spec.kind == "region" and "items_ref" in spec.params.model_fields

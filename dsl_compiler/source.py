@@ -1,7 +1,6 @@
-"""Reading a canvas file: text to JSON value, and JSON pointers to lines and columns.
+"""Reading a canvas file: from text to a JSON value, and from JSON pointers to lines and columns.
 
-No map of positions is kept while reading. When something has to be reported, one scan of the text finds
-the places asked for.
+Reading records no positions. When there are diagnostics, one scan of the text locates their pointers.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from typing import Any, NamedTuple, NoReturn, cast
 
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 
-__all__ = ["Position", "lines_of", "locate", "read_source"]
+__all__ = ["Position", "locate", "read_source", "split_lines"]
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Largest file, in bytes. Real canvases are below 1 MB."""
+"""Size limit of a file, in bytes. Real canvases are below 1 MB."""
 
 MAX_DEPTH = 100
-"""Deepest nesting. Real canvases are below 20."""
+"""Limit on nested values. Real canvases are below 20."""
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _PYTHON_WORDS = re.compile(r"\b(True|False|None)\b")
@@ -30,16 +29,16 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Position(NamedTuple):
-    """Line and column, both counted from 1."""
+    """A line and a column, both counted from 1."""
 
     line: int
     column: int
 
 
 def read_source(source: str | bytes | Mapping[str, Any], reporter: Reporter) -> tuple[Any, str]:
-    """Give the JSON value and the text it was read from (``""`` for a value that was given).
+    """Return the JSON value and the text that it was read from, ``""`` for a source that is a JSON value.
 
-    What cannot be read is reported, and None given.
+    If the source cannot be read, report why and return None as the value.
     """
     if isinstance(source, Mapping):
         return (source, "") if _is_bounded(source, reporter) else (None, "")
@@ -52,7 +51,7 @@ def read_source(source: str | bytes | Mapping[str, Any], reporter: Reporter) -> 
             "error",
             "",
             f"The file has {len(text):,} characters; the limit is {MAX_BYTES:,}.",
-            hint="A canvas is far smaller. Was it saved with its run data?",
+            hint="Canvases are far smaller. Check whether the file contains run data.",
         )
         return None, text
     value = _parse(text, reporter)
@@ -62,53 +61,54 @@ def read_source(source: str | bytes | Mapping[str, Any], reporter: Reporter) -> 
 
 
 def locate(text: str, pointers: Iterable[str]) -> dict[str, Position]:
-    """Find where JSON pointers stand in a text; one that does not exist is found at its nearest ancestor.
+    """Return the positions of JSON pointers in a text.
 
-    Text inside a JSON text (``"dsl": "{…}"``) is found at the text that holds it.
+    A pointer that does not exist gets the position of its nearest ancestor. A pointer into a string that contains JSON
+    (``"dsl": "{…}"``) gets the position of that string.
     """
-    root = _Wanted(0)
-    places = {pointer: root.below(pointer) for pointer in set(pointers)}
+    root = _Target(0)
+    targets = {pointer: root.descendant(pointer) for pointer in set(pointers)}
     if root.children:
         _walk(text, root)
     breaks = _breaks(text)
-    return {pointer: _position(breaks, place.nearest_start) for pointer, place in places.items()}
+    return {pointer: _position(breaks, target.nearest_start) for pointer, target in targets.items()}
 
 
-def lines_of(text: str) -> list[str]:
-    """Split a text into the lines that positions count: JSON's own line ends, and no others."""
+def split_lines(text: str) -> list[str]:
+    """Split a text into lines as positions count them: only at the line ends of JSON."""
     return _LINE_END.split(text)
 
 
-class _Wanted:
-    """A value whose place is asked for, or that holds such values."""
+class _Target:
+    """A value to locate, or one that contains such values."""
 
     __slots__ = ("children", "parent", "start")
 
-    def __init__(self, start: int | None = None, parent: _Wanted | None = None) -> None:
+    def __init__(self, start: int | None = None, parent: _Target | None = None) -> None:
         self.start = start
         self.parent = parent
-        self.children: dict[str, _Wanted] = {}
-        """By key; of a list by index."""
+        self.children: dict[str, _Target] = {}
+        """By key, or by the index in a list."""
 
-    def below(self, pointer: str) -> _Wanted:
-        """Give the place of a pointer, made where it is new."""
-        place = self
+    def descendant(self, pointer: str) -> _Target:
+        """Return the target of a pointer; create it if it is new."""
+        target = self
         for segment in pointer.split("/")[1:]:
             key = segment.replace("~1", "/").replace("~0", "~")
-            place = place.children.setdefault(key, _Wanted(None, place))
-        return place
+            target = target.children.setdefault(key, _Target(None, target))
+        return target
 
     @property
     def nearest_start(self) -> int:
-        """Where the value stands, or the nearest one around it that was found."""
-        place = self
-        while place.start is None and place.parent is not None:
-            place = place.parent
-        return place.start or 0
+        """Offset of the value, or of the nearest value around it that exists."""
+        target = self
+        while target.start is None and target.parent is not None:
+            target = target.parent
+        return target.start or 0
 
 
 def _breaks(text: str) -> list[int]:
-    """Give where the lines end, and where the one before the first would."""
+    """Return the offsets of the line ends, preceded by that of a line before the first."""
     return [-1, *(match.end() - 1 for match in _LINE_END.finditer(text))]
 
 
@@ -117,9 +117,9 @@ def _position(breaks: list[int], start: int) -> Position:
     return Position(line, start - breaks[line - 1])
 
 
-def _walk(text: str, root: _Wanted) -> None:
-    """Note the start of every wanted value of a valid JSON text."""
-    stack: list[list[Any]] = []  # [wanted value or None, is object, key or index, expects a key]
+def _walk(text: str, root: _Target) -> None:
+    """Set the start of every target that a valid JSON text contains."""
+    stack: list[list[Any]] = []  # [target or None, is object, key or index, expects a key]
     for match in _TOKEN.finditer(text):
         token, start = match[0], match.start()
         if token in "}]":
@@ -134,11 +134,11 @@ def _walk(text: str, root: _Wanted) -> None:
             stack[-1][2] = json.loads(token)
         else:
             top = stack[-1] if stack else None
-            place = root if top is None else top[0] and top[0].children.get(str(top[2]))
-            if place is not None and place.start is None:
-                place.start = start
+            target = root if top is None else top[0] and top[0].children.get(str(top[2]))
+            if target is not None and target.start is None:
+                target.start = start
             if token in "{[":
-                stack.append([place, token == "{", None if token == "{" else 0, token == "{"])
+                stack.append([target, token == "{", None if token == "{" else 0, token == "{"])
 
 
 def _decode(source: str | bytes, reporter: Reporter) -> str | None:
@@ -148,7 +148,7 @@ def _decode(source: str | bytes, reporter: Reporter) -> str | None:
     try:
         return source.decode(encoding)
     except UnicodeDecodeError as error:
-        _report_invalid(reporter, f"The file is not UTF-8: byte {error.start} cannot be read.", "Save it as UTF-8.")
+        _report_invalid(reporter, f"The file is not UTF-8: invalid byte at offset {error.start}.", "Save it as UTF-8.")
         return None
 
 
@@ -157,8 +157,8 @@ def _parse(text: str, reporter: Reporter) -> Any:
         return _report_invalid(reporter, "The file is empty.", "Export the canvas again.")
 
     def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        value = dict(pairs)
+        if len(value) != len(pairs):
             repeated = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
             for key in repeated[:10]:
                 reporter.report(
@@ -166,9 +166,9 @@ def _parse(text: str, reporter: Reporter) -> Any:
                     "warning",
                     "",
                     f"An object has the key {key!r} more than once.",
-                    hint="Only its last value counts; remove the others.",
+                    hint="Only the last value is used; remove the others.",
                 )
-        return found
+        return value
 
     def refuse(word: str) -> NoReturn:
         raise ValueError(f"{word} is not a JSON number")
@@ -176,23 +176,23 @@ def _parse(text: str, reporter: Reporter) -> Any:
     try:
         return json.loads(text, object_pairs_hook=collect, parse_constant=refuse)
     except json.JSONDecodeError as error:
-        hint = "Export the canvas again, or mend the text there."
+        hint = "Export the canvas again, or correct the text there."
         if _PYTHON_WORDS.search(text, max(0, error.pos - 10), error.pos + 10):
-            hint = "JSON writes true, false and null; True, False and None are Python."
+            hint = "Write true, false and null; True, False and None are Python."
         elif text[error.pos : error.pos + 1] == "'":
-            hint = "JSON texts stand in double quotes."
-        place = _position(_breaks(text), error.pos)
-        return _report_invalid(reporter, f"{error.msg}.", hint, place.line, place.column)
+            hint = "Put strings in double quotes."
+        position = _position(_breaks(text), error.pos)
+        return _report_invalid(reporter, f"{error.msg}.", hint, position.line, position.column)
     except RecursionError:
         return _report_depth(reporter)
     except ValueError as error:
-        return _report_invalid(reporter, f"A number cannot be read: {error}.", "Write it as text.")
+        return _report_invalid(reporter, f"A number cannot be read: {error}.", "Write it as a string.")
 
 
 def _is_bounded(value: Any, reporter: Reporter) -> bool:
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH + 1):
-        level = [child for holder in level for child in _children(holder)]
+        level = [child for parent in level for child in _children(parent)]
         if not level:
             return True
     _report_depth(reporter)
@@ -211,7 +211,7 @@ def _report_depth(reporter: Reporter) -> None:
         "error",
         "",
         f"The document is nested deeper than {MAX_DEPTH} levels.",
-        hint="A canvas is far flatter. Is this the right file?",
+        hint="Canvases are far flatter. Check whether this is the right file.",
     )
 
 

@@ -1,13 +1,14 @@
-"""The graph as LangGraph's tools see it: its drawing, its schemas, its state.
+"""The graph for LangGraph's tools: its schemas, its edits, its drawing.
 
-LangGraph finds edges by playing at most 250 supersteps and draws every declared goal dashed. The plan knows
-all edges and which of them depend on the run. It also knows what a canvas takes, and what has to run behind an edit.
+LangGraph discovers edges by simulating at most 250 supersteps and draws every declared destination as conditional. The
+plan has all edges, and tells which of them depend on the run. It also has the fields of a request and the successors
+of an edited node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph, Node
@@ -19,8 +20,8 @@ from pydantic import BaseModel
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Plan
-from ragflow_lg.dsl_compiler.langgraph_app.edit_values import edit_values
-from ragflow_lg.dsl_compiler.langgraph_app.editing import edited
+from ragflow_lg.dsl_compiler.langgraph_app.edit_values import validate_edit
+from ragflow_lg.dsl_compiler.langgraph_app.editing import resolve_edit
 from ragflow_lg.dsl_compiler.langgraph_app.schemas import (
     CanvasConfig,
     CanvasSettings,
@@ -29,39 +30,44 @@ from ragflow_lg.dsl_compiler.langgraph_app.schemas import (
     input_schema,
     output_schema,
 )
+from ragflow_lg.dsl_compiler.langgraph_internals import (
+    NOT_EDITS,
+    convert_graph,
+    find_subgraph,
+    required_checkpointer,
+)
 
-__all__ = ["CanvasGraph", "with_own_drawing"]
-
-_NOT_EDITS = ("__start__", "__end__", "__input__", "__copy__")
-"""What LangGraph takes in place of a node's name for updates that are no edits."""
+__all__ = ["CanvasGraph", "as_canvas_graph"]
 
 
 class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
-    """A compiled graph that is drawn from its plan. ``scope`` is the region whose body it is, None for the canvas."""
+    """A compiled graph with the schemas, edits and drawing of its plan."""
 
-    own: ClassVar[tuple[str, ...]] = ("plan", "names", "scope")
-    """The attributes that LangGraph's graphs do not have."""
+    added_attributes: ClassVar[tuple[str, ...]] = ("plan", "names", "scope")
+    """The attributes that LangGraph's own graphs do not have."""
 
     plan: Plan
     names: Mapping[NodeId, str]
+    """The graph name of each node."""
     scope: NodeId | None
+    """The region whose body this is, None for the canvas."""
 
-    # What it takes and gives
+    # Schemas
 
     def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
-        """Give the schema of a request."""
+        """Return the schema of a request."""
         return super().get_input_jsonschema(config) if self.scope else input_schema(self.plan)
 
     def get_output_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
-        """Give the schema of the state that a turn leaves."""
+        """Return the schema of the state after a turn."""
         return super().get_output_jsonschema(config) if self.scope else output_schema(self.plan)
 
     def get_context_jsonschema(self) -> dict[str, Any] | None:
-        """Give the schema of what an assistant can be set to."""
+        """Return the schema of an assistant's settings."""
         return None if self.scope else CanvasSettings.model_json_schema()
 
     def config_schema(self, *, include: Sequence[str] | None = None) -> type[BaseModel]:
-        """Give the model of the config, where an assistant can be set too."""
+        """Return the model of the config, which may also contain an assistant's settings."""
         return NoConfig if self.scope else CanvasConfig
 
     # Edits
@@ -69,41 +75,41 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Edit the state. What was to run next still does; see `ragflow_lg.dsl_compiler.langgraph_app.editing`.
+        """Edit the state. The turn can continue afterwards; see `ragflow_lg.dsl_compiler.langgraph_app.editing`.
 
         Raises:
-            InvalidUpdateError: if the state cannot be edited so, or there is no such checkpoint.
+            InvalidUpdateError: if the edit is invalid, or there is no such checkpoint.
         """
-        checkpointer = self._state_checkpointer(config)
-        is_edit = len(supersteps) == 1 and len(supersteps[0]) == 1 and supersteps[0][0].as_node not in _NOT_EDITS
-        if is_edit and self._subgraph_for_namespace(config, checkpointer) is None:
+        checkpointer = required_checkpointer(self, config)
+        is_edit = len(supersteps) == 1 and len(supersteps[0]) == 1 and supersteps[0][0].as_node not in NOT_EDITS
+        if is_edit and find_subgraph(self, config, checkpointer) is None:
             snapshot = await self.aget_state(config)
             saved = await checkpointer.aget_tuple(snapshot.config)
             if saved is not None:
-                supersteps = [[edited(self, snapshot, saved.pending_writes or (), supersteps[0][0])]]
+                supersteps = [[resolve_edit(self, snapshot, saved.pending_writes or (), supersteps[0][0])]]
             elif config.get("configurable", {}).get("checkpoint_id"):
-                raise InvalidUpdateError("There is no such checkpoint; it may have been deleted.")
+                raise InvalidUpdateError("The checkpoint does not exist; it may have been deleted.")
             else:
-                edit_values(supersteps[0][0].values, self.channels)
+                validate_edit(supersteps[0][0].values, self.channels)
         return await super().abulk_update_state(config, supersteps)
 
-    # The drawing
+    # Drawing
 
     async def aget_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Graph:
-        """Give the drawing."""
+        """Return the drawing."""
         return self.get_graph(config, xray=xray)
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Graph:
-        """Give all nodes and edges; only edges that depend on the run are conditional.
+        """Return all nodes and edges. Only edges that depend on the run are conditional.
 
-        With ``xray`` regions are drawn with what is inside of them, to that depth if it is a number.
+        With ``xray`` regions are drawn with their bodies, down to that depth if it is a number.
         """
         graph = Graph()
         start, end = graph.add_node(None, START), graph.add_node(None, END)
         ends: dict[NodeId, tuple[Node, Node]] = {}
         for id_, name in self.names.items():
             if self.plan.nodes[id_].parent == self.scope:
-                ends[id_] = self._drawn(graph, id_, name, xray)
+                ends[id_] = self._draw_node(graph, id_, name, xray)
         first = self.plan.regions[self.scope].entry if self.scope else self.plan.entry
         graph.add_edge(start, ends[first][0] if first in ends else next(iter(ends.values()))[0])
         for id_, (_, node) in ends.items():
@@ -114,47 +120,44 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
                 graph.add_edge(node, end)
         return graph
 
-    def _drawn(self, graph: Graph, id_: NodeId, name: str, xray: int | bool) -> tuple[Node, Node]:
-        """Add a node, or the whole of a region; give where it begins and where it ends."""
-        own = self.nodes[name]
-        inner = own.subgraphs[0] if own.subgraphs and xray else None
+    def _draw_node(self, graph: Graph, id_: NodeId, name: str, xray: int | bool) -> tuple[Node, Node]:
+        """Add a node, or a region's whole body. Return its first and last node."""
+        graph_node = self.nodes[name]
+        inner = graph_node.subgraphs[0] if graph_node.subgraphs and xray else None
         if isinstance(inner, CanvasGraph):
             deeper = xray if isinstance(xray, bool) else xray - 1
-            drawn = inner.get_graph(xray=deeper)
-            drawn.trim_first_node()
-            drawn.trim_last_node()
-            first, last = graph.extend(drawn, prefix=name)
+            body = inner.get_graph(xray=deeper)
+            body.trim_first_node()
+            body.trim_last_node()
+            first, last = graph.extend(body, prefix=name)
             if first is not None and last is not None:
                 return first, last
-        # Given to the nodes themselves, LangGraph would merge it into the config of every visit, several times over.
+        # LangGraph would merge metadata of its own nodes into the config of every visit, several times.
         planned = self.plan.nodes[id_]
-        about = {
+        metadata = {
             "component_id": id_,
             "component_type": planned.spec.name,
             "title": planned.title or id_,
             "kind": planned.spec.kind,
             "color": colour_of(planned.spec.kind),
         }
-        node = graph.add_node(own.bound, name, metadata=about)
+        node = graph.add_node(graph_node.bound, name, metadata=metadata)
         return node, node
 
     def copy(self, update: dict[str, Any] | None = None) -> Self:
-        """Give a copy with some attributes changed, as LangGraph does; the plan goes along."""
-        attributes = {k: v for k, v in self.__dict__.items() if k not in ("__orig_class__", *self.own)}
-        twin = type(self)(**{**attributes, **(update or {})})
-        for name in self.own:
-            setattr(twin, name, getattr(self, name))
-        return twin
+        """Return a copy with some attributes changed, as LangGraph does, and with the added attributes."""
+        attributes = {k: v for k, v in self.__dict__.items() if k not in ("__orig_class__", *self.added_attributes)}
+        copy = type(self)(**{**attributes, **(update or {})})
+        for name in self.added_attributes:
+            setattr(copy, name, getattr(self, name))
+        return copy
 
 
-def with_own_drawing(
+def as_canvas_graph(
     graph: CompiledStateGraph[Any, Any, Any, Any],
     plan: Plan,
     names: Mapping[NodeId, str],
     scope: NodeId | None = None,
 ) -> CanvasGraph:
-    """Make a compiled graph draw itself from its plan. It stays the same object."""
-    graph.__class__ = CanvasGraph
-    canvas = cast("CanvasGraph", graph)
-    canvas.plan, canvas.names, canvas.scope = plan, names, scope
-    return canvas
+    """Turn a compiled graph into a `CanvasGraph`, in place."""
+    return convert_graph(graph, CanvasGraph, plan=plan, names=names, scope=scope)

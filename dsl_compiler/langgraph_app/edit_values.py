@@ -1,4 +1,4 @@
-"""What somebody puts into a stored state, checked: a state that cannot be read again would end its thread."""
+"""Validation of edited state values: a thread could not continue from a state that cannot be read."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ from langgraph.errors import InvalidUpdateError
 from typing_extensions import TypedDict
 
 from ragflow_lg.component.state import CanvasState, CollectingState, ParallelState, replace_list
+from ragflow_lg.dsl_compiler.langgraph_internals import OVERWRITE, RESERVED_PREFIX
 
-__all__ = ["edit_values"]
-
-_RESERVED = "__"
-_OVERWRITE = "__overwrite__"
-"""LangGraph takes a map with this as its key, or its ``type``, for the whole channel."""
+__all__ = ["validate_edit"]
 
 
 class _Turn(TypedDict, total=False):
-    """As `ragflow_lg.component.state.TurnRecord`, with the shape of its lists."""
+    """`ragflow_lg.component.state.TurnRecord` with the exact types of its lists."""
 
     number: int
     seed: int
@@ -45,28 +42,28 @@ _KINDS: Mapping[str, Any] = {
 _KEYS = {key for state in (CanvasState, CollectingState, ParallelState) for key in state.__annotations__}
 
 
-def edit_values(given: Any, channels: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Give the edited channels of a graph. Who edits a list has it whole, so it is no addition.
+def validate_edit(values: Any, channels: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the writes of an edit as pairs of channel and value. An edited list replaces the stored one.
 
     Raises:
-        InvalidUpdateError: if there is no such channel, or the value is none for it.
+        InvalidUpdateError: if there is no such channel, or the value does not fit it.
     """
-    edits = list(_pairs(given))
+    edits = list(_pairs(values))
     keys = sorted(_KEYS & channels.keys() | {"scope"} & channels.keys())
     for key, value in edits:
         if key not in keys:
-            raise InvalidUpdateError(f"The state has no {key!r}: edit {', '.join(keys)}.")
+            raise InvalidUpdateError(f"The state has no key {key!r}; its keys are {', '.join(keys)}.")
         try:
             msgspec.convert(value, _KINDS.get(key, dict[str, Any]))
         except msgspec.ValidationError as error:
-            raise InvalidUpdateError(f"The state cannot have this for {key!r}: {error}.") from None
+            raise InvalidUpdateError(f"The value of {key!r} is invalid: {error}.") from None
         if isinstance(value, Mapping):
-            _refuse_marks(key, cast("Mapping[str, Any]", value))
+            _check_reserved_keys(key, cast("Mapping[str, Any]", value))
     return [(key, replace_list(value) if isinstance(value, list) else value) for key, value in edits]
 
 
-def _pairs(given: Any) -> Iterator[tuple[str, Any]]:
-    parts = cast("Sequence[Any]", given if isinstance(given, list | tuple) else [given])
+def _pairs(values: Any) -> Iterator[tuple[str, Any]]:
+    parts = cast("Sequence[Any]", values if isinstance(values, list | tuple) else [values])
     for part in parts:
         if isinstance(part, Mapping):
             yield from cast("Mapping[str, Any]", part).items()
@@ -76,8 +73,8 @@ def _pairs(given: Any) -> Iterator[tuple[str, Any]]:
             raise InvalidUpdateError(f"An edit should be a map of state keys, not {type(part).__name__}.")
 
 
-def _refuse_marks(key: str, value: Mapping[str, Any]) -> None:
-    if marks := [name for name in value if name.startswith(_RESERVED)]:
-        raise InvalidUpdateError(f"{marks[0]!r} in {key!r} is reserved.")
-    if value.get("type") == _OVERWRITE:
-        raise InvalidUpdateError(f"{_OVERWRITE!r} in {key!r} is reserved.")
+def _check_reserved_keys(key: str, value: Mapping[str, Any]) -> None:
+    if reserved := [name for name in value if name.startswith(RESERVED_PREFIX)]:
+        raise InvalidUpdateError(f"{reserved[0]!r} in {key!r} is reserved.")
+    if value.get("type") == OVERWRITE:
+        raise InvalidUpdateError(f"{OVERWRITE!r} in {key!r} is reserved.")

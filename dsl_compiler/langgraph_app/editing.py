@@ -1,8 +1,8 @@
-"""Edits of a stored state, so that the turn goes on behind them.
+"""Edits of a stored state after which the turn can continue.
 
-LangGraph forgets what was to run next when a state is edited, and works it out anew from edges. Nodes here name their
-successors themselves, so an edit has to say what comes next: all that was to run before it, unless a node is named that
-has not run yet. Then the edit stands for that node, and its successors come next.
+When a state is edited, LangGraph discards the nodes that were next and derives them again from edges. A canvas has no
+edges, since its nodes name their successors, so an edit has to name the next nodes: those that were next before,
+unless it is made as one of them. Then it replaces the run of that node, and the node's successors are next.
 """
 
 from __future__ import annotations
@@ -16,120 +16,121 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import NEXT, Plan, PlanNode
-from ragflow_lg.dsl_compiler.langgraph_app.edit_values import edit_values
+from ragflow_lg.dsl_compiler.langgraph_app.edit_values import validate_edit
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, gate_key
+from ragflow_lg.dsl_compiler.langgraph_internals import BRANCH_PREFIX, NOT_RESULTS
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE
 
-__all__ = ["EditableGraph", "edited"]
-
-_ENTERED = "branch:to:"
-_NOT_A_RESULT = frozenset(
-    {"__error__", "__error_source_node__", "__interrupt__", "__resume__", "__scheduled__", "__pregel_tasks"}
-)
+__all__ = ["EditableGraph", "resolve_edit"]
 
 
 class EditableGraph(Protocol):
-    """What an edit has to know of a compiled canvas."""
+    """The parts of a compiled canvas that an edit needs."""
 
     @property
     def plan(self) -> Plan:
-        """Return the plan of the canvas."""
+        """The plan of the canvas."""
         ...
 
     @property
     def names(self) -> Mapping[NodeId, str]:
-        """Return the graph's name of each node."""
+        """The graph name of each node."""
         ...
 
     @property
     def scope(self) -> NodeId | None:
-        """Return the region whose body this is, None for the canvas."""
+        """The region whose body this is, None for the canvas."""
         ...
 
     @property
     def nodes(self) -> Mapping[str, Any]:
-        """Return LangGraph's nodes by name."""
+        """LangGraph's nodes by name."""
         ...
 
     @property
     def channels(self) -> Mapping[str, Any]:
-        """Return LangGraph's channels by name."""
+        """LangGraph's channels by name."""
         ...
 
 
 class _Edit(Struct):
-    """What is written, and what is entered next."""
+    """The writes of an edit, and the nodes that are next."""
 
     writes: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
     goto: list[str] = field(default_factory=list[str])
 
 
-def edited(graph: EditableGraph, snapshot: StateSnapshot, pending: Iterable[Any], update: StateUpdate) -> StateUpdate:
-    """Give the update that LangGraph has to be told for one that somebody asks for.
+def resolve_edit(
+    graph: EditableGraph, snapshot: StateSnapshot, pending: Iterable[Any], update: StateUpdate
+) -> StateUpdate:
+    """Return the update for LangGraph that has the effect of a requested edit.
 
-    ``snapshot`` is the state before it, and ``pending`` what LangGraph has stored of tasks that have run meanwhile.
+    Args:
+        graph: The canvas, or the body of a region.
+        snapshot: The state before the edit.
+        pending: Writes of tasks that have run since the snapshot's checkpoint, as (task id, channel, value).
+        update: The requested edit.
 
     Raises:
-        InvalidUpdateError: if the state cannot have these values, or they stand for a node of which it cannot be known
-            what follows.
+        InvalidUpdateError: if the values do not fit the state, or the successors of the node that the edit replaces
+            are unknown.
     """
-    given = update.values
-    if isinstance(given, Command):
+    if isinstance(update.values, Command):
         return update
-    values = edit_values(given, graph.channels)
+    values = validate_edit(update.values, graph.channels)
     ids = {name: id_ for id_, name in graph.names.items()}
     results = _results(snapshot, pending)
     edit = _Edit()
-    is_done = False
+    is_replaced = False
     for task in snapshot.tasks:
         if task.id in results:
-            _keep(graph, edit, results[task.id])
-        elif task.name == update.as_node and not is_done:
-            is_done = True
-            _go_on(graph, edit, ids.get(task.name), values, snapshot)
+            _add_results(graph, edit, results[task.id])
+        elif task.name == update.as_node and not is_replaced:
+            is_replaced = True
+            _continue_after(graph, edit, ids.get(task.name), values, snapshot)
         else:
             edit.goto.append(task.name)
     edit.writes += values
     goto = [name for name in dict.fromkeys(edit.goto) if name in graph.nodes]
-    as_node = update.as_node or _last(graph, snapshot, ids)
+    as_node = update.as_node or _last_node(graph, snapshot, ids)
     return StateUpdate(cast("Any", Command(update=edit.writes, goto=goto)), as_node, update.task_id)
 
 
 def _results(snapshot: StateSnapshot, pending: Iterable[Any]) -> Mapping[str, list[tuple[str, Any]]]:
-    """Give what tasks have written, by their ids; nothing where all of them have, for then they are to run again."""
+    """Return the writes of finished tasks by task id; nothing if all have finished, since all then run again."""
     results: dict[str, list[tuple[str, Any]]] = {}
     for id_, channel, value in pending:
-        if channel not in _NOT_A_RESULT:
+        if channel not in NOT_RESULTS:
             results.setdefault(id_, []).append((channel, value))
     return {} if all(task.id in results for task in snapshot.tasks) else results
 
 
-def _keep(graph: EditableGraph, edit: _Edit, written: Iterable[tuple[str, Any]]) -> None:
-    """Keep what a task has done already."""
-    for channel, value in written:
-        if channel.startswith(_ENTERED):
-            edit.goto.append(channel.removeprefix(_ENTERED))
+def _add_results(graph: EditableGraph, edit: _Edit, writes: Iterable[tuple[str, Any]]) -> None:
+    """Preserve the results of a finished task."""
+    for channel, value in writes:
+        if channel.startswith(BRANCH_PREFIX):
+            edit.goto.append(channel.removeprefix(BRANCH_PREFIX))
         elif channel in graph.channels:
             edit.writes.append((channel, value))
 
 
-def _go_on(
+def _continue_after(
     graph: EditableGraph,
     edit: _Edit,
     id_: NodeId | None,
     values: Iterable[tuple[str, Any]],
     snapshot: StateSnapshot,
 ) -> None:
-    """Go on behind a node in whose place the edit stands."""
+    """Continue after the node whose run the edit replaces."""
     if id_ is None:
         return  # the closing node
     if graph.scope is not None:
         raise InvalidUpdateError(
-            "An edit cannot stand for a node in a Loop or Iteration: edit without as_node, and the node runs next."
+            "An edit cannot replace the run of a node inside a Loop or Iteration: omit as_node, and the node runs next."
         )
     plan = graph.plan
     node = plan.nodes[id_]
-    targets = _chosen(node, dict(values)) if node.chooses else node.downstream
+    targets = _chosen_targets(node, dict(values)) if node.chooses else node.downstream
     joins = {join for join in plan.joins if plan.nodes[join].parent is None}
     edit.goto += [graph.names[target] for target in targets if target not in joins]
     edit.writes += [
@@ -144,20 +145,20 @@ def _go_on(
         edit.writes.append(("turn", {"last": [step + 1, node.rank, id_]}))
 
 
-def _chosen(node: PlanNode, values: Mapping[str, Any]) -> list[NodeId]:
+def _chosen_targets(node: PlanNode, values: Mapping[str, Any]) -> list[NodeId]:
     entry = values.get("outputs", {})
     outputs = entry.get(node.id, {}) if isinstance(entry, Mapping) else {}
     chosen: Any = cast("Mapping[str, Any]", outputs).get(NEXT) if isinstance(outputs, Mapping) else None
     if not isinstance(chosen, list) or any(target not in node.targets for target in cast("list[Any]", chosen)):
         example = {"outputs": {node.id: {NEXT: list(node.targets)[:1]}}}
         raise InvalidUpdateError(
-            f"{node.id!r} chooses where the flow goes on; say where, among {', '.join(node.targets)}, as in {example}."
+            f"{node.id!r} chooses its successors; name them, among {', '.join(node.targets)}, as in {example}."
         )
     return [NodeId(target) for target in cast("list[str]", chosen)]
 
 
-def _last(graph: EditableGraph, snapshot: StateSnapshot, ids: Mapping[str, NodeId]) -> str:
-    """Name a node as which the edit is stored: every one can write all there is."""
+def _last_node(graph: EditableGraph, snapshot: StateSnapshot, ids: Mapping[str, NodeId]) -> str:
+    """Return the node to store the edit as. Any node may write all channels."""
     outputs = snapshot.values.get("outputs", {}) if isinstance(snapshot.values, dict) else {}
     ran = [name for name, id_ in ids.items() if id_ in outputs and name in graph.nodes]
     if ran:

@@ -1,35 +1,36 @@
-"""The channel that makes a join run once, when every predecessor that can still arrive has arrived."""
+"""The channel that runs a join once: when every predecessor that can still arrive has arrived."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from langgraph._internal._typing import MISSING
 from langgraph.channels.base import BaseChannel
 from langgraph.errors import EmptyChannelError
 
 from ragflow_lg.dsl.joins import JoinRegion
+from ragflow_lg.dsl_compiler.langgraph_internals import MISSING
 
 __all__ = ["RESET", "SETTLE", "JoinGate", "gate_key"]
 
 RESET: dict[str, Any] = {"": "reset"}
-"""Update that forgets everything: a new turn begins."""
+"""Update that clears the gate for a new turn or round."""
 
 SETTLE: dict[str, Any] = {"": "settle"}
-"""Update that says: nothing else can run, so what has not come never will."""
+"""Update after which no further token is expected: nothing else can run."""
 
 
 def gate_key(join: str) -> str:
-    """Give the state key of a join's gate."""
+    """Return the state key of a join's gate."""
     return f"join_{join}"
 
 
 class JoinGate(BaseChannel[dict[str, Any], dict[str, Any], dict[str, Any]]):
-    """Collects tokens; is available, and so triggers its join, while the join may run.
+    """A channel that collects tokens and is available, and so triggers its join, while the join may run.
 
-    The update of one superstep is seen whole, so two predecessors that finish together meet here. What is
-    stored is ``{"seen": tokens, "ready": bool}``.
+    A token maps a predecessor or router to the targets that it chose, None for all. LangGraph passes all updates of a
+    superstep together, so predecessors that finish in the same superstep count together. The checkpoint is
+    ``{"seen": tokens, "ready": bool}``.
     """
 
     __slots__ = ("is_ready", "region", "seen")
@@ -51,17 +52,17 @@ class JoinGate(BaseChannel[dict[str, Any], dict[str, Any], dict[str, Any]]):
         return dict
 
     def copy(self) -> Self:
-        """Give a copy that changes on its own."""
+        """Return an independent copy."""
         other = type(self)(self.region)
         other.key, other.seen, other.is_ready = self.key, self.seen, self.is_ready
         return other
 
     def checkpoint(self) -> Any:
-        """Give what is to be stored; nothing while nothing has come."""
+        """Return the value to store, MISSING for an empty gate."""
         return {"seen": self.seen, "ready": self.is_ready} if self.seen or self.is_ready else MISSING
 
     def from_checkpoint(self, checkpoint: Any) -> Self:
-        """Make a gate from what was stored."""
+        """Build a gate from a stored value."""
         other = type(self)(self.region)
         other.key = self.key
         if isinstance(checkpoint, Mapping):
@@ -69,17 +70,21 @@ class JoinGate(BaseChannel[dict[str, Any], dict[str, Any], dict[str, Any]]):
         return other
 
     def get(self) -> dict[str, Any]:
-        """Give the tokens while the join may run."""
+        """Return the tokens.
+
+        Raises:
+            EmptyChannelError: if the join may not run.
+        """
         if not self.is_ready:
             raise EmptyChannelError
         return dict(self.seen)
 
     def is_available(self) -> bool:
-        """Tell whether the join may run."""
+        """Return whether the join may run."""
         return self.is_ready
 
     def update(self, values: Sequence[dict[str, Any]]) -> bool:
-        """Take the tokens of one superstep."""
+        """Add the tokens of one superstep. Return whether the gate changed."""
         if not values:
             return False
         seen: dict[str, Sequence[str] | None] = {} if RESET in values else dict(self.seen)
@@ -90,7 +95,7 @@ class JoinGate(BaseChannel[dict[str, Any], dict[str, Any], dict[str, Any]]):
         return True
 
     def consume(self) -> bool:
-        """Close again once the join has been started."""
+        """Clear the gate when the join starts. Return whether it changed."""
         if not self.is_ready:
             return False
         self.seen, self.is_ready = {}, False

@@ -1,4 +1,4 @@
-"""The canvas as LangGraph's pages and clients are shown it: schemas of input, state and settings, node colours."""
+"""The description of a canvas for clients of LangGraph: schemas of input, state and settings, and node colours."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _PLAIN_COLOUR = "#8796a5"
 
 
 class CanvasSettings(BaseModel):
-    """What an assistant can be set to."""
+    """The settings of an assistant."""
 
-    model: str = Field(default="", description='Answers in place of every model of the canvas; "demo" needs no key.')
+    model: str = Field(default="", description='Replaces every model of the canvas; "demo" needs no key.')
 
 
 class CanvasConfig(BaseModel):
-    """Where an assistant can be set to it."""
+    """The config of an assistant, which contains its settings."""
 
     configurable: CanvasSettings = Field(default_factory=CanvasSettings)
 
 
 class NoConfig(BaseModel):
-    """The config of a Loop's body, which has nothing to set."""
+    """The config of a region's body, which has no settings."""
 
 
 _MESSAGES: dict[str, Any] = {
     "title": "Messages",
-    "description": "The conversation. The last message of the user is the query.",
+    "description": "The conversation. The user's last message is the query.",
     "type": "array",
     "items": {
         "type": "object",
@@ -55,14 +55,14 @@ _MESSAGES: dict[str, Any] = {
 }
 _FILES: dict[str, Any] = {
     "title": "Files",
-    "description": 'Read into sys.files: {"name": …, "content": text or data: URI}.',
+    "description": 'Files for sys.files: {"name": …, "content": text or data: URI}.',
     "type": "array",
     "items": {"type": "object", "properties": {"name": {"type": "string"}, "content": {"type": "string"}}},
 }
 
 
 def input_schema(plan: Plan) -> dict[str, Any]:
-    """Give the schema of a request; ``inputs`` has Begin's fields."""
+    """Return the schema of a request. ``inputs`` has Begin's fields."""
     form = plan.form
     inputs: dict[str, Any] = {"title": "Inputs", "description": "The fields of Begin's form.", "type": "object"}
     if form:
@@ -70,19 +70,19 @@ def input_schema(plan: Plan) -> dict[str, Any]:
         if required := [field.name for field in form if not field.is_optional]:
             inputs["required"] = required
     properties: dict[str, Any] = {
-        "query": {"title": "Query", "description": "What the user says (sys.query).", "type": "string"},
+        "query": {"title": "Query", "description": "The user's question (sys.query).", "type": "string"},
         "messages": _MESSAGES,
         "inputs": inputs,
         "files": _FILES,
-        "user_id": {"title": "User id", "description": "Who asks (sys.user_id).", "type": "string"},
+        "user_id": {"title": "User id", "description": "Id of the user (sys.user_id).", "type": "string"},
     }
-    if form:  # first what has to be filled in
+    if form:  # required fields first
         properties = {"inputs": properties.pop("inputs"), **properties}
     return {"title": f"{_title(plan)} input", "type": "object", "properties": properties}
 
 
 def output_schema(plan: Plan) -> dict[str, Any]:
-    """Give the schema of the state that a turn leaves."""
+    """Return the schema of the state after a turn."""
     outputs = {
         node.id: {"title": node.title or node.id, "description": node.spec.name, "type": "object"}
         for node in plan.nodes.values()
@@ -92,23 +92,23 @@ def output_schema(plan: Plan) -> dict[str, Any]:
         "messages": _MESSAGES,
         "outputs": {
             "title": "Outputs",
-            "description": "What each component of the last turn gave, by its id.",
+            "description": "Outputs of each component in the last turn, by its id.",
             "type": "object",
             "properties": outputs,
         },
         "globals": {
             "title": "Variables",
-            "description": "sys.* and env.*, as they are now.",
+            "description": "Current values of sys.* and env.*.",
             "type": "object",
             "properties": {name: {"default": value} for name, value in plan.globals.items()},
         },
         "history": {
             "title": "History",
-            "description": "[role, payload] pairs of all turns.",
+            "description": "All turns as [role, payload] pairs.",
             "type": "array",
             "items": {"type": "array"},
         },
-        "turn": {"title": "Turn", "description": "The engine's notes on the last turn.", "type": "object"},
+        "turn": {"title": "Turn", "description": "The engine's record of the last turn.", "type": "object"},
     }
     return {"title": f"{_title(plan)} state", "type": "object", "properties": properties}
 

@@ -1,4 +1,7 @@
-"""Lowering: from a Plan to a compiled LangGraph graph. The only place that builds one."""
+"""Lowering: from a plan to a compiled LangGraph graph. Only this room builds one.
+
+Imports the engine and `langgraph_app`, whose applications it re-exports.
+"""
 
 from ragflow_lg.dsl_compiler.langgraph_app.application import CanvasApplication, OpenServices, as_application
 from ragflow_lg.dsl_compiler.lower.graph import lower_plan

@@ -1,4 +1,4 @@
-"""Build the graphs: the canvas, and one for the body of each region; state schema, nodes, gates of joins."""
+"""Construction of the graphs: one for the canvas, one for the body of each region, with the gates of joins."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from ragflow_lg.component.plan import Plan, PlanNode, Region
 from ragflow_lg.component.state import CanvasState, CollectingState, ParallelState, RegionState, TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.joins import JoinRegion
-from ragflow_lg.dsl_compiler.langgraph_app.canvas_graph import with_own_drawing
+from ragflow_lg.dsl_compiler.langgraph_app.canvas_graph import as_canvas_graph
 from ragflow_lg.dsl_compiler.langgraph_app.gate import JoinGate, gate_key
+from ragflow_lg.dsl_compiler.langgraph_internals import add_trigger, set_stream_channels, set_subgraph
 from ragflow_lg.dsl_compiler.lower.nodes import (
     ClosingNode,
     EntryNode,
@@ -43,19 +44,19 @@ _Request = TypedDict(
 
 
 class _EntryState(CanvasState, _Request, total=False):  # pyright: ignore[reportGeneralTypeIssues, reportArgumentType, reportAssignmentType, reportIncompatibleVariableOverride]
-    """What the entry node reads: the session and the request."""
+    """The state for the entry node: the session and the request."""
 
 
 def lower_plan(plan: Plan) -> CompiledCanvas:
-    """Lower a plan that has no errors. The graph has no checkpointer; attach one with ``with_saver``."""
+    """Lower a plan without errors. The graph has no checkpointer; attach one with `CompiledCanvas.with_saver`."""
     plan = replace(plan, nodes={id_: _with_graphs(node) for id_, node in plan.nodes.items()})
     names = {id_: graph_name(id_) for id_, node in plan.nodes.items() if node.rank >= 0}
-    graph = _Lowering(plan, names).canvas()
-    return CompiledCanvas(plan, with_own_drawing(graph, plan, names), names)
+    graph = _Lowering(plan, names).build_canvas()
+    return CompiledCanvas(plan, as_canvas_graph(graph, plan, names), names)
 
 
 def _with_graphs(node: PlanNode) -> PlanNode:
-    """Lower the canvases that a node and its tools play."""
+    """Add the graphs of the canvases that a node and its tools play."""
     if node.tools:
         node = replace(node, tools=tuple(_with_graphs(tool) for tool in node.tools))
     if node.canvas is None:
@@ -64,13 +65,13 @@ def _with_graphs(node: PlanNode) -> PlanNode:
 
 
 class _Lowering:
-    """What all graphs of one canvas share."""
+    """The construction of all graphs of one canvas."""
 
     def __init__(self, plan: Plan, names: Mapping[NodeId, str]) -> None:
         self._plan = plan
         self._names = names
 
-    def canvas(self) -> SubGraph:
+    def build_canvas(self) -> SubGraph:
         """Build the graph of the canvas itself."""
         plan, joins = self._plan, self._joins(None)
         gates = {join: gate_key(join) for join in joins}
@@ -91,15 +92,15 @@ class _Lowering:
             self._add(builder, node, shell, _EntryState if is_entry else CanvasState)
         builder.add_node(CLOSING_NODE, ClosingNode(_looping(joins)), input_schema=CanvasState, defer=True)
         builder.add_edge(START, self._names[plan.entry])
-        return self._finished(builder.compile(name=plan.title or "canvas"), gates, regions)
+        return self._finish(builder.compile(name=plan.title or "canvas"), gates, regions)
 
-    def _region(self, region: Region) -> tuple[RegionProgram, SubGraph, int]:
-        """Build the graph of a region's body; give its program, and the supersteps that one round may take."""
+    def _build_region(self, region: Region) -> tuple[RegionProgram, SubGraph, int]:
+        """Build the graph of a region's body. Return also its program and the supersteps that a round may take."""
         joins = self._joins(region.owner)
         gates = {join: gate_key(join) for join in joins}
         entry = graph_name(region.entry)
         program = self._region_program(region, gates)
-        schema = CollectingState if program.collects else RegionState  # each channel costs time in every superstep
+        schema = CollectingState if program.collects else RegionState  # each channel takes time in every superstep
         builder = StateGraph(_with_gates("Body", schema, joins), context_schema=TurnContext)
         regions: dict[str, SubGraph] = {}
         item = self._plan.nodes[region.item] if region.item else None
@@ -116,12 +117,12 @@ class _Lowering:
             closing = RoundClosing(_looping(joins))
             builder.add_node(CLOSING_NODE, closing, input_schema=schema, defer=True)
         builder.add_edge(START, entry)
-        graph = self._finished(builder.compile(name=region.owner), gates, regions)
+        graph = self._finish(builder.compile(name=region.owner), gates, regions)
         in_cycle = any(node in self._plan.cyclic for node in region.body)
         steps = CYCLE_STEPS if in_cycle else len(region.body) + len(_looping(joins)) + 2
         if region.item:
-            graph = with_own_drawing(graph, self._plan, self._names, region.owner)
-        return program, _side_by_side(region, graph, steps) if program.max_concurrency > 1 else graph, steps
+            graph = as_canvas_graph(graph, self._plan, self._names, region.owner)
+        return program, _build_parallel_region(region, graph, steps) if program.max_concurrency > 1 else graph, steps
 
     def _region_program(self, region: Region, gates: Mapping[NodeId, str]) -> RegionProgram:
         item = self._plan.nodes[region.item] if region.item else None
@@ -137,18 +138,18 @@ class _Lowering:
             tuple(self._names[node] for node in region.start if node not in gates),
             tuple(gates.values()),
             tuple(gates[join] for join, gate in self._joins(region.owner).items() if region.entry in gate.watched),
-            frozenset(self._inside(region)),
+            frozenset(self._nodes_inside(region)),
             collects,
             frozenset(reference.node for reference in collects.values()),
             any(reference.kind == "global" for reference, path in owner.references if path == ("items_ref",)),
         )
 
-    def _inside(self, region: Region) -> set[str]:
-        inside = {*region.body, *((region.item,) if region.item else ())}
+    def _nodes_inside(self, region: Region) -> set[str]:
+        inside: set[str] = {*region.body, *((region.item,) if region.item else ())}
         for node in region.body:
             if node in self._plan.regions:
-                inside |= self._inside(self._plan.regions[node])
-        return {*inside}
+                inside |= self._nodes_inside(self._plan.regions[node])
+        return inside
 
     def _scope(self, parent: NodeId | None) -> list[PlanNode]:
         return [node for node in self._plan.nodes.values() if node.rank >= 0 and node.parent == parent]
@@ -164,7 +165,7 @@ class _Lowering:
         region = self._plan.regions.get(node.id)
         if region is None:
             return Node(self._program(node, gates), closing, is_closer=is_closer)
-        program, graph, steps = self._region(region)
+        program, graph, steps = self._build_region(region)
         regions[self._names[node.id]] = graph
         return RegionNode(program, graph, steps, closing, is_closer=is_closer)
 
@@ -191,27 +192,27 @@ class _Lowering:
         )
 
     def _leaves(self, node: PlanNode, target: NodeId) -> bool:
-        """Whether the way leads out of the body in which the node stands."""
+        """Return whether an edge leads out of the body that contains the node."""
         parent = node.parent
         return parent is not None and target != parent and self._plan.nodes[target].parent != parent
 
     def _targets(self, node: PlanNode) -> list[NodeId]:
-        """The successors in the same graph."""
+        """Return the successors in the same graph."""
         return [target for target in node.targets if self._plan.nodes[target].parent == node.parent]
 
-    def _finished(self, graph: SubGraph, gates: Mapping[NodeId, str], regions: Mapping[str, SubGraph]) -> SubGraph:
+    def _finish(self, graph: SubGraph, gates: Mapping[NodeId, str], regions: Mapping[str, SubGraph]) -> SubGraph:
         for join, key in gates.items():
-            graph.nodes[self._names[join]].triggers.append(key)
+            add_trigger(graph, self._names[join], key)
         for name, subgraph in regions.items():
-            graph.nodes[name].subgraphs = [subgraph]
-        shown = (*CanvasState.__annotations__, *CollectingState.__annotations__)
-        graph.stream_channels = [name for name in graph.channels if name in shown]  # no gate, nothing of the request
+            set_subgraph(graph, name, subgraph)
+        # Gates and the request stay internal.
+        set_stream_channels(graph, (*CanvasState.__annotations__, *CollectingState.__annotations__))
         graph.validate()
         return graph
 
 
-def _side_by_side(region: Region, body: SubGraph, steps: int) -> SubGraph:
-    """Build the graph that runs a body for several items at once, each as a step of its own."""
+def _build_parallel_region(region: Region, body: SubGraph, steps: int) -> SubGraph:
+    """Build the graph that runs a body for several items in parallel, each as its own task."""
     builder = StateGraph(ParallelState, context_schema=TurnContext)
     builder.add_node(
         graph_name(region.entry), ParallelEntry(region.entry), input_schema=ParallelState, destinations=(ROUND_NODE,)
@@ -219,12 +220,12 @@ def _side_by_side(region: Region, body: SubGraph, steps: int) -> SubGraph:
     builder.add_node(ROUND_NODE, ParallelRound(body, steps), input_schema=_OneRound)
     builder.add_edge(START, graph_name(region.entry))
     graph = builder.compile(name=region.owner)
-    graph.nodes[ROUND_NODE].subgraphs = [body]
+    set_subgraph(graph, ROUND_NODE, body)
     return graph
 
 
 class _OneRound(TypedDict):
-    """What a round is sent."""
+    """The input of a round."""
 
     round: int
 

@@ -1,7 +1,7 @@
-"""Node runnables: what LangGraph calls, each a thin shell round the engine.
+"""The runnables of nodes: thin adapters from LangGraph to the engine.
 
-They are Runnables and no functions: LangGraph disassembles functions in search of subgraphs and reads their
-signatures, which took half of the time of compiling.
+They are Runnables instead of functions, because LangGraph disassembles functions in search of subgraphs and reads their
+signatures, which took half of the compile time.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.forms import Form, form_problems, parse_answers
 from ragflow_lg.dsl.response_schema import response_schema
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, SETTLE
+from ragflow_lg.dsl_compiler.langgraph_internals import superstep_of, task_namespace
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE, ROUND_NODE
 from ragflow_lg.engine.final_state import final_state
 from ragflow_lg.engine.node import NodeProgram, visit
@@ -47,84 +48,90 @@ __all__ = [
 SubGraph = CompiledStateGraph[Any, Any, Any, Any]
 
 
-class _Shell(Runnable[Any, Command[Any]]):
-    """A node as LangGraph sees it. It needs an event loop."""
+class _NodeRunnable(Runnable[Any, Command[Any]]):
+    """The base of all node runnables. They are asynchronous only."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Command[Any]:
-        """Refuse.
+        """Raise an error.
 
         Raises:
             RunError: always.
         """
-        raise RunError("A canvas runs asynchronously: use ainvoke or astream in place of invoke or stream.")
+        raise RunError("A canvas runs asynchronously: use ainvoke or astream instead of invoke or stream.")
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Command[Any]:
         """Run the node once."""
         runtime = get_runtime(TurnContext)
         context: Any = runtime.context
         if isinstance(context, Scope):
-            step = await self._inside(context, input, config or {}, runtime)
+            step = await self._run_in_body(context, input, config or {}, runtime)
         elif isinstance(context, TurnContext):
-            step = await self._play(context, input, config or {}, runtime)
+            step = await self._run(context, input, config or {}, runtime)
         else:
             raise RunError(
                 "The graph needs services: run it with ragflow_lg.Runner, or pass context=TurnContext(services)."
             )
         return Command(update=step.update, goto=step.goto)
 
-    async def _play(
+    async def _run(
         self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
-        """Run the node with the state as it sees it."""
+        """Run the node with its view of the state."""
         raise NotImplementedError
 
-    async def _inside(
+    async def _run_in_body(
         self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
-        """Run the node in the body of a region; ``state`` is what the body has written."""
+        """Run the node in the body of a region. ``state`` is the state of the body alone."""
         raise NotImplementedError
 
 
-class Node(_Shell):
-    """An ordinary node. In a body, the last node of a round also closes it."""
+class Node(_NodeRunnable):
+    """An ordinary node. In a body, the last node of a round also closes the round."""
 
     def __init__(self, program: NodeProgram, closing: str = "", *, is_closer: bool = False) -> None:
-        """``closing`` is the graph name of the node that closes rounds, for a body node that cannot by itself."""
+        """Create the node of a program.
+
+        Args:
+            program: The node's program.
+            closing: Graph name of the node that closes rounds, for a body node that is not a closer itself.
+            is_closer: Whether the node closes the round if it is the last one.
+        """
         super().__init__(program.node.id)
         self._program = program
         self._closing = closing
         self._is_closer = is_closer
 
-    async def _play(
+    async def _run(
         self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
-        task, inner = _task(config), turn.nested
+        task, inner = task_namespace(config), turn.nested
         visited = visit(
             self._program,
             state,
             turn,
-            _step(config),
-            ask=partial(_ask, turn, runtime) if inner is None else None,  # else nobody could be asked
+            superstep_of(config),
+            ask=partial(_ask, turn, runtime) if inner is None else None,  # a nested canvas has no user
             task=task if inner is None else inner.name_visit(task),
             write=runtime.stream_writer,
         )
         return Step(*await visited)
 
-    async def _inside(
+    async def _run_in_body(
         self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
         record = state.get("scope", {})
         if record.get("exit") or record.get("leave"):
-            return Step({})  # somebody has left the region already
+            return Step({})  # another node has left the region
         node = self._program.node
-        step = await self._play(scope.turn, scope.view(state), config, runtime)
+        step = await self._run(scope.turn, scope.view(state), config, runtime)
         if "outputs" not in step.update or "error" in step.update.get("turn", {}):
             return step  # the turn is over
-        wanted = scope.program.collected
-        if wanted and (done := wanted & set(find_replaced_nodes(step.update["outputs"]))):
+        collected = scope.program.collected
+        if collected and (done := collected & set(find_replaced_nodes(step.update["outputs"]))):
             step.update["ran"] = dict.fromkeys(done, record.get("round", 0))
         if "leave" in step.update.get("scope", {}):
             return Step(step.update)
@@ -138,18 +145,18 @@ class Node(_Shell):
 
 
 class RegionNode(Node):
-    """The node of a region, in the graph around it: it runs the region's own graph."""
+    """The node of a region in the graph around it. It runs the graph of the region's body."""
 
     def __init__(
         self, region: RegionProgram, graph: SubGraph, round_steps: int, closing: str = "", *, is_closer: bool = False
     ) -> None:
-        """``round_steps`` is how many supersteps a round of the graph may take."""
+        """Create the node of a region. A round of ``graph`` may take ``round_steps`` supersteps."""
         super().__init__(region.owner, closing, is_closer=is_closer)
         self._region = region
         self._graph = graph
         self._round_steps = round_steps
 
-    async def _play(
+    async def _run(
         self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
         async def play(scope: Scope) -> Mapping[str, Any]:
@@ -159,54 +166,54 @@ class RegionNode(Node):
                 inner["max_concurrency"] = self._region.max_concurrency
             return await final_state(self._graph, {"scope": {}}, inner, context=scope)
 
-        return Step(*await visit_region(self._region, state, turn, _step(config), play, runtime.stream_writer))
+        return Step(*await visit_region(self._region, state, turn, superstep_of(config), play, runtime.stream_writer))
 
 
-class RegionEntry(_Shell):
-    """The first node of a region's graph, named after its item node: it opens the first round."""
+class RegionEntry(_NodeRunnable):
+    """The first node of a region's graph, which opens the first round. It has the name of the item node."""
 
-    async def _inside(
+    async def _run_in_body(
         self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
         return _reset(scope, await scope.enter(state, runtime.stream_writer))
 
 
-class ParallelEntry(_Shell):
-    """The first node of a graph whose rounds run side by side: it sends each item on its way."""
+class ParallelEntry(_NodeRunnable):
+    """The first node of a graph with parallel rounds. It starts a round for each item."""
 
-    async def _inside(
+    async def _run_in_body(
         self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
         update, rounds = await scope.spread(runtime.stream_writer)
         return Step(update, [Send(ROUND_NODE, {"round": index}) for index in rounds])
 
 
-class ParallelRound(_Shell):
-    """One of several rounds that run side by side; it runs the graph of the body for it."""
+class ParallelRound(_NodeRunnable):
+    """One of several parallel rounds. It runs the graph of the body."""
 
     def __init__(self, graph: SubGraph, steps: int) -> None:
         super().__init__(ROUND_NODE)
         self._graph = graph
         self._steps = steps
 
-    async def _inside(
+    async def _run_in_body(
         self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
-        only = replace(scope, only=state["round"])
+        round_scope = replace(scope, only=state["round"])
         if scope.turn.nested is not None:
-            scope.turn.nested.number_round(_task(config), state["round"])
+            scope.turn.nested.number_round(task_namespace(config), state["round"])
         inner: Any = {**config, "recursion_limit": 2 * self._steps + 10}
-        return Step(only.gathered(await final_state(self._graph, {"scope": {}}, inner, context=only)))
+        return Step(round_scope.gathered(await final_state(self._graph, {"scope": {}}, inner, context=round_scope)))
 
 
-class RoundClosing(_Shell):
-    """Closes the rounds of a body in which several nodes may be the last: it runs when nothing else can."""
+class RoundClosing(_NodeRunnable):
+    """The node that closes rounds with several possible last nodes. It runs when no other node can."""
 
     def __init__(self, looping_gates: Sequence[str]) -> None:
         super().__init__(CLOSING_NODE)
         self._gates = looping_gates
 
-    async def _inside(
+    async def _run_in_body(
         self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
         record = state.get("scope", {})
@@ -219,13 +226,13 @@ class RoundClosing(_Shell):
 
 
 class EntryNode(Node):
-    """The entry node: it opens the turn, then runs like any other."""
+    """The entry node. It opens the turn, then runs like an ordinary node."""
 
     def __init__(self, program: NodeProgram, gates: Sequence[str]) -> None:
         super().__init__(program)
         self._gates = gates
 
-    async def _play(
+    async def _run(
         self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
         request: TurnRequest = {key: state[key] for key in REQUEST_KEYS if key in state}  # pyright: ignore[reportAssignmentType]
@@ -233,7 +240,7 @@ class EntryNode(Node):
         await turn.emit(event, runtime.stream_writer)
         view = {**opened, "outputs": {}, "history": [*state.get("history", []), *opened["history"]]}
         update, goto = await visit(
-            self._program, view, turn, _step(config), request=request, write=runtime.stream_writer
+            self._program, view, turn, superstep_of(config), request=request, write=runtime.stream_writer
         )
         merged: dict[str, Any] = {
             "history": opened["history"],
@@ -246,14 +253,14 @@ class EntryNode(Node):
         return Step(merged, [*goto, CLOSING_NODE])
 
 
-class ClosingNode(_Shell):
-    """The node that ends the turn, once every gate behind a cycle has been told that nothing else can run."""
+class ClosingNode(_NodeRunnable):
+    """The node that ends the turn. Before, it settles every gate after a cycle, as no other node can run."""
 
     def __init__(self, looping_gates: Sequence[str]) -> None:
         super().__init__(CLOSING_NODE)
         self._gates = looping_gates
 
-    async def _play(
+    async def _run(
         self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
         record = state.get("turn", {})
@@ -266,18 +273,18 @@ class ClosingNode(_Shell):
 
 
 async def _ask(turn: TurnContext, runtime: Runtime[TurnContext], node: PlanNode, form: Form) -> dict[str, Any]:
-    """Wait for the user. LangGraph takes the node down here, and runs it again with the answer."""
-    asked: dict[str, Any] = {
+    """Wait for the user. LangGraph aborts the node here, and runs it again with the answer."""
+    question: dict[str, Any] = {
         "component_id": node.id,
         "title": node.title,
         "tips": form.tips,
-        "inputs": to_json(form.fields),  # as the canvas has them, which no saver need be able to keep
+        "inputs": to_json(form.fields),  # a saver may not be able to store other values
     }
     schema = response_schema(form.fields, form.tips)
     try:
-        answer = parse_answers(form.fields, interrupt(asked, response_schema=schema))
+        answer = parse_answers(form.fields, interrupt(question, response_schema=schema))
         while problems := form_problems(form.fields, answer):
-            answer = parse_answers(form.fields, interrupt({**asked, "problems": problems}, response_schema=schema))
+            answer = parse_answers(form.fields, interrupt({**question, "problems": problems}, response_schema=schema))
     except GraphInterrupt:
         await turn.emit(Waiting(NodeId(node.id), form.tips, form.fields), runtime.stream_writer)
         raise
@@ -285,17 +292,8 @@ async def _ask(turn: TurnContext, runtime: Runtime[TurnContext], node: PlanNode,
 
 
 def _reset(scope: Scope, step: Step) -> Step:
-    """Let the gates of the body forget the round before."""
+    """Reset the gates of the body if the step begins a round."""
     if not step.begins_round:
         return step
     gates = {gate: {**RESET, **step.update.get(gate, {})} for gate in scope.program.gates}
     return Step({**step.update, **gates}, step.goto)
-
-
-def _task(config: RunnableConfig) -> str:
-    """Give LangGraph's name of the task, which stays the same when a run goes on."""
-    return config.get("configurable", {}).get("checkpoint_ns", "")
-
-
-def _step(config: RunnableConfig) -> int:
-    return config["metadata"]["langgraph_step"]  # pyright: ignore[reportTypedDictNotRequiredAccess] - always set in a run

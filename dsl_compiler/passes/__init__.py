@@ -1,14 +1,13 @@
-"""The passes of the compiler, in order.
+"""The compiler's passes in order, one function in the file of its name each.
 
-The first group brings the document into today's form, the second binds it to the catalog, the third
-works out the flow, the last only checks. A pass is one function in the file of its name. After a group
-that found errors the later groups do not run, since what they would say follows from those errors.
+The first group brings the document into today's form, the second binds it to the catalog, the third determines the
+flow, the last only checks. If the first group reports errors, the others do not run: their errors would follow from it.
+Passes import the rooms below the compiler except the catalog; none imports LangGraph.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ragflow_lg.dsl_compiler.draft import Pass
 from ragflow_lg.dsl_compiler.passes.bind_canvases import bind_canvases
 from ragflow_lg.dsl_compiler.passes.bind_components import bind_components
 from ragflow_lg.dsl_compiler.passes.bind_globals import bind_globals
@@ -31,9 +30,6 @@ from ragflow_lg.dsl_compiler.passes.plan_messages import plan_messages
 from ragflow_lg.dsl_compiler.passes.rank_nodes import rank_nodes
 from ragflow_lg.dsl_compiler.passes.rewrite_shapes import rewrite_shapes
 from ragflow_lg.dsl_compiler.passes.route_edges import route_edges
-
-if TYPE_CHECKING:
-    from ragflow_lg.dsl_compiler.draft import Pass
 
 __all__ = ["PASSES"]
 

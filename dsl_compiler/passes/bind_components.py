@@ -1,20 +1,20 @@
-"""Find the spec of every component."""
+"""Look up the spec of every component."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from ragflow_lg.component.spec import AnySpec
-from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.dsl_compiler.known_components import LEGACY, NOT_YET
-from ragflow_lg.dsl_compiler.placeholder import placeholder
+from ragflow_lg.dsl_compiler.placeholder import placeholder_spec
 
 __all__ = ["bind_components"]
 
 
 def bind_components(draft: Draft, reporter: Reporter) -> Draft:
-    """Look every name up, ignoring case. What is not found gets a placeholder, so that all problems show at once."""
+    """Look up every name, ignoring case. Unknown components get a placeholder, so that all problems are reported."""
     known = {name.lower(): name for name in NOT_YET}
     specs: dict[str, AnySpec] = {}
     components: dict[str, RawComponent] = {}
@@ -22,7 +22,7 @@ def bind_components(draft: Draft, reporter: Reporter) -> Draft:
         spec = draft.catalog.get(component.name)
         if spec is None:
             planned = known.get(component.name.lower())
-            spec = placeholder(planned or component.name, is_ready=planned is None)
+            spec = placeholder_spec(planned or component.name, is_ready=planned is None)
             if planned is None and component.name not in LEGACY:
                 _report_unknown(draft, component, reporter)
         specs[id_] = spec
@@ -35,8 +35,8 @@ def _report_unknown(draft: Draft, component: RawComponent, reporter: Reporter) -
     reporter.report(
         "component-unknown",
         "error",
-        pointer_of(component.pointer, ["obj", "component_name"]),
+        extend_pointer(component.pointer, ["obj", "component_name"]),
         f"There is no component {component.name!r}.",
-        hint=f"Did you mean {' or '.join(near)}?" if near else "`ragflow-lg components` lists those there are.",
+        hint=f"Did you mean {' or '.join(near)}?" if near else "`ragflow-lg components` lists all components.",
         component=component,
     )

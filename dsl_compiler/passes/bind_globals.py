@@ -1,4 +1,4 @@
-"""Work out the globals of a new session, and Begin's form."""
+"""Determine the globals of a new session, and Begin's form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.values import JsonValue, empty_like, empty_of_type, to_json
 from ragflow_lg.dsl.forms import FormField, form_fields
-from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.shapes import as_list, as_map, as_text
 
@@ -22,40 +22,40 @@ SYSTEM_DEFAULTS: Mapping[str, JsonValue] = {
     "sys.history": [],
     "sys.date": "",
 }
-"""Globals that every canvas has. Source: RAGFlow's ``agent/canvas.py``."""
+"""Globals of every canvas. Source: RAGFlow's ``agent/canvas.py``."""
 
 
 def bind_globals(draft: Draft, reporter: Reporter) -> Draft:
     """Apply RAGFlow's full reset: ``sys.*`` become empty, ``env.*`` take the value of their variable.
 
-    A variable without a global is seeded too. What an earlier run left in ``path``, ``history``,
-    ``retrieval`` or ``memory`` belongs to another session and is not read.
+    A variable without a global is added. ``path``, ``history``, ``retrieval`` and ``memory`` belong to an earlier
+    session and are not read.
     """
-    held: dict[str, JsonValue] = dict(SYSTEM_DEFAULTS)
+    values: dict[str, JsonValue] = dict(SYSTEM_DEFAULTS)
     variables = dict(_variables(draft))
     for name, value in as_map(draft.document.get("globals")).items():
         if name.startswith("sys."):
-            held[name] = empty_like(value)
+            values[name] = empty_like(value)
         elif name.startswith("env."):
-            held[name] = variables.get(name, "")
+            values[name] = variables.get(name, "")
             if name not in variables and value != empty_like(value):
-                _tell_of_lost(draft, reporter, name)
+                _report_dropped_value(draft, reporter, name)
         else:
             reporter.report(
                 "component-dropped",
                 "info",
-                pointer_of(draft.base, ["globals", name]),
-                f"The global {name!r} is neither sys.* nor env.* and was left out.",
+                extend_pointer(draft.base, ["globals", name]),
+                f"The global {name!r} is neither sys.* nor env.* and was omitted.",
             )
-    return replace(draft, globals={**held, **variables}, form=tuple(_form(draft)))
+    return replace(draft, globals={**values, **variables}, form=tuple(_form_fields(draft)))
 
 
-def _tell_of_lost(draft: Draft, reporter: Reporter, name: str) -> None:
+def _report_dropped_value(draft: Draft, reporter: Reporter, name: str) -> None:
     reporter.report(
         "global-undeclared",
         "warning",
-        pointer_of(draft.base, ["globals", name]),
-        f"No variable {name.removeprefix('env.')!r} is declared: the value of {name!r} is dropped, it begins empty.",
+        extend_pointer(draft.base, ["globals", name]),
+        f"No variable {name.removeprefix('env.')!r} is declared: the value of {name!r} is dropped and starts empty.",
         hint=f"Declare {name.removeprefix('env.')!r} under variables, with its type and value.",
     )
 
@@ -72,6 +72,6 @@ def _variables(draft: Draft) -> Iterable[tuple[str, JsonValue]]:
             yield f"env.{name.removeprefix('env.')}", reset
 
 
-def _form(draft: Draft) -> Iterable[FormField]:
+def _form_fields(draft: Draft) -> Iterable[FormField]:
     entry = next((n for n in draft.nodes.values() if n.spec.kind == "entry"), None)
     return form_fields(entry.params.inputs) if entry else ()

@@ -1,4 +1,4 @@
-"""Turn every component into a node with typed params."""
+"""Build a node with typed params from every component."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import ExceptionPolicy, PlanNode
 from ragflow_lg.component.spec import AnySpec, ComponentParams
 from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, Template
-from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.dsl_compiler.invalid_params import stand_in, value_path
-from ragflow_lg.dsl_compiler.shapes import as_map, gives_items
+from ragflow_lg.dsl_compiler.placeholder import path_to_value, placeholder_node
+from ragflow_lg.dsl_compiler.shapes import as_map, yields_items
 
 __all__ = ["bind_node", "bind_params"]
 
@@ -55,11 +55,11 @@ EDITOR_KEYS = frozenset(
         "variable",
     ]
 )
-"""Keys that editors write for themselves or into every component."""
+"""Keys that editors write for their own use or into every component."""
 
 
 def bind_params(draft: Draft, reporter: Reporter) -> Draft:
-    """Validate all params. A component whose params are wrong becomes a placeholder, for the later checks."""
+    """Validate all params. A component with invalid params becomes a placeholder, so that later checks can run."""
     plain = frozenset(draft.components)
     nodes: dict[NodeId, PlanNode] = {}
     for id_, component in draft.components.items():
@@ -69,25 +69,25 @@ def bind_params(draft: Draft, reporter: Reporter) -> Draft:
 
 
 def _is_in_iteration(draft: Draft, component: RawComponent) -> bool:
-    """Whether an enclosing region gives out items; walks up at most once through every component."""
+    """Return whether a region around the component yields items. Visits every component at most once."""
     parent, seen = component.parent, set[str]()
     while parent and parent in draft.components and parent not in seen:
         seen.add(parent)
-        if gives_items(draft.specs[parent]):
+        if yields_items(draft.specs[parent]):
             return True
         parent = draft.components[parent].parent
     return False
 
 
 def bind_node(component: RawComponent, spec: AnySpec, scope: ReferenceScope, reporter: Reporter) -> PlanNode:
-    """Make the node of a component; a placeholder where its params are wrong."""
-    given = {key: value for key, value in component.params.items() if not _is_default(key, value, spec)}
+    """Build the node of a component, a placeholder if its params are invalid."""
+    raw = {key: value for key, value in component.params.items() if not _is_default(key, value, spec)}
     try:
-        params = spec.params.model_validate(given, context={"scope": scope})
+        params = spec.params.model_validate(raw, context={"scope": scope})
     except ValidationError as error:
         for problem in error.errors(include_url=False)[:50]:
             _report(component, problem, reporter)
-        return stand_in(component, spec, scope)
+        return placeholder_node(component, spec, scope)
     _lint(component, spec, params, reporter)
     declared = as_map(params.outputs)
     return PlanNode(
@@ -112,25 +112,24 @@ def bind_node(component: RawComponent, spec: AnySpec, scope: ReferenceScope, rep
 
 
 def _is_default(key: str, value: Any, spec: AnySpec) -> bool:
-    """Null stands for "not set": editors write it into fields that have a default."""
+    """Return whether a value is null for "not set": editors write null into fields with a default."""
     field = spec.params.model_fields.get(key)
     return value is None and field is not None and not field.is_required()
 
 
 def _report(component: RawComponent, problem: ErrorDetails, reporter: Reporter) -> None:
-    path = value_path(problem["loc"])
-    given = problem.get("input")
-    what = problem["msg"].removeprefix("Value error, ").rstrip(".")
-    text = repr(given)
-    is_told = problem["type"] == "missing" or text in what
-    shown = "" if is_told else f" It is {text if len(text) <= 60 else text[:57] + '…'}."
-    where = ".".join(str(segment) for segment in path)
+    path = path_to_value(problem["loc"])
+    message = problem["msg"].removeprefix("Value error, ").rstrip(".")
+    value = repr(problem.get("input"))
+    is_shown = problem["type"] == "missing" or value in message
+    shown = "" if is_shown else f" It is {value if len(value) <= 60 else value[:57] + '…'}."
+    name = ".".join(str(segment) for segment in path)
     reporter.report(
         "params-invalid",
         "error",
-        pointer_of(component.params_pointer, path),
-        f"{component.name}.{where}: {what[:1].lower() + what[1:]}.{shown}",
-        hint=f"`ragflow-lg components {component.name}` shows what it accepts.",
+        extend_pointer(component.params_pointer, path),
+        f"{component.name}.{name}: {message[:1].lower() + message[1:]}.{shown}",
+        hint=f"`ragflow-lg components {component.name}` shows its parameters.",
         component=component,
     )
 
@@ -141,18 +140,18 @@ def _lint(component: RawComponent, spec: AnySpec, params: ComponentParams, repor
             reporter.report(
                 "params-unknown",
                 "info",
-                pointer_of(component.params_pointer, [key]),
+                extend_pointer(component.params_pointer, [key]),
                 f"{spec.name} has no parameter {key!r}; it has no effect.",
                 hint=reporter.nearest(spec.name, spec.params.model_fields).hint(key, ""),
                 component=component,
             )
-    for finding in spec.lint(params):
+    for problem in spec.lint(params):
         reporter.report(
-            finding.code,
-            finding.severity,
-            pointer_of(component.params_pointer, finding.path),
-            finding.message,
-            hint=finding.hint,
+            problem.code,
+            problem.severity,
+            extend_pointer(component.params_pointer, problem.path),
+            problem.message,
+            hint=problem.hint,
             component=component,
         )
 
@@ -162,7 +161,7 @@ def _accepts_anything(spec: AnySpec) -> bool:
 
 
 def _references(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[Reference, tuple[str | int, ...]]]:
-    """Find every reference in typed params, with its path. Untyped extras hold no references."""
+    """Yield every reference in typed params with its path. Unknown parameters are not searched."""
     if isinstance(value, Reference):
         yield value, path
     elif isinstance(value, Template):

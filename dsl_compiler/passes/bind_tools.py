@@ -1,4 +1,4 @@
-"""Bind the tools that a node's model may call: each becomes a node of its own, in no graph."""
+"""Bind the tools that a node's model may call: each becomes a node outside of the graph."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.component.spec import ToolEntry
 from ragflow_lg.dsl.variable_references import ReferenceScope
-from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.dsl_compiler.known_components import LEGACY, NOT_YET
-from ragflow_lg.dsl_compiler.old_keys import with_new_keys
 from ragflow_lg.dsl_compiler.passes.bind_params import bind_node
+from ragflow_lg.dsl_compiler.shapes import rename_old_keys
 from ragflow_lg.services.tool_policies import ToolPermits
 
 __all__ = ["bind_tools"]
 
 MAX_DEPTH = 16
+"""Limit on agents nested as tools."""
 
 
 def bind_tools(draft: Draft, reporter: Reporter) -> Draft:
-    """Bind the tools of every node, and those of agents among them."""
+    """Bind the tools of every node, and the tools of agents among them."""
     scope = ReferenceScope(frozenset(draft.components))
     nodes: dict[NodeId, PlanNode] = {}
     for id_, node in draft.nodes.items():
@@ -38,7 +39,7 @@ def _tools(
 ) -> tuple[PlanNode, ...]:
     if depth >= MAX_DEPTH:
         message = f"Agents are nested as tools deeper than {MAX_DEPTH} levels."
-        hint = "Let fewer agents stand inside each other."
+        hint = "Nest fewer agents."
         reporter.report("params-invalid", "error", component.params_pointer, message, hint=hint, component=component)
         return ()
     bound: list[PlanNode] = []
@@ -54,12 +55,12 @@ def _tool(
     draft: Draft, owner: RawComponent, entry: ToolEntry, scope: ReferenceScope, reporter: Reporter, depth: int
 ) -> PlanNode | None:
     spec = draft.catalog.get(entry.component)
-    pointer = pointer_of(owner.params_pointer, list(entry.path))
+    pointer = extend_pointer(owner.params_pointer, list(entry.path))
     if spec is None or spec.tool is None:
         _report_missing(draft, owner, entry, pointer, reporter)
         return None
     id_ = f"{owner.id}-->{entry.name.replace(' ', '_')}"
-    params: Any = with_new_keys(entry.params, spec)
+    params: Any = rename_old_keys(entry.params, spec)
     params = spec.rewrite(params) if spec.rewrite else params
     component = replace(
         owner,
@@ -68,7 +69,7 @@ def _tool(
         params=params,
         downstream=(),
         pointer=pointer,
-        params_pointer=pointer_of(pointer, ["params"]),
+        params_pointer=extend_pointer(pointer, ["params"]),
         title=entry.name,
     )
     node = bind_node(component, spec, scope, reporter)
@@ -78,13 +79,13 @@ def _tool(
 
 
 def _check_permits(draft: Draft, agent: PlanNode, tool: PlanNode, owner: RawComponent, reporter: Reporter) -> None:
-    """Refuse a tool that the deployment, or the agent's own list, does not let be called."""
+    """Report a tool that the deployment, or the agent's own list, does not permit."""
     allowed = agent.spec.allowed_tools(agent.params)
     if allowed is not None and not ToolPermits(tuple(allowed)).permits(tool.permit_names):
-        rule, hint = "the agent's allowed_tools do not name it", "Add it there, or take it out of the tools."
+        rule, hint = "the agent's allowed_tools do not name it", "Add it there, or remove it from the tools."
     elif not draft.deployment.permits.permits(tool.permit_names):
         rule = "the settings of this deployment do not permit it"
-        hint = "Take it out, or have allow_tools and deny_tools under [agents] changed."
+        hint = "Remove it, or change allow_tools and deny_tools under [agents] in the settings."
     else:
         return
     message = f"The agent may not call {tool.permit_names[-1]!r}: {rule}."
@@ -92,21 +93,21 @@ def _check_permits(draft: Draft, agent: PlanNode, tool: PlanNode, owner: RawComp
 
 
 def _report_missing(draft: Draft, owner: RawComponent, entry: ToolEntry, pointer: str, reporter: Reporter) -> None:
-    """Refuse a tool that is yet to come; leave out one that nobody knows, as old canvases have some."""
+    """Report a missing tool: an error if RAGFlow has it, a warning if it is unknown, as in some old canvases."""
     if entry.component.lower() in {name.lower() for name in NOT_YET}:
         reporter.report(
             "component-not-yet",
             "error",
             pointer,
             f"{entry.component} is a RAGFlow tool that this version cannot run yet.",
-            hint="Take it out of the tools of the agent.",
+            hint="Remove it from the tools of the agent.",
             component=owner,
         )
         return
     near = draft.catalog.near(entry.component, is_tool=True)
-    hint = f"Did you mean {' or '.join(near)}?" if near else "Take it out, or name one that there is."
-    if instead := {name.lower(): other for name, other in LEGACY.items()}.get(entry.component.lower()):
-        hint = f"RAGFlow has it no more; instead of it: {instead}."
+    hint = f"Did you mean {' or '.join(near)}?" if near else "Remove it, or correct its name."
+    if replacement := {name.lower(): other for name, other in LEGACY.items()}.get(entry.component.lower()):
+        hint = f"RAGFlow has removed it. Replacement: {replacement}."
     reporter.report(
         "tool-unknown",
         "warning",

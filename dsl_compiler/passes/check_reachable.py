@@ -1,19 +1,19 @@
-"""Tell of nodes that can never run."""
+"""Report nodes that can never run."""
 
 from __future__ import annotations
 
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.passes.rank_nodes import UNREACHED
-from ragflow_lg.dsl_compiler.scopes import children_of, flows_of
+from ragflow_lg.dsl_compiler.scopes import build_flows, group_by_region
 
 __all__ = ["check_reachable"]
 
 
 def check_reachable(draft: Draft, reporter: Reporter) -> Draft:
-    """Report every node to which no path leads from the entry."""
-    children, flows = children_of(draft), flows_of(draft)
-    dead = {
+    """Report every node that no path from the entry reaches."""
+    children, flows = group_by_region(draft), build_flows(draft)
+    round_starts = {
         node.id: region.entry
         for region in draft.regions.values()
         if region.start
@@ -21,12 +21,12 @@ def check_reachable(draft: Draft, reporter: Reporter) -> Draft:
         if node.id not in flows[region.owner].position and node.spec.kind != "region_item"
     }
     for node in draft.nodes.values() if draft.entry else ():
-        if node.id in dead and node.rank != UNREACHED:
+        if node.id in round_starts and node.rank != UNREACHED:
             reporter.report(
                 "node-unreachable",
                 "warning",
                 node.pointer,
-                f"No path leads from {dead[node.id]!r}, where a round begins, to {node.id!r}; it never runs.",
+                f"No path leads from {round_starts[node.id]!r}, where a round starts, to {node.id!r}; it never runs.",
                 hint="Connect it, or remove it.",
                 component=draft.components[node.id],
             )

@@ -1,8 +1,8 @@
-"""Refuse components that this version knows but cannot run."""
+"""Report components that this version knows but cannot run."""
 
 from __future__ import annotations
 
-from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft
 
 __all__ = ["check_ready"]
@@ -15,9 +15,9 @@ def check_ready(draft: Draft, reporter: Reporter) -> Draft:
             reporter.report(
                 "component-not-yet",
                 "error",
-                pointer_of(node.pointer, ["obj", "component_name"]),
+                extend_pointer(node.pointer, ["obj", "component_name"]),
                 f"{node.spec.name} is a RAGFlow component that this version cannot run yet.",
-                hint="`ragflow-lg components` lists what it can run.",
+                hint="`ragflow-lg components` lists the components that it can run.",
                 component=draft.components[node.id],
             )
     return draft

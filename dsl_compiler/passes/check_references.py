@@ -1,4 +1,4 @@
-"""Check what references read: does it exist, and can it be there in time?"""
+"""Check that what references read exists, and that it can have run before."""
 
 from __future__ import annotations
 
@@ -9,98 +9,97 @@ from msgspec import Struct
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import ERROR, NEXT, PlanNode
 from ragflow_lg.dsl.variable_references import Reference
-from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.flow import Flow
 from ragflow_lg.dsl_compiler.nearest import Nearest
-from ragflow_lg.dsl_compiler.scopes import flows_of
+from ragflow_lg.dsl_compiler.scopes import build_flows
 
 __all__ = ["check_references"]
 
 _ALWAYS = frozenset({ERROR, NEXT, "next", "_created_time", "_elapsed_time"})
-"""Outputs that any node may have."""
+"""Outputs of any node."""
 
 _SYSTEM = frozenset({"sys.chat_template_kwargs"})
-"""Globals that a request may bring along."""
-
+"""Globals that a request may set."""
 
 EMPTY = "it reads as empty"
-"""What follows from most of what is wrong with a reference."""
+"""The consequence of most problems with a reference."""
 
 MAX_LISTED = 12
-"""Most outputs that a hint lists."""
+"""Limit on the outputs that a hint lists."""
 
 MAX_PATH = 64
-"""Deepest path of a global that is looked up."""
+"""Limit on the parts of a global's name that are looked up."""
 
 
-class _Known(Struct, frozen=True, dict=True):
-    """What there is in the canvas, for the checks of all its references."""
+class _Canvas(Struct, frozen=True, dict=True):
+    """Everything that references of a canvas can read."""
 
     draft: Draft
     flows: dict[NodeId | None, Flow]
-    """By the region that they are the body of."""
+    """By the region whose body they are."""
     assigned: frozenset[str]
+    """Targets of assignments, which may create a global or an output."""
     nodes: Nearest
     globals: Nearest
     outputs: dict[NodeId, tuple[frozenset[str], Nearest, str] | None]
-    """Of each node that is read: its outputs, for look-ups and for the reader; None if any name may be one."""
+    """For each node: its output names, their suggestions, and a list for hints; None if any name is valid."""
 
 
 def check_references(draft: Draft, reporter: Reporter) -> Draft:
-    """Report, as warnings, references to what does not exist or cannot have run.
+    """Warn of references to what does not exist or cannot have run.
 
-    They read as empty; a region that goes over one fails, and so it does over a text.
+    Such a reference reads as empty. A region that iterates over one fails, as it does over a text.
     """
-    known = _Known(
-        draft, flows_of(draft), frozenset(_assigned(draft)), Nearest(draft.nodes), Nearest(draft.globals), {}
-    )
+    assigned = frozenset(_assignment_targets(draft))
+    canvas = _Canvas(draft, build_flows(draft), assigned, Nearest(draft.nodes), Nearest(draft.globals), {})
     for node in draft.nodes.values():
-        several = _alternatives(node)
-        listed = node.spec.region.list_reference(node.params) if node.spec.region else None
+        alternatives = _alternatives(node)
+        iterated = node.spec.region.list_reference(node.params) if node.spec.region else None
         for reference, path in node.references:
-            found = _problem(known, node, reference)
-            if reference is listed:
-                found = _list_problem(known, node, reference, found)
-            if found is None:
+            problem = _problem(canvas, node, reference)
+            if reference is iterated:
+                problem = _list_problem(canvas, node, reference, problem)
+            if problem is None:
                 continue
-            code, message, hint = found
-            is_expected = code == "reference-excluded" and path[0] in several
+            code, message, hint = problem
+            is_expected = code == "reference-excluded" and path[0] in alternatives
             reporter.report(
                 code,
                 "info" if is_expected else "warning",
-                pointer_of(draft.components[node.id].params_pointer, path),
+                extend_pointer(draft.components[node.id].params_pointer, path),
                 message,
                 hint=hint,
                 component=draft.components[node.id],
             )
     for owner in draft.regions:
-        _check_collected(known, draft.nodes[owner], reporter)
+        _check_collected(canvas, draft.nodes[owner], reporter)
     return draft
 
 
-def _check_collected(known: _Known, owner: PlanNode, reporter: Reporter) -> None:
-    """Report what a region gathers from nodes that do not stand inside it, or do not have it."""
+def _check_collected(canvas: _Canvas, owner: PlanNode, reporter: Reporter) -> None:
+    """Report outputs that a region collects from nodes outside it, or that the nodes do not have."""
     if owner.spec.region is None:
         return
     collects: Mapping[str, Reference] = owner.spec.region.collects(owner.params)
     for name, reference in collects.items():
-        read = known.draft.nodes.get(NodeId(reference.node))
-        found = None
+        read = canvas.draft.nodes.get(NodeId(reference.node))
+        problem = None
         if read is None or read.parent == owner.id:
-            found = _problem(known, owner, reference)
-        elif owner.id not in _around(known.draft, read):
-            found = "reference-not-upstream", f"{read.id!r} does not stand inside {owner.id!r}.", "Name a node inside."
-        if found is not None:
-            code, message, hint = found
-            pointer = pointer_of(known.draft.components[owner.id].params_pointer, ["outputs", name])
-            text = f"The output {name!r} stays a list of empty texts: {message}"
-            component = known.draft.components[owner.id]
+            problem = _problem(canvas, owner, reference)
+        elif owner.id not in _regions_around(canvas.draft, read):
+            problem = "reference-not-upstream", f"{read.id!r} is not inside {owner.id!r}.", "Name a node inside it."
+        if problem is not None:
+            code, message, hint = problem
+            pointer = extend_pointer(canvas.draft.components[owner.id].params_pointer, ["outputs", name])
+            text = f"The output {name!r} will be a list of empty texts: {message}"
+            component = canvas.draft.components[owner.id]
             reporter.report(code, "warning", pointer, text, hint=hint, component=component)
 
 
-def _around(draft: Draft, node: PlanNode) -> Iterator[NodeId]:
-    """Give the regions around a node. The nesting is bounded and without circles by now."""
+def _regions_around(draft: Draft, node: PlanNode) -> Iterator[NodeId]:
+    """Yield the regions around a node, the innermost first. Bounded even if the nesting is circular."""
     for _ in draft.regions:
         if node.parent is None or node.parent not in draft.nodes:
             return
@@ -109,7 +108,7 @@ def _around(draft: Draft, node: PlanNode) -> Iterator[NodeId]:
 
 
 def _alternatives(node: PlanNode) -> set[str | int]:
-    """Params that name several candidates on purpose: reading a branch that did not run is then no fault."""
+    """Return the parameters that name several candidates: one of a branch that did not run is then expected."""
     count: dict[str | int, int] = {}
     for reference, path in node.references:
         if reference.kind == "output":
@@ -117,101 +116,101 @@ def _alternatives(node: PlanNode) -> set[str | int]:
     return {name for name, n in count.items() if n > 1}
 
 
-def _assigned(draft: Draft) -> Iterator[str]:
-    """Targets of assignments: they may create a global or an output."""
+def _assignment_targets(draft: Draft) -> Iterator[str]:
+    """Yield the targets of assignments: names of globals, and ``node@output``."""
     for node in draft.nodes.values():
         for reference in node.spec.writes(node.params):
             yield reference.key if reference.kind == "global" else f"{reference.node}@{reference.key}"
 
 
-def _problem(known: _Known, node: PlanNode, reference: Reference) -> tuple[str, str, str] | None:
+def _problem(canvas: _Canvas, node: PlanNode, reference: Reference) -> tuple[str, str, str] | None:
     if reference.kind == "global":
-        return _global_problem(known, reference)
+        return _global_problem(canvas, reference)
     if reference.kind == "alias":
         return None
-    read = known.draft.nodes.get(NodeId(reference.node))
+    read = canvas.draft.nodes.get(NodeId(reference.node))
     if read is None:
-        message = f"{reference.text!r} names a component that does not exist; the node fails when it reads this."
-        return "reference-unknown-node", message, known.nodes.hint(reference.node, "")
-    if f"{reference.node}@{reference.key}" in known.assigned:
+        message = f"{reference.text!r} names a component that does not exist; the node fails when it reads it."
+        return "reference-unknown-node", message, canvas.nodes.hint(reference.node, "")
+    if f"{reference.node}@{reference.key}" in canvas.assigned:
         return None
-    outputs = _outputs(known, read)
+    outputs = _outputs(canvas, read)
     if outputs is not None and reference.key not in outputs[0]:
         _, near, listed = outputs
         message = f"{read.spec.name} {reference.node!r} has no output {reference.key!r}; {EMPTY}."
         return "reference-unknown-output", message, near.hint(reference.key, f"Its outputs: {listed}.")
-    return _order_problem(known, node, read)
+    return _order_problem(canvas, node, read)
 
 
 def _list_problem(
-    known: _Known, node: PlanNode, reference: Reference, found: tuple[str, str, str] | None
+    canvas: _Canvas, node: PlanNode, reference: Reference, problem: tuple[str, str, str] | None
 ) -> tuple[str, str, str] | None:
-    """Say what follows where a region goes over something that is no list."""
-    if found is not None:
-        code, message, hint = found
+    """Return the problem of a reference that a region iterates over; ``problem`` is the one that any reader has."""
+    if problem is not None:
+        code, message, hint = problem
         return code, message.replace(EMPTY, f"it is empty there, and {node.spec.name} fails without a list"), hint
-    read = known.draft.nodes.get(NodeId(reference.node))
+    read = canvas.draft.nodes.get(NodeId(reference.node))
     field = read.spec.outputs.model_fields.get(reference.key) if read and not reference.path else None
     if read is None or field is None or not _is_text(field.annotation):
         return None
-    if f"{reference.node}@{reference.key}" in known.assigned or (rules := node.spec.region) is None:
+    if f"{reference.node}@{reference.key}" in canvas.assigned or (rules := node.spec.region) is None:
         return None
     if rules.accepts_single(node.params):
         return None
-    message = f"{reference.text!r} is a text; {node.spec.name} goes over a list, and fails without one."
-    return "params-invalid", message, f"Let {read.id!r} give a list, or make one of its text before."
+    message = f"{reference.text!r} is a text; {node.spec.name} iterates over a list and fails without one."
+    return "params-invalid", message, f"Make {read.id!r} output a list, or convert its text first."
 
 
 def _is_text(annotation: object) -> bool:
     return annotation is str or annotation == str | None
 
 
-def _outputs(known: _Known, read: PlanNode) -> tuple[frozenset[str], Nearest, str] | None:
-    if read.id not in known.outputs:
+def _outputs(canvas: _Canvas, read: PlanNode) -> tuple[frozenset[str], Nearest, str] | None:
+    if read.id not in canvas.outputs:
         names = read.spec.output_names(read.params)
-        known.outputs[read.id] = None
+        canvas.outputs[read.id] = None
         if names is not None:
             all_names = [*read.outputs, *names]
             listed = ", ".join(all_names[:MAX_LISTED]) + (", …" if len(all_names) > MAX_LISTED else "")
-            known.outputs[read.id] = frozenset({*all_names, *_ALWAYS}), Nearest(all_names), listed or "none"
-    return known.outputs[read.id]
+            canvas.outputs[read.id] = frozenset({*all_names, *_ALWAYS}), Nearest(all_names), listed or "none"
+    return canvas.outputs[read.id]
 
 
-def _global_problem(known: _Known, reference: Reference) -> tuple[str, str, str] | None:
+def _global_problem(canvas: _Canvas, reference: Reference) -> tuple[str, str, str] | None:
     parts = reference.key.split(".", MAX_PATH)
     names = {".".join(parts[:end]) for end in range(2, len(parts) + 1)}
-    if any(name in known.draft.globals or name in _SYSTEM or name in known.assigned for name in names):
+    if any(name in canvas.draft.globals or name in _SYSTEM or name in canvas.assigned for name in names):
         return None
-    hint = known.globals.hint(reference.key, "Declare it in the canvas's variables.")
+    hint = canvas.globals.hint(reference.key, "Declare it in the canvas's variables.")
     return "reference-unknown-global", f"{reference.text!r} is not declared; {EMPTY}.", hint
 
 
-def _order_problem(known: _Known, node: PlanNode, read: PlanNode) -> tuple[str, str, str] | None:
+def _order_problem(canvas: _Canvas, node: PlanNode, read: PlanNode) -> tuple[str, str, str] | None:
     if read.id == node.id or read.parent != node.parent:
         return None
-    flow = known.flows.get(node.parent)
+    flow = canvas.flows.get(node.parent)
     if flow is None or node.id not in flow.position or read.id not in flow.position:
         return None
     if flow.is_ancestor(read.id, node.id):
         return None
-    if _excludes(known.draft, flow, node, read):
-        message = f"{read.id!r} lies on a branch that is never taken together with this node; {EMPTY}."
+    if _excludes(canvas.draft, flow, node, read):
+        message = f"{read.id!r} is on a branch that excludes the branch of this node; {EMPTY}."
         return "reference-excluded", message, "Read a node of this branch, or join the branches first."
-    message = f"{read.id!r} does not run before this node; what it reads there depends on chance or is empty."
-    return "reference-not-upstream", message, "Draw an edge from it, directly or through others."
+    message = f"{read.id!r} does not run before this node; the value is undefined or empty."
+    return "reference-not-upstream", message, "Draw an edge from it, directly or through other nodes."
 
 
 def _excludes(draft: Draft, flow: Flow, node: PlanNode, read: PlanNode) -> bool:
-    """Whether one router that chooses a single way decides between the two."""
+    """Return whether a router that takes a single route decides between the two nodes."""
     top = node.id
     while top != flow.entry:
         top = flow.dominators[top]
         router = draft.nodes[top]
         if router.spec.kind != "route" or top in flow.cyclic:
             continue
-        ways_here = {i for i, r in enumerate(router.routes) for t in r.targets if _leads(flow, t, node.id)}
-        ways_there = {i for i, r in enumerate(router.routes) for t in r.targets if _leads(flow, t, read.id)}
-        if ways_here and ways_there and not ways_here & ways_there:
+        routes_to_node = {i for i, r in enumerate(router.routes) for t in r.targets if _leads(flow, t, node.id)}
+        routes_to_read = {i for i, r in enumerate(router.routes) for t in r.targets if _leads(flow, t, read.id)}
+        if routes_to_node and routes_to_read and not routes_to_node & routes_to_read:
             return True
     return False
 

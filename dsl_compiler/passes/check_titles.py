@@ -1,4 +1,4 @@
-"""Tell of titles that more than one node bears."""
+"""Report titles that several nodes share."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ __all__ = ["check_titles"]
 
 
 def check_titles(draft: Draft, reporter: Reporter) -> Draft:
-    """Report every second node of a title: events and drawings could not tell them apart."""
-    seen: dict[str, str] = {}
+    """Report every further node with a title: events and drawings would not distinguish them."""
+    first_by_title: dict[str, str] = {}
     for component in draft.components.values():
         if not component.title:
             continue
-        first = seen.setdefault(component.title, component.id)
+        first = first_by_title.setdefault(component.title, component.id)
         if first != component.id:
             reporter.report(
                 "title-duplicate",
                 "warning",
                 component.pointer,
-                f"The title {component.title!r} is also that of {first!r}.",
+                f"{first!r} has the same title {component.title!r}.",
                 hint="Rename one of them in the editor.",
                 component=component,
             )

@@ -1,28 +1,28 @@
-"""Rebuild components from an editor's ``graph``, for exports that hold nothing else."""
+"""Rebuild components from an editor's ``graph``, for exports that contain nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.dsl_compiler.shapes import as_list, as_map, as_text
 
 __all__ = ["components_from_graph"]
 
 _NOT_COMPONENTS = frozenset({"Note", "Placeholder", "Tool"})
-"""Labels of nodes that are drawn but never run; the tools of an Agent are listed in its own form."""
+"""Labels of nodes that never run. The tools of an Agent are also listed in its form."""
 
 _TOOL_HANDLES = frozenset({"agentBottom", "tool"})
-"""Edges from these handles lead to a tool of the source, not to its successor."""
+"""Handles whose edges lead to a tool of the source, not to its successor."""
 
 
 def components_from_graph(draft: Draft, reporter: Reporter) -> list[RawComponent]:
-    """Make components of nodes and edges.
+    """Build components from nodes and edges.
 
-    A node's label is its component name, its form the params. An Agent below another one is folded into
-    the tools of the upper one. Routers keep the targets of their form; an edge fills in what it lacks.
+    A node's label is its component name, and its form the params. An Agent below another Agent becomes a tool of that
+    one. Routers use the targets of their form, and edges where the form has none.
     """
     graph = as_map(draft.document.get("graph"))
     edges = [as_map(edge) for edge in as_list(graph.get("edges"))]
@@ -32,16 +32,16 @@ def components_from_graph(draft: Draft, reporter: Reporter) -> list[RawComponent
         by_source.setdefault(as_text(edge.get("source")), []).append(edge)
     nodes = dict(_nodes(graph))
     by_id = {as_text(node.get("id")): node for node in nodes.values()}
-    found: list[RawComponent] = []
+    components: list[RawComponent] = []
     for index, node in nodes.items():
         id_, data = as_text(node.get("id")), as_map(node.get("data"))
         name = as_text(data.get("label")) or as_text(data.get("component_name"))
         if name in _NOT_COMPONENTS or id_ in below or not name:
             continue
-        pointer = pointer_of(draft.base, ["graph", "nodes", index])
+        pointer = extend_pointer(draft.base, ["graph", "nodes", index])
         outgoing = [e for e in by_source.get(id_, ()) if as_text(e.get("sourceHandle")) not in _TOOL_HANDLES]
-        params = _params(data, _branches(outgoing), _folded(id_, by_source, by_id))
-        found.append(
+        params = _params(data, _targets_by_handle(outgoing), _tools_below(id_, by_source, by_id))
+        components.append(
             RawComponent(
                 id_,
                 name,
@@ -49,18 +49,18 @@ def components_from_graph(draft: Draft, reporter: Reporter) -> list[RawComponent
                 tuple(dict.fromkeys(as_text(e.get("target")) for e in outgoing if e.get("target"))),
                 as_text(node.get("parentId")) or None,
                 pointer,
-                pointer_of(pointer, ["data", "form"]),
+                extend_pointer(pointer, ["data", "form"]),
                 as_text(data.get("name")),
             )
         )
-    if found:
+    if components:
         reporter.report(
             "document-rewritten",
             "info",
-            pointer_of(draft.base, ["graph"]),
+            extend_pointer(draft.base, ["graph"]),
             "The document has no components; they were rebuilt from its graph.",
         )
-    return found
+    return components
 
 
 def _nodes(graph: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -69,26 +69,26 @@ def _nodes(graph: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
             yield index, as_map(node)
 
 
-def _branches(outgoing: list[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Give the targets of each named handle: ``Case 1``, ``end_cpn_ids``, or the uuid of a category."""
-    branches: dict[str, list[str]] = {}
+def _targets_by_handle(outgoing: list[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the targets of each named handle: ``Case 1``, ``end_cpn_ids``, or the uuid of a category."""
+    targets: dict[str, list[str]] = {}
     for edge in outgoing:
         handle = as_text(edge.get("sourceHandle"))
         if handle not in ("", "start", "end"):
-            branches.setdefault(handle, []).append(as_text(edge.get("target")))
-    return branches
+            targets.setdefault(handle, []).append(as_text(edge.get("target")))
+    return targets
 
 
-def _params(data: Mapping[str, Any], branches: Mapping[str, list[str]], tools: list[dict[str, Any]]) -> dict[str, Any]:
+def _params(data: Mapping[str, Any], targets: Mapping[str, list[str]], tools: list[dict[str, Any]]) -> dict[str, Any]:
     params = dict(as_map(data.get("form")))
     conditions = as_list(params.get("conditions"))
     if conditions:
         params["conditions"] = [
-            _with_targets(as_map(c), "to", branches.get(f"Case {n}")) for n, c in enumerate(conditions, 1)
+            _with_targets(as_map(c), "to", targets.get(f"Case {n}")) for n, c in enumerate(conditions, 1)
         ]
-        params = _with_targets(params, "end_cpn_ids", branches.get("end_cpn_ids"))
+        params = _with_targets(params, "end_cpn_ids", targets.get("end_cpn_ids"))
     if "category_description" not in params and (items := as_list(params.get("items"))):
-        params["items"] = [_with_targets(as_map(i), "to", branches.get(as_text(as_map(i).get("uuid")))) for i in items]
+        params["items"] = [_with_targets(as_map(i), "to", targets.get(as_text(as_map(i).get("uuid")))) for i in items]
     if tools:
         params["tools"] = [*as_list(params.get("tools")), *tools]
     return params
@@ -98,22 +98,22 @@ def _with_targets(holder: Mapping[str, Any], key: str, targets: list[str] | None
     return {**holder, key: holder.get(key) or targets or []}
 
 
-def _folded(
+def _tools_below(
     id_: str, by_source: Mapping[str, list[Mapping[str, Any]]], by_id: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Give the Agents drawn below a node as tools, theirs included. An Agent below itself is not followed."""
+    """Return the Agents below a node as tools, including the tools of these. Circles are not followed."""
     tools: list[dict[str, Any]] = []
-    held: dict[str, list[dict[str, Any]]] = {id_: tools}
+    tools_of: dict[str, list[dict[str, Any]]] = {id_: tools}
     queue = [id_]
     for source in queue:
         for edge in by_source.get(source, ()):
             target = as_text(edge.get("target"))
-            if edge.get("sourceHandle") != "agentBottom" or target in held:
+            if edge.get("sourceHandle") != "agentBottom" or target in tools_of:
                 continue
             data = as_map(as_map(by_id.get(target)).get("data"))
-            held[target] = list(as_list(as_map(data.get("form")).get("tools")))
-            params = {**as_map(data.get("form")), "tools": held[target]}
-            held[source].append(
+            tools_of[target] = list(as_list(as_map(data.get("form")).get("tools")))
+            params = {**as_map(data.get("form")), "tools": tools_of[target]}
+            tools_of[source].append(
                 {
                     "component_name": as_text(data.get("label")),
                     "id": target,

@@ -1,28 +1,28 @@
-"""Find the node where a turn begins."""
+"""Find the node where a turn starts."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft
 
 __all__ = ["find_entry"]
 
 CLASSIC_ENTRY = NodeId("begin")
-"""The id that RAGFlow's engine starts from, whatever else there is (``agent/canvas.py``)."""
+"""The id that RAGFlow's engine always starts from (``agent/canvas.py``)."""
 
 
 def find_entry(draft: Draft, reporter: Reporter) -> Draft:
-    """Take the component ``begin``, or else the only one whose kind is ``entry``."""
+    """Choose the component ``begin``, else the first one of kind ``entry``; report any others."""
     entries = [node for node in draft.nodes.values() if node.spec.kind == "entry"]
     if not entries:
         reporter.report(
             "begin-missing",
             "error",
-            pointer_of(draft.base, ["components"]),
-            "The canvas has no Begin component, so there is nowhere to start.",
+            extend_pointer(draft.base, ["components"]),
+            "The canvas has no Begin component to start at.",
             hint='Add a component with the id "begin" and the component_name "Begin".',
         )
         return draft

@@ -1,4 +1,4 @@
-"""Find the joins and what each has to watch."""
+"""Find the joins and the nodes that each has to watch."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from ragflow_lg.dsl.joins import JoinRegion
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.flow import Flow
-from ragflow_lg.dsl_compiler.scopes import scopes_of
+from ragflow_lg.dsl_compiler.scopes import build_flows
 
 __all__ = ["find_joins"]
 
 MAX_WATCHED = 8_000_000
-"""Most nodes and edges that all joins together look back at. Real canvases are below 1,000."""
+"""Limit on the nodes and edges that all joins together look back at. Real canvases are below 1,000."""
 
 
 def find_joins(draft: Draft, reporter: Reporter) -> Draft:
-    """Give every node with several predecessors a gate, except on cycles, where each arrival counts.
+    """Add a join for every node with several predecessors, except on cycles, where it runs once per arrival.
 
-    Note also which nodes can never run beside another one.
+    Also record which nodes never run at the same time as another one.
     """
     joins: dict[NodeId, JoinRegion] = {}
     alone: set[NodeId] = set()
-    left = MAX_WATCHED
-    for flow in scopes_of(draft):
-        # A region's node also stands in the flow of its body, as where that begins.
+    budget = MAX_WATCHED
+    for flow in build_flows(draft).values():
+        # A region's node is also the entry of its body's flow.
         alone |= {n for n in flow.solitary if n != flow.entry or n not in draft.regions}
         deciding = _bits(flow, (n for n in flow.order if _chooses(draft, flow, n) or n in flow.cyclic))
         shared = {node: (node, _predecessors(flow, node)) for node in flow.order}
         for node in sorted(flow.order, key=flow.position.__getitem__):
-            if len(flow.predecessors[node]) > 1 and node not in flow.cyclic and left > 0:
+            if len(flow.predecessors[node]) > 1 and node not in flow.cyclic and budget > 0:
                 joins[node] = _region(draft, flow, node, deciding, shared)
-                left -= sum(1 + len(predecessors) for _, predecessors in joins[node].nodes)
-    if left <= 0:
+                budget -= sum(1 + len(predecessors) for _, predecessors in joins[node].nodes)
+    if budget <= 0:
         _report_too_large(draft, reporter)
     reports: dict[NodeId, list[NodeId]] = defaultdict(list)
     for join, region in joins.items():
-        for watched in region.watched:
-            reports[watched].append(join)
+        for node in region.watched:
+            reports[node].append(join)
     nodes = {
         id_: replace(node, reports_to=tuple(sorted(reports[id_])), runs_alone=id_ in alone)
         for id_, node in draft.nodes.items()
@@ -51,7 +51,7 @@ def find_joins(draft: Draft, reporter: Reporter) -> Draft:
 
 
 def _chooses(draft: Draft, flow: Flow, node: NodeId) -> bool:
-    """Whether the node decides within this flow. Where a body begins, it always begins in full."""
+    """Return whether the node chooses successors within this flow. The start of a body always leads to all of them."""
     starts_body = node == flow.entry and node != draft.entry
     return draft.nodes[node].chooses and not starts_body
 
@@ -65,8 +65,8 @@ def _report_too_large(draft: Draft, reporter: Reporter) -> None:
         "document-too-large",
         "error",
         draft.base,
-        "Too many nodes lie between the places where branches part and where they meet again.",
-        hint="Let the branches meet sooner, or split the canvas.",
+        "Too many nodes lie between the nodes where branches split and those where they join.",
+        hint="Join the branches earlier, or split the canvas.",
     )
 
 
@@ -78,10 +78,10 @@ def _region(
     shared: Mapping[NodeId, tuple[NodeId, tuple[NodeId, ...]]],
 ) -> JoinRegion:
     if not flow.ancestor_bits[join] & deciding:
-        # Nothing before the join ever chooses: every predecessor comes, and there is no dead path to look for.
+        # No node before the join chooses: every predecessor arrives, and there are no dead paths.
         return JoinRegion(join, flow.predecessors[join], (), frozenset(flow.predecessors[join]))
     top = flow.dominators[join]
-    inside = flow.between(top, join)
+    inside = flow.nodes_between(top, join)
     choosing = {n for n in (top, *inside) if _chooses(draft, flow, n)}
     looping = frozenset(n for n in inside if n in flow.cyclic)
     return JoinRegion(
@@ -94,5 +94,5 @@ def _region(
 
 
 def _predecessors(flow: Flow, node: NodeId) -> tuple[NodeId, ...]:
-    """The predecessors of a node; for one on a cycle those of the whole cycle, from outside of it."""
-    return flow.entering[node] if node in flow.cyclic else flow.predecessors[node]
+    """Return the predecessors of a node; for a node on a cycle, those of the whole cycle that are outside it."""
+    return flow.external_predecessors[node] if node in flow.cyclic else flow.predecessors[node]

@@ -1,4 +1,4 @@
-"""Gather the body of each Loop and Iteration."""
+"""Determine the body of each Loop and Iteration."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from ragflow_lg.component.plan import PlanNode, Region
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.placeholder import is_placeholder
-from ragflow_lg.dsl_compiler.scopes import Children, children_of, region_flow
+from ragflow_lg.dsl_compiler.scopes import Children, build_region_flow, group_by_region
 
 __all__ = ["group_regions"]
 
 
 def group_regions(draft: Draft, reporter: Reporter) -> Draft:
-    """Make a `Region` of every node of kind ``region`` and the nodes whose parent it is."""
+    """Build a `Region` of every node of kind ``region`` and the nodes whose parent it is."""
     owners = [node for node in draft.nodes.values() if node.spec.kind == "region"]
     _report_strays(draft, reporter, {node.id for node in owners})
     draft = _with_exits(draft, reporter)
-    children = children_of(draft)
+    children = group_by_region(draft)
     return replace(draft, regions={owner.id: _region(draft, owner, children, reporter) for owner in owners})
 
 
 def _with_exits(draft: Draft, reporter: Reporter) -> Draft:
-    """Note for each region where its body may jump to outside; refuse edges into a body."""
+    """Record where the body of each region may jump to outside it; report edges into a body."""
     exits: dict[NodeId, dict[NodeId, None]] = {}
     for node in draft.nodes.values():
         around = _ancestors(draft, node)
         for target in node.targets:
             if target == node.parent:
-                continue  # like the way back to the item node: the round is over
+                continue  # like an edge back to the item node, it ends the round
             scope = draft.nodes[target].parent
             if target in around:
-                _report_around(draft, node, target, reporter)
+                _report_edge_back(draft, node, target, reporter)
             if scope != node.parent and scope not in (None, *around):
-                _report_entered(draft, node, target, reporter)
+                _report_edge_into_body(draft, node, target, reporter)
             for region in around:
                 if region == scope:
                     break
@@ -47,33 +47,33 @@ def _with_exits(draft: Draft, reporter: Reporter) -> Draft:
 
 
 def _ancestors(draft: Draft, node: PlanNode) -> list[NodeId]:
-    """The regions around a node, the innermost first."""
-    found: dict[NodeId, None] = {}
+    """Return the regions around a node, the innermost first."""
+    around: dict[NodeId, None] = {}
     parent = node.parent
-    while parent and parent in draft.nodes and parent not in found:
-        found[parent] = None
+    while parent and parent in draft.nodes and parent not in around:
+        around[parent] = None
         parent = draft.nodes[parent].parent
-    return list(found)
+    return list(around)
 
 
-def _report_around(draft: Draft, node: PlanNode, target: NodeId, reporter: Reporter) -> None:
+def _report_edge_back(draft: Draft, node: PlanNode, target: NodeId, reporter: Reporter) -> None:
     reporter.report(
         "region-invalid",
         "error",
         node.pointer,
-        f"An edge leads back to {target!r}, inside of which the node stands.",
-        hint="To end the round, lead it to nothing; to leave the Loop, use ExitLoop.",
+        f"An edge leads back to {target!r}, which the node is inside of.",
+        hint="To end the round, remove the edge; to leave the Loop, use ExitLoop.",
         component=draft.components[node.id],
     )
 
 
-def _report_entered(draft: Draft, node: PlanNode, target: NodeId, reporter: Reporter) -> None:
+def _report_edge_into_body(draft: Draft, node: PlanNode, target: NodeId, reporter: Reporter) -> None:
     reporter.report(
         "region-invalid",
         "error",
         node.pointer,
         f"An edge leads from outside into the body of {draft.nodes[target].parent!r}, to {target!r}.",
-        hint="Lead it to the Loop or Iteration itself.",
+        hint="Connect it to the Loop or Iteration itself.",
         component=draft.components[node.id],
     )
 
@@ -87,8 +87,8 @@ def _region(draft: Draft, owner: PlanNode, children: Children, reporter: Reporte
             "region-invalid",
             "warning",
             other.pointer,
-            f"{owner.spec.name} {owner.id!r} has a second {other.spec.name}, which never begins.",
-            hint="Remove it, and draw its edges from the first one.",
+            f"{owner.spec.name} {owner.id!r} has a second {other.spec.name}, which never starts.",
+            hint="Remove it, and move its edges to the first one.",
             component=draft.components[other.id],
         )
     body = tuple(node.id for node in inside if node is not item)
@@ -118,8 +118,8 @@ def _region(draft: Draft, owner: PlanNode, children: Children, reporter: Reporte
 
 
 def _closers(draft: Draft, region: Region, children: Children) -> frozenset[NodeId]:
-    """Nodes that are surely alone when they are the last of a round."""
-    flow = region_flow(region, children)
+    """Return the nodes of which at most one is the last of a round, with no other node running."""
+    flow = build_region_flow(region, children)
     if flow.cyclic:
         return frozenset()
     if len(region.start) == 1 and not any(_splits(draft, draft.nodes[node]) for node in region.body):
@@ -128,9 +128,9 @@ def _closers(draft: Draft, region: Region, children: Children) -> frozenset[Node
 
 
 def _splits(draft: Draft, node: PlanNode) -> bool:
-    """Whether the node may lead to several nodes of the body at once."""
-    ways = [node.downstream, *(route.targets for route in node.routes), node.on_error.goto]
-    return any(sum(draft.nodes[NodeId(t)].spec.kind != "region_item" for t in way) > 1 for way in ways)
+    """Return whether the node may lead to several nodes of the body at once."""
+    target_lists = [node.downstream, *(route.targets for route in node.routes), node.on_error.goto]
+    return any(sum(draft.nodes[NodeId(t)].spec.kind != "region_item" for t in targets) > 1 for targets in target_lists)
 
 
 def _report_strays(draft: Draft, reporter: Reporter, owners: set[NodeId]) -> None:
@@ -138,15 +138,15 @@ def _report_strays(draft: Draft, reporter: Reporter, owners: set[NodeId]) -> Non
         is_stray = node.spec.kind in ("region_item", "region_exit") and node.parent not in owners
         parent = draft.nodes.get(node.parent) if node.parent else None
         if parent is not None and is_placeholder(parent.spec):
-            continue  # nobody knows what it would be
+            continue  # it may stand for a region
         if is_stray or (node.parent and node.parent not in owners):
             reporter.report(
                 "region-invalid",
                 "error",
                 node.pointer,
-                f"{node.spec.name} belongs to {node.parent!r}, which is no Loop or Iteration."
+                f"{node.spec.name} belongs to {node.parent!r}, which is not a Loop or Iteration."
                 if node.parent
-                else f"{node.spec.name} stands outside of any Loop or Iteration.",
+                else f"{node.spec.name} is outside any Loop or Iteration.",
                 hint="Set its parent_id to the Loop or Iteration that it belongs to, or remove it.",
                 component=draft.components[node.id],
             )

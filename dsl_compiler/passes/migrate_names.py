@@ -1,4 +1,4 @@
-"""Rename components that RAGFlow renamed, with the ids and references that carry the old name.
+"""Rename components that RAGFlow renamed, and the ids and references that contain the old name.
 
 Source: RAGFlow's ``agent/dsl_migration.py``.
 """
@@ -23,13 +23,13 @@ RENAMED = {
     "parallelNode": "Iteration",
 }
 
-# The counts are bounded as in `ragflow_lg.dsl.variable_references`, so that a hostile text of braces costs linear time.
+# Bounded counts, as in `ragflow_lg.dsl.variable_references`, keep a hostile text of braces at linear time.
 _REFERENCE = re.compile(r"((?:\{\s{0,8}){1,8})([A-Za-z0-9:_-]+)(@[A-Za-z0-9_.-]+)((?:\s{0,8}\}){1,8})")
 
 
 def migrate_names(draft: Draft, reporter: Reporter) -> Draft:
-    """Rename; an id ``<OldName>:<rest>`` becomes ``<NewName>:<rest>`` wherever it stands."""
-    ids = {id_: new for id_ in draft.components if (new := _renamed_id(id_)) != id_ and new not in draft.components}
+    """Rename components; an id ``<OldName>:<rest>`` becomes ``<NewName>:<rest>`` everywhere."""
+    ids = {id_: new for id_ in draft.components if (new := _rename_id(id_)) != id_ and new not in draft.components}
     if not ids and not any(c.name in RENAMED for c in draft.components.values()):
         return draft
     components: dict[str, RawComponent] = {}
@@ -40,7 +40,7 @@ def migrate_names(draft: Draft, reporter: Reporter) -> Draft:
                 "document-rewritten",
                 "info",
                 component.pointer,
-                f"{component.name} is called {name} today; it was renamed.",
+                f"{component.name} was renamed to {name}, its name today.",
                 component=component,
             )
         new_id = ids.get(component.id, component.id)
@@ -48,20 +48,20 @@ def migrate_names(draft: Draft, reporter: Reporter) -> Draft:
             component,
             id=new_id,
             name=name,
-            params=_renamed(component.params, ids),
+            params=_rename_in(component.params, ids),
             downstream=tuple(ids.get(target, target) for target in component.downstream),
             parent=ids.get(component.parent, component.parent) if component.parent else None,
         )
     return replace(draft, components=components)
 
 
-def _renamed_id(id_: str) -> str:
+def _rename_id(id_: str) -> str:
     prefix, colon, rest = id_.partition(":")
     return RENAMED.get(prefix, prefix) + colon + rest if colon else id_
 
 
-def _renamed(value: Any, ids: Mapping[str, str]) -> Any:
-    """Rewrite ids in all texts of a value: whole texts, and references."""
+def _rename_in(value: Any, ids: Mapping[str, str]) -> Any:
+    """Rename ids in all strings of a value: whole strings, and references."""
     if not ids:
         return value
     if isinstance(value, str):
@@ -72,7 +72,7 @@ def _renamed(value: Any, ids: Mapping[str, str]) -> Any:
             return ids[bare] + at + rest
         return _REFERENCE.sub(lambda m: m[1] + ids.get(m[2], m[2]) + m[3] + m[4], value)
     if isinstance(value, Mapping):
-        return {key: _renamed(entry, ids) for key, entry in cast("Mapping[str, Any]", value).items()}
+        return {key: _rename_in(entry, ids) for key, entry in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_renamed(entry, ids) for entry in cast("list[Any]", value)]
+        return [_rename_in(entry, ids) for entry in cast("list[Any]", value)]
     return value

@@ -1,4 +1,4 @@
-"""Work out which models stream into which Messages."""
+"""Determine which models stream into which Messages."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from ragflow_lg.component.plan import STREAMED_OUTPUT, MessagePlan, PlanNode
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.flow import Flow
-from ragflow_lg.dsl_compiler.scopes import scopes_of
+from ragflow_lg.dsl_compiler.scopes import build_flows
 
 __all__ = ["plan_messages"]
 
 
 def plan_messages(draft: Draft, reporter: Reporter) -> Draft:
-    """Plan every Message; mark the models whose answer one of them shows live.
+    """Plan every Message, and record the Messages that show a model's answer live.
 
-    As in RAGFlow, a model streams when a Message directly behind it names its output, its errors lead
-    nowhere else, and its parameters let it.
+    As in RAGFlow, a model streams if a Message directly after it names its output, its errors have no other target,
+    and its parameters permit it.
     """
     messages: dict[NodeId, MessagePlan] = {}
     streams_to: dict[NodeId, list[NodeId]] = {}
-    for flow in scopes_of(draft):
+    for flow in build_flows(draft).values():
         for id_ in flow.order:
             if draft.nodes[id_].spec.kind == "message":
                 message = _plan(draft, flow, draft.nodes[id_])
@@ -38,7 +38,7 @@ def plan_messages(draft: Draft, reporter: Reporter) -> Draft:
 
 def _plan(draft: Draft, flow: Flow, node: PlanNode) -> MessagePlan:
     alternatives = tuple(node.spec.shows(node.params))
-    read = {r.node for shown in alternatives for r in shown.template.references if r.kind == "output"}
+    nodes_read = {r.node for shown in alternatives for r in shown.template.references if r.kind == "output"}
     live = {
         r.node
         for shown in alternatives
@@ -52,7 +52,7 @@ def _plan(draft: Draft, flow: Flow, node: PlanNode) -> MessagePlan:
         if p in live and _may_stream(draft.nodes[p]) and node.id in draft.nodes[p].downstream
     )
     return MessagePlan(
-        node.id, alternatives, frozenset(NodeId(n) for n in read if flow.is_ancestor(n, node.id)), models
+        node.id, alternatives, frozenset(NodeId(n) for n in nodes_read if flow.is_ancestor(n, node.id)), models
     )
 
 

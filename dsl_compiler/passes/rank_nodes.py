@@ -1,4 +1,4 @@
-"""Number the nodes in the order in which a run would first meet them."""
+"""Number the nodes in the order in which a run first reaches them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from msgspec.structs import replace
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft
-from ragflow_lg.dsl_compiler.scopes import children_of
+from ragflow_lg.dsl_compiler.scopes import group_by_region
 
 __all__ = ["UNREACHED", "rank_nodes"]
 
 UNREACHED = -1
-"""Rank of a node that no path from Begin reaches; it is not lowered."""
+"""Rank of a node that no path from Begin reaches. Such a node is not lowered."""
 
 
 def rank_nodes(draft: Draft, reporter: Reporter) -> Draft:
-    """Rank by breadth-first search from the entry; a region leads to its body too.
+    """Rank the nodes by breadth-first search from the entry; a region also leads to its body.
 
-    RAGFlow's batches have this order, so it decides ties: which Message is shown first, whose outputs are
+    RAGFlow's batches have this order. It therefore decides which Message is shown first, and which node's outputs are
     those of the turn.
     """
-    children = children_of(draft)
+    children = group_by_region(draft)
     order = [draft.entry] if draft.entry else []
-    rank = {id_: place for place, id_ in enumerate(order)}
+    rank = {id_: index for index, id_ in enumerate(order)}
     for id_ in order:
         body = [n.id for n in children.get(id_, ())]
         for target in (*draft.nodes[id_].targets, *body):

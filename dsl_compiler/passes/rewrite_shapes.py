@@ -1,4 +1,4 @@
-"""Bring components written in an older or simplified shape into today's form."""
+"""Rewrite components of an older or simplified shape into today's form."""
 
 from __future__ import annotations
 
@@ -10,85 +10,84 @@ from msgspec.structs import replace
 
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.dsl_compiler.old_keys import with_new_keys
-from ragflow_lg.dsl_compiler.shapes import gives_items
+from ragflow_lg.dsl_compiler.shapes import rename_old_keys, yields_items
 
 __all__ = ["rewrite_shapes"]
 
 _BLANK: tuple[Any, ...] = (None, "", [], {})
-"""Values that nobody misses when they are left out."""
+"""Values whose removal is not reported."""
 
 
 def rewrite_shapes(draft: Draft, reporter: Reporter) -> Draft:
-    """Let each component's spec rewrite its own params, then what needs the whole document.
+    """Rewrite the params of each component by its spec, then the named items of Iterations.
 
-    That is the named item of a simplified Iteration (``item_var``): inside its body, and inside the
-    Loops in there, ``{name}`` means ``{item}``.
+    A simplified Iteration may name its item (``item_var``). In its body, and in Loops inside it, ``{name}`` then means
+    ``{item}``.
     """
-    components = {id_: _rewritten(draft, component, reporter) for id_, component in draft.components.items()}
-    named = {
+    components = {id_: _rewrite(draft, component, reporter) for id_, component in draft.components.items()}
+    patterns = {
         id_: _name_pattern(id_, name)
         for id_, component in components.items()
         if isinstance(name := component.params.get("item_var"), str) and name.isidentifier()
     }
-    if named:
+    if patterns:
         for id_, component in components.items():
-            pattern = named.get(_giver(draft, components, component))
+            pattern = patterns.get(_nearest_iteration(draft, components, component))
             if pattern is not None:
-                components[id_] = replace(component, params=_replaced(component.params, pattern))
+                components[id_] = replace(component, params=_replace(component.params, pattern))
     return replace(draft, components=components)
 
 
-def _giver(draft: Draft, components: Mapping[str, RawComponent], component: RawComponent) -> str:
-    """Give the nearest region around a component that gives out items, or ``""``."""
+def _nearest_iteration(draft: Draft, components: Mapping[str, RawComponent], component: RawComponent) -> str:
+    """Return the nearest region around a component that yields items, or ``""``."""
     parent, seen = component.parent, set[str]()
     while parent and parent in components and parent not in seen:
         seen.add(parent)
         spec = draft.catalog.get(components[parent].name)
-        if spec is not None and gives_items(spec):
+        if spec is not None and yields_items(spec):
             return parent
         parent = components[parent].parent
     return ""
 
 
-def _rewritten(draft: Draft, component: RawComponent, reporter: Reporter) -> RawComponent:
+def _rewrite(draft: Draft, component: RawComponent, reporter: Reporter) -> RawComponent:
     spec = draft.catalog.get(component.name)
     if spec is None:
         return component
-    params = with_new_keys(component.params, spec)
+    params = rename_old_keys(component.params, spec)
     params = spec.rewrite(params) if spec.rewrite else params
     if params == component.params:
         return component
-    gone = sorted(key for key in component.params.keys() - params.keys() if component.params[key] not in _BLANK)
-    came = sorted(key for key in params if params[key] != component.params.get(key))
-    if gone or came:
+    removed = sorted(key for key in component.params.keys() - params.keys() if component.params[key] not in _BLANK)
+    added = sorted(key for key in params if params[key] != component.params.get(key))
+    if removed or added:
         reporter.report(
             "document-rewritten",
             "info",
             component.params_pointer,
-            f"{spec.name} is written in another shape: {_told(gone, came)}.",
+            f"{spec.name} has another shape: {_describe_changes(removed, added)}.",
             component=component,
         )
     return replace(component, params=params)
 
 
-def _told(gone: Sequence[str], came: Sequence[str]) -> str:
-    if gone and came:
-        return f"{', '.join(gone)} was read as {', '.join(came)}"
-    return f"{', '.join(came)} was normalised" if came else f"{', '.join(gone)} was left out"
+def _describe_changes(removed: Sequence[str], added: Sequence[str]) -> str:
+    if removed and added:
+        return f"{', '.join(removed)} was read as {', '.join(added)}"
+    return f"{', '.join(added)} was normalized" if added else f"{', '.join(removed)} was omitted"
 
 
 def _name_pattern(owner: str, name: str) -> re.Pattern[str]:
-    # Bounded counts, as in `ragflow_lg.dsl.variable_references`: a hostile text of braces costs linear time.
+    # Bounded counts, as in `ragflow_lg.dsl.variable_references`, keep a hostile text of braces at linear time.
     either = re.escape(f"{owner}@{name}") + "|" + re.escape(name)
     return re.compile(r"((?:\{\s{0,8}){1,8})(?:" + either + r")((?:\s{0,8}\}){1,8})")
 
 
-def _replaced(value: Any, pattern: re.Pattern[str]) -> Any:
+def _replace(value: Any, pattern: re.Pattern[str]) -> Any:
     if isinstance(value, str):
         return pattern.sub(r"\1item\2", value)
     if isinstance(value, Mapping):
-        return {key: _replaced(entry, pattern) for key, entry in cast("Mapping[str, Any]", value).items()}
+        return {key: _replace(entry, pattern) for key, entry in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_replaced(entry, pattern) for entry in cast("list[Any]", value)]
+        return [_replace(entry, pattern) for entry in cast("list[Any]", value)]
     return value

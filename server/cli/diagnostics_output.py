@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.dsl_compiler.source import lines_of
+from ragflow_lg.dsl_compiler.source import split_lines
 from ragflow_lg.server.assembly.canvas_files import NO_CANVAS
 from ragflow_lg.server.assembly.library import check_file
 from ragflow_lg.server.cli.terminal import counted, printable
@@ -97,7 +97,7 @@ def _as_json(found: list[tuple[Path, tuple[Diagnostic, ...], str]]) -> str:
 
 
 def _as_text(path: Path, diagnostics: tuple[Diagnostic, ...], text: str) -> str:
-    lines = lines_of(text)
+    lines = split_lines(text)
     parts: list[str] = []
     for diagnostic in diagnostics:
         who = f" [{diagnostic.title or diagnostic.node}]" if diagnostic.node else ""

@@ -1,7 +1,7 @@
 import pytest
 
 from ragflow_lg.base.diagnostics import ADVICE
-from ragflow_lg.dsl_compiler.diagnostics import Reporter, pointer_of
+from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 
 
 def test_each_finding_is_kept_once() -> None:
@@ -34,8 +34,8 @@ def test_a_code_has_to_be_known() -> None:
 
 
 def test_pointers_are_escaped() -> None:
-    assert pointer_of("", ["a/b", "~", 3]) == "/a~1b/~0/3"
+    assert extend_pointer("", ["a/b", "~", 3]) == "/a~1b/~0/3"
 
 
 def test_a_pointer_ends_before_an_endless_key() -> None:
-    assert pointer_of("/a", ["b", "x" * 2000, "c"]) == "/a/b"
+    assert extend_pointer("/a", ["b", "x" * 2000, "c"]) == "/a/b"

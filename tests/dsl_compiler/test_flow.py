@@ -1,51 +1,58 @@
 import random
+from collections.abc import Mapping, Sequence
 
 import pytest
 
+from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl_compiler.flow import Flow
 
-DIAMOND = Flow("a", {"a": ["b", "c"], "b": ["d"], "c": ["d"], "d": ["e"], "e": [], "x": ["a"]})
-LOOP = Flow("a", {"a": ["b"], "b": ["c"], "c": ["b", "d"], "d": []})
+
+def flow_of(successors: Mapping[str, Sequence[str]], entry: str = "a") -> Flow:
+    return Flow(NodeId(entry), {NodeId(n): [NodeId(s) for s in targets] for n, targets in successors.items()})
 
 
-def test_only_what_is_reached_counts() -> None:
+DIAMOND = flow_of({"a": ["b", "c"], "b": ["d"], "c": ["d"], "d": ["e"], "e": [], "x": ["a"]})
+LOOP = flow_of({"a": ["b"], "b": ["c"], "c": ["b", "d"], "d": []})
+
+
+def test_only_reachable_nodes_are_part_of_the_flow() -> None:
     assert DIAMOND.order == ["a", "b", "c", "d", "e"]
     assert DIAMOND.predecessors["d"] == ("b", "c")
 
 
-def test_dominators() -> None:
+def test_the_dominator_is_the_last_node_on_every_path() -> None:
     assert DIAMOND.dominators == {"a": "a", "b": "a", "c": "a", "d": "a", "e": "d"}
 
 
-def test_between() -> None:
-    assert set(DIAMOND.between("a", "d")) == {"b", "c"}
-    assert DIAMOND.between("d", "e") == []
+def test_nodes_between_two_others() -> None:
+    assert set(DIAMOND.nodes_between("a", "d")) == {"b", "c"}
+    assert DIAMOND.nodes_between("d", "e") == []
 
 
-def test_ancestors() -> None:
+def test_an_ancestor_has_a_path_to_the_node() -> None:
     assert DIAMOND.is_ancestor("a", "e")
     assert not DIAMOND.is_ancestor("b", "c")
     assert not DIAMOND.is_ancestor("x", "a")
     assert LOOP.is_ancestor("c", "b")
 
 
-def test_cycles() -> None:
+def test_cycles_are_found() -> None:
     assert LOOP.cyclic == {"b", "c"}
-    assert LOOP.cycle_path(["c", "b"]) == ["b", "c", "b"]
+    assert LOOP.find_cycle(["c", "b"]) == ["b", "c", "b"]
     assert not DIAMOND.cyclic
 
 
-def test_solitary_nodes() -> None:
+def test_a_solitary_node_has_no_node_beside_it() -> None:
     assert DIAMOND.solitary == {"a", "d", "e"}
     assert LOOP.solitary == frozenset()
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_orders_of_random_graphs(seed: int) -> None:
+def test_order_and_dominators_hold_in_random_graphs(seed: int) -> None:
     chance = random.Random(seed)
     names = [f"n{i}" for i in range(12)]
     successors = {n: chance.sample(names, chance.randint(0, 3)) for n in names}
-    flow = Flow("n0", successors)
+    flow = flow_of(successors, "n0")
     group = {node: members for members in flow.components for node in members}
     for node in flow.order:
         for successor in flow.successors[node]:
@@ -53,11 +60,11 @@ def test_orders_of_random_graphs(seed: int) -> None:
                 assert flow.position[node] < flow.position[successor]
         if node != "n0":
             without = {n: [s for s in following if s != flow.dominators[node]] for n, following in successors.items()}
-            assert flow.dominators[node] == "n0" or node not in Flow("n0", without).order
+            assert flow.dominators[node] == "n0" or node not in flow_of(without, "n0").order
 
 
-def test_a_long_chain_is_no_recursion() -> None:
+def test_a_long_chain_exceeds_no_recursion_limit() -> None:
     chain = {f"n{i}": [f"n{i + 1}"] for i in range(20_000)} | {"n20000": []}
-    flow = Flow("n0", chain)
+    flow = flow_of(chain, "n0")
     assert flow.dominators["n20000"] == "n19999"
     assert len(flow.components) == 20_001

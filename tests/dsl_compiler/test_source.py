@@ -3,7 +3,7 @@ import time
 import pytest
 
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
-from ragflow_lg.dsl_compiler.source import MAX_BYTES, MAX_DEPTH, Position, lines_of, locate, read_source
+from ragflow_lg.dsl_compiler.source import MAX_BYTES, MAX_DEPTH, Position, locate, read_source, split_lines
 
 
 def codes(source: str | bytes | dict[str, object]) -> list[str]:
@@ -107,7 +107,7 @@ def test_a_long_key_is_not_copied_for_every_value_below_it() -> None:
 def test_lines_end_as_editors_count_them(end: str) -> None:
     text = end.join(["{", '"a": "\u2028 \x85",', '  "b": 1}'])
     assert locate(text, ["/b"]) == {"/b": Position(3, 8)}
-    assert lines_of(text)[2] == '  "b": 1}'
+    assert split_lines(text)[2] == '  "b": 1}'
     reporter = Reporter()
     read_source(text[:-1] + "!", reporter)
     assert (reporter.diagnostics[0].line, reporter.diagnostics[0].column) == (3, 9)

@@ -32,17 +32,17 @@ def application(document: Any, saver: Any = None, models: Any = None, refusal: s
 
 
 def forms(**fields: Any) -> Any:
-    """Forms beside each other, one field each, and a message behind them."""
-    asking = {
+    """Build a canvas of parallel forms with one field each, and a Message after them."""
+    asks = {
         f"ask:{name}": node("UserFillUp", {"enable_tips": True, "tips": name, "inputs": {name: field}}, ["out"])
         for name, field in fields.items()
     }
-    told = " ".join(f"{{ask:{name}@{name}}}" for name in fields)
-    return canvas({**asking, "out": node("Message", {"content": [told]})}, list(asking))
+    content = " ".join(f"{{ask:{name}@{name}}}" for name in fields)
+    return canvas({**asks, "out": node("Message", {"content": [content]})}, list(asks))
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("turn_input", "answer"),
     [
         ({"query": "a"}, "a!"),
         ({"messages": [{"role": "user", "content": "a"}]}, "a!"),
@@ -56,15 +56,15 @@ def forms(**fields: Any) -> Any:
         ({"query": "a", "outputs": {}, "input_files": []}, "a!"),
     ],
 )
-async def test_what_a_turn_is_asked_with(given: Any, said: str) -> None:
-    state = await application(ECHO).ainvoke(given)
+async def test_every_shape_of_a_request_is_read(turn_input: Any, answer: str) -> None:
+    state = await application(ECHO).ainvoke(turn_input)
     assert set(state) == {"globals", "outputs", "history", "messages", "turn"}
-    assert state["messages"][-1]["content"] == said
+    assert state["messages"][-1]["content"] == answer
     assert state["turn"]["status"] == "succeeded"
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("turn_input", "problem"),
     [
         ("a", "is a map"),
         ({"inputs": []}, '"inputs" should be a map'),
@@ -72,17 +72,17 @@ async def test_what_a_turn_is_asked_with(given: Any, said: str) -> None:
         ({"messages": [{"role": "assistant", "content": "a"}]}, "not 'assistant'"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "should hold text"),
         ({"messages": 3}, "should be 1 to"),
-        ({"quer": "a"}, 'takes no "quer". Did you mean "query"?'),
+        ({"quer": "a"}, 'has no input "quer". Did you mean "query"?'),
         ({"query": "a", "input": {"city": "Rome"}}, 'Did you mean "inputs"?'),
-        ({"resume": "a"}, 'takes no "resume". It takes query, inputs, files'),
+        ({"resume": "a"}, 'has no input "resume". Its inputs are query, inputs, files'),
     ],
 )
-async def test_what_is_no_request_is_refused(given: Any, problem: str) -> None:
+async def test_an_invalid_request_is_refused(turn_input: Any, problem: str) -> None:
     with pytest.raises(InputRefusedError, match=problem):
-        await application(ECHO).ainvoke(given)
+        await application(ECHO).ainvoke(turn_input)
 
 
-async def test_a_canvas_with_errors_says_so_and_is_drawn() -> None:
+async def test_a_canvas_with_errors_can_be_drawn_but_not_run() -> None:
     graph = application(ECHO, refusal="It has 2 errors.")
     assert "Message.Echo" in graph.get_graph().nodes
     with pytest.raises(InputRefusedError, match="It has 2 errors"):
@@ -90,23 +90,23 @@ async def test_a_canvas_with_errors_says_so_and_is_drawn() -> None:
 
 
 async def test_the_assistant_chooses_the_model() -> None:
-    asked: list[str] = []
+    models: list[str] = []
 
-    def opening(*, model: str) -> Any:
-        asked.append(model)
+    def open_services(*, model: str) -> Any:
+        models.append(model)
         return nullcontext(fake_services())
 
-    graph = as_application(compile_canvas(ECHO, CATALOG), opening)
+    graph = as_application(compile_canvas(ECHO, CATALOG), open_services)
     context: Any = {"model": "demo"}
     await graph.ainvoke({"query": "a"}, context=context)
     await graph.ainvoke({"query": "a"})
-    assert asked == ["demo", ""]
-    with pytest.raises(InputRefusedError, match="name of a model"):
-        await graph.ainvoke({"query": "a"}, context={"model": 3})  # type: ignore[arg-type]
+    assert models == ["demo", ""]
+    with pytest.raises(InputRefusedError, match="a model name"):
+        await graph.ainvoke({"query": "a"}, context={"model": 3})
 
 
 @pytest.mark.parametrize("saver", [InMemorySaver, memory_saver])
-async def test_turns_of_a_thread_make_a_conversation_with_the_ids_of_the_page(saver: Any) -> None:
+async def test_turns_of_a_thread_form_a_conversation_with_the_ids_of_the_page(saver: Any) -> None:
     graph = application(ECHO, saver())
     for number in range(3):
         state = await graph.ainvoke(
@@ -117,14 +117,14 @@ async def test_turns_of_a_thread_make_a_conversation_with_the_ids_of_the_page(sa
     assert state["globals"]["sys.conversation_turns"] == 3
 
 
-async def test_a_failure_is_an_answer_too() -> None:
+async def test_a_failure_becomes_an_answer() -> None:
     failing = canvas({"a": node("StringTransform", {"method": "split", "split_ref": "sys.files"}, ["m"]), "m": text()})
     state = await application(failing).ainvoke({"query": "q", "files": [3]})
     assert state["turn"]["status"] == "failed"
     assert state["messages"][-1]["content"].startswith("The turn failed: ")
 
 
-async def test_what_is_said_streams_as_events_and_as_messages() -> None:
+async def test_an_answer_streams_as_events_and_as_messages() -> None:
     model = ScriptedModel([Reply("Good day", chunks=["Good ", "day"])])
     document = canvas(
         {
@@ -153,16 +153,16 @@ async def test_the_only_form_is_answered_without_its_id(answer: Any) -> None:
     state = await graph.ainvoke(Command(resume=answer), THREAD)
     assert state["messages"][-1]["content"] == "Ann"
     assert state["globals"]["sys.conversation_turns"] == 2
-    with pytest.raises(InputRefusedError, match="Nothing waits"):
+    with pytest.raises(InputRefusedError, match="No form waits"):
         await graph.ainvoke(Command(resume=answer), THREAD)
 
 
-async def test_several_forms_are_answered_by_id_and_asked_again_where_an_answer_does_not_fit() -> None:
+async def test_several_forms_are_answered_by_id_and_ask_again_after_an_invalid_answer() -> None:
     graph = application(forms(name=NAME, size=SIZE), memory_saver())
     ids = {pause.value["tips"]: pause.id for pause in (await graph.ainvoke({"query": "q"}, THREAD))["__interrupt__"]}
     with pytest.raises(InputRefusedError, match="Several forms wait"):
         await graph.ainvoke(Command(resume={"size": 1}), THREAD)
-    with pytest.raises(InputRefusedError, match="Nothing waits under"):
+    with pytest.raises(InputRefusedError, match="No form waits under the id"):
         await graph.ainvoke(Command(resume={ids["name"]: "Ann", "f" * 32: "x"}), THREAD)
     state = await graph.ainvoke(Command(resume={ids["name"]: "Ann", ids["size"]: "much"}), THREAD)
     (pause,) = state["__interrupt__"]

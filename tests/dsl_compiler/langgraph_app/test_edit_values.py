@@ -9,21 +9,21 @@ from langgraph.types import Command
 
 from ragflow_lg.base.errors import InputRefusedError
 from ragflow_lg.component.state import TurnRecord
-from ragflow_lg.dsl_compiler.langgraph_app.edit_values import _Turn, edit_values  # pyright: ignore[reportPrivateUsage]
+from ragflow_lg.dsl_compiler.langgraph_app.edit_values import _Turn, validate_edit  # pyright: ignore[reportPrivateUsage] - compared with the engine's
 from tests.dsl_compiler.langgraph_app.test_application import NAME, THREAD, application, forms
 
 CHANNELS = dict.fromkeys(("globals", "outputs", "history", "messages", "turn", "query", "branch:to:a"))
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("values", "problem"),
     [
         (3, "should be a map"),
         ([3], "should be a map"),
-        ({"zz": 1}, "has no 'zz': edit globals, history, messages, outputs, turn"),
-        ({"query": "q"}, "has no 'query'"),
-        ({"branch:to:a": None}, "has no 'branch:to:a'"),
-        ({"outputs": 5}, "'outputs': Expected `object`, got `int`"),
+        ({"zz": 1}, "has no key 'zz'; its keys are globals, history, messages, outputs, turn"),
+        ({"query": "q"}, "has no key 'query'"),
+        ({"branch:to:a": None}, "has no key 'branch:to:a'"),
+        ({"outputs": 5}, "'outputs' is invalid: Expected `object`, got `int`"),
         ({"outputs": None}, "'outputs'"),
         ({"outputs": {"a": 5}}, "'outputs'"),
         ({"outputs": {"__operations__": {"clear": 1}}}, "'__operations__' in 'outputs' is reserved"),
@@ -39,21 +39,21 @@ CHANNELS = dict.fromkeys(("globals", "outputs", "history", "messages", "turn", "
         ({"turn": {"answers": 5}}, r"\$.answers"),
     ],
 )
-async def test_a_state_is_never_made_one_that_cannot_be_read(given: Any, problem: str) -> None:
+def test_an_edit_that_makes_a_state_unreadable_is_refused(values: Any, problem: str) -> None:
     with pytest.raises(InvalidUpdateError, match=problem):
-        edit_values(given, CHANNELS)
+        validate_edit(values, CHANNELS)
 
 
-def test_lists_are_given_whole() -> None:
+def test_an_edited_list_replaces_the_stored_one() -> None:
     history = [["user", "x"], ["assistant", {"a": {}}]]
     turn = {"last": [1, 2, "a"], "error": [1, 2, "a", "text"]}
-    edits = edit_values([{"history": history}, {"turn": turn}], CHANNELS)
+    edits = validate_edit([{"history": history}, {"turn": turn}], CHANNELS)
     assert edits == [("history", {"__replace__": history}), ("turn", turn)]
-    assert edit_values(None, CHANNELS) == []
-    assert edit_values({"scope": {"round": 1}}, {"scope": None}) == [("scope", {"round": 1})]
+    assert validate_edit(None, CHANNELS) == []
+    assert validate_edit({"scope": {"round": 1}}, {"scope": None}) == [("scope", {"round": 1})]
 
 
-async def test_every_way_to_a_stored_state_is_checked() -> None:
+async def test_every_way_to_edit_a_stored_state_is_checked() -> None:
     graph = application(forms(name=NAME), InMemorySaver())
     bad: Any = {"turn": 5}
     new = {"configurable": {"thread_id": "new"}}
@@ -64,17 +64,17 @@ async def test_every_way_to_a_stored_state_is_checked() -> None:
             await graph.aupdate_state(thread, bad)
     with pytest.raises(InvalidUpdateError, match="'turn'"):
         await graph.ainvoke(Command(update=bad), THREAD)
-    with pytest.raises(InvalidUpdateError, match="no such checkpoint"):
+    with pytest.raises(InvalidUpdateError, match="checkpoint does not exist"):
         await graph.aupdate_state(gone, {"globals": {}})
-    for given in (None, {"query": "q"}):
-        with pytest.raises(InputRefusedError, match="no such checkpoint"):
-            await graph.ainvoke(given, gone)
+    for request in (None, {"query": "q"}):
+        with pytest.raises(InputRefusedError, match="checkpoint does not exist"):
+            await graph.ainvoke(request, gone)
     await graph.aupdate_state(THREAD, {"globals": {"env.a": 1}})
-    with pytest.raises(InputRefusedError, match="since this was edited: go on with it"):
+    with pytest.raises(InputRefusedError, match="since the state was edited: continue it"):
         await graph.ainvoke(Command(resume={"name": "Ben"}), THREAD)
     state = await graph.ainvoke(None, THREAD)
     assert "__interrupt__" in state
 
 
-def test_edits_know_all_notes_of_a_turn() -> None:
+def test_edits_know_all_keys_of_a_turn() -> None:
     assert set(_Turn.__annotations__) == set(TurnRecord.__annotations__)

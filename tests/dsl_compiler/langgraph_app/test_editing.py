@@ -31,15 +31,16 @@ ROUTE = canvas(
 )
 
 
-async def before(graph: Any, *names: str) -> Any:
-    """Give the checkpoint of the last turn before nodes."""
+async def config_before(graph: Any, *names: str) -> Any:
+    """Run a turn and return the config of the checkpoint in which nodes are next."""
     await graph.ainvoke({"query": "q"}, THREAD)
     return next(
         [step async for step in graph.aget_state_history(THREAD) if set(names) <= set(step.next)].__iter__()
     ).config
 
 
-async def ended(graph: Any, config: Any) -> str:
+async def answer_from(graph: Any, config: Any) -> str:
+    """Continue from a checkpoint and return the answer."""
     state = await graph.ainvoke(None, config)
     assert (await graph.aget_state(THREAD)).next == ()
     return state["messages"][-1]["content"]
@@ -47,11 +48,11 @@ async def ended(graph: Any, config: Any) -> str:
 
 @pytest.mark.parametrize("saver", [InMemorySaver, memory_saver])
 @pytest.mark.parametrize(
-    ("document", "at", "values", "as_node", "said"),
+    ("document", "next_nodes", "values", "as_node", "answer"),
     [
         (CHAIN, ["b"], {"outputs": {"a": {"result": "9"}}}, None, "92"),
-        (CHAIN, ["b"], {"outputs": {"a": {"result": "9"}}}, "a", "92"),  # as Studio edits: the node that has run
-        (CHAIN, ["b"], {"outputs": {"b": {"result": "9"}}}, "b", "9"),  # in place of the one that would run
+        (CHAIN, ["b"], {"outputs": {"a": {"result": "9"}}}, "a", "92"),  # as Studio edits: as the node that has run
+        (CHAIN, ["b"], {"outputs": {"b": {"result": "9"}}}, "b", "9"),  # as the node that is next
         (CHAIN, ["m"], {"outputs": {"b": {"result": "9"}}}, None, "9"),
         (JOIN, ["c"], {"outputs": {"a": {"result": "9"}}}, None, "93"),
         (JOIN, ["a", "b"], {"outputs": {"b": {"result": "9"}}}, "b", "13"),
@@ -62,29 +63,29 @@ async def ended(graph: Any, config: Any) -> str:
         (ROUTE, ["m"], {"outputs": {"a": {"result": "9"}}}, None, "9"),
     ],
 )
-async def test_the_turn_goes_on_behind_an_edit(
-    saver: Any, document: Any, at: list[str], values: Any, as_node: str | None, said: str
+async def test_the_turn_continues_after_an_edit(
+    saver: Any, document: Any, next_nodes: list[str], values: Any, as_node: str | None, answer: str
 ) -> None:
     graph = application(document, saver())
-    place = await before(graph, *at)
-    edited = await graph.aupdate_state(place, values, as_node=as_node)
-    assert await ended(graph, edited) == said
+    config = await config_before(graph, *next_nodes)
+    edited = await graph.aupdate_state(config, values, as_node=as_node)
+    assert await answer_from(graph, edited) == answer
 
 
-async def test_who_chooses_is_told_for_by_name() -> None:
+async def test_an_edit_as_a_router_names_the_successors() -> None:
     graph = application(ROUTE, InMemorySaver())
-    place = await before(graph, "s")
+    config = await config_before(graph, "s")
     for values in ({"outputs": {}}, {"outputs": {"s": {"_next": ["m"]}}}):
-        with pytest.raises(InvalidUpdateError, match="'s' chooses where the flow goes on; say where, among a, b"):
-            await graph.aupdate_state(place, values, as_node="s")
+        with pytest.raises(InvalidUpdateError, match="'s' chooses its successors; name them, among a, b"):
+            await graph.aupdate_state(config, values, as_node="s")
     with pytest.raises(InvalidUpdateError, match="should be a map"):
-        await graph.aupdate_state(place, 3)  # type: ignore[arg-type]
+        await graph.aupdate_state(config, 3)
     with pytest.raises(InvalidUpdateError, match="does not exist"):
-        await graph.aupdate_state(place, {}, as_node="z")
+        await graph.aupdate_state(config, {}, as_node="z")
 
 
 @pytest.mark.parametrize("saver", [InMemorySaver, memory_saver])
-async def test_what_has_run_beside_a_form_is_kept(saver: Any) -> None:
+async def test_an_edit_preserves_results_of_nodes_beside_a_waiting_form(saver: Any) -> None:
     document = forms(name=NAME)
     document["components"]["t"] = text(["out"], "beside")
     document["components"]["begin"]["downstream"].append("t")
@@ -98,7 +99,7 @@ async def test_what_has_run_beside_a_form_is_kept(saver: Any) -> None:
     assert [pause.value["tips"] for pause in state["__interrupt__"]] == ["name"]
 
 
-async def test_lists_are_replaced_and_a_turn_that_is_over_stays_over() -> None:
+async def test_an_edit_replaces_lists_and_does_not_restart_a_finished_turn() -> None:
     graph = application(CHAIN, InMemorySaver())
     await graph.ainvoke({"query": "q"}, THREAD)
     await graph.aupdate_state(THREAD, {"messages": [], "history": [["user", "x"]]})

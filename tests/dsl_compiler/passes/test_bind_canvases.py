@@ -84,7 +84,7 @@ def test_not_everything_that_is_wrong_there_is_told() -> None:
 @pytest.mark.parametrize(
     ("inner", "says"),
     [
-        (canvas({"f": form("name")}), "'f' asks its user something"),
+        (canvas({"f": form("name")}), "'f' asks the user for input"),
         (
             canvas({"begin": node("Begin", {"mode": "Webhook"}, ["m"]), "m": node("Message", {"content": "x"})}),
             "webhook",

@@ -82,7 +82,7 @@ def test_a_forbidden_tool_is_refused(permits: ToolPermits, allowed: Any, says: s
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("Bing", "TavilySearch or another search tool"), ("Wikipedai", "Did you mean Wikipedia?"), ("zzz", "Take it out")],
+    [("Bing", "TavilySearch or another search tool"), ("Wikipedai", "Did you mean Wikipedia?"), ("zzz", "Remove it")],
 )
 def test_advice_on_a_tool_that_is_none_names_tools_only(name: str, hint: str) -> None:
     agent = node("Agent", {"llm_id": "m@T", "tools": [{"component_name": name, "params": {}}]})

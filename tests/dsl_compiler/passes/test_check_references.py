@@ -96,7 +96,7 @@ def test_what_an_iteration_gathers_is_checked() -> None:
     [
         ("m@gone", "reference-unknown-output", "it is empty there, and Iteration fails without a list."),
         ("env.gone", "reference-unknown-global", "it is empty there, and Iteration fails without a list."),
-        ("m@content", "params-invalid", "'m@content' is a text; Iteration goes over a list, and fails without one."),
+        ("m@content", "params-invalid", "'m@content' is a text; Iteration iterates over a list and fails without one."),
     ],
 )
 def test_an_iteration_over_no_list_is_told_to_fail(items: str, code: str, message: str) -> None:

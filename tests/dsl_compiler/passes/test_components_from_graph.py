@@ -2,8 +2,8 @@ import time
 from typing import Any
 
 from ragflow_lg.dsl_compiler import check_canvas
-from ragflow_lg.dsl_compiler.compiler import Draft
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.passes.components_from_graph import components_from_graph
 from tests.fakes.canvas import CATALOG, diagnostics_of, plan_of
 

@@ -1,8 +1,9 @@
 from typing import Any
 
 from ragflow_lg.component.plan import Region
-from ragflow_lg.dsl_compiler.compiler import Draft, _run_passes
+from ragflow_lg.dsl_compiler.compiler import run_passes
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.draft import Draft
 from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, plan_of, switch, text
 from tests.fakes.regions import out, play_run, runner_of
 
@@ -16,14 +17,14 @@ ITERATION = {
 
 
 def test_a_body_is_gathered_by_parent() -> None:
-    draft = _run_passes(Draft(canvas(ITERATION), "", CATALOG), Reporter())
+    draft = run_passes(Draft(canvas(ITERATION), "", CATALOG), Reporter())
     region = draft.regions["it"]
     assert (region.item, region.body, region.start) == ("item", ("body", "last"), ("body",))
 
 
 def test_a_region_without_item_node_starts_where_nothing_leads_to() -> None:
     components = {key: value for key, value in ITERATION.items() if key != "item"}
-    draft = _run_passes(Draft(canvas(components), "", CATALOG), Reporter())
+    draft = run_passes(Draft(canvas(components), "", CATALOG), Reporter())
     assert draft.regions["it"].start == ("body",)
 
 

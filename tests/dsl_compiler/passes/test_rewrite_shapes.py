@@ -4,8 +4,9 @@ from typing import Any
 import pytest
 
 from ragflow_lg.dsl_compiler import check_canvas
-from ragflow_lg.dsl_compiler.compiler import Draft, _run_passes
+from ragflow_lg.dsl_compiler.compiler import run_passes
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.draft import Draft
 from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, plan_of, text
 
 
@@ -36,7 +37,7 @@ def test_an_empty_key_that_goes_is_not_worth_a_word(blank: Any) -> None:
 def test_what_goes_is_told_of_as_such() -> None:
     agent = node("Agent", {"sys_prompt": "x", "system_prompt": "gone"}, ["m"])
     (told,) = diagnostics_of(canvas({"l": agent, "m": node("Message", {"content": "x"})}), "document-rewritten")
-    assert told.message == "Agent is written in another shape: system_prompt was left out."
+    assert told.message == "Agent has another shape: system_prompt was omitted."
 
 
 def test_the_tools_of_an_older_agent_are_read() -> None:
@@ -56,7 +57,7 @@ def test_the_named_item_of_a_simplified_iteration() -> None:
         "body": text([], "{file} {it@file} {other}", parent_id="it"),
         "outside": text([], "{file}"),
     }
-    draft = _run_passes(Draft(canvas(components), "", CATALOG), Reporter())
+    draft = run_passes(Draft(canvas(components), "", CATALOG), Reporter())
     assert draft.components["body"].params["script"] == "{item} {item} {other}"
     assert draft.components["outside"].params["script"] == "{file}"
     assert draft.nodes["it"].params.items_ref.text == "sys.files"
@@ -64,7 +65,7 @@ def test_the_named_item_of_a_simplified_iteration() -> None:
 
 def test_a_simplified_loop() -> None:
     components = {"l": node("Loop", {"condition": "{attempts} < 3", "max_iterations": 10}), "b": text(parent_id="l")}
-    draft = _run_passes(Draft(canvas(components), "", CATALOG), Reporter())
+    draft = run_passes(Draft(canvas(components), "", CATALOG), Reporter())
     params = draft.nodes["l"].params
     assert params.maximum_loop_count == 10
     (condition,) = params.loop_termination_condition
@@ -79,7 +80,7 @@ def test_the_named_item_holds_inside_of_loops_too_but_not_of_another_iteration()
         "inner": node("Iteration", {"items": "{sys.history}"}, parent_id="it"),
         "deep": text([], "{file}", parent_id="inner"),
     }
-    draft = _run_passes(Draft(canvas(components), "", CATALOG), Reporter())
+    draft = run_passes(Draft(canvas(components), "", CATALOG), Reporter())
     assert draft.components["body"].params["script"] == "{item}"
     assert draft.components["deep"].params["script"] == "{file}"
 

@@ -6,24 +6,24 @@ import pytest
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.registry import Registry
-from ragflow_lg.dsl_compiler.placeholder import placeholder
+from ragflow_lg.dsl_compiler.placeholder import placeholder_spec
 
 
 def test_names_ignore_case_and_may_not_clash() -> None:
     registry = Registry()
-    registry.add(placeholder("Echo", is_ready=True))
+    registry.add(placeholder_spec("Echo", is_ready=True))
     assert registry.get("eCHO") is registry.get("Echo")
     assert registry.get("Other") is None
     with pytest.raises(ValueError, match="taken by 'Echo'"):
-        registry.add(placeholder("echo", is_ready=True))
-    replacement = placeholder("echo", is_ready=True)
+        registry.add(placeholder_spec("echo", is_ready=True))
+    replacement = placeholder_spec("echo", is_ready=True)
     registry.add(replacement, replace=True)
     assert list(registry) == [replacement]
     assert registry.near("Ecko") == ["echo"]
 
 
 def test_two_packages_that_bring_the_same_name_are_a_problem_of_the_installation() -> None:
-    both = [placeholder("Echo", is_ready=True), placeholder("echo", is_ready=True)]
+    both = [placeholder_spec("Echo", is_ready=True), placeholder_spec("echo", is_ready=True)]
     registry = Registry({"installed": lambda: both})
     with pytest.raises(SettingsError, match=r"'echo' is taken by 'Echo'.* Two installed packages"):
         registry.get("Other")

@@ -135,7 +135,7 @@ async def forms_wait_and_are_answered_by_id(client: Any) -> None:
     state = await client.runs.wait(thread, "order_form", command={"resume": {"size": 39}})
     assert state["messages"][-1]["content"] == "A red shirt of size 42, and shoes of size 39."
     assert state["globals"]["sys.user_id"] == "edited"
-    with pytest.raises(Exception, match="Nothing waits for an answer"):
+    with pytest.raises(Exception, match="No form waits for an answer"):
         await client.runs.wait(thread, "order_form", command={"resume": {"size": 39}})
     await steps_can_be_run_again_and_forked(client, thread)
 

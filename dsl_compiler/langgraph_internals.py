@@ -1,0 +1,113 @@
+"""Everything that the compiler uses of LangGraph beyond its public interface.
+
+``langgraph`` is pinned below 1.3 because of this file. `tests/dsl_compiler/test_langgraph_internals.py` has a test for
+every name in it, which fails if LangGraph changes the name or its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph._internal._typing import MISSING  # a channel's checkpoint that is not stored
+
+__all__ = [
+    "BRANCH_PREFIX",
+    "MISSING",
+    "NOT_EDITS",
+    "NOT_RESULTS",
+    "OVERWRITE",
+    "RESERVED_PREFIX",
+    "add_trigger",
+    "convert_graph",
+    "find_subgraph",
+    "is_resuming",
+    "required_checkpointer",
+    "resolve_checkpointer",
+    "set_stream_channels",
+    "set_subgraph",
+    "superstep_of",
+    "task_namespace",
+]
+
+BRANCH_PREFIX = "branch:to:"
+"""Start of the name of the channel that triggers a node. A write to it in a checkpoint means that the node is next."""
+
+NOT_RESULTS = frozenset(
+    {"__error__", "__error_source_node__", "__interrupt__", "__resume__", "__scheduled__", "__pregel_tasks"}
+)
+"""Channels of pending writes that are not results of a task."""
+
+NOT_EDITS = ("__start__", "__end__", "__input__", "__copy__")
+"""Values of ``as_node`` with which LangGraph updates a state in another way than as an edit by a node."""
+
+RESERVED_PREFIX = "__"
+"""Start of LangGraph's and the engine's own keys in state values."""
+
+OVERWRITE = "__overwrite__"
+"""LangGraph overwrites a whole channel with a map that has this as its key or its ``type``."""
+
+
+def add_trigger(graph: Any, node: str, channel: str) -> None:
+    """Make a node also run when a channel becomes available. Call ``graph.validate()`` afterwards.
+
+    Graph builders have no such edge.
+    """
+    graph.nodes[node].triggers.append(channel)
+
+
+def set_subgraph(graph: Any, node: str, subgraph: Any) -> None:
+    """Declare the subgraph that a node runs. LangGraph finds subgraphs only in functions and in plain graphs."""
+    graph.nodes[node].subgraphs = [subgraph]
+
+
+def set_stream_channels(graph: Any, names: Iterable[str]) -> None:
+    """Limit the channels that streams and snapshots of a compiled graph show."""
+    graph.stream_channels = [name for name in graph.channels if name in names]
+
+
+def convert_graph(graph: Any, graph_class: type[Any], **attributes: Any) -> Any:
+    """Turn a compiled graph into a subclass of its class, in place, and set the attributes of that class.
+
+    LangGraph compiles to a fixed class, and a copy would lose what the builder attached.
+    """
+    graph.__class__ = graph_class
+    for name, value in attributes.items():
+        setattr(graph, name, value)
+    return graph
+
+
+def resolve_checkpointer(graph: Any, config: RunnableConfig) -> Any:
+    """Return the saver that a run uses: the graph's own, that of the graph around it, or None."""
+    return graph._resolve_checkpointer(config)
+
+
+def required_checkpointer(graph: Any, config: RunnableConfig) -> Any:
+    """Return the saver that updates of a state use.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    return graph._state_checkpointer(config)
+
+
+def find_subgraph(graph: Any, config: RunnableConfig, checkpointer: Any) -> Any:
+    """Return the subgraph that the config's checkpoint namespace addresses, None if that is the graph itself."""
+    return graph._subgraph_for_namespace(config, checkpointer)
+
+
+def is_resuming(config: RunnableConfig) -> bool:
+    """Return whether the graph around this one continues an interrupted run."""
+    return bool(config.get("configurable", {}).get("__pregel_resuming"))
+
+
+def task_namespace(config: RunnableConfig) -> str:
+    """Return LangGraph's name of a task, which stays the same when a run continues; ``""`` outside of a task."""
+    return config.get("configurable", {}).get("checkpoint_ns", "")
+
+
+def superstep_of(config: RunnableConfig) -> int:
+    """Return the number of the superstep that a node runs in."""
+    metadata: Any = config.get("metadata")
+    return metadata["langgraph_step"]
