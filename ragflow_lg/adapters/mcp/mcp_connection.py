@@ -1,6 +1,7 @@
-"""One session with an MCP server, by the SDK: opened and closed by one task of its own, as the SDK demands.
+"""One session with an MCP server over the MCP SDK.
 
-Calls come from any task. Whatever ends the session answers every call that waits.
+A task of its own opens and closes the session, because the SDK requires both in the same task. Calls come from any
+task. When the session ends, all pending calls fail.
 """
 
 from __future__ import annotations
@@ -41,131 +42,131 @@ from msgspec import Struct
 from pydantic import ValidationError
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
-from ragflow_lg.adapters.mcp.mcp_http import McpHttpSettings, mcp_http_client
-from ragflow_lg.adapters.mcp.mcp_process import McpProcessSettings, Streams, process_streams
+from ragflow_lg.adapters.mcp.mcp_http import McpHttpSettings, open_http_client
+from ragflow_lg.adapters.mcp.mcp_process import McpProcessSettings, Streams, open_process
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.tool_server import ServerAnswer
 
 __all__ = ["McpConnection", "McpLimits"]
 
 CLOSE_S = 3.0
-"""How long a session may take to end."""
+"""Time limit for closing a session."""
 
-STRAY_S = 0.5
-"""How long the right answer may come behind one that nobody has asked for."""
+GRACE_S = 0.5
+"""How long to wait for the right response after one with an unknown request id."""
 
 MAX_PAGES = 50
-"""Of the list of tools."""
+"""Maximum number of pages of the list of tools."""
 
 
 class McpLimits(Struct, frozen=True):
-    """How long the handshake and a call may take."""
+    """Time limits of the handshake and of a call."""
 
     initialize_s: float = 5.0
     call_s: float = 10.0
 
 
 class _Session(ClientSession):
-    strayed: Callable[[], None] = staticmethod(lambda: None)
-    """Is told of an answer to a request that was never made."""
+    on_unknown_response: Callable[[], None] = staticmethod(lambda: None)
+    """Called for a response to a request that was never sent."""
 
     @property
     def next_id(self) -> int:
-        """Id of the request that is sent next."""
+        """Id of the next request."""
         return self._request_id
 
     async def _handle_response(self, message: SessionMessage) -> None:
         root = message.message.root
-        if isinstance(root, JSONRPCResponse | JSONRPCError) and not self._was_sent(root.id):
-            self.strayed()
+        if isinstance(root, JSONRPCResponse | JSONRPCError) and not self._is_request_id(root.id):
+            self.on_unknown_response()
         await super()._handle_response(message)
 
-    def _was_sent(self, id_: str | int) -> bool:
+    def _is_request_id(self, id_: str | int) -> bool:
         number = self._normalize_request_id(id_)
         return isinstance(number, int) and 0 <= number < self._request_id
 
 
 class McpConnection:
-    """A session. It begins with the object, and with the first failure it is over: make another one."""
+    """A session. It starts when the object is created. After the first failure, create a new one."""
 
     def __init__(
         self,
         name: str,
-        how: McpProcessSettings | McpHttpSettings,
+        settings: McpProcessSettings | McpHttpSettings,
         limits: McpLimits,
-        guarded: GuardedHttpClient,
+        http: GuardedHttpClient,
     ) -> None:
         self._name = name
-        self._how = how
+        self._settings = settings
         self._limits = limits
-        self._guarded = guarded
+        self._http = http
         self._group = 0
-        self._waiting = 0
-        self._notes: set[asyncio.Task[None]] = set()
+        self._pending_calls = 0
+        self._notifications: set[asyncio.Task[None]] = set()
         self.loop = asyncio.get_running_loop()
-        self._refused: set[int] = set()
-        """Ids of requests that surely were not carried out."""
-        self._stray: asyncio.Future[None] = self.loop.create_future()
-        """Is done with the next answer that nobody has asked for."""
-        self._lost: asyncio.Future[str] = self.loop.create_future()
+        self._unprocessed: set[int] = set()
+        """Ids of requests that the server certainly did not process."""
+        self._unknown_response: asyncio.Future[None] = self.loop.create_future()
+        """Resolved by the next response with an unknown request id."""
+        self._end_reason: asyncio.Future[str] = self.loop.create_future()
         self._ready: asyncio.Future[_Session] = self.loop.create_future()
-        self._ended = asyncio.Event()
-        # An empty context: the session outlives the run that opens it.
-        self._owner = self.loop.create_task(self._live(), name=f"mcp {name}", context=contextvars.Context())
-        self._owner.add_done_callback(self._has_ended)
+        self._stop = asyncio.Event()
+        # An empty context, because the session outlives the run that opens it.
+        self._owner = self.loop.create_task(self._run_session(), name=f"mcp {name}", context=contextvars.Context())
+        self._owner.add_done_callback(self._on_owner_done)
 
     @property
-    def is_over(self) -> bool:
-        """Whether nobody can call any more."""
-        return self._lost.done()
+    def has_ended(self) -> bool:
+        """Whether the session has ended, so that calls fail."""
+        return self._end_reason.done()
 
     @property
     def is_open(self) -> bool:
-        """Whether the server has answered once."""
+        """Whether the handshake has succeeded."""
         return self._ready.done()
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody waits for an answer."""
-        return self._waiting > 0
+        """Whether a call is pending."""
+        return self._pending_calls > 0
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> ServerAnswer:
         """Call a tool.
 
         Raises:
-            ServiceError: if the session fails or the server refuses; retryable if the server surely did nothing.
-            TimeoutError: with the limit in seconds, if there is no answer in time.
+            ServiceError: if the session fails or the server refuses; retryable if the server certainly did nothing.
+            TimeoutError: with the limit in seconds, if the server does not respond in time.
         """
-        asked = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(arguments)))
-        return _answer(await self._ask(ClientRequest(asked), CallToolResult))
+        request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(arguments)))
+        return _answer(await self._request(ClientRequest(request), CallToolResult))
 
     async def tools(self) -> list[Tool]:
-        """Give what the server offers.
+        """Return the tools that the server offers.
 
         Raises:
             ServiceError: if the session fails.
-            TimeoutError: with the limit in seconds, if there is no answer in time.
+            TimeoutError: with the limit in seconds, if the server does not respond in time.
         """
-        found: list[Tool] = []
+        tools: list[Tool] = []
         cursor: str | None = None
-        session = await self._opened()
+        session = await self._wait_until_ready()
         for _ in range(MAX_PAGES):
             async with asyncio.timeout(self._limits.call_s):
                 try:
                     page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
-                except _SAID as error:
+                except _REQUEST_ERRORS as error:
                     raise ServiceError(self._reason(error)) from None
-            found += page.tools
+            tools += page.tools
             cursor = page.nextCursor
             if not cursor:
                 break
-        return found
+        return tools
 
     async def aclose(self) -> None:
-        """End the session, and the process if there is one."""
-        self._lose("The session was closed.")
-        for note in self._notes:
-            note.cancel()
+        """End the session, and the process of a stdio server."""
+        self._end("The session was closed.")
+        for task in self._notifications:
+            task.cancel()
         if not self._owner.done() and self.loop is asyncio.get_running_loop():
             await asyncio.wait({self._owner}, timeout=CLOSE_S)
             self._owner.cancel()
@@ -173,15 +174,15 @@ class McpConnection:
         self.abandon()
 
     def abandon(self) -> None:
-        """Kill the process, if there is one: for a session whose event loop runs no more."""
+        """Kill the process of a stdio server without waiting, for sessions whose event loop no longer runs."""
         group, self._group = self._group, 0
         if group:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
 
-    # The session itself
+    # Session
 
-    async def _live(self) -> None:
+    async def _run_session(self) -> None:
         async with AsyncExitStack() as stack:
             async with asyncio.timeout(self._limits.initialize_s):
                 streams = await stack.enter_async_context(self._streams())
@@ -189,143 +190,146 @@ class McpConnection:
                     _Session(*streams, client_info=Implementation(name="ragflow-lg", version="1"))
                 )
                 await session.initialize()
-            session.strayed = self._has_strayed
+            session.on_unknown_response = self._on_unknown_response
             self._ready.set_result(session)
-            await self._ended.wait()
+            await self._stop.wait()
 
     @asynccontextmanager
     async def _streams(self) -> AsyncGenerator[Streams]:
-        how = self._how
-        if isinstance(how, McpProcessSettings):
+        settings = self._settings
+        if isinstance(settings, McpProcessSettings):
             try:
-                async with process_streams(how, self._name, self._lose) as (streams, self._group):
+                async with open_process(settings, self._name, self._end) as (streams, self._group):
                     yield streams
             finally:
                 self._group = 0
             return
-        async with mcp_http_client(self._guarded, how, self._lose) as client:
-            if how.kind == "sse":
+        async with open_http_client(self._http, settings, self._end) as client:
+            if settings.kind == "sse":
 
-                def same(*_: Any, **__: Any) -> httpx.AsyncClient:
+                def reuse_client(*_: Any, **__: Any) -> httpx.AsyncClient:
                     return client
 
-                async with sse_client(str(how.public_url), httpx_client_factory=same) as streams:
+                async with sse_client(str(settings.public_url), httpx_client_factory=reuse_client) as streams:
                     yield streams
             else:
-                async with client, streamable_http_client(str(how.public_url), http_client=client) as (read, write, _):
+                url = str(settings.public_url)
+                async with client, streamable_http_client(url, http_client=client) as (read, write, _):
                     yield read, write
 
-    def _has_strayed(self) -> None:
-        stray, self._stray = self._stray, self.loop.create_future()
-        stray.set_result(None)
+    def _on_unknown_response(self) -> None:
+        future, self._unknown_response = self._unknown_response, self.loop.create_future()
+        future.set_result(None)
 
-    def _lose(self, reason: str, refused: int | None = None) -> None:
-        if refused is not None:
-            self._refused.add(refused)
-        if not self._lost.done():
-            self._lost.set_result(reason)
-        self._ended.set()
+    def _end(self, reason: str, unprocessed: int | None = None) -> None:
+        if unprocessed is not None:
+            self._unprocessed.add(unprocessed)
+        if not self._end_reason.done():
+            self._end_reason.set_result(reason)
+        self._stop.set()
 
-    def _has_ended(self, owner: asyncio.Task[None]) -> None:
+    def _on_owner_done(self, owner: asyncio.Task[None]) -> None:
         error = None if owner.cancelled() else owner.exception()
-        self._lose(self._reason(error) if error is not None else "The session has ended.")
+        self._end(self._reason(error) if error is not None else "The session has ended.")
 
     def _reason(self, error: BaseException) -> str:
-        """Say why the session failed; no text of the SDK that may hold the URL."""
+        """Describe why the session failed, without texts of the SDK that may contain the URL."""
         while isinstance(error, BaseExceptionGroup):
             error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
         match error:
             case TimeoutError():
-                return f"The server did not finish the handshake within {self._limits.initialize_s:g} s."
+                return f"The server did not complete the handshake within {self._limits.initialize_s:g} s."
             case ServiceError():
                 return str(error)
             case McpError() if error.error.code != CONNECTION_CLOSED:
                 return error.error.message
             case McpError() | anyio.ClosedResourceError() | anyio.BrokenResourceError():
-                return self._lost.result() if self._lost.done() else "The session has ended."
+                return self._end_reason.result() if self._end_reason.done() else "The session has ended."
             case ValidationError():
-                return "The server's answer is not what the protocol asks for."
-            case OSError() if isinstance(self._how, McpProcessSettings):
-                return f"{self._how.command!r} cannot be started: {error.strerror or error}."
+                return "The server's response does not conform to the protocol."
+            case OSError() if isinstance(self._settings, McpProcessSettings):
+                return f"{self._settings.command!r} cannot be started: {error.strerror or error}."
             case httpx.HTTPStatusError():
                 return f"The server answered {error.response.status_code}."
             case _:
                 return f"The session failed ({type(error).__name__})."
 
-    # Asking
+    # Requests
 
-    async def _opened(self) -> _Session:
-        await asyncio.wait({self._ready, self._lost}, return_when=asyncio.FIRST_COMPLETED)
-        if self._lost.done():
-            raise ServiceError(self._lost.result())
+    async def _wait_until_ready(self) -> _Session:
+        await asyncio.wait({self._ready, self._end_reason}, return_when=asyncio.FIRST_COMPLETED)
+        if self._end_reason.done():
+            raise ServiceError(self._end_reason.result())
         return self._ready.result()
 
-    async def _ask(self, request: ClientRequest, kind: type[CallToolResult]) -> CallToolResult:
-        self._waiting += 1
-        sent: list[int] = []
+    async def _request(self, request: ClientRequest, kind: type[CallToolResult]) -> CallToolResult:
+        self._pending_calls += 1
+        request_ids: list[int] = []
         is_late = False
 
         async def send() -> CallToolResult:
-            sent.append(session.next_id)
+            request_ids.append(session.next_id)
             return await session.send_request(request, kind)
 
         try:
-            session = await self._opened()
-            answering = asyncio.create_task(send())
+            session = await self._wait_until_ready()
+            response = asyncio.create_task(send())
             try:
-                await self._wait(answering)
-                if answering.done():
-                    return answering.result()
-                if self._lost.done():
-                    raise ServiceError(self._lost.result(), is_retryable=not self._refused.isdisjoint(sent))
+                await self._wait(response)
+                if response.done():
+                    return response.result()
+                if self._end_reason.done():
+                    is_retryable = not self._unprocessed.isdisjoint(request_ids)
+                    raise ServiceError(self._end_reason.result(), is_retryable=is_retryable)
                 is_late = True
                 raise TimeoutError(self._limits.call_s)
             finally:
-                if answering.cancel() and not self._lost.done():
-                    self._note(session, sent, is_late=is_late)
-        except _SAID as error:
-            raise ServiceError(self._reason(error), is_retryable=not self._refused.isdisjoint(sent)) from None
+                if response.cancel() and not self._end_reason.done():
+                    self._notify_cancelled(session, request_ids, is_late=is_late)
+        except _REQUEST_ERRORS as error:
+            is_retryable = not self._unprocessed.isdisjoint(request_ids)
+            raise ServiceError(self._reason(error), is_retryable=is_retryable) from None
         finally:
-            self._waiting -= 1
+            self._pending_calls -= 1
 
-    async def _wait(self, answering: asyncio.Task[CallToolResult]) -> None:
-        """Wait until there is an answer, the session is lost, or the time is up.
+    async def _wait(self, response: asyncio.Task[CallToolResult]) -> None:
+        """Wait until the response arrives, the session ends or the time is up.
 
         Raises:
-            ServiceError: if the server answers what nobody has asked, and not what the only one who waits has.
+            ServiceError: if the server responds with an unknown request id and not to the only pending call.
         """
-        end, waited = self.loop.time() + self._limits.call_s, {answering, self._lost}
-        while not any(future.done() for future in waited) and (left_s := end - self.loop.time()) > 0:
-            stray = self._stray
-            await asyncio.wait({*waited, stray}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-            if not stray.done():
+        end, awaited = self.loop.time() + self._limits.call_s, {response, self._end_reason}
+        while not any(future.done() for future in awaited) and (remaining_s := end - self.loop.time()) > 0:
+            unknown = self._unknown_response
+            await asyncio.wait({*awaited, unknown}, timeout=remaining_s, return_when=asyncio.FIRST_COMPLETED)
+            if not unknown.done():
                 continue
-            await asyncio.wait(waited, timeout=min(STRAY_S, left_s), return_when=asyncio.FIRST_COMPLETED)
-            if self._waiting == 1 and not any(future.done() for future in waited):
-                raise ServiceError("The server has answered with the id of a request that nobody made.")
+            await asyncio.wait(awaited, timeout=min(GRACE_S, remaining_s), return_when=asyncio.FIRST_COMPLETED)
+            if self._pending_calls == 1 and not any(future.done() for future in awaited):
+                raise ServiceError("The server responded with an unknown request id.")
 
-    def _note(self, session: _Session, sent: list[int], *, is_late: bool) -> None:
-        """Tell the server that nobody waits any more; one that was late has to show that it is still there."""
+    def _notify_cancelled(self, session: _Session, request_ids: list[int], *, is_late: bool) -> None:
+        """Notify the server of a cancelled request. After a timeout, also ping it and end the session if that fails."""
 
-        async def note() -> None:
-            told = CancelledNotificationParams(requestId=sent[0], reason="nobody waits for it")
-            with suppress(*_SAID):
+        async def notify() -> None:
+            params = CancelledNotificationParams(requestId=request_ids[0], reason="cancelled by the client")
+            with suppress(*_REQUEST_ERRORS):
                 try:
                     async with asyncio.timeout(self._limits.initialize_s):
-                        await session.send_notification(ClientNotification(CancelledNotification(params=told)))
+                        await session.send_notification(ClientNotification(CancelledNotification(params=params)))
                         if is_late:
                             await session.send_ping()
                 except TimeoutError:
-                    self._lose("The server does not answer any more.")
+                    self._end("The server stopped responding.")
 
-        if sent:
-            task = self.loop.create_task(note())
-            self._notes.add(task)
-            task.add_done_callback(self._notes.discard)
+        if request_ids:
+            task = self.loop.create_task(notify())
+            self._notifications.add(task)
+            task.add_done_callback(self._notifications.discard)
 
 
-_SAID = (McpError, anyio.ClosedResourceError, anyio.BrokenResourceError, ValidationError)
-"""What a session raises for a request that fails."""
+_REQUEST_ERRORS = (McpError, anyio.ClosedResourceError, anyio.BrokenResourceError, ValidationError)
+"""Errors that the SDK raises for a failed request."""
 
 
 def _answer(result: CallToolResult) -> ServerAnswer:

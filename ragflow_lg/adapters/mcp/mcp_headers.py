@@ -1,4 +1,4 @@
-"""The headers that an MCP server is sent.
+"""The request headers for an MCP server.
 
 Source: RAGFlow's ``common/mcp_tool_call_conn.py``.
 """
@@ -10,34 +10,36 @@ from string import Template
 
 from ragflow_lg.adapters.http.http_client import encode_headers
 
-__all__ = ["filled", "server_headers"]
+__all__ = ["build_headers", "substitute"]
 
-_OWN_PREFIX = "mcp-"
-"""Headers of the protocol itself; sessions make them."""
+_PROTOCOL_PREFIX = "mcp-"
+"""Prefix of the headers of the protocol itself; only sessions set them."""
 
 
-def filled(text: str, variables: Mapping[str, str]) -> str:
-    """Put variables in place of ``$name`` and ``${name}``; names that are unknown stay.
+def substitute(text: str, variables: Mapping[str, str]) -> str:
+    """Replace ``$name`` and ``${name}`` by variables; unknown names stay unchanged.
 
-    >>> filled("Bearer ${token} $other", {"token": "abc"})
+    >>> substitute("Bearer ${token} $other", {"token": "abc"})
     'Bearer abc $other'
     """
     return Template(text).safe_substitute(variables)
 
 
-def server_headers(headers: Mapping[str, str], variables: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Give the headers of the settings, filled from the variables there, and above them a canvas's ``own``.
+def build_headers(
+    headers: Mapping[str, str], variables: Mapping[str, str], canvas_headers: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the headers of the settings with their variables, overridden by the headers of a canvas.
 
-    A header without a name is left out, and one without a value: blank, or ``Bearer`` with no token. A canvas's are
-    filled from each other only: it can read no variable of the settings.
+    Headers without a name or a value are dropped; ``Bearer`` without a token counts as no value. Placeholders in the
+    headers of a canvas refer only to its other headers, so that a canvas cannot read variables of the settings.
 
     Raises:
-        ServiceError: for a name or a value that no header can have.
+        ServiceError: for a name or a value that is not valid in HTTP.
     """
-    found: dict[str, tuple[str, str]] = {}
-    for given, values in ((headers, variables), (own, own)):
-        for name, value in given.items():
-            name, value = filled(name, values).strip(), filled(value, values).strip()
-            if name and value and value.lower() != "bearer" and not name.lower().startswith(_OWN_PREFIX):
-                found[name.lower()] = (name, value)
-    return {name: value.decode("utf-8", "replace") for name, value in encode_headers(dict(found.values()))}
+    merged: dict[str, tuple[str, str]] = {}
+    for source, values in ((headers, variables), (canvas_headers, canvas_headers)):
+        for name, value in source.items():
+            name, value = substitute(name, values).strip(), substitute(value, values).strip()
+            if name and value and value.lower() != "bearer" and not name.lower().startswith(_PROTOCOL_PREFIX):
+                merged[name.lower()] = (name, value)
+    return {name: value.decode("utf-8", "replace") for name, value in encode_headers(dict(merged.values()))}

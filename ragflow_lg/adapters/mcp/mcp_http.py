@@ -1,7 +1,7 @@
-"""The HTTP client of an MCP session: guarded like every other, and never silent about a failure.
+"""The guarded HTTP client of an MCP session.
 
-The SDK leaves a caller waiting when a request fails below it. So a request for which there is no answer is answered
-here, with an error of JSON-RPC, or the whole connection is told to be lost.
+If a request fails below the SDK, the SDK leaves the caller waiting. Therefore this transport either responds with a
+JSON-RPC error of its own or ends the session.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ import httpx
 from ragflow_lg.adapters.http.http_client import USER_AGENT, GuardedHttpClient, parse_url
 from ragflow_lg.base.errors import ServiceError
 
-__all__ = ["Lost", "McpHttpSettings", "McpTransport", "mcp_http_client"]
+__all__ = ["McpHttpSettings", "McpTransport", "OnLost", "open_http_client"]
 
 MAX_CONNECTIONS = 128
-"""How many requests of one session may be on their way."""
+"""Maximum number of concurrent requests of one session."""
 
-STREAM_SPARE_S = 5.0
-"""How much longer than its limit an answer is waited for, so that the limit is what a caller meets."""
+STREAM_EXTRA_S = 5.0
+"""Added to the read timeout of responses, so that the time limit of the call expires first."""
 
 _ERROR_CODE = -32050
-"""One that JSON-RPC leaves to its users, and the SDK does not use."""
+"""In the JSON-RPC range for applications, and not used by the SDK."""
 
 _EVENTS = "text/event-stream"
-_BORDERS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _FAILURES = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError)
-_REFUSED = "Check url, headers and variables of the server in the settings."
+_HINT = "Check url, headers and variables of the server in the settings."
 
-Lost = Callable[[str, int | None], None]
-"""Told why a connection is of no more use, and the id of a request that surely was not carried out."""
+OnLost = Callable[[str, int | None], None]
+"""Called with the reason when the session must end, and the id of a request that the server did not process."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpHttpSettings:
-    """How a server is reached. ``max_bytes`` bounds an answer, in a stream each event."""
+    """Settings of one HTTP session. ``max_bytes`` limits a whole response, or each event of a stream."""
 
     url: str = field(repr=False)
     kind: Literal["sse", "streamable-http"]
@@ -51,18 +51,18 @@ class McpHttpSettings:
 
     @property
     def public_url(self) -> httpx.URL:
-        """The URL without what may be secret: the SDK and httpx write it to logs and errors."""
+        """The URL without secrets, because the SDK and httpx write it to logs and errors."""
         return parse_url(self.url, "URL").copy_with(userinfo=b"", query=None, fragment=None)
 
 
 @asynccontextmanager
-async def mcp_http_client(
-    guarded: GuardedHttpClient, settings: McpHttpSettings, lost: Lost
+async def open_http_client(
+    http: GuardedHttpClient, settings: McpHttpSettings, on_lost: OnLost
 ) -> AsyncGenerator[httpx.AsyncClient]:
-    """Give a client, not entered yet, whose connections are made to checked addresses only; close them."""
-    async with guarded.open_pool(MAX_CONNECTIONS) as pool:
+    """Yield a client that connects only to checked addresses. The caller enters it; the pool is closed on exit."""
+    async with http.open_pool(MAX_CONNECTIONS) as pool:
         yield httpx.AsyncClient(
-            transport=McpTransport(pool, settings, lost),
+            transport=McpTransport(pool, settings, on_lost),
             headers={"User-Agent": USER_AGENT, **settings.headers, "Accept-Encoding": "identity"},
             auth=_credentials(settings),
             trust_env=False,
@@ -70,62 +70,61 @@ async def mcp_http_client(
 
 
 def _credentials(settings: McpHttpSettings) -> httpx.Auth | None:
-    """Give those that stand in the URL, unless a header has others."""
+    """Return the credentials of the URL, unless a header contains others."""
     url = parse_url(settings.url, "URL")
     has_header = any(name.lower() == "authorization" for name in settings.headers)
     return httpx.BasicAuth(url.username, url.password) if url.userinfo and not has_header else None
 
 
 class McpTransport(httpx.AsyncBaseTransport):
-    """Sends the requests of one session."""
+    """The transport of one session."""
 
-    def __init__(self, pool: httpcore.AsyncConnectionPool, settings: McpHttpSettings, lost: Lost) -> None:
+    def __init__(self, pool: httpcore.AsyncConnectionPool, settings: McpHttpSettings, on_lost: OnLost) -> None:
         self._pool = pool
         self._settings = settings
-        self._lost = lost
+        self._on_lost = on_lost
         self._url = parse_url(settings.url, "URL")
         self._public_url = settings.public_url
-        self._answers_in_place = settings.kind == "streamable-http"
+        self._is_streamable = settings.kind == "streamable-http"
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request; whatever fails, the session hears of it."""
-        posted = _Posted(request)
+        """Send a request; the session learns of every failure."""
+        message = _RequestMessage(request)
         host = repr(request.url.host)
         try:
             answer = await self._send(request)
-        except ServiceError as refused:
-            self._lost(str(refused), posted.id)
-            return self._error(posted, str(refused))
+        except ServiceError as refusal:
+            self._on_lost(str(refusal), message.id)
+            return self._error(message, str(refusal))
         except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-            said = f"No connection to {host}: {error or 'no answer'}."
-            self._lost(said, posted.id)
-            return self._error(posted, said)
+            reason = f"No connection to {host}: {error or 'no answer'}."
+            self._on_lost(reason, message.id)
+            return self._error(message, reason)
         except _FAILURES:
-            said = f"{host} did not answer in time, or broke off."
-            return self._error(posted, said)
+            return self._error(message, f"{host} did not answer in time, or broke off.")
         headers = httpx.Headers(answer.headers)
         encoding = headers.get("content-encoding", "identity").strip().lower()
-        said = ""
-        if answer.status >= 400 and self._counts(request, answer.status):
-            said = f"{host} answered {answer.status}. {_REFUSED}"
+        reason = ""
+        if answer.status >= 400 and self._is_failure(request):
+            reason = f"{host} answered {answer.status}. {_HINT}"
         elif encoding not in ("", "identity"):
-            said = f"{host} answered in an encoding that was not asked for."
-        if said:
+            reason = f"{host} answered in an encoding that was not requested."
+        if reason:
             await answer.aclose()
-            if answer.status == 404 and posted.method != "initialize":  # the server knows the session no more
-                self._lost(said, posted.id)
-            return self._error(posted, said)
+            if answer.status == 404 and message.method != "initialize":  # the server no longer knows the session
+                self._on_lost(reason, message.id)
+            return self._error(message, reason)
         is_stream = headers.get("content-type", "").lower().startswith(_EVENTS)
-        body = _Body(self, answer, posted, host, is_stream=is_stream)
+        body = _Body(self, answer, message, host, is_stream=is_stream)
         return httpx.Response(answer.status, headers=headers, stream=body)
 
     async def aclose(self) -> None:
-        """Nothing: the pool is closed by who opened it."""
+        """Do nothing: the pool belongs to `open_http_client`."""
 
     async def _send(self, request: httpx.Request) -> httpcore.Response:
         settings = self._settings
-        is_posted = request.method == "POST"
-        answer_s = settings.answer_s + STREAM_SPARE_S if is_posted else None
+        is_post = request.method == "POST"
+        answer_s = settings.answer_s + STREAM_EXTRA_S if is_post else None
         timeout = {
             "connect": settings.connect_s,
             "pool": settings.answer_s,
@@ -143,44 +142,44 @@ class McpTransport(httpx.AsyncBaseTransport):
             )
         )
 
-    def _counts(self, request: httpx.Request, status: int) -> bool:
-        """Whether a status means that something fails: the stream beside the answers is an offer only."""
-        return request.method == "POST" or (request.method == "GET" and not self._answers_in_place)
+    def _is_failure(self, request: httpx.Request) -> bool:
+        """Return whether an error status is a failure; the GET stream of streamable HTTP is optional."""
+        return request.method == "POST" or (request.method == "GET" and not self._is_streamable)
 
-    def _error(self, posted: _Posted, said: str) -> httpx.Response:
-        """Answer in the server's place."""
-        if posted.is_get and self._answers_in_place:
+    def _error(self, message: _RequestMessage, reason: str) -> httpx.Response:
+        """Return an error response in place of the server's."""
+        if message.is_get and self._is_streamable:
             return httpx.Response(405)
-        if self._answers_in_place:
-            return httpx.Response(200, json=posted.error(said)) if posted.id is not None else httpx.Response(202)
-        if posted.method != "notifications/cancelled":
-            self._lost(said, None)
-        return httpx.Response(202) if not posted.is_get else httpx.Response(502)
+        if self._is_streamable:
+            return httpx.Response(200, json=message.error(reason)) if message.id is not None else httpx.Response(202)
+        if message.method != "notifications/cancelled":
+            self._on_lost(reason, None)
+        return httpx.Response(202) if not message.is_get else httpx.Response(502)
 
-    def failed(self, posted: _Posted, said: str, *, is_stream: bool) -> bytes:
-        """Give what ends a body that has failed: an error for the caller who waits for it."""
-        if not self._answers_in_place:
-            self._lost(said, None)
+    def end_body(self, message: _RequestMessage, reason: str, *, is_stream: bool) -> bytes:
+        """Return the end of an incomplete body: an error for the caller that waits for the response."""
+        if not self._is_streamable:
+            self._on_lost(reason, None)
             return b""
-        if posted.id is None:
+        if message.id is None:
             return b""
-        text = json.dumps(posted.error(said))
+        text = json.dumps(message.error(reason))
         return f"event: message\ndata: {text}\n\n".encode() if is_stream else text.encode()
 
     @property
     def max_bytes(self) -> int:
-        """How large an answer or an event may be."""
+        """Maximum size of a response or an event."""
         return self._settings.max_bytes
 
 
-def _last_border(data: bytearray, start: int) -> int:
-    """Give where the last whole event ends, 0 if none does."""
-    found = ((data.rfind(border, start), len(border)) for border in _BORDERS)
-    return max((at + length for at, length in found if at >= 0), default=0)
+def _end_of_last_event(data: bytearray, start: int) -> int:
+    """Return the end position of the last complete event; 0 if there is none."""
+    ends = ((data.rfind(mark, start), len(mark)) for mark in _EVENT_ENDS)
+    return max((position + length for position, length in ends if position >= 0), default=0)
 
 
-class _Posted:
-    """What a request says as a message of JSON-RPC."""
+class _RequestMessage:
+    """The JSON-RPC message of a request."""
 
     def __init__(self, request: httpx.Request) -> None:
         message: Any = json.loads(request.content) if request.method == "POST" else {}
@@ -188,67 +187,73 @@ class _Posted:
         self.id: Any = message.get("id") if "method" in message else None
         self.method: str = message.get("method", "")
 
-    def error(self, said: str) -> dict[str, Any]:
-        return {"jsonrpc": "2.0", "id": self.id, "error": {"code": _ERROR_CODE, "message": said}}
+    def error(self, reason: str) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", "id": self.id, "error": {"code": _ERROR_CODE, "message": reason}}
 
 
 class _Body(httpx.AsyncByteStream):
-    """An answer, or event after event; what is too large or breaks off ends with an error."""
+    """A response body or a stream of events; ends with an error if it is too large or interrupted."""
 
     def __init__(
-        self, transport: McpTransport, answer: httpcore.Response, posted: _Posted, host: str, *, is_stream: bool
+        self,
+        transport: McpTransport,
+        answer: httpcore.Response,
+        message: _RequestMessage,
+        host: str,
+        *,
+        is_stream: bool,
     ) -> None:
         self._transport = transport
         self._answer = answer
-        self._posted = posted
+        self._message = message
         self._host = host
         self._is_stream = is_stream
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        whole = self._events() if self._is_stream else self._text()
-        async for part in whole:
-            yield part
+        chunks = self._events() if self._is_stream else self._text()
+        async for chunk in chunks:
+            yield chunk
 
     async def aclose(self) -> None:
         await self._answer.aclose()
 
     async def _text(self) -> AsyncGenerator[bytes]:
-        held = bytearray()
-        said = ""
+        buffer = bytearray()
+        reason = ""
         try:
             async for chunk in self._answer.aiter_stream():
-                held += chunk
-                if len(held) > self._transport.max_bytes:
-                    said = self._too_large
+                buffer += chunk
+                if len(buffer) > self._transport.max_bytes:
+                    reason = self._too_large
                     break
         except _FAILURES:
-            said = f"{self._host} broke off."
-        yield self._transport.failed(self._posted, said, is_stream=False) if said else bytes(held)
+            reason = f"{self._host} broke off."
+        yield self._transport.end_body(self._message, reason, is_stream=False) if reason else bytes(buffer)
 
     async def _events(self) -> AsyncGenerator[bytes]:
-        """Give whole events only, so that an error can stand behind them."""
-        held = bytearray()
+        """Yield complete events only, so that an error event can follow."""
+        buffer = bytearray()
         has_ids = False
-        said = f"{self._host} ended the stream before its answer."
+        reason = f"{self._host} ended the stream before its answer."
         try:
             async for chunk in self._answer.aiter_stream():
-                start = max(0, len(held) - 3)
-                held += chunk
-                end = _last_border(held, start)
+                start = max(0, len(buffer) - 3)
+                buffer += chunk
+                end = _end_of_last_event(buffer, start)
                 if end:
-                    events = bytes(held[:end])
-                    del held[:end]
+                    events = bytes(buffer[:end])
+                    del buffer[:end]
                     has_ids = has_ids or events.startswith(b"id:") or b"\nid:" in events
                     yield events
-                if len(held) > self._transport.max_bytes:
-                    said, has_ids = self._too_large, False
+                if len(buffer) > self._transport.max_bytes:
+                    reason, has_ids = self._too_large, False
                     break
         except _FAILURES:
             pass
-        # With ids the SDK asks for the rest of the stream itself.
-        if not has_ids or self._posted.is_get:
-            yield self._transport.failed(self._posted, said, is_stream=True)
+        # If events have ids, the SDK requests the rest of the stream itself.
+        if not has_ids or self._message.is_get:
+            yield self._transport.end_body(self._message, reason, is_stream=True)
 
     @property
     def _too_large(self) -> str:
-        return f"The answer is larger than the limit of {self._transport.max_bytes:,} bytes (max_result_bytes)."
+        return f"The result is larger than the limit of {self._transport.max_bytes:,} bytes (max_result_bytes)."

@@ -1,8 +1,8 @@
-"""MCP over the standard streams of a process that is started here, and that ends with us, whatever happens.
+"""MCP over the standard streams of a child process, which always ends together with this process.
 
-The process leads a group of its own. When it has to go it is asked to by the end of its input, then by SIGTERM, then
-the whole group is killed. A tiny second process does the last should we die ourselves, by SIGKILL too: it reads from
-a pipe that ends with us.
+The child leads a process group of its own. To end it, its input is closed, then the group gets SIGTERM and finally
+SIGKILL. If this process itself dies, even by SIGKILL, a tiny watchdog process kills the group: it reads from a pipe
+that closes with this process.
 """
 
 from __future__ import annotations
@@ -25,46 +25,48 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCMessage
 from pydantic import ValidationError
 
-__all__ = ["McpProcessSettings", "Streams", "process_streams"]
+__all__ = ["McpProcessSettings", "Streams", "open_process"]
 
 logger = logging.getLogger(__name__)
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
-PATIENCE_S = 0.75
-"""How long the process has for each polite way to end."""
+GRACE_S = 0.75
+"""Time for each step of ending the process."""
 
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
-_WATCH = "import os,sys\nif not os.read(0,1): os.killpg(int(sys.argv[1]),9)"
+_WATCHDOG = "import os,sys\nif not os.read(0,1): os.killpg(int(sys.argv[1]),9)"
 _MAX_LOGGED_LINE = 2000
 _LAST_LINES = 5
-"""How much of what a process wrote is shown when it has ended by itself."""
+"""Number of stderr lines logged as warnings after the process has ended by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpProcessSettings:
-    """What is started: no shell is in between. Of our environment the process gets only what a program needs."""
+    """The command of a server, started without a shell and with a minimal environment."""
 
     command: str
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     max_bytes: int = 4 * 1024 * 1024
-    """Of one message."""
+    """Maximum size of one message."""
 
     @property
     def environment(self) -> dict[str, str]:
-        """Give the whole environment of the process."""
+        """All environment variables of the process."""
         return {name: os.environ[name] for name in _INHERITED if name in os.environ} | dict(self.env)
 
 
 @asynccontextmanager
-async def process_streams(
-    settings: McpProcessSettings, name: str, lost: Callable[[str], None]
+async def open_process(
+    settings: McpProcessSettings, name: str, on_lost: Callable[[str], None]
 ) -> AsyncGenerator[tuple[Streams, int]]:
-    """Start the process; give its streams and its group. ``lost`` is told when it can be used no more.
+    """Start the process and yield its message streams and its process group; end the group on exit.
+
+    ``on_lost`` is called with the reason when the process can no longer be used.
 
     Raises:
-        OSError: if it cannot be started.
+        OSError: if the process cannot be started.
     """
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.subprocess_exec(
@@ -78,93 +80,93 @@ async def process_streams(
         start_new_session=True,
     )
     process = Process(transport, protocol, loop)
-    given, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    write, taken = anyio.create_memory_object_stream[SessionMessage](0)
-    words: deque[str] = deque(maxlen=_LAST_LINES)
-    logged = asyncio.create_task(_log(process, name, words))
+    incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+    log_task = asyncio.create_task(_log_stderr(process, name, last_lines))
 
-    async def ended(why: str) -> None:
-        await asyncio.wait([logged], timeout=PATIENCE_S)
-        for line in words:
+    async def on_exit(reason: str) -> None:
+        await asyncio.wait([log_task], timeout=GRACE_S)
+        for line in last_lines:
             logger.warning("MCP server %s: %s", name, line)
-        lost(why)
+        on_lost(reason)
 
-    pipes = (
-        asyncio.create_task(_read(process, name, given, lost, ended, settings.max_bytes)),
-        asyncio.create_task(_write(process, taken)),
-        logged,
+    tasks = (
+        asyncio.create_task(_read(process, name, incoming, on_lost, on_exit, settings.max_bytes)),
+        asyncio.create_task(_write(process, outgoing)),
+        log_task,
     )
     try:
-        with _watched(process.pid):
+        with _watchdog(process.pid):
             try:
                 yield (read, write), process.pid
             finally:
-                for pipe in pipes[:2]:
-                    pipe.cancel()
+                for task in tasks[:2]:
+                    task.cancel()
                 await _end(process)
     finally:
-        for pipe in pipes:
-            pipe.cancel()
-        await asyncio.wait(pipes)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
         transport.close()
-        for stream in (given, read, write, taken):
+        for stream in (incoming, read, write, outgoing):
             stream.close()
 
 
 async def _read(
     process: Process,
     name: str,
-    given: MemoryObjectSendStream[SessionMessage | Exception],
-    lost: Callable[[str], None],
-    ended: Callable[[str], Awaitable[None]],
+    incoming: MemoryObjectSendStream[SessionMessage | Exception],
+    on_lost: Callable[[str], None],
+    on_exit: Callable[[str], Awaitable[None]],
     limit: int,
 ) -> None:
     assert process.stdout is not None
-    has_complained = False
+    has_warned = False
     while True:
         try:
             line = await process.stdout.readline()
         except ValueError:
-            lost(f"The answer is larger than the limit of {limit:,} bytes (max_result_bytes).")
+            on_lost(f"The result is larger than the limit of {limit:,} bytes (max_result_bytes).")
             break
         if not line:
-            await ended(await _how_it_ended(process))
+            await on_exit(await _exit_reason(process))
             break
         try:
             message = JSONRPCMessage.model_validate_json(line)
         except ValidationError:
-            if line.strip() and not has_complained:
-                logger.warning("MCP server %s writes to its output what is no message: %r", name, line[:80])
-                has_complained = True
+            if line.strip() and not has_warned:
+                logger.warning("MCP server %s writes lines to stdout that are not messages: %r", name, line[:80])
+                has_warned = True
             continue
         try:
-            await given.send(SessionMessage(message))
+            await incoming.send(SessionMessage(message))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             break
-    given.close()
+    incoming.close()
 
 
-async def _how_it_ended(process: Process) -> str:
+async def _exit_reason(process: Process) -> str:
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(GRACE_S):
             code = await process.wait()
     except TimeoutError:
-        return "The server has closed its output."
+        return "The server closed its output."
     by = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-    return f"The server's process has ended {by}; the log has what it wrote."
+    return f"The server process ended {by}; see the log for its output."
 
 
-async def _write(process: Process, taken: MemoryObjectReceiveStream[SessionMessage]) -> None:
+async def _write(process: Process, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
     assert process.stdin is not None
-    async for sent in taken:
-        text = sent.message.model_dump_json(by_alias=True, exclude_none=True)
+    async for item in outgoing:
+        text = item.message.model_dump_json(by_alias=True, exclude_none=True)
         with suppress(BrokenPipeError, ConnectionResetError):
             process.stdin.write(text.encode("utf-8", "replace") + b"\n")
             await process.stdin.drain()
 
 
-async def _log(process: Process, name: str, words: deque[str]) -> None:
-    """Hand what the process writes to its standard error to the log, line by line; keep the last lines."""
+async def _log_stderr(process: Process, name: str, last_lines: deque[str]) -> None:
+    """Log the standard error of the process line by line, and store the last lines."""
     assert process.stderr is not None
     while True:
         try:
@@ -173,28 +175,29 @@ async def _log(process: Process, name: str, words: deque[str]) -> None:
             continue
         if not line:
             return
-        words.append(line[:_MAX_LOGGED_LINE].decode("utf-8", "replace").rstrip())
-        logger.info("MCP server %s: %s", name, words[-1])
+        last_lines.append(line[:_MAX_LOGGED_LINE].decode("utf-8", "replace").rstrip())
+        logger.info("MCP server %s: %s", name, last_lines[-1])
 
 
 async def _end(process: Process) -> None:
-    """End the process and all of its group. A cancel in between kills at once."""
+    """End the process and its group. If cancelled meanwhile, kill them at once."""
     assert process.stdin is not None
     try:
         process.stdin.close()
-        if not await _ended(process):
+        if not await _wait_for_exit(process):
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
-            await _ended(process)
+            await _wait_for_exit(process)
     finally:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
 
 
-async def _ended(process: Process) -> bool:
+async def _wait_for_exit(process: Process) -> bool:
+    """Wait for the process; return False if it does not exit in time."""
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(GRACE_S):
             await process.wait()
     except TimeoutError:
         return False
@@ -202,19 +205,19 @@ async def _ended(process: Process) -> bool:
 
 
 @contextmanager
-def _watched(group: int) -> Generator[None]:
-    """Have the group killed should this process die meanwhile."""
+def _watchdog(group: int) -> Generator[None]:
+    """Kill the process group if this process dies inside the context."""
     if not sys.executable:
         yield
         return
-    command: Sequence[str] = (sys.executable, "-I", "-S", "-c", _WATCH, str(group))
+    command: Sequence[str] = (sys.executable, "-I", "-S", "-c", _WATCHDOG, str(group))
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    ) as watch:
+    ) as watchdog:
         try:
             yield
         finally:
-            assert watch.stdin is not None
+            assert watchdog.stdin is not None
             with suppress(BrokenPipeError):
-                watch.stdin.write(b"x")
-                watch.stdin.flush()
+                watchdog.stdin.write(b"x")
+                watchdog.stdin.flush()

@@ -19,27 +19,27 @@ WEB = McpServerSettings("streamable-http", url="https://mcp.test/mcp", headers={
 
 
 class FakeConnection:
-    """A session that plays what its class was told: each entry is an answer or an error."""
+    """A session that follows the script of its class: each entry is an answer or an error."""
 
-    made: list[FakeConnection]
+    instances: list[FakeConnection]
     script: list[Any]
 
-    def __init__(self, name: str, how: Any, limits: Any, guarded: Any) -> None:
-        self.how = how
+    def __init__(self, name: str, settings: Any, limits: Any, http: Any) -> None:
+        self.settings = settings
         self.loop = asyncio.get_running_loop()
-        self.is_over = self.is_open = self.is_busy = False
+        self.has_ended = self.is_open = self.is_busy = False
         self.is_closed = self.is_abandoned = False
-        self.made.append(self)
+        self.instances.append(self)
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> ServerAnswer:
-        play = self.script.pop(0) if self.script else "ok"
+        step = self.script.pop(0) if self.script else "ok"
         self.is_open = True
-        if play == "busy":
+        if step == "busy":
             self.is_busy = True
-        if play in ("refused", "broken"):
-            self.is_over = True
-            raise ServiceError(play, is_retryable=play == "refused")
-        return ServerAnswer((play,))
+        if step in ("refused", "broken"):
+            self.has_ended = True
+            raise ServiceError(step, is_retryable=step == "refused")
+        return ServerAnswer((step,))
 
     async def aclose(self) -> None:
         self.is_closed = True
@@ -49,89 +49,95 @@ class FakeConnection:
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[FakeConnection]:
-    FakeConnection.made, FakeConnection.script = [], []
+def connections(monkeypatch: pytest.MonkeyPatch) -> list[FakeConnection]:
+    FakeConnection.instances, FakeConnection.script = [], []
 
-    async def module() -> Any:
-        return SimpleNamespace(McpConnection=FakeConnection, McpLimits=lambda *limits: limits)
+    def limits(*seconds: float) -> tuple[float, ...]:
+        return seconds
 
-    monkeypatch.setattr(mcp_servers, "_module", module)
-    return FakeConnection.made
+    async def import_connection() -> Any:
+        return SimpleNamespace(McpConnection=FakeConnection, McpLimits=limits)
+
+    monkeypatch.setattr(mcp_servers, "_import_connection", import_connection)
+    return FakeConnection.instances
 
 
 def server_of(settings: McpServerSettings = WEB) -> McpServer:
     return McpServers({"s": settings}, GuardedHttpClient(HttpSettings()))["s"]
 
 
-async def said(server: McpServer, headers: Mapping[str, str] | None = None) -> str:
+async def call(server: McpServer, headers: Mapping[str, str] | None = None) -> str:
     return (await server.call("t", {}, headers or {})).texts[0]
 
 
-async def test_agents_share_a_session_unless_they_have_headers_of_their_own(made: list[FakeConnection]) -> None:
+async def test_agents_share_a_session_unless_their_headers_differ(connections: list[FakeConnection]) -> None:
     server = server_of()
-    await asyncio.gather(said(server), said(server))
-    await said(server, {"Y": "1"})
-    await said(server, {"Y": "1"})
-    assert [session.how.headers for session in made] == [{"X": "geheim"}, {"X": "geheim", "Y": "1"}]
+    await asyncio.gather(call(server), call(server))
+    await call(server, {"Y": "1"})
+    await call(server, {"Y": "1"})
+    assert [session.settings.headers for session in connections] == [{"X": "geheim"}, {"X": "geheim", "Y": "1"}]
     await server.aclose()
-    assert all(session.is_closed for session in made)
+    assert all(session.is_closed for session in connections)
 
 
-async def test_headers_of_a_canvas_mean_nothing_to_a_process(made: list[FakeConnection]) -> None:
+async def test_headers_of_a_canvas_are_ignored_for_a_process(connections: list[FakeConnection]) -> None:
     server = server_of(McpServerSettings("stdio", "cmd", ("$v",), {"TOKEN": "$v"}, variables={"v": "geheim"}))
-    await said(server, {"Y": "1"})
-    await said(server)
-    assert len(made) == 1
-    assert (made[0].how.args, made[0].how.env) == (("$v",), {"TOKEN": "geheim"})
+    await call(server, {"Y": "1"})
+    await call(server)
+    assert len(connections) == 1
+    assert (connections[0].settings.args, connections[0].settings.env) == (("$v",), {"TOKEN": "geheim"})
 
 
-async def test_a_call_that_was_surely_not_carried_out_is_tried_on_a_new_session(made: list[FakeConnection]) -> None:
+async def test_a_call_that_was_not_processed_is_repeated_on_a_new_session(connections: list[FakeConnection]) -> None:
     server = server_of()
     FakeConnection.script = ["first", "refused", "second"]
-    assert [await said(server), await said(server)] == ["first", "second"]
-    assert len(made) == 2
+    assert [await call(server), await call(server)] == ["first", "second"]
+    assert len(connections) == 2
 
 
 @pytest.mark.parametrize(("script", "calls"), [(["ok", "broken"], 2), (["refused"], 1)])
-async def test_no_other_call_is_repeated(made: list[FakeConnection], script: list[str], calls: int) -> None:
+async def test_no_other_call_is_repeated(connections: list[FakeConnection], script: list[str], calls: int) -> None:
     server = server_of()
     FakeConnection.script = list(script)
     for _ in range(calls - 1):
-        await said(server)
+        await call(server)
     with pytest.raises(ServiceError, match=script[-1]):
-        await said(server)
-    assert await said(server) == "ok"  # the next call begins anew
-    assert len(made) == 2
+        await call(server)
+    assert await call(server) == "ok"  # the next call opens a new session
+    assert len(connections) == 2
 
 
-async def test_sessions_are_bounded_and_the_one_unused_longest_goes(made: list[FakeConnection]) -> None:
+async def test_the_least_recently_used_idle_sessions_are_closed(connections: list[FakeConnection]) -> None:
     server = server_of()
     FakeConnection.script = ["busy"]
     for number in range(MAX_SESSIONS + 3):
-        await said(server, {"Y": str(number)})
+        await call(server, {"Y": str(number)})
     await asyncio.sleep(0)
-    assert [i for i, session in enumerate(made) if session.is_closed] == [1, 2, 3]
+    assert [i for i, session in enumerate(connections) if session.is_closed] == [1, 2, 3]
 
 
-async def test_a_url_that_is_none_is_an_error_without_it(made: list[FakeConnection]) -> None:
+async def test_an_invalid_url_is_an_error_that_does_not_repeat_it(connections: list[FakeConnection]) -> None:
     with pytest.raises(ServiceError, match=r"url of \[mcp.\"s\"\]") as caught:
-        await said(server_of(McpServerSettings("sse", url="ftp://user:geheim@host/")))
+        await call(server_of(McpServerSettings("sse", url="ftp://user:geheim@host/")))
     assert "geheim" not in str(caught.value)
 
 
-def test_secrets_are_not_shown() -> None:
+def test_the_repr_of_settings_contains_no_secrets() -> None:
     assert "geheim" not in repr(WEB)
 
 
-def test_the_settings_say_which_tools_there_are() -> None:
+def test_only_allowed_tools_pass_the_check() -> None:
     server = server_of(McpServerSettings("stdio", "cmd", allow=("read",)))
     server.check("read")
-    with pytest.raises(SettingsError, match=r"'write' of the MCP server 's': it is not in allow of \[mcp.\"s\"\]"):
+    with pytest.raises(SettingsError, match=r"'write' of the MCP server 's'. Add it to allow of \[mcp.\"s\"\]"):
         server.check("write")
 
 
-def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+def test_without_the_sdk_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_nothing(name: str) -> None:
+        return None
+
+    monkeypatch.setattr(extras, "find_spec", find_nothing)
     with pytest.raises(SettingsError, match=r"pip install 'ragflow-lg\[mcp\]'"):
         server_of().check("t")
 
@@ -143,9 +149,9 @@ def test_servers_outlive_their_event_loop() -> None:
         return await text_of(servers, "process")
 
     async def last() -> str:
-        found = await turn()
+        text = await turn()
         await servers.aclose()
-        return found
+        return text
 
     assert asyncio.run(turn()) != asyncio.run(last())
     assert list(servers) == ["s"]
