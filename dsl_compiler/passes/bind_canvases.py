@@ -114,4 +114,4 @@ def _misfits(plan: Plan) -> Iterable[str]:
         yield "it expects requests of a webhook."
     for field in plan.form:
         if is_file(field.type) and not field.is_optional:
-            yield f"its field {field.shown} needs a file."
+            yield f"its field {field.display_name} needs a file."

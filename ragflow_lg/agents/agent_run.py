@@ -116,7 +116,7 @@ class AgentRun(Struct, frozen=True):
             if stream is not None:
                 await stream.replay(answer.text)
         if self.ctx.budget.is_limited:
-            self.ctx.budget.take(position, count_tokens(request, answer), is_charged=is_fresh)
+            self.ctx.budget.charge_step(position, count_tokens(request, answer), is_charged=is_fresh)
         return answer
 
     async def call(self, calls: Sequence[ToolCall], position: str) -> list[Outcome]:

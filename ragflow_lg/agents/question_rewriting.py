@@ -54,7 +54,7 @@ async def with_standalone_question(ctx: RunContext, model: ChatModel, request: C
     stored: Any = await ctx.step("rewritten question", len(messages), call, position=_STEP)
     question: str = stored["question"]
     is_replayed = _STEP in ctx.replayed_steps
-    ctx.budget.take(_STEP, sum(stored["usage"][:2]), is_charged=not is_replayed)
+    ctx.budget.charge_step(_STEP, sum(stored["usage"][:2]), is_charged=not is_replayed)
     usage = Usage(*stored["usage"])
     await log.record_note(QUESTION_NOTE, question, stored["seconds"], usage, is_replayed=is_replayed)
     if not question:

@@ -98,7 +98,7 @@ class Toolbox:
         outcome = Outcome(**stored)._replace(usage=Usage(*stored["usage"]))
         self._ctx.cite(outcome.chunks, outcome.documents)
         self._ctx.count(outcome.usage)
-        self._ctx.budget.take(position, outcome.tokens, is_charged=is_fresh)
+        self._ctx.budget.charge_step(position, outcome.tokens, is_charged=is_fresh)
         return outcome
 
 

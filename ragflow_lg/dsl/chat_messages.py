@@ -1,6 +1,6 @@
-"""The conversation as plain message maps: what chat pages of LangGraph send, and what they show.
+"""The conversation as plain message maps, as chat pages of LangGraph send and show it.
 
-A message is ``{"type": "human" | "ai", "content": text, "id": text}``. It is data, never a message object.
+A message is ``{"type": "human" | "ai", "content": text, "id": text}``: plain data, never a message object.
 """
 
 from __future__ import annotations
@@ -13,48 +13,48 @@ from ragflow_lg.base.values import JsonValue, to_text
 
 __all__ = ["answer_id", "answer_message", "question_message", "parse_question"]
 
-MAX_GIVEN = 10_000
-"""Most messages that a request may hold."""
+MAX_MESSAGES = 10_000
+"""Maximum number of messages in a request."""
 
 _HUMAN = ("human", "user")
 
 
 def question_message(text: str, seed: int, position: int) -> dict[str, JsonValue]:
-    """Give the message of a user; ``seed`` is the turn's, ``position`` the place in the history."""
+    """Return the user's message; ``seed`` is the turn's, ``position`` the place in the history."""
     return {"type": "human", "content": text, "id": f"question-{seed:x}-{position}"}
 
 
 def answer_id(seed: int, number: int) -> str:
-    """Give the id of the message with which a turn ends; ``seed`` and ``number`` are the turn's."""
+    """Return the id of the last message of a turn; ``seed`` and ``number`` are the turn's."""
     return f"answer-{seed:x}-{number}"
 
 
 def answer_message(text: str, seed: int, number: int) -> dict[str, JsonValue]:
-    """Give the message with which a turn ends; ``seed`` and ``number`` are the turn's."""
+    """Return the last message of a turn; ``seed`` and ``number`` are the turn's."""
     return {"type": "ai", "content": text, "id": answer_id(seed, number)}
 
 
 def parse_question(messages: Any) -> dict[str, JsonValue]:
-    """Give the last message of a request, which has to be the user's; those before it are the session's already.
+    """Return the last message of a request, which must be the user's.
 
-    Message maps of LangChain (``type``) and OpenAI (``role``) are read, with a text or a list of text parts, and a text
-    alone.
+    Earlier messages are ignored, because the session has them. Accepts message maps of LangChain (``type``) and
+    OpenAI (``role``), with a text or a list of text parts, and a plain text.
 
     Raises:
-        InputRefusedError: if there is none, or it is no text.
+        InputRefusedError: if there is no such message, or it is not text.
     """
     if isinstance(messages, Mapping | str):
         messages = [messages]
-    if not isinstance(messages, Sequence) or not messages or len(cast("Sequence[Any]", messages)) > MAX_GIVEN:
-        raise InputRefusedError(f'"messages" should be 1 to {MAX_GIVEN:,} messages, the last one of the user.')
-    held = _as_map(cast("Sequence[Any]", messages)[-1])
-    kind = held.get("type") if held.get("type") not in (None, "message") else held.get("role")
+    if not isinstance(messages, Sequence) or not messages or len(cast("Sequence[Any]", messages)) > MAX_MESSAGES:
+        raise InputRefusedError(f'"messages" should be 1 to {MAX_MESSAGES:,} messages, the last one a user message.')
+    last = _as_map(cast("Sequence[Any]", messages)[-1])
+    kind = last.get("type") if last.get("type") not in (None, "message") else last.get("role")
     if kind not in _HUMAN:
-        wanted = 'of the user (type "human" or role "user")'
-        raise InputRefusedError(f'The last of "messages" should be {wanted}, not {kind!r:.40}.')
-    message: dict[str, JsonValue] = {"type": "human", "content": _text_of(held.get("content"))}
-    if held.get("id"):
-        message["id"] = to_text(held["id"])
+        expected = 'a user message (type "human" or role "user")'
+        raise InputRefusedError(f'The last of "messages" should be {expected}, not {kind!r:.40}.')
+    message: dict[str, JsonValue] = {"type": "human", "content": _text_of(last.get("content"))}
+    if last.get("id"):
+        message["id"] = to_text(last["id"])
     return message
 
 
@@ -75,12 +75,12 @@ def _text_of(content: Any) -> str:
     parts = cast("list[Any]", content) if isinstance(content, list) else [content]
     texts = [part if isinstance(part, str) else _part_text(part) for part in parts]
     if any(text is None for text in texts) or not texts:
-        reason = 'A message should hold text, or parts of type "text"; send pictures and files as "files".'
+        reason = 'A message should contain text, or parts of type "text"; send images and files as "files".'
         raise InputRefusedError(reason)
     return "\n".join(text for text in texts if text is not None)
 
 
 def _part_text(part: Any) -> str | None:
-    held: Mapping[str, Any] = cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else {}
-    text: Any = held.get("text")
-    return text if held.get("type") == "text" and isinstance(text, str) else None
+    fields: Mapping[str, Any] = cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else {}
+    text: Any = fields.get("text")
+    return text if fields.get("type") == "text" and isinstance(text, str) else None

@@ -1,8 +1,8 @@
-"""Conditions on values: the operators of Switch and of filters, total on every pair of JSON values.
+"""Operators of Switch and of filters, defined for every pair of JSON values.
 
 Source: RAGFlow's ``agent/component/switch.py``. Differences (``docs/fidelity.md``): a literal is read as a
-number only where numbers are compared, booleans compare with ``true`` and ``false``, and what cannot be
-compared is false.
+number only where numbers are compared, booleans compare with ``true`` and ``false``, and incomparable values
+are false.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _folded(value: JsonValue) -> str:
 
 
 def _number(value: JsonValue) -> int | float | None:
-    """Give a number, or the number that a text writes. Whole numbers stay exact."""
+    """Return a number, or the number that a text represents. Whole numbers stay exact."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     if not isinstance(value, str):
@@ -46,7 +46,7 @@ def _is_equal(left: JsonValue, right: JsonValue) -> bool:
 
 
 def _contains(whole: JsonValue, part: JsonValue) -> bool:
-    """Whether the text of ``whole`` has that of ``part`` in it; a list also has what one of its items is."""
+    """Return whether ``whole`` contains the text of ``part``, or, for a list, an equal item."""
     items = cast("list[Any]", whole) if isinstance(whole, list) else []
     return any(_folded(item) == _folded(part) for item in items) or _folded(part) in _folded(whole)
 
@@ -87,7 +87,7 @@ FILTERS: Mapping[str, Callable[[str, str], bool]] = {
     "empty": lambda text, wanted: not text,
     "not empty": lambda text, wanted: bool(text),
 }
-"""Operators of filters on lists and maps, by RAGFlow's name: they compare texts, case counts."""
+"""Operators of filters on lists and maps, by RAGFlow's name: they compare texts, case-sensitively."""
 
 _SYNONYMS = {
     "==": "=",
@@ -103,7 +103,7 @@ _SYNONYMS = {
 
 
 def operator_name(name: str) -> str:
-    """Give RAGFlow's name of an operator of Switch or of a synonym.
+    """Return RAGFlow's name of a Switch operator or of a synonym.
 
     Raises:
         ValueError: if there is no such operator.
@@ -115,7 +115,7 @@ def operator_name(name: str) -> str:
 
 
 def filter_name(name: str | None) -> str:
-    """Give RAGFlow's name of a filter's operator; none stands for ``=``.
+    """Return RAGFlow's name of a filter operator; ``=`` for None and ``""``.
 
     Raises:
         ValueError: if there is no such operator.
@@ -132,7 +132,7 @@ def _name(name: object, table: Mapping[str, object]) -> str:
 
 
 def filter_text(value: JsonValue) -> str:
-    """Give the text that filters compare; booleans as Python writes them, which stored canvases compare with."""
+    """Return the text that filters compare; booleans as Python writes them, as in stored canvases."""
     return str(value) if isinstance(value, bool) else to_text(value)
 
 
@@ -147,10 +147,11 @@ _JOINERS = {"and": "and", "&&": "and", "or": "or", "||": "or"}
 
 
 def parse_condition(text: str) -> tuple[str, list[tuple[str, str, JsonValue]]] | None:
-    """Read ``{a@x} > 5 and {b@y} == "no"`` as a logical operator and ``(reference, operator, literal)`` items.
+    """Parse ``{a@x} > 5 and {b@y} == "no"`` into a logical operator and ``(reference, operator, literal)`` items.
 
-    ``and`` and ``or`` do not mix, there are no parentheses, and nothing is evaluated as code. None if the text is
-    something else.
+    ``and`` and ``or`` do not mix, there are no parentheses, and nothing is evaluated as code. Return None for any
+    other
+    text.
 
     >>> parse_condition("{a@x} >= 5")
     ('and', [('{a@x}', '≥', '5')])
@@ -174,7 +175,7 @@ def parse_condition(text: str) -> tuple[str, list[tuple[str, str, JsonValue]]] |
 
 
 def _literal(text: str) -> JsonValue:
-    """Take quotes off. Numbers and booleans stay text, as the operators read them from text."""
+    """Remove quotes. Numbers and booleans stay text, because the operators read them from text."""
     if text[0] in "\"'":
         return text[1:-1]
     return None if text.lower() in ("null", "none") else text

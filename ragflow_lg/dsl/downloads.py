@@ -1,7 +1,7 @@
-"""How a value is shown in a Message: as text, or as a file to download.
+"""Values in a Message: as text, or as files to download.
 
-*Download info* is a map with ``doc_id``, ``filename`` and ``mime_type``, a list of such, or JSON text of
-either. It goes to the Message's ``downloads`` and prints as nothing, unless it asks to be printed too.
+*Download info* is a map with ``doc_id``, ``filename`` and ``mime_type``, a list of such maps, or either as JSON text.
+It becomes part of the Message's ``downloads`` and prints as nothing, unless it asks to be printed as well.
 Source: RAGFlow's ``agent/component/message.py``.
 """
 
@@ -19,20 +19,20 @@ _PRINT_FLAG = "include_download_info_in_content"
 
 
 def find_downloads(value: JsonValue) -> list[dict[str, JsonValue]]:
-    """Give the download infos that a value holds, without the flag; none if it is something else."""
+    """Return the download infos in a value, without the print flag; an empty list for other values."""
     return [{key: part for key, part in info.items() if key != _PRINT_FLAG} for info in _infos(value)]
 
 
 def drop_duplicates(downloads: list[dict[str, JsonValue]]) -> list[dict[str, JsonValue]]:
-    """Leave out what is listed a second time."""
-    found: dict[str, dict[str, JsonValue]] = {}
+    """Return the downloads without duplicates."""
+    by_text: dict[str, dict[str, JsonValue]] = {}
     for info in downloads:
-        found.setdefault(to_text(info), info)
-    return list(found.values())
+        by_text.setdefault(to_text(info), info)
+    return list(by_text.values())
 
 
 def message_text(value: JsonValue) -> str:
-    """Give the text of a value in a Message."""
+    """Return the text of a value in a Message."""
     infos = _infos(value)
     if not infos:
         return to_text(value)

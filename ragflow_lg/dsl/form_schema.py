@@ -1,4 +1,4 @@
-"""Forms as JSON Schema, for clients that draw or check them by themselves."""
+"""Forms as JSON Schema, for clients that render or check forms themselves."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _TYPES: Mapping[str, str] = {"integer": "integer", "number": "number", "boolean"
 
 
 def field_type(field: FormField) -> dict[str, Any]:
-    """Give the JSON type of a field that takes no files, and its choices.
+    """Return the JSON type of a field other than a file field, and its options.
 
     >>> field_type(FormField("size", "Size", "options", options=("S", "L")))
     {'type': 'string', 'enum': ['S', 'L']}
     """
     kind = field.type.lower()
-    described: dict[str, Any] = {"type": _TYPES.get(kind, "string")}
+    schema: dict[str, Any] = {"type": _TYPES.get(kind, "string")}
     if kind == "options" and field.options:
-        described["enum"] = option_texts(field.options)
-    return described
+        schema["enum"] = option_texts(field.options)
+    return schema
 
 
 def form_schema(declared: Any) -> dict[str, Any]:
-    """Give the JSON Schema (2020-12) of the answers to a form, each field a plain value.
+    """Return the JSON Schema (2020-12) of the answers to a form, each field a plain value.
 
-    Whatever fits it is accepted. Some that does not is accepted, too: numbers written as text, for example.
+    Every valid answer is accepted. Some other answers are accepted as well, for example numbers as text.
     """
     fields = list(form_fields(declared))
     return {
@@ -42,16 +42,16 @@ def form_schema(declared: Any) -> dict[str, Any]:
 
 def _property(field: FormField) -> dict[str, Any]:
     if is_file(field.type):
-        described: dict[str, Any] = {"type": "array", "items": {}}
+        schema: dict[str, Any] = {"type": "array", "items": {}}
         if not field.is_optional:
-            described["minItems"] = 1
+            schema["minItems"] = 1
     else:
-        described = field_type(field)
+        schema = field_type(field)
     if field.is_optional:
-        described["type"] = [described["type"], "null"]
-        if "enum" in described:
-            described["enum"] = [*described["enum"], None]
-    described["title"] = field.label
+        schema["type"] = [schema["type"], "null"]
+        if "enum" in schema:
+            schema["enum"] = [*schema["enum"], None]
+    schema["title"] = field.label
     if field.value not in (None, "", [], {}):
-        described["default"] = field.value
-    return described
+        schema["default"] = field.value
+    return schema

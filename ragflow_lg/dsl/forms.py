@@ -1,7 +1,7 @@
-"""Forms: the fields that Begin and UserFillUp declare, what a client submits for them, and whether it fits.
+"""Forms: the fields that Begin and UserFillUp declare, submitted values, and their validation.
 
-Source: RAGFlow's ``agent/component/begin.py`` and ``fillup.py``. RAGFlow takes any answer; here an answer is
-checked before it resumes a run (``docs/fidelity.md``).
+Source: RAGFlow's ``agent/component/begin.py`` and ``fillup.py``. RAGFlow accepts any answer; here an answer is
+validated before it resumes a run (``docs/fidelity.md``).
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ class FormField(NamedTuple):
     value: JsonValue = None
 
     @property
-    def shown(self) -> str:
-        """The field as people see it, and the name under which it is answered."""
+    def display_name(self) -> str:
+        """The label of the field, and the name to answer it by."""
         return f"{self.label!r} ({self.name})" if self.label != self.name else repr(self.name)
 
 
 class Form(NamedTuple):
-    """What a node asks the user. ``fields`` maps each name to its declaration, as clients are sent it."""
+    """A form for the user. ``fields`` maps each name to its declaration, in the format for clients."""
 
     tips: str
     fields: Mapping[str, Mapping[str, JsonValue]]
 
 
 def form_fields(declared: Any) -> Iterator[FormField]:
-    """Give the fields of an ``inputs`` parameter; what is no map is a field without a declaration."""
+    """Yield the fields of an ``inputs`` parameter; an entry that is not a map is a field without a declaration."""
     if not isinstance(declared, Mapping):
         return
     for name, value in cast("Mapping[str, Any]", declared).items():
@@ -69,14 +69,14 @@ def form_fields(declared: Any) -> Iterator[FormField]:
 
 
 def is_file(type_name: str) -> bool:
-    """Whether a field of this type takes files."""
+    """Return whether a field of this type accepts files."""
     return "file" in type_name.lower()
 
 
 def unwrap_submission(submitted: Any, declared: Mapping[str, Any]) -> tuple[Any, str]:
-    """Give what was submitted for a field, taken out of RAGFlow's ``{"value", "type"}``, and the type that holds.
+    """Return the submitted value of a field, unwrapped from RAGFlow's ``{"value", "type"}``, and its type.
 
-    That is the canvas's; a client names the type only of a field that the canvas does not declare.
+    The canvas declares the type; a client's type only counts for a field that the canvas does not declare.
     """
     wrapper = _as_map(submitted)
     is_wrapper = "value" in wrapper or "type" in wrapper
@@ -85,7 +85,7 @@ def unwrap_submission(submitted: Any, declared: Mapping[str, Any]) -> tuple[Any,
 
 
 def read_value(value: Any, type_name: str) -> JsonValue:
-    """Give the value that a submitted one stands for. Text of an ``object`` field is read as JSON where it is some."""
+    """Return the meaning of a submitted value. Text of an ``object`` field is parsed as JSON if it is valid JSON."""
     if type_name == "object" and isinstance(value, str) and value.strip():
         try:
             return json.loads(value)
@@ -95,16 +95,16 @@ def read_value(value: Any, type_name: str) -> JsonValue:
 
 
 def form_problems(declared: Any, answer: Mapping[str, Any]) -> dict[str, str]:
-    """Say what is wrong with an answer, by field name; nothing if it fits.
+    """Return what is wrong with an answer, by field name; an empty dict if it fits.
 
-    A field that is not optional has to be there, and null is no value for it; ``""`` is one.
+    A required field must be present and not null; ``""`` is a value.
     """
     problems: dict[str, str] = {}
     for field in form_fields(declared):
         value, _ = unwrap_submission(answer.get(field.name), {})
         if value is None or (is_file(field.type) and value in ("", [])):
             if not field.is_optional:
-                problems[field.name] = f"{field.shown} is required."
+                problems[field.name] = f"{field.display_name} is required."
         elif problem := _type_problem(field, value):
             problems[field.name] = problem
     return problems
@@ -112,30 +112,31 @@ def form_problems(declared: Any, answer: Mapping[str, Any]) -> dict[str, str]:
 
 def _type_problem(field: FormField, value: Any) -> str:
     kind = field.type.lower()
+    expected = ""
     if kind in ("integer", "number") and not _is_number(value, whole=kind == "integer"):
-        return f"{field.shown} should be {'a whole number' if kind == 'integer' else 'a number'}, not {_shown(value)}."
-    if kind == "boolean" and not isinstance(value, bool) and _word(value).lower() not in _BOOLEANS:
-        return f"{field.shown} should be true or false, not {_shown(value)}."
-    if kind == "object" and not isinstance(read_value(value, "object"), dict | list) and value != "":
-        return f"{field.shown} should be a JSON object, not {_shown(value)}."
-    if kind == "options" and field.options and _word(value) not in set(option_texts(field.options)):
-        return f"{field.shown} should be one of {', '.join(option_texts(field.options))}, not {_shown(value)}."
-    return ""
+        expected = "a whole number" if kind == "integer" else "a number"
+    elif kind == "boolean" and not isinstance(value, bool) and _plain_text(value).lower() not in _BOOLEANS:
+        expected = "true or false"
+    elif kind == "object" and not isinstance(read_value(value, "object"), dict | list) and value != "":
+        expected = "a JSON object"
+    elif kind == "options" and field.options and _plain_text(value) not in set(option_texts(field.options)):
+        expected = f"one of {', '.join(option_texts(field.options))}"
+    return f"{field.display_name} should be {expected}, not {_describe(value)}." if expected else ""
 
 
-def _word(value: Any) -> str:
+def _plain_text(value: Any) -> str:
     return "" if isinstance(value, Mapping | list) else to_text(value)
 
 
-def _shown(value: Any) -> str:
-    """Show a value; of a map or list, however deep it is, only what it is."""
+def _describe(value: Any) -> str:
+    """Describe a value; a map or list, which may be deep, only by its type."""
     if isinstance(value, Mapping):
         return "a map"
     return "a list" if isinstance(value, list) else f"{value!r:.80}"
 
 
 def option_texts(options: Iterable[JsonValue]) -> list[str]:
-    """Give the texts by which options are chosen."""
+    """Return the texts that select the options."""
     return [to_text(_as_map(o).get("value", _as_map(o).get("label")) if isinstance(o, Mapping) else o) for o in options]
 
 
@@ -144,7 +145,7 @@ def _is_number(value: Any, *, whole: bool) -> bool:
         return False
     if isinstance(value, str):
         if not value.strip():
-            return True  # a cleared number field is an answer
+            return True  # a cleared number field is a valid answer
         try:
             value = float(value)
         except ValueError:
@@ -159,10 +160,10 @@ def _as_map(value: Any) -> Mapping[str, Any]:
 
 
 def parse_answers(declared: Any, answer: Any) -> dict[str, Any]:
-    """Give the answer by field name: ``{"inputs": {…}}``, the fields themselves, or the value of the only field."""
+    """Return the answer by field name: ``{"inputs": {…}}``, the fields themselves, or the value of the only field."""
     if isinstance(answer, Mapping):
-        given = cast("Mapping[str, Any]", answer)
-        inner = given.get("inputs")
-        return dict(cast("Mapping[str, Any]", inner)) if isinstance(inner, Mapping) else dict(given)
+        fields = cast("Mapping[str, Any]", answer)
+        inner = fields.get("inputs")
+        return dict(cast("Mapping[str, Any]", inner)) if isinstance(inner, Mapping) else dict(fields)
     names = [field.name for field in form_fields(declared)]
     return {names[0]: answer} if len(names) == 1 else {}

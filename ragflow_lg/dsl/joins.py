@@ -1,8 +1,8 @@
-"""When a join may run: dead-path elimination over the part of the graph between its dominator and itself.
+"""Readiness of joins: dead-path elimination over the part of the graph between a join's dominator and the join.
 
-A join waits for every predecessor that can still arrive and runs once. What has happened is a map of
-*tokens*: a node that finished maps to the successors it chose, or to None if it never chooses. A node is
-dead when it has not been seen and every edge into it is dead; an edge is dead when its source was seen
+A join waits for every predecessor that can still arrive and runs once. The progress of the turn is a map of
+*tokens*: a finished node maps to the successors it chose, or to None if it never chooses. A node is
+dead if it has no token and every edge into it is dead; an edge is dead if its source has a token
 and chose otherwise, or is dead itself.
 """
 
@@ -16,15 +16,15 @@ from ragflow_lg.base.ids import NodeId
 __all__ = ["JoinRegion", "Tokens"]
 
 Tokens: TypeAlias = Mapping[str, Sequence[str] | None]
-"""What each finished node chose. JSON, since a checkpointer may give it back."""
+"""The choice of each finished node. JSON, since a checkpointer may restore it."""
 
 
 class JoinRegion(NamedTuple):
     """The static part of one join's gate.
 
     ``nodes`` are the nodes strictly between dominator and join in topological order, each with its
-    predecessors. ``looping`` are those on a cycle, their predecessors given without the cycle's own nodes: a
-    cycle that was entered may still send something, until the gate is told to settle.
+    predecessors. ``looping`` are those on a cycle, their predecessors listed without the cycle's own nodes: a
+    cycle that was entered may still send something, until the gate settles.
     """
 
     join: NodeId
@@ -35,9 +35,9 @@ class JoinRegion(NamedTuple):
     looping: frozenset[NodeId] = frozenset()
 
     def is_ready(self, seen: Tokens, *, settle: bool = False) -> bool:
-        """Tell whether the join may run: every edge into it is decided, and at least one is alive.
+        """Return whether the join may run: every edge into it is decided, and at least one is alive.
 
-        ``settle`` says that nothing else can run any more, so that what has not come never will.
+        ``settle`` means that nothing else can run any more, so missing tokens will never come.
         """
         dead: set[str] = set()
         for node, predecessors in self.nodes:

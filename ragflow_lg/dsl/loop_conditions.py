@@ -1,4 +1,4 @@
-"""Conditions that end a Loop: their operators go by the type of the value, and case counts.
+"""Conditions that end a Loop. Their operators depend on the type of the value and are case-sensitive.
 
 Source: RAGFlow's ``agent/component/loopitem.py``. Differences (``docs/fidelity.md``): the literal is read as the type
 of the value, every operator works on every type where it has a meaning, and nothing raises.
@@ -36,11 +36,11 @@ NAMES = ("contains", "not contains", "start with", "end with", "empty", "not emp
 """Names of the operators."""
 
 OPERATORS = frozenset({*NAMES, *_SYNONYMS})
-"""Names that a condition may use, synonyms too."""
+"""Names that a condition may use, including synonyms."""
 
 
 def holds(left: JsonValue, name: str, right: JsonValue) -> bool:
-    """Tell whether ``left name right`` holds. Of null only ``empty`` holds.
+    """Return whether ``left name right`` holds. For null only ``empty`` holds.
 
     >>> holds(3, "≥", "2"), holds("aB", "contains", "b"), holds(True, "is", "true")
     (True, False, True)
@@ -89,13 +89,13 @@ def _like(left: JsonValue, right: JsonValue) -> JsonValue:
 
 
 def _number(value: JsonValue) -> int | float | None:
-    if isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    if isinstance(value, int | float):
+    if not isinstance(value, str):
         return value
     for kind in (int, float):
         try:
             return kind(value)
-        except (TypeError, ValueError):
+        except ValueError:
             continue
     return None

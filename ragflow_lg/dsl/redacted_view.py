@@ -1,4 +1,4 @@
-"""Values that people and machines beside the run may see: without secrets, and no longer than needed."""
+"""Views of values for logs, traces and clients: without secrets, and of bounded size."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ragflow_lg.dsl.redaction import REDACTED, Redactor, hides_all, is_secret_na
 __all__ = ["RedactedView"]
 
 MAX_CHARS = 20_000
-"""Most characters that a presented value has in all its texts and keys together."""
+"""Maximum number of characters in all texts and keys of a view together."""
 
 MAX_ENTRIES = 2_000
 MAX_DEPTH = 12
 MAX_NAME_CHARS = 1_000
 MIN_MARGIN = 2_048
-"""Characters that are read behind a cut, so that what lies across it is seen whole; more where secrets are longer."""
+"""Characters read after a cut, so that a secret across the cut is recognised; more if secrets are longer."""
 
 MAX_MARGIN = 16_384
 _CUT = "…"
@@ -26,47 +26,47 @@ _END_OF_INTS = 2**63
 
 
 class RedactedView:
-    """Makes values JSON and small. What is secret in them the redactor knows."""
+    """Converts values to small JSON without secrets. The redactor knows the secrets."""
 
     def __init__(self, redactor: Redactor | None = None) -> None:
         self._redactor = redactor or Redactor()
 
     def text(self, text: str, limit: int = MAX_CHARS) -> str:
-        """Give a text without secrets, its end cut off where it is long."""
+        """Return a text without secrets, truncated to ``limit`` characters."""
         if len(text) <= limit:
             return self._redactor.text(_encodable(text))
         shown = ""
         if limit > 0:
             margin = min(max(self._redactor.longest, MIN_MARGIN), MAX_MARGIN)
-            # In two pieces: what takes the place of a secret pulls nothing from behind the cut.
+            # Two pieces, because replacing a secret must not pull in text from after the cut.
             pieces = _encodable(text[:limit]), _encodable(text[limit : limit + margin])
             shown = self._redactor.pieces(pieces)[0]
         return f"{shown}{_CUT} ({len(text):,} characters)"
 
     def value(self, value: object, limit: int = MAX_CHARS) -> JsonValue:
-        """Give any value as JSON, without secrets, shortened where it is long, deep or wide."""
+        """Return any value as JSON, without secrets, shortened where it is long, deep or wide."""
         return _Walk(self, limit).walk(value, 0, "", is_hidden=False)
 
 
 class _Walk:
     """One walk over one value, with a budget."""
 
-    def __init__(self, presenter: RedactedView, chars: int) -> None:
-        self._presenter = presenter
+    def __init__(self, view: RedactedView, chars: int) -> None:
+        self._view = view
         self._chars = chars
         self._entries = MAX_ENTRIES
 
     def walk(self, value: object, depth: int, name: str, *, is_hidden: bool) -> JsonValue:
-        """``name`` is that of the field around; ``is_hidden``: all is secret here."""
+        """Return the view of a value; ``name`` is that of the enclosing field, ``is_hidden`` redacts everything."""
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, Mapping | list | tuple):
-            held = cast("Mapping[Any, Any] | list[Any]", value)
+            container = cast("Mapping[Any, Any] | list[Any]", value)
             if depth >= MAX_DEPTH or self._chars <= 0 or self._entries <= 0:
-                return f"{_CUT} ({len(held):,} entries)"
-            if isinstance(held, Mapping):
-                return self._map(held, depth, is_hidden=is_hidden or hides_all(name))
-            return self._list(held, depth, name, is_hidden=is_hidden)
+                return f"{_CUT} ({len(container):,} entries)"
+            if isinstance(container, Mapping):
+                return self._map(container, depth, is_hidden=is_hidden or hides_all(name))
+            return self._list(container, depth, name, is_hidden=is_hidden)
         if value != "" and (is_hidden or is_secret_name(name)):
             return REDACTED
         if isinstance(value, int):
@@ -76,33 +76,33 @@ class _Walk:
         return self._text(value if isinstance(value, str) else str(value))
 
     def _text(self, text: str) -> str:
-        shown = self._presenter.text(text, max(self._chars, 0))
+        shown = self._view.text(text, max(self._chars, 0))
         self._chars -= len(shown)
         return shown
 
-    def _map(self, held: Mapping[Any, Any], depth: int, *, is_hidden: bool) -> dict[str, JsonValue]:
+    def _map(self, entries: Mapping[Any, Any], depth: int, *, is_hidden: bool) -> dict[str, JsonValue]:
         shown: dict[str, JsonValue] = {}
-        for key, value in held.items():
-            if self._is_used_up():
-                shown[_CUT] = f"{len(held):,} entries"
+        for key, value in entries.items():
+            if self._is_exhausted():
+                shown[_CUT] = f"{len(entries):,} entries"
                 break
             name = str(key)[:MAX_NAME_CHARS]
             shown[self._text(name)] = self.walk(value, depth + 1, name, is_hidden=is_hidden)
         return shown
 
-    def _list(self, held: list[Any], depth: int, name: str, *, is_hidden: bool) -> list[JsonValue]:
+    def _list(self, entries: list[Any], depth: int, name: str, *, is_hidden: bool) -> list[JsonValue]:
         shown: list[JsonValue] = []
-        for value in held:
-            if self._is_used_up():
-                shown.append(f"{_CUT} ({len(held):,} entries)")
+        for value in entries:
+            if self._is_exhausted():
+                shown.append(f"{_CUT} ({len(entries):,} entries)")
                 break
             shown.append(self.walk(value, depth + 1, name, is_hidden=is_hidden))
         return shown
 
-    def _is_used_up(self) -> bool:
+    def _is_exhausted(self) -> bool:
         self._entries -= 1
         return self._entries < 0 or self._chars <= 0
 
 
 def _encodable(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()  # halves of surrogate pairs
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()  # lone surrogates

@@ -1,8 +1,8 @@
-"""What is secret, and taking it out of what is written down or shown. Recordings, logs and records all ask here.
+"""Redaction of secrets in everything that is written or shown: recordings, logs and records.
 
-What counts as secret: values that are known to be (keys of settings, secrets of a canvas), values of fields, headers
-and query parameters whose names say so, passwords in URLs, and texts that have the form of a key. A text may be the
-beginning of a longer one: a secret that its end cuts off counts too.
+Secrets are known values (keys of settings, secrets of a canvas), values of fields, headers
+and query parameters with telling names, passwords in URLs, and texts in the format of a key. A text may be the
+beginning of a longer one: a truncated secret at its end counts as well.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ REDACTED = "***"
 
 MAX_NAME_CHARS = 80
 MIN_SECRET_CHARS = 6
-"""Shorter values are taken out of fields that are named for them only: elsewhere that would maim texts."""
+"""Shorter values are redacted only in fields with telling names: elsewhere this would garble texts."""
 
 MIN_WORD_CHARS = 8
-"""The same, for a field's value of nothing but letters: ``{"token": "string"}`` is often a type."""
+"""The same for a field's value of letters only: ``{"token": "string"}`` is often a type."""
 
 MAX_DEPTH = 100
-"""How deep secrets are looked for."""
+"""Maximum depth of the search for secrets."""
 
 MAX_FORMS = 4000
-"""Ways to write known secrets; an answer full of tokens teaches no more of them."""
+"""Maximum number of spellings of known secrets."""
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _ALWAYS = frozenset(
@@ -63,9 +63,10 @@ _ALWAYS = frozenset(
         "secrets",
     )
 )
-"""Words that make a name secret wherever they stand in it."""
+"""Words that make a name secret at any position."""
 _AT_END = frozenset(["auth", "key", "pass", "sessionid", "sig", "signature", "token"])
-"""Words that do at its end: ``api_key``, but not ``key_count``; ``access_token``, but not ``max_tokens``."""
+"""Words that make a name secret at its end: ``api_key``, but not ``key_count``; ``access_token``, but not
+``max_tokens``."""
 _HARMLESS_ENDS = frozenset(
     ["count", "env", "expires", "expiry", "field", "header", "hint", "length", "name", "required", "type"]
 )
@@ -79,7 +80,7 @@ _NAME = re.compile(r"[\w.%-]{1,80}")
 _VALUE_AFTER = re.compile(r"[^&#;\s\"'<>\\]+")
 _URL_PASSWORD = re.compile(r"://[^/\s:@\"'<>]{0,200}:(?P<text>[^/\s@\"'<>]{1,500})@")
 _AFTER_SCHEME = r"\s{1,5}(?P<text>(?=[A-Za-z.-]*(?:[0-9_~+/=]|\.\w|[a-z][A-Z]))[A-Za-z0-9._~+/=-]{8,})"
-"""What follows the name of a scheme, unless it is a word: ``Basic knowledge``."""
+"""The credentials after the name of a scheme, excluding plain words: ``Basic knowledge``."""
 _KEY_FORMS = tuple(
     (mark, re.compile(pattern))
     for mark, pattern in (
@@ -102,10 +103,10 @@ _KEY_FORMS = tuple(
         ("PRIVATE KEY-----", r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]{1,20000}(?:-----END|-{0,4}\Z)"),
     )
 )
-"""Forms of keys, each with a text without which there is none."""
+"""Formats of keys, each with a text that every match contains."""
 
 Span: TypeAlias = tuple[int, int, str]
-"""From where to where, and what stands there instead."""
+"""Start, end, and replacement."""
 
 
 @lru_cache(maxsize=4096)
@@ -113,13 +114,13 @@ def _is_always_secret(name: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words or words[-1] in _HARMLESS_ENDS:
         return False
-    joined = {first + second for first, second in pairwise(words)}
-    return not _ALWAYS.isdisjoint(words) or not _ALWAYS.isdisjoint(joined)
+    pairs = {first + second for first, second in pairwise(words)}
+    return not _ALWAYS.isdisjoint(words) or not _ALWAYS.isdisjoint(pairs)
 
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """Tell whether a field, header or parameter of this name holds a secret.
+    """Return whether a field, header or parameter with this name is secret.
 
     >>> [is_secret_name(n) for n in ("api_key", "apiKey", "X-Auth-Token", "password", "key", "Set-Cookie")]
     [True, True, True, True, True, True]
@@ -131,17 +132,17 @@ def is_secret_name(name: str) -> bool:
 
 
 def hides_all(name: str) -> bool:
-    """Tell whether all that stands in an object of this name is secret: ``credentials``, but not ``key``."""
+    """Return whether everything in an object with this name is secret: ``credentials``, but not ``key``."""
     return _is_always_secret(name)
 
 
-def _may_be_learned(name: str) -> bool:
-    """Whether a value of this name is secret wherever it occurs; a bare ``key`` is often the key of a table."""
+def _is_learnable(name: str) -> bool:
+    """Return whether a value with this name is secret everywhere; a bare ``key`` is often a table key."""
     return _is_always_secret(name) or (is_secret_name(name) and name.lower() not in ("key", "auth", "pass", "sig"))
 
 
 class Redactor:
-    """Takes secrets out, and remembers those that it is told of or meets in fields of a request."""
+    """Removes secrets from texts and values: known secrets, and those learned from fields of a request."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._forms: dict[str, None] = {}
@@ -151,13 +152,13 @@ class Redactor:
 
     @property
     def longest(self) -> int:
-        """Characters of the longest secret that is known, in any way to write it."""
+        """Length of the longest spelling of a known secret, in characters."""
         return self._longest
 
     def learn(self, secret: str) -> None:
-        """Take a value out of every text from now on, also as it is written in JSON and in URLs.
+        """Redact a value in every text from now on, including its spellings in JSON and in URLs.
 
-        What is too short for that, or a template of a canvas, is left alone.
+        Values that are too short, and templates of a canvas, are ignored.
         """
         secret = secret.strip()
         scheme, _, rest = secret.partition(" ")
@@ -178,7 +179,7 @@ class Redactor:
         self._longest = max(self._longest, *map(len, forms))
 
     def learn_from(self, value: object, depth: int = 0) -> None:
-        """Learn the values of all fields and query parameters that are named like secrets, and passwords in URLs.
+        """Learn the values of all fields and query parameters with secret names, and passwords in URLs.
 
         ``value`` is JSON, or params of components.
         """
@@ -188,55 +189,55 @@ class Redactor:
             value = {**value.__dict__, **(value.__pydantic_extra__ or {})}
         if isinstance(value, Mapping):
             for name, entry in cast("Mapping[Any, Any]", value).items():
-                text = _written(entry)
-                if text and _may_be_learned(str(name)):
-                    self._learn_value(text)
+                text = _literal_text(entry)
+                if text and _is_learnable(str(name)):
+                    self._learn_long_value(text)
                 self.learn_from(entry, depth + 1)
         elif isinstance(value, list | tuple):
             for entry in cast("Sequence[Any]", value):
                 self.learn_from(entry, depth + 1)
         else:
-            self._learn_from_text(_written(value))
+            self._learn_from_text(_literal_text(value))
 
-    def _learn_value(self, text: str) -> None:
+    def _learn_long_value(self, text: str) -> None:
         if len(text) >= MIN_WORD_CHARS or not text.isalpha():
             self.learn(text)
 
     def _learn_from_text(self, text: str) -> None:
         if "://" in text:
             for match in _URL_PASSWORD.finditer(text):
-                self._learn_value(match["text"])
-        for start, end, _ in _assigned(text):
-            self._learn_value(unquote_plus(text[start:end]))
+                self._learn_long_value(match["text"])
+        for start, end, _ in _find_assigned_secrets(text):
+            self._learn_long_value(unquote_plus(text[start:end]))
         if '"' in text:
             for match in _JSON_PAIR.finditer(text):
-                if match["text"] and _may_be_learned(match["name"]):
-                    self._learn_value(match["text"])
+                if match["text"] and _is_learnable(match["name"]):
+                    self._learn_long_value(match["text"])
 
     def text(self, text: str) -> str:
-        """Take the secrets out of a text."""
+        """Return a text without secrets."""
         spans = self._spans(text)
-        return text if not spans else "".join(_without(text, 0, spans))
+        return text if not spans else "".join(_remove_spans(text, 0, spans))
 
     def pieces(self, pieces: Sequence[str]) -> list[str]:
-        """Take the secrets out of a text in pieces, also those that lie across their borders."""
+        """Return the pieces of a text without secrets, including those that cross a border between pieces."""
         whole = "".join(pieces)
         spans = self._spans(whole)
         if not spans:
             return list(pieces)
-        kept: list[str] = []
+        cleaned: list[str] = []
         start = 0
         for piece in pieces:
-            kept.append("".join(_without(piece, start, spans)))
+            cleaned.append("".join(_remove_spans(piece, start, spans)))
             start += len(piece)
-        return kept
+        return cleaned
 
     def value(self, value: JsonValue, name: str = "", *, is_inside: bool = False) -> JsonValue:
-        """Take the secrets out of a JSON value that stands in a field of this name."""
+        """Return a JSON value without secrets; ``name`` is the field that contains it."""
         if isinstance(value, Mapping):
             inside = is_inside or hides_all(name)
-            held = cast("Mapping[str, Any]", value)
-            return {self.text(str(key)): self.value(v, str(key), is_inside=inside) for key, v in held.items()}
+            entries = cast("Mapping[str, Any]", value)
+            return {self.text(str(key)): self.value(v, str(key), is_inside=inside) for key, v in entries.items()}
         if isinstance(value, list | tuple):
             return [self.value(entry, name, is_inside=is_inside) for entry in cast("Sequence[Any]", value)]
         if value in (None, "") or isinstance(value, bool):
@@ -246,52 +247,52 @@ class Redactor:
         return self.text(value) if isinstance(value, str) else value
 
     def _spans(self, text: str) -> list[Span]:
-        """Give where secrets stand, in order, none touching another."""
-        found = [(at, at + len(form), REDACTED) for form in self._forms for at in _places(text, form)]
+        """Return the spans of all secrets, in order, disjoint and not adjacent."""
+        spans = [(at, at + len(form), REDACTED) for form in self._forms for at in _find_all(text, form)]
         if '"' in text:
-            found += _named(text, _JSON_PAIR)
-            found += _named(text, _NESTED_PAIR) if '\\"' in text else ()
-        found += _assigned(text)
+            spans += _find_json_secrets(text, _JSON_PAIR)
+            spans += _find_json_secrets(text, _NESTED_PAIR) if '\\"' in text else ()
+        spans += _find_assigned_secrets(text)
         if "://" in text:
-            found += [(*match.span("text"), REDACTED) for match in _URL_PASSWORD.finditer(text)]
+            spans += [(*match.span("text"), REDACTED) for match in _URL_PASSWORD.finditer(text)]
         for mark, pattern in _KEY_FORMS:
             if mark in text:
                 group = "text" if "text" in pattern.groupindex else 0
-                found += [(*match.span(group), REDACTED) for match in pattern.finditer(text)]
-        found.sort()
-        joined: list[Span] = []
-        for start, end, mark in found:
-            if joined and start <= joined[-1][1]:
-                joined[-1] = (joined[-1][0], max(end, joined[-1][1]), joined[-1][2])
+                spans += [(*match.span(group), REDACTED) for match in pattern.finditer(text)]
+        spans.sort()
+        merged: list[Span] = []
+        for start, end, mark in spans:
+            if merged and start <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(end, merged[-1][1]), merged[-1][2])
             elif end > start:
-                joined.append((start, end, mark))
-        return joined
+                merged.append((start, end, mark))
+        return merged
 
 
-def _written(value: object) -> str:
-    """Give the text that an author wrote, of a template without its references; ``""`` for what is no text."""
+def _literal_text(value: object) -> str:
+    """Return the literal text of a template without its references, a text unchanged, ``""`` for other values."""
     if isinstance(value, Template):
         return "".join(part for part in value.segments if isinstance(part, str))
     return value if isinstance(value, str) else ""
 
 
-def _places(text: str, part: str) -> Iterator[int]:
+def _find_all(text: str, part: str) -> Iterator[int]:
     at = text.find(part)
     while at >= 0:
         yield at
         at = text.find(part, at + len(part))
 
 
-def _named(text: str, pair: re.Pattern[str]) -> Iterator[Span]:
-    """Find the values of JSON fields that are named like secrets."""
+def _find_json_secrets(text: str, pair: re.Pattern[str]) -> Iterator[Span]:
+    """Yield the values of JSON fields with secret names."""
     for match in pair.finditer(text):
         if is_secret_name(match["name"]):
             is_text = match["text"] is not None
             yield (*match.span("text" if is_text else "number"), REDACTED if is_text else f'"{REDACTED}"')
 
 
-def _assigned(text: str) -> Iterator[Span]:
-    """Find what stands behind ``name=``: in a query any secret name counts, elsewhere those that cannot be others."""
+def _find_assigned_secrets(text: str) -> Iterator[Span]:
+    """Yield the values after ``name=``: in a query string any secret name counts, elsewhere only unambiguous ones."""
     at = text.find("=")
     while at >= 0:
         before = text[max(0, at - MAX_NAME_CHARS - 1) : at][::-1]
@@ -306,8 +307,11 @@ def _assigned(text: str) -> Iterator[Span]:
         at = text.find("=", end)
 
 
-def _without(piece: str, start: int, spans: Sequence[Span]) -> Iterator[str]:
-    """Give a piece that begins at ``start`` of the whole, without the spans; a mark stands where one begins."""
+def _remove_spans(piece: str, start: int, spans: Sequence[Span]) -> Iterator[str]:
+    """Yield a piece of the whole text without the spans; the mark is put at the beginning of each span.
+
+    The piece begins at ``start`` of the whole text.
+    """
     at = 0
     for first, last, mark in spans:
         begin, end = first - start, last - start

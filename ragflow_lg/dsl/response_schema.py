@@ -1,4 +1,4 @@
-"""Forms as JSON Schema, from which a page of LangGraph makes its fields."""
+"""Forms as JSON Schema, from which a chat page of LangGraph renders its fields."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KINDS: dict[str, dict[str, Any]] = {
 
 
 def response_schema(declared: Any, tips: str = "") -> dict[str, Any]:
-    """Give the schema of an answer to the fields of an ``inputs`` parameter; ``tips`` is what the form says.
+    """Return the schema of an answer to the fields of an ``inputs`` parameter; ``tips`` is the text of the form.
 
     >>> response_schema({"size": {"name": "Size", "type": "integer"}})["properties"]["size"]
     {'title': 'Size', 'type': 'integer'}
@@ -39,22 +39,22 @@ def response_schema(declared: Any, tips: str = "") -> dict[str, Any]:
 
 
 def field_schema(field: FormField) -> dict[str, Any]:
-    """Give the schema of one field: a text where its type says nothing else."""
+    """Return the schema of one field; text is the default type."""
     kind = field.type.lower()
-    titled: dict[str, Any] = {"title": field.label}
+    title_schema: dict[str, Any] = {"title": field.label}
     if is_file(kind):
-        return {**titled, "type": "array", "items": _FILE}
+        return {**title_schema, "type": "array", "items": _FILE}
     texts = option_texts(field.options[:MAX_OPTIONS]) if kind == "options" else []
-    described = {**titled, **_KINDS.get(kind, {"type": "string"})}
+    schema = {**title_schema, **_KINDS.get(kind, {"type": "string"})}
     if texts:
-        described["enum"] = list(dict.fromkeys(texts))
-    if isinstance(field.value, str | int | float | bool) and _fits(field.value, described["type"]):
-        described["default"] = field.value
-    return described
+        schema["enum"] = list(dict.fromkeys(texts))
+    if isinstance(field.value, str | int | float | bool) and _fits(field.value, schema["type"]):
+        schema["default"] = field.value
+    return schema
 
 
 def _fits(value: object, kind: str) -> bool:
     if isinstance(value, bool) or kind == "boolean":
         return isinstance(value, bool) and kind == "boolean"
-    wanted = {"string": str, "integer": int, "number": (int, float)}.get(kind)
-    return wanted is not None and value != "" and isinstance(value, wanted)
+    expected = {"string": str, "integer": int, "number": (int, float)}.get(kind)
+    return expected is not None and value != "" and isinstance(value, expected)

@@ -1,15 +1,15 @@
-"""The one grammar of references.
+"""The grammar of references.
 
 A canvas refers to values in two ways: *bare*, where a parameter is a reference and nothing else
-(``LLM:0@content``), and *in text*, between braces (``Dear {begin@name}, …``). Both read
+(``LLM:0@content``), and *in text*, between braces (``Dear {begin@name}, …``). Both accept
 
 - ``<component id>@<output>[.<path>]``, the output of a component,
 - ``sys.<name>[.<path>]`` and ``env.<name>[.<path>]``, globals,
 - ``item``, ``index`` and ``result``, in text only and only inside an Iteration.
 
-Any number of balanced braces, with blanks between and inside them, is one reference; braces too many
+Any number of balanced braces, with blanks between and inside them, is one reference; surplus braces
 on one side and the blanks around a reference are text. Source: RAGFlow's ``agent/component/base.py``,
-whose pattern eats blanks and leaves a pair of braces behind; see ``docs/fidelity.md``.
+whose pattern drops blanks and leaves a pair of braces; see ``docs/fidelity.md``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from pydantic_core import core_schema
 
@@ -31,7 +31,7 @@ __all__ = ["Reference", "ReferenceScope", "Template", "parse_argument", "parse_r
 _OUTPUT = r"[\w:\-]+@[\w.\-]+"
 _GLOBAL = r"(?i:sys|env)\.[\w.]+"
 _ALIAS = r"(?i:item|index|result)"
-# The counts are bounded so that a hostile text of braces costs linear time.
+# The counts are bounded, so that a hostile text of braces takes linear time.
 _IN_TEXT = re.compile(rf"((?:\{{\s{{0,8}}){{1,8}})({_OUTPUT}|{_GLOBAL}|{_ALIAS})((?:\s{{0,8}}\}}){{1,8}})")
 _BARE = re.compile(rf"(?:{_OUTPUT}|{_GLOBAL})")
 _CLASSIC_ID = re.compile(r"[A-Za-z0-9_:]+")
@@ -41,13 +41,13 @@ _CLASSIC_ID = re.compile(r"[A-Za-z0-9_:]+")
 class Reference:
     """A parsed reference.
 
-    ``kind`` tells which fields count: ``output`` has ``node``, ``key`` and ``path``; ``global`` has
+    ``kind`` decides which fields count: ``output`` has ``node``, ``key`` and ``path``; ``global`` has
     ``key`` (the whole dotted name, prefix in lower case); ``alias`` has ``key``.
     """
 
     kind: Literal["output", "global", "alias"]
     text: str
-    """The reference without braces, as events and messages show it."""
+    """The reference without braces, as shown in events and messages."""
     key: str
     node: str = ""
     path: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class Reference:
 
     @property
     def is_classic(self) -> bool:
-        """Tell whether RAGFlow's own grammar covers the id (ASCII letters, digits, ``_`` and ``:``)."""
+        """Whether RAGFlow's own grammar covers the id (ASCII letters, digits, ``_`` and ``:``)."""
         return self.kind != "output" or _CLASSIC_ID.fullmatch(self.node) is not None
 
     @classmethod
@@ -72,17 +72,17 @@ class Reference:
 
 
 class ReferenceScope(NamedTuple):
-    """What a text may refer to; handed to pydantic as validation context under ``"scope"``.
+    """The references that a text may contain; passed to pydantic as validation context under ``"scope"``.
 
     Text that only looks like a reference stays text: an alias outside an Iteration, or an id outside
-    RAGFlow's grammar that no component bears.
+    RAGFlow's grammar that no component has.
     """
 
     nodes: frozenset[str]
     has_aliases: bool = False
 
     def admits(self, reference: Reference) -> bool:
-        """Tell whether the reference is one in this scope."""
+        """Return whether this is a reference in this scope."""
         if reference.kind == "alias":
             return self.has_aliases
         return reference.is_classic or reference.node in self.nodes
@@ -90,22 +90,22 @@ class ReferenceScope(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Text with references: literal pieces and references in the order they are written."""
+    """Text with references: literal pieces and references in their order."""
 
     source: str
     segments: tuple[str | Reference, ...]
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """All references, in order, repeated ones included."""
+        """All references, in order, including repetitions."""
         return tuple(s for s in self.segments if isinstance(s, Reference))
 
     @property
     def sole_reference(self) -> Reference | None:
-        """The reference, if the text is one reference and nothing else but blanks."""
-        found = self.references
-        blank = all(isinstance(s, Reference) or not s.strip() for s in self.segments)
-        return found[0] if len(found) == 1 and blank else None
+        """The reference if the text is a single reference, ignoring blanks; else None."""
+        references = self.references
+        is_rest_blank = all(isinstance(s, Reference) or not s.strip() for s in self.segments)
+        return references[0] if len(references) == 1 and is_rest_blank else None
 
     def __str__(self) -> str:
         return self.source
@@ -125,13 +125,13 @@ class Template:
 
 
 def parse_reference(text: str) -> Reference | None:
-    """Read a bare reference; braces and blanks around it are ignored. Give None if it is none.
+    """Parse a bare reference, ignoring braces and blanks around it. Return None for any other text.
 
     >>> parse_reference("{{ LLM:0@content.title }}").path
     ('title',)
     """
     inner = text.strip("{} \t\r\n")
-    return _make(inner) if _BARE.fullmatch(inner) else None
+    return _build_reference(inner) if _BARE.fullmatch(inner) else None
 
 
 @lru_cache(maxsize=4096)
@@ -141,13 +141,13 @@ def parse_template(text: str, scope: ReferenceScope | None = None) -> Template:
     >>> [str(s) for s in parse_template("Hi {{ sys.query }}!").segments]
     ['Hi ', 'sys.query', '!']
     """
-    return Template(text, tuple(_merge(_segments(text, scope))))
+    return Template(text, tuple(segment for segment in _segments(text, scope) if segment != ""))
 
 
 def parse_argument(text: str, scope: ReferenceScope | None = None) -> Template:
-    """Read a text as `parse_template` does; one that is a bare reference, without braces, is that reference.
+    """Parse a text as `parse_template` does, but accept a bare reference without braces.
 
-    Bare outputs are references only of components that the canvas has: an address of a person looks the same.
+    A bare output must name a component of the canvas, because an e-mail address looks the same.
 
     >>> parse_argument("sys.query").sole_reference.text
     'sys.query'
@@ -161,7 +161,7 @@ def parse_argument(text: str, scope: ReferenceScope | None = None) -> Template:
 def _segments(text: str, scope: ReferenceScope | None) -> Iterator[str | Reference]:
     last = 0
     for match in _IN_TEXT.finditer(text):
-        reference = _make(match[2])
+        reference = _build_reference(match[2])
         if scope is not None and not scope.admits(reference):
             continue
         opening, closing = match[1], match[3]
@@ -170,12 +170,6 @@ def _segments(text: str, scope: ReferenceScope | None) -> Iterator[str | Referen
         yield reference
         last = match.start(3) + _nth(closing, "}", pairs) + 1
     yield text[last:]
-
-
-def _merge(segments: Iterator[str | Reference]) -> Iterator[str | Reference]:
-    for segment in segments:
-        if segment != "":
-            yield segment
 
 
 def _nth(text: str, char: str, n: int) -> int:
@@ -192,23 +186,23 @@ def _nth_from_end(text: str, char: str, n: int) -> int:
     return index
 
 
-def _make(text: str) -> Reference:
+def _build_reference(text: str) -> Reference:
     if "@" in text:
         node, _, rest = text.partition("@")
         key, *path = rest.split(".")
         return Reference("output", text, key, node, tuple(path))
     if "." in text:
         prefix, _, name = text.partition(".")
-        # RAGFlow's pattern ignores case but its look-up does not; every sys.* name is lower case.
+        # RAGFlow's pattern ignores case but its lookup does not; every sys.* name is lower case.
         key = f"sys.{name.lower()}" if prefix.lower() == "sys" else f"env.{name}"
         return Reference("global", key, key)
     return Reference("alias", text.lower(), text.lower())
 
 
 def scope_of(info: core_schema.ValidationInfo[Any]) -> ReferenceScope | None:
-    """Give the scope that a validation runs in; None outside of a compilation."""
+    """Return the scope of a validation, None outside a compilation."""
     context: Any = info.context
-    return context.get("scope") if isinstance(context, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return cast("dict[str, Any]", context).get("scope") if isinstance(context, dict) else None
 
 
 def _validate_reference(value: Any) -> Reference:

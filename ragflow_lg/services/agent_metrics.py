@@ -1,4 +1,4 @@
-"""What the work of agents took: rounds, calls, seconds, tokens."""
+"""Metrics of agents: rounds, calls, seconds and tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["AgentMetrics", "ToolMetrics", "usage_json"]
 
 
 class ToolMetrics(NamedTuple):
-    """How often one tool was called, and how that went."""
+    """The calls of one tool."""
 
     calls: int = 0
     failures: int = 0
@@ -22,11 +22,11 @@ class ToolMetrics(NamedTuple):
 
     @property
     def success_rate(self) -> float:
-        """Share of the calls that did not fail, from 0 to 1; 1 where there was none."""
+        """The share of successful calls, from 0 to 1; 1 without calls."""
         return (self.calls - self.failures) / self.calls if self.calls else 1.0
 
     def plus(self, other: ToolMetrics) -> ToolMetrics:
-        """Give the sum."""
+        """Return the sum."""
         return ToolMetrics(self.calls + other.calls, self.failures + other.failures, self.seconds + other.seconds)
 
 
@@ -34,57 +34,58 @@ _NO_TOOLS: Mapping[str, ToolMetrics] = {}
 
 
 class AgentMetrics(Struct, frozen=True):
-    """What one visit of an agent, or all visits of a run, did themselves.
+    """The work of one visit of an agent, or of all visits of a run.
 
-    Steps whose results were there already, from before a crash or a retry, are not among them but in ``replayed``: the
-    runs of a session add up to what was really asked and called.
+    Steps whose results were restored after a crash or a retry count in ``replayed`` only, so the runs of a session
+    add up
+    to the requests and calls that really happened.
     """
 
     visits: int = 0
     total_s: float = 0.0
-    """Of a run: the time of the agents that stand in the canvas; those that are tools work within it."""
+    """For a run: the time of the agents on the canvas; agents that are tools work within it."""
     model_s: float = 0.0
     tool_s: float = 0.0
-    """Added up over the calls, also where they ran at the same time."""
+    """The sum over all calls, even if they ran in parallel."""
     iterations: int = 0
     """Rounds of the model."""
     failed_iterations: int = 0
     tools: Mapping[str, ToolMetrics] = field(default_factory=lambda: _NO_TOOLS)
-    """By the names that the models were shown."""
+    """By the names that the models see."""
     usage: Usage = NO_USAGE
-    """Of the agent's own model; agents that are its tools have metrics of their own."""
+    """Of the agent's own model; agents that are its tools have their own metrics."""
     replayed: int = 0
     """Rounds and calls that were not repeated."""
     replayed_usage: Usage = NO_USAGE
-    """What those rounds had used."""
+    """The usage of those rounds."""
 
     @property
     def calls(self) -> int:
-        """How many calls of tools there were."""
+        """The number of tool calls."""
         return sum(tool.calls for tool in self.tools.values())
 
     @property
     def failures(self) -> int:
-        """How many of them failed."""
+        """The number of failed tool calls."""
         return sum(tool.failures for tool in self.tools.values())
 
     @property
     def success_rate(self) -> float:
-        """Share of the calls that did not fail, from 0 to 1; 1 where there was none."""
+        """The share of successful calls, from 0 to 1; 1 without calls."""
         return ToolMetrics(self.calls, self.failures).success_rate
 
     def plus(self, other: AgentMetrics, *, is_nested: bool = False) -> AgentMetrics:
-        """Give the sum. The time of an agent that ``is_nested`` is in that of its caller already."""
+        """Return the sum. The time of a nested agent is already part of its caller's time."""
         tools = dict(self.tools)
         for name, tool in other.tools.items():
             tools[name] = tools.get(name, ToolMetrics()).plus(tool)
-        inside = other.total_s if is_nested else 0.0
+        nested_s = other.total_s if is_nested else 0.0
         return AgentMetrics(
             self.visits + other.visits,
-            self.total_s + other.total_s - inside,
+            self.total_s + other.total_s - nested_s,
             self.model_s + other.model_s,
-            # What an agent that is a tool took is told by its own model and tools.
-            self.tool_s + other.tool_s - inside,
+            # The time of an agent that is a tool is in its own model and tool times.
+            self.tool_s + other.tool_s - nested_s,
             self.iterations + other.iterations,
             self.failed_iterations + other.failed_iterations,
             tools,
@@ -94,7 +95,7 @@ class AgentMetrics(Struct, frozen=True):
         )
 
     def data(self) -> dict[str, JsonValue]:
-        """Give all of it as JSON."""
+        """Return the metrics as JSON."""
         return {
             "visits": self.visits,
             "total_seconds": self.total_s,
@@ -121,7 +122,7 @@ class AgentMetrics(Struct, frozen=True):
 
 
 def usage_json(usage: Usage) -> dict[str, JsonValue]:
-    """Give a usage as JSON."""
+    """Return a usage as JSON."""
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,

@@ -1,4 +1,4 @@
-"""Chat models: what a request holds, what an answer holds, and the Protocols that adapters implement."""
+"""Chat models: requests, answers, and the Protocols that adapters implement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class ToolCall(NamedTuple):
-    """A call that a model asks for. ``arguments`` is JSON as the model wrote it, which may be anything."""
+    """A tool call that a model requests. ``arguments`` is the JSON text of the model, unchecked."""
 
     id: str
     name: str
@@ -30,16 +30,16 @@ class ToolCall(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """Tokens as the provider counts them; ``calls`` of a model."""
+    """Tokens as counted by the provider; ``calls`` is the number of model calls."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     calls: int = 0
     cost: float = 0.0
-    """By the prices in the settings, 0 without."""
+    """By the prices in the settings, 0 without prices."""
 
     def plus(self, other: Usage) -> Usage:
-        """Give the sum."""
+        """Return the sum."""
         return Usage(
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
@@ -52,7 +52,7 @@ NO_USAGE, ONE_CALL = Usage(), Usage(calls=1)
 
 
 class ToolSchema(NamedTuple):
-    """A tool as a model is shown it. ``parameters`` is the JSON schema of its arguments, an object."""
+    """A tool as presented to a model. ``parameters`` is the JSON schema of its arguments, an object."""
 
     name: str
     description: str
@@ -62,12 +62,13 @@ class ToolSchema(NamedTuple):
 class ChatRequest(Struct, frozen=True):
     """One call of a chat model.
 
-    ``messages`` stand behind the system message: ``{"role": "user"|"assistant", "content": text}``, an assistant one
-    with ``tool_calls`` (maps with the fields of `ToolCall`), and ``{"role": "tool", "tool_call_id", "content"}``.
-    ``sampling`` holds only what the canvas switched on (``temperature``, ``top_p``, ``presence_penalty``,
+    ``messages`` follow the system message: ``{"role": "user"|"assistant", "content": text}``, an assistant message
+    with
+    ``tool_calls`` (maps with the fields of `ToolCall`), and ``{"role": "tool", "tool_call_id", "content"}``.
+    ``sampling`` has only the parameters that the canvas enables (``temperature``, ``top_p``, ``presence_penalty``,
     ``frequency_penalty``, ``max_tokens``); ``images`` are ``data:`` URIs for the last user message;
-    ``template_kwargs`` goes to the endpoint as ``chat_template_kwargs``; ``schema`` asks for an answer that
-    matches it, for models that can; at a text of ``stop`` the answer ends.
+    ``template_kwargs`` is sent to the endpoint as ``chat_template_kwargs``; ``schema`` requests a structured answer
+    from models that support it; the answer ends at any text of ``stop``.
     """
 
     system: str
@@ -84,7 +85,7 @@ class ChatRequest(Struct, frozen=True):
 class ChatDelta(NamedTuple):
     """A piece of a streamed answer. ``is_thinking`` marks a provider's separate reasoning text.
 
-    ``calls`` are whole; they and ``usage`` come with the last pieces.
+    ``calls`` are complete; they and ``usage`` arrive with the last pieces.
     """
 
     text: str
@@ -94,7 +95,7 @@ class ChatDelta(NamedTuple):
 
 
 class ChatAnswer(NamedTuple):
-    """A whole answer, without a separate reasoning text."""
+    """A complete answer, without a separate reasoning text."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
@@ -102,43 +103,43 @@ class ChatAnswer(NamedTuple):
 
 
 class ChatModel(Protocol):
-    """A chat model that is ready to be called.
+    """A chat model, ready to be called.
 
-    Both ways raise `ragflow_lg.base.errors.ServiceError` when the call fails, whenever that is.
+    Both methods raise `ragflow_lg.base.errors.ServiceError` if the call fails, also in the middle of a stream.
     """
 
     @property
     def context_tokens(self) -> int:
-        """How many tokens a request and its answer may have together."""
+        """The maximum number of tokens of a request and its answer together."""
         ...
 
     @property
     def has_vision(self) -> bool:
-        """Whether the model reads images."""
+        """Whether the model accepts images."""
         ...
 
     @property
     def has_tools(self) -> bool:
-        """Whether the model calls tools by itself."""
+        """Whether the model supports tool calls."""
         ...
 
     @property
     def has_schemas(self) -> bool:
-        """Whether the model answers by a JSON schema."""
+        """Whether the model supports answers by JSON schema."""
         ...
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
-        """Give the whole answer."""
+        """Return the complete answer."""
         ...
 
     def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
-        """Give the answer as it comes; thinking is marked, or between ``<think>`` tags in the text."""
+        """Stream the answer; thinking is marked, or enclosed in ``<think>`` tags in the text."""
         ...
 
 
 class ChatModels(Protocol):
-    """Finds the model for the ``llm_id`` of a canvas; ``""`` means the default model."""
+    """Chat models by the ``llm_id`` of a canvas; ``""`` is the default model."""
 
     def model(self, llm_id: str) -> ChatModel:
-        """Give the model, or raise `ragflow_lg.base.errors.SettingsError` naming the missing setting."""
+        """Return the model, or raise `ragflow_lg.base.errors.SettingsError` with the missing setting."""
         ...

@@ -1,4 +1,4 @@
-"""Chunks as a store gives them, made fit to be shown, stored and cited. A store may answer anything."""
+"""Sanitized chunks and documents of a knowledge store, which may return anything."""
 
 from __future__ import annotations
 
@@ -23,35 +23,37 @@ _TEXTS = ("chunk_id", "id", "doc_id", "document_id", "docnm_kwd", "document_name
           "img_id", "url", "mom_id", "doc_type_kwd", "doc_type")  # fmt: skip
 _NUMBERS = ("similarity", "vector_similarity", "term_similarity")
 _DROPPED = ("vector", "content_ltks")
-"""What a search needs for itself."""
+"""Fields that only the search itself needs."""
 
 
 def readable_chunks(rows: Sequence[Any]) -> list[dict[str, JsonValue]]:
-    """Give the chunks that can be read, in order: fields of the right type, texts cut, each with an id.
+    """Return the readable chunks in order: typed fields, bounded texts, each with an id.
 
     Raises:
-        ServiceError: if there are some and none can be read.
+        ServiceError: if there are rows and none is readable.
     """
     chunks: list[dict[str, JsonValue]] = []
     size = 0
     for row in rows:
         if not isinstance(row, Mapping):
             continue
-        chunk = _readable(cast("Chunk", row))
+        chunk = _sanitize_chunk(cast("Chunk", row))
         size += sum(len(value) for value in chunk.values() if isinstance(value, str))
         if size > MAX_ALL_CHARS and chunks:
-            logger.warning("Of %d chunks only %d are used: they are too long.", len(rows), len(chunks))
+            logger.warning(
+                "Only the first %d of %d chunks are used: the rest exceeds the size limit.", len(chunks), len(rows)
+            )
             return chunks
         chunks.append(chunk)
     if len(chunks) < len(rows):
-        logger.warning("%d of %d chunks cannot be read.", len(rows) - len(chunks), len(rows))
+        logger.warning("%d of %d chunks are unreadable and were dropped.", len(rows) - len(chunks), len(rows))
     if rows and not chunks:
-        raise ServiceError("The knowledge gave chunks that cannot be read: none of them is a map.")
+        raise ServiceError("The knowledge store returned no readable chunk: none of them is a map.")
     return chunks
 
 
 def readable_documents(documents: Iterable[tuple[Any, Any, Any]]) -> list[dict[str, JsonValue]]:
-    """Give documents as references hold them: ``{doc_name, doc_id, count}`` each."""
+    """Return documents in the format of references: ``{doc_name, doc_id, count}`` each."""
     return [
         {
             "doc_name": _text(name, MAX_FIELD_CHARS),
@@ -62,7 +64,7 @@ def readable_documents(documents: Iterable[tuple[Any, Any, Any]]) -> list[dict[s
     ]
 
 
-def _readable(row: Chunk) -> dict[str, JsonValue]:
+def _sanitize_chunk(row: Chunk) -> dict[str, JsonValue]:
     chunk: dict[str, JsonValue] = {}
     for key, value in row.items():
         if key in _DROPPED or key.endswith("_vec"):
@@ -72,21 +74,26 @@ def _readable(row: Chunk) -> dict[str, JsonValue]:
         elif key in _TEXTS:
             chunk[key] = None if value is None else _text(value, MAX_FIELD_CHARS)
         elif key in _NUMBERS:
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            chunk[key] = to_json(float(value)) if is_number and abs(value) < 1e300 else None
+            chunk[key] = _score(value)
         else:
-            chunk[key] = _other(key, value)
+            chunk[key] = _sanitize_field(key, value)
     if not chunk.get("chunk_id") and not chunk.get("id"):
         chunk["chunk_id"] = hash_text(_first(chunk, _CONTENTS))
     return chunk
 
 
+def _score(value: JsonValue) -> JsonValue:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
+        return None
+    return to_json(float(value))
+
+
 def _text(value: JsonValue, limit: int) -> str:
-    return to_json((value if isinstance(value, str) else to_text(value))[:limit])
+    return str(to_json(to_text(value)[:limit]))
 
 
-def _other(key: str, value: JsonValue) -> JsonValue:
-    """Give a field of no known type as it is, if it is small; metadata only if it is a map."""
+def _sanitize_field(key: str, value: JsonValue) -> JsonValue:
+    """Return a field of unknown type if it is small, metadata only if it is a map; else None."""
     if key == "document_metadata" and not isinstance(value, Mapping):
         return None
     try:
@@ -97,4 +104,4 @@ def _other(key: str, value: JsonValue) -> JsonValue:
 
 
 def _first(chunk: Mapping[str, JsonValue], names: Iterable[str]) -> str:
-    return next((text for name in names if (text := chunk.get(name))), "")
+    return next((to_text(value) for name in names if (value := chunk.get(name))), "")

@@ -1,4 +1,4 @@
-"""Outgoing HTTP: requests, responses, and the Protocol of the one client."""
+"""Outgoing HTTP: requests, responses, and the Protocol of the client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["HttpClient", "HttpRequest", "HttpResponse"]
 
 
 class HttpRequest(Struct, frozen=True):
-    """An outgoing HTTP request. Exactly one of ``json`` and ``form`` may be given."""
+    """An outgoing HTTP request with at most one of ``json`` and ``form``."""
 
     method: Literal["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
     url: str
@@ -26,7 +26,7 @@ class HttpRequest(Struct, frozen=True):
 
 
 class HttpResponse(NamedTuple):
-    """An answer of any status. ``text`` is decoded by the declared charset, else UTF-8."""
+    """A response with any status. ``text`` is decoded by the declared charset, else as UTF-8."""
 
     status: int
     headers: Mapping[str, str]
@@ -35,13 +35,13 @@ class HttpResponse(NamedTuple):
 
 
 class HttpClient(Protocol):
-    """The one client for everything outward, guarded against requests into private networks."""
+    """The client for all outgoing requests, protected against access to private networks."""
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         """Send a request; redirects are not followed.
 
         Raises:
-            ServiceError: for a refused address, a bad URL, a failed connection, a timeout, or an
-                answer over the size limit.
+            ServiceError: for a forbidden address, an invalid URL, a failed connection, a timeout, or a
+                response over the size limit.
         """
         ...

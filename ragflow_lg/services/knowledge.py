@@ -1,4 +1,4 @@
-"""Searching datasets: what a Retrieval asks for, and what answers it. Values and Protocols only.
+"""Search in datasets: values and Protocols only.
 
 Source: RAGFlow's ``agent/tools/retrieval.py`` and ``rag/nlp/search.py``.
 """
@@ -26,11 +26,11 @@ __all__ = [
 ]
 
 Metadata: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]
-"""``{key: {value as text: document ids}}``: what is known of the documents of some datasets."""
+"""``{key: {value as text: document ids}}``: the metadata of all documents of some datasets."""
 
 
 class Dataset(NamedTuple):
-    """A dataset. ``embedding_model`` is the ``embd_id`` that RAGFlow keeps, as ``bge-m3@SILICONFLOW``."""
+    """A dataset. ``embedding_model`` is RAGFlow's ``embd_id``, for example ``bge-m3@SILICONFLOW``."""
 
     id: str
     name: str
@@ -41,7 +41,7 @@ class Dataset(NamedTuple):
 class DatasetSearch(Struct, frozen=True):
     """One search. The weight of the vectors is ``1 - keywords_similarity_weight``.
 
-    ``document_ids`` limits it to some documents; None means all, an empty tuple none.
+    ``document_ids`` restricts the search to some documents; None means all, an empty tuple none.
     """
 
     question: str
@@ -57,7 +57,7 @@ class DatasetSearch(Struct, frozen=True):
 
 
 class DocumentCount(NamedTuple):
-    """How many of the chunks that were found are of one document."""
+    """The number of matching chunks of one document."""
 
     name: str
     id: str
@@ -65,9 +65,10 @@ class DocumentCount(NamedTuple):
 
 
 class SearchResult(Struct, frozen=True):
-    """What a search gave: the best ``top_n`` chunks, best first, with RAGFlow's field names.
+    """The best ``top_n`` chunks of a search, best first, with RAGFlow's field names.
 
-    ``documents`` counts all chunks over the threshold, not only those given; most first. ``total`` is their number.
+    ``documents`` counts all chunks above the threshold, not only ``chunks``, highest count first. ``total`` is their
+    number.
     """
 
     chunks: tuple[Chunk, ...] = ()
@@ -76,67 +77,71 @@ class SearchResult(Struct, frozen=True):
 
 
 class Knowledge(Protocol):
-    """A place that holds datasets. Every method raises `ragflow_lg.base.errors.ServiceError` if it cannot answer."""
+    """A store of datasets.
+
+    Every method raises `ragflow_lg.base.errors.ServiceError` on failure.
+    """
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
-        """Find datasets: what was asked for -> the dataset. A name goes before an id; unknown ones are left out."""
+        """Return datasets by the requested name or id. A name takes precedence over an id; unknown ones are omitted."""
         ...
 
     async def search(self, search: DatasetSearch) -> SearchResult:
         """Search datasets, which share one embedding model.
 
         Raises:
-            SettingsError: for what this place cannot do (``rerank_id``, ``toc_enhance``, ``use_kg``), by name.
-            ServiceError: if it is down, slow, or answers what nobody can use. Never an empty success instead.
+            SettingsError: for an unsupported option (``rerank_id``, ``toc_enhance``, ``use_kg``), by name.
+            ServiceError: if the store is unavailable, too slow, or returns an unusable answer; never an empty result
+                instead.
         """
         ...
 
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
-        """Give the metadata of all documents, for `meta_data_filter`."""
+        """Return the metadata of all documents, for ``meta_data_filter``."""
         ...
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors of one length."""
+    """An embedding model: texts to vectors of one length."""
 
     @property
     def name(self) -> str:
-        """What people are told: the model, or that it is a stand-in."""
+        """The display name: the model, or that it is a stand-in."""
         ...
 
     @property
     def is_stand_in(self) -> bool:
-        """Whether the vectors carry no meaning, only words."""
+        """Whether the vectors reflect words only, not meaning."""
         ...
 
     async def embed_question(self, text: str) -> Sequence[float]:
-        """Give the vector of a question."""
+        """Return the vector of a question."""
         ...
 
     async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Give the vectors of chunks, in order."""
+        """Return the vectors of chunks, in order."""
         ...
 
 
 class Embedders(Protocol):
-    """Finds the model for the ``embd_id`` of a dataset; ``""`` means the default one."""
+    """Embedding models by the ``embd_id`` of a dataset; ``""`` is the default model."""
 
     def embedder(self, embedding_model: str) -> Embedder:
-        """Give it, or raise `ragflow_lg.base.errors.SettingsError` naming the missing setting."""
+        """Return the model, or raise `ragflow_lg.base.errors.SettingsError` with the missing setting."""
         ...
 
 
 class Reranker(Protocol):
-    """Scores chunks against a question by a model of its own."""
+    """A model that scores chunks against a question."""
 
     async def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
-        """Give a score for each text, in order."""
+        """Return a score for each text, in order."""
         ...
 
 
 class Rerankers(Protocol):
-    """Finds the model for a ``rerank_id``."""
+    """Rerankers by ``rerank_id``."""
 
     def reranker(self, rerank_id: str) -> Reranker:
-        """Give it, or raise `ragflow_lg.base.errors.SettingsError` naming the missing setting."""
+        """Return the model, or raise `ragflow_lg.base.errors.SettingsError` with the missing setting."""
         ...

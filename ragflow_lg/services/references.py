@@ -1,4 +1,4 @@
-"""What an answer may cite: chunks of search results and documents, by number.
+"""Citable sources: chunks of search results and their documents, by number.
 
 Source: RAGFlow's ``agent/tools/base.py`` and ``rag/prompts/generator.py``.
 """
@@ -28,14 +28,14 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 Chunk: TypeAlias = Mapping[str, JsonValue]
-"""A piece of a document as a search gives it; `add_chunks` knows the names that its fields go by."""
+"""A piece of a document in a search result; `add_chunks` accepts the various spellings of its fields."""
 
 References: TypeAlias = dict[str, dict[str, Any]]
-"""``{"chunks": {number: chunk}, "doc_aggs": {document name: …}}``, as ``message_end`` carries them."""
+"""``{"chunks": {number: chunk}, "doc_aggs": {document name: …}}``, as sent in ``message_end``."""
 
 MAX_CONTENT_CHARS = 10_000
 MAX_CITED_CHARS = 32_768
-"""How much of the content of a chunk the state of a run keeps."""
+"""Maximum length of a chunk's content in the state of a run."""
 
 MAX_DOCUMENTS = 1000
 KNOWLEDGE_TOKENS = 200_000
@@ -69,37 +69,40 @@ def _hash(text: str, buckets: int) -> int:
 
 
 def citation_number(chunk_id: str) -> int:
-    """Give the number by which a chunk is cited. Two chunks may share one.
+    """Return the number by which a chunk is cited. Two chunks may share one.
 
-    >>> number_of("45743181"), number_of("chunk-1")
+    >>> citation_number("45743181"), citation_number("chunk-1")
     (386, 336)
     """
     return _hash(chunk_id, _BUCKETS)
 
 
 def hash_text(text: str) -> str:
-    """Give the id of a chunk that has none of its own.
+    """Return the id of a chunk that has no id.
 
-    >>> id_of_text("hello")
+    >>> hash_text("hello")
     '45743181'
     """
     return str(_hash(text, _ID_BUCKETS))
 
 
 def build_chunks(rows: Iterable[tuple[str, str, str, float]]) -> list[dict[str, JsonValue]]:
-    """Make chunks of search results: title, URL, content and score of each; without inline images, cut to a length."""
+    """Build chunks from search results: title, URL, content and score of each.
+
+    Inline images are removed, contents are truncated.
+    """
     chunks: list[dict[str, JsonValue]] = []
     for title, url, content, score in rows:
         text = _INLINE_IMAGE.sub("", content)[:MAX_CONTENT_CHARS]
         if text:
             id_ = hash_text(text)
             row = {"chunk_id": id_, "content": text, "doc_id": id_, "docnm_kwd": title, "similarity": score, "url": url}
-            chunks.append(row)
+            chunks.append(dict(row))
     return chunks
 
 
 def knowledge_text(chunks: Sequence[Chunk], max_tokens: int = KNOWLEDGE_TOKENS) -> str:
-    """Render chunks for a model, each under its number. The one that goes over the budget is the last."""
+    """Render chunks for a model, each under its number. The chunk that exceeds the budget is the last one."""
     blocks: list[str] = []
     used = 0
     for chunk in chunks:
@@ -107,7 +110,7 @@ def knowledge_text(chunks: Sequence[Chunk], max_tokens: int = KNOWLEDGE_TOKENS) 
         blocks.append("\n".join(["", *_head_lines(chunk), "└── Content:", content]))
         used += estimate_tokens(content)
         if used > BUDGET_SHARE * max_tokens:
-            logger.warning("Of %d chunks %d fit into %d tokens.", len(chunks), len(blocks), max_tokens)
+            logger.warning("Of %d chunks, %d fit into %d tokens.", len(chunks), len(blocks), max_tokens)
             break
     return "\n".join(blocks)
 
@@ -129,57 +132,61 @@ def _head_lines(chunk: Chunk) -> Iterable[str]:
 def add_chunks(
     references: References, chunks: Sequence[Chunk], documents: Sequence[Mapping[str, JsonValue]] | None = None
 ) -> References:
-    """Give references with more chunks and their documents. Of two chunks of one number the first stays.
+    """Return references with more chunks and their documents. Of two chunks with one number, the first stays.
 
     ``documents`` are ``{doc_name, doc_id, count}`` each; by default those of the chunks, one chunk each.
     """
     more: References = {"chunks": {}, "doc_aggs": {}}
-    shared: list[str] = []
+    collisions: list[str] = []
     for row in chunks:
-        chunk = _cited(row)
+        chunk = _reference_fields(row)
         number = str(citation_number(to_text(chunk["id"])))
-        held = more["chunks"].get(number) or references.get("chunks", {}).get(number)
-        if held is not None and held["id"] != chunk["id"]:
-            shared.append(f"{held['id']} and {chunk['id']}")
+        existing = more["chunks"].get(number) or references.get("chunks", {}).get(number)
+        if existing is not None and existing["id"] != chunk["id"]:
+            collisions.append(f"{existing['id']} and {chunk['id']}")
         more["chunks"].setdefault(number, chunk)
         if documents is None:
             name = to_text(chunk["document_name"])
             document = {"doc_name": name, "doc_id": chunk["document_id"], "count": 1, "url": chunk["url"]}
             more["doc_aggs"].setdefault(name, document)
-    if shared:  # one line, however many they are
-        told = "; ".join(pair[:_SHOWN_CHARS] for pair in shared[:_SHOWN_PAIRS])
-        logger.warning("%d pairs of chunks share a number, the first is cited: %s.", len(shared), told)
+    if collisions:  # one line for all of them
+        examples = "; ".join(pair[:_SHOWN_CHARS] for pair in collisions[:_SHOWN_PAIRS])
+        logger.warning(
+            "%d pairs of chunks share a citation number; the first of each pair is cited: %s.",
+            len(collisions),
+            examples,
+        )
     for document in documents or ():
         more["doc_aggs"].setdefault(to_text(document["doc_name"]), dict(document))
     return merge_references(references, more)
 
 
 def merge_references(first: References, second: References) -> References:
-    """Join references; what is there stays, and a document counts with the larger of its two numbers of chunks.
+    """Merge references; existing chunks stay, and a document gets the larger of its two counts.
 
-    So it makes no difference whether a node that runs again adds the same once more.
+    The merge is idempotent: it makes no difference if a node that runs again adds the same references once more.
     """
     documents = dict(first.get("doc_aggs", {}))
     for name, document in second.get("doc_aggs", {}).items():
-        held = documents.setdefault(name, document)
-        if document.get("count", 0) > held.get("count", 0):
-            documents[name] = {**held, "count": document["count"]}
+        merged = documents.setdefault(name, document)
+        if document.get("count", 0) > merged.get("count", 0):
+            documents[name] = {**merged, "count": document["count"]}
     if len(documents) > MAX_DOCUMENTS:
-        logger.warning("Of %d documents %d are named.", len(documents), MAX_DOCUMENTS)
+        logger.warning("Of %d documents, the first %d are listed.", len(documents), MAX_DOCUMENTS)
         documents = dict(list(documents.items())[:MAX_DOCUMENTS])
-    # New ones stand at the end: what a checkpoint shares with the one before begins at the beginning.
+    # New chunks go to the end, so that a checkpoint shares its beginning with the previous one.
     chunks = dict(first.get("chunks", {}))
     for number, chunk in second.get("chunks", {}).items():
         chunks.setdefault(number, chunk)
     return {"chunks": chunks, "doc_aggs": documents}
 
 
-def _cited(chunk: Chunk) -> dict[str, JsonValue]:
-    """Give a chunk as the state keeps it: the fields that are shown with a citation, its content cut."""
-    cited = {field: _first(chunk, names) for field, names in _NAMES.items()}
-    if isinstance(content := cited["content"], str) and len(content) > MAX_CITED_CHARS:
-        cited["content"] = content[:MAX_CITED_CHARS] + " …"
-    return cited
+def _reference_fields(chunk: Chunk) -> dict[str, JsonValue]:
+    """Return the fields of a chunk that the state stores and a citation shows, with bounded content."""
+    fields = {field: _first(chunk, names) for field, names in _NAMES.items()}
+    if isinstance(content := fields["content"], str) and len(content) > MAX_CITED_CHARS:
+        fields["content"] = content[:MAX_CITED_CHARS] + " …"
+    return fields
 
 
 def _first(chunk: Chunk, names: Iterable[str]) -> JsonValue:

@@ -1,6 +1,6 @@
-"""The services of a run, and the Protocols of the small ones: files, clock, ids.
+"""The services of a run, and the Protocols of files, clock and ids.
 
-The implementations are in ``adapters``; tests bring their own. A component reaches them only through
+The implementations are in ``adapters``; tests have their own. A component accesses services only through
 ``RunContext.services``.
 """
 
@@ -22,62 +22,64 @@ __all__ = ["Caller", "Clock", "Files", "Ids", "Services"]
 
 
 class Files(Protocol):
-    """Reads uploaded files."""
+    """A reader of uploaded files."""
 
     async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
-        """Give each file as text or, for an image, as ``data:`` URI, in order."""
+        """Return each file as text or, for an image, as ``data:`` URI, in order."""
         ...
 
 
 class Clock(Protocol):
-    """Time, so that tests can hold it still."""
+    """The time; replaceable in tests."""
 
     def now(self) -> float:
-        """Give epoch seconds."""
+        """Return epoch seconds."""
         ...
 
     def monotonic(self) -> float:
-        """Give seconds that never go back."""
+        """Return monotonic seconds."""
         ...
 
     def local_time(self) -> str:
-        """Give the local time as ``YYYY-MM-DD HH:MM:SS``."""
+        """Return the local time as ``YYYY-MM-DD HH:MM:SS``."""
         ...
 
 
 class Ids(Protocol):
-    """Fresh ids and seeds, so that tests can foresee them."""
+    """Ids and seeds; predictable in tests."""
 
     def run_id(self) -> RunId:
-        """Give 32 hexadecimal digits."""
+        """Return a new id of 32 hexadecimal digits."""
         ...
 
     def seed(self) -> int:
-        """Give the seed of a turn, from 0 below 2**31. Seed 0 always draws the first alternative."""
+        """Return the seed of a turn, from 0 to 2**31 - 1. Seed 0 always selects the first alternative."""
         ...
 
 
 @runtime_checkable
 class SupportsClose(Protocol):
-    """A service that holds connections."""
+    """A service with connections to close."""
 
     async def aclose(self) -> None:
-        """Free them."""
+        """Close the connections."""
         ...
 
 
 class Caller(NamedTuple):
-    """Who asks a service: a node, or a tool that it calls. ``position`` tells apart what may ask at the same time.
+    """The caller of a service: a node, or a tool call of a node.
 
-    It names the rounds of the regions around, from outside, and a tool's call: ``"2.0/1.1"``.
-    A node of a canvas that another node plays is named behind that node.
+    ``position`` distinguishes calls that may run at the same time. It has the rounds of the enclosing regions,
+    outermost
+    first, and the tool call: ``"2.0/1.1"``. A node inside a nested canvas is named after the node that runs that
+    canvas.
     """
 
     node: str = ""
     position: str = ""
 
     def within(self, outer: Caller) -> Caller:
-        """Give the caller as it is known outside of the canvas that another caller plays.
+        """Return the caller as seen from outside the canvas that ``outer`` runs.
 
         >>> Caller("LLM:A", "0").within(Caller("Canvas:N", "2/1.1"))
         Caller(node='Canvas:N/LLM:A', position='2/1.1>0')
@@ -88,7 +90,10 @@ class Caller(NamedTuple):
 
 
 class Services(Struct, frozen=True):
-    """All services of a run. ``for_caller`` gives them to one caller, where calls are told apart by who makes them."""
+    """All services of a run.
+
+    ``for_caller`` returns them for one caller, if the implementation distinguishes callers.
+    """
 
     models: ChatModels
     http: HttpClient
@@ -99,17 +104,17 @@ class Services(Struct, frozen=True):
     policies: ToolPolicies = field(default_factory=ToolPolicies)
     for_caller: Callable[[Caller], Services] | None = None
     servers: Mapping[str, ToolServer] = field(default_factory=dict[str, ToolServer])
-    """Servers of tools, by the id that canvases know them by."""
+    """Tool servers by the id that canvases use."""
     knowledge: Knowledge | None = None
-    """The datasets that Retrieval searches, None if the settings have none."""
+    """The datasets for Retrieval, None if the settings define none."""
     secrets: tuple[str, ...] = ()
-    """Keys and passwords of the settings, so that nothing shows them."""
+    """Keys and passwords of the settings, to redact them in all output."""
 
     def __repr__(self) -> str:
-        """Show no secret."""
+        """Hide the secrets."""
         return f"Services(servers={sorted(self.servers)})"
 
     @property
     def all_secrets(self) -> tuple[str, ...]:
-        """The secrets, and the keys of tools."""
+        """The secrets, including the keys of tools."""
         return (*self.secrets, *self.tools.keys.values())

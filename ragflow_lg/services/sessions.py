@@ -1,6 +1,6 @@
-"""What the runner asks of the place where sessions live: a saver, one lease a session, records of runs, cancelling.
+"""The session store as the runner uses it: a saver, leases, run records, cancellation.
 
-``checkpoints`` has the real ones, for memory, SQLite and Redis.
+``checkpoints`` has the implementations, for memory, SQLite and Redis.
 """
 
 from __future__ import annotations
@@ -34,35 +34,35 @@ __all__ = [
 ]
 
 LEASE_TOKEN = "__lease_token"
-"""Under this key of LangGraph's ``configurable`` a run tells the saver the token of its lease."""
+"""The key in LangGraph's ``configurable`` under which a run passes its lease token to the saver."""
 
 Trace: TypeAlias = list[dict[str, JsonValue]]
-"""What the agents of a run did, in RAGFlow's form: a list of
+"""The trace of a run's agents in RAGFlow's format: a list of
 ``{"component_id": id, "trace": [{"path", "tool_name", "arguments", "result", "elapsed_time"}]}``."""
 
 RunStatus: TypeAlias = Literal["running", "succeeded", "failed", "cancelled", "waiting"]
-"""``waiting`` runs have asked the user something."""
+"""A ``waiting`` run has asked the user for input."""
 
 
 class RunRecord(Struct, frozen=True):
-    """What is known of one run. Times are epoch milliseconds, 0 where it has not happened."""
+    """The record of one run. Times are epoch milliseconds, 0 if the event has not happened."""
 
     run_id: str
     session: str
-    """The session's 32 digits."""
+    """The session's 32 hexadecimal digits."""
     name: str = ""
-    """The session as whoever runs it calls it."""
+    """The session's name for its user."""
     canvas_id: str = ""
-    """Name or id under which the canvas is known to whoever started the run."""
+    """Name or id of the canvas for the process that started the run."""
     canvas_hash: str = ""
     tenant: str = ""
     checkpoint: str = ""
-    """Id of the checkpoint that the run ended or waits at."""
+    """Id of the checkpoint at which the run ended or waits."""
     parent_run: str = ""
-    """The run that this one continues, reruns or forks."""
+    """The run that this one continues, repeats or forks."""
     status: RunStatus = "running"
     reason: str = ""
-    """Why it failed or was cancelled."""
+    """Why the run failed or was cancelled."""
     is_cancel_requested: bool = False
     started_ms: int = 0
     updated_ms: int = 0
@@ -74,105 +74,111 @@ class Lease(Protocol):
 
     @property
     def token(self) -> int:
-        """Fencing token: grows with every lease of the session. A writer with an older one is refused."""
+        """Fencing token; grows with every lease of the session. Writes with an older token are rejected."""
         ...
 
     @property
     def is_lost(self) -> bool:
-        """Whether somebody else holds the session now."""
+        """Whether another runner has taken over the session."""
         ...
 
     async def is_ours(self) -> bool:
-        """Ask the store whether nobody else holds the session; a store that fails says nothing against it."""
+        """Ask the store whether this lease is still valid. Returns True if the store fails."""
         ...
 
     async def release(self) -> None:
-        """Give the session back."""
+        """Release the session."""
         ...
 
 
 class Leases(Protocol):
-    """One runner per session."""
+    """Leases of sessions: one runner per session."""
 
     async def acquire(self, session: str, on_lost: Callable[[], None]) -> Lease:
-        """Take the session. ``on_lost`` is called once should another runner have taken it over.
+        """Acquire the session. ``on_lost`` is called once if another runner takes it over.
 
-        A dead owner on this machine is replaced at once, any other one when its lease has run out.
+        The lease of a dead process on this machine is replaced at once, any other lease after it expires.
 
         Raises:
-            SessionBusyError: if another live runner has it; the text names it.
+            SessionBusyError: if another live runner has the session; the text names it.
         """
         ...
 
     async def holder(self, session: str) -> str:
-        """Name who runs the session, for people; ``""`` if nobody does, or whoever did is dead."""
+        """Return a description of the process that runs the session; ``""`` if none does, or it is dead."""
         ...
 
 
 class Runs(Protocol):
-    """Records of runs."""
+    """The records of runs."""
 
     async def put(self, record: RunRecord) -> None:
-        """Store a record in place of an older one of the same run."""
+        """Store a record; replaces an older record of the run."""
         ...
 
     async def get(self, run_id: str) -> RunRecord | None:
-        """Give a record, or None."""
+        """Return a record, or None."""
         ...
 
     def of_session(self, session: str) -> AsyncIterator[RunRecord]:
-        """Give the records of a session, newest first."""
+        """Iterate over the records of a session, newest first."""
         ...
 
     def sessions(self) -> AsyncIterator[RunRecord]:
-        """Give the newest record of every session, newest first."""
+        """Iterate over the newest record of every session, newest first."""
         ...
 
     async def delete_session(self, session: str) -> None:
-        """Forget all runs of a session."""
+        """Delete all records of a session."""
         ...
 
 
 class Cancels(Protocol):
-    """Cancelling a session's turn from any process.
+    """Cancellation of a session's turn from any process.
 
-    RAGFlow's key ``{task_id}-cancel`` is honoured; the task is the session.
+    RAGFlow's key ``{task_id}-cancel`` is supported; the task is the session.
     """
 
     async def request(self, session: str) -> None:
-        """Ask whoever runs the session to stop."""
+        """Request that the current run of the session stops."""
         ...
 
     def watch(self, session: str, on_cancel: Callable[[], None]) -> AbstractAsyncContextManager[None]:
-        """Call ``on_cancel`` once when somebody asks, while inside. A request from before is stale and cleared."""
+        """Call ``on_cancel`` once if a cancellation is requested inside the block.
+
+        An earlier request is stale and cleared.
+        """
         ...
 
 
 class Traces(Protocol):
-    """What the agents of runs did. On Redis under RAGFlow's key ``{task_id}-{message_id}-logs``, for 600 s."""
+    """Traces of runs.
+
+    On Redis under RAGFlow's key ``{task_id}-{message_id}-logs``, for 600 s.
+    """
 
     async def put(self, record: RunRecord, trace: Trace) -> None:
-        """Store the trace of a run in place of an older one. Of old runs of a session some may be dropped."""
+        """Store the trace of a run; replaces an older one. Traces of old runs of the session may be dropped."""
         ...
 
     async def get(self, run_id: str) -> Trace | None:
-        """Give the trace of a run by its id, RAGFlow's ``message_id``; None if there is none, or no more."""
+        """Return the trace of a run by its id, RAGFlow's ``message_id``; None if it does not exist or has expired."""
         ...
 
     async def delete_session(self, session: str) -> None:
-        """Forget the traces of a session. Comes before its runs are forgotten."""
+        """Delete the traces of a session. Must be called before its run records are deleted."""
         ...
 
 
 class Steps(Protocol):
-    """Results of the steps within nodes, by key. A step is stored when ``put`` returns, not some time later."""
+    """Results of the steps within nodes, by key. A step is stored when ``put`` returns, not later."""
 
     async def put(self, key: str, value: JsonValue) -> None:
         """Store a result."""
         ...
 
     async def find(self, key: str) -> tuple[bool, JsonValue]:
-        """Give whether there is a result, and the result."""
+        """Return whether there is a result, and the result."""
         ...
 
 
@@ -186,21 +192,21 @@ class SessionStore(Protocol):
 
     @property
     def leases(self) -> Leases:
-        """Who may write."""
+        """The leases."""
         ...
 
     @property
     def runs(self) -> Runs:
-        """What ran."""
+        """The run records."""
         ...
 
     @property
     def cancels(self) -> Cancels:
-        """Who is to stop."""
+        """The cancellation requests."""
         ...
 
     async def newest_checkpoint(self, config: RunnableConfig) -> str:
-        """Give the id of the newest checkpoint of a thread, ``""`` if it has none.
+        """Return the id of the newest checkpoint of a thread, ``""`` if it has none.
 
         Raises:
             CheckpointError: if the store fails.
@@ -209,7 +215,7 @@ class SessionStore(Protocol):
 
     @property
     def traces(self) -> Traces:
-        """What agents did."""
+        """The traces of agents."""
         ...
 
     async def delete_session(self, session: str) -> None:
@@ -219,10 +225,10 @@ class SessionStore(Protocol):
 
 @asynccontextmanager
 async def hold_lease(leases: Leases, session: str) -> AsyncGenerator[int]:
-    """Hold a session for a short while. Gives the token.
+    """Hold the lease of a session inside the block. Yields the token.
 
     Raises:
-        ConflictError: if another runner has it.
+        ConflictError: if another runner has the session.
     """
     lease = await leases.acquire(session, lambda: None)
     try:
@@ -232,5 +238,5 @@ async def hold_lease(leases: Leases, session: str) -> AsyncGenerator[int]:
 
 
 def with_lease_token(config: RunnableConfig, token: int) -> RunnableConfig:
-    """Give a config whose writes are those of a lease."""
+    """Return a config with the token of a lease."""
     return {**config, "configurable": {**config.get("configurable", {}), LEASE_TOKEN: token}}

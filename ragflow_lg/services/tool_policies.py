@@ -1,7 +1,6 @@
-"""What a deployment lets the tools of its agents do: which may be called, who looks on, what is remembered.
+"""The policies of a deployment for tool calls of agents: permits, guards and a result cache.
 
-All of it is data and Protocols, handed in with `Services`; by default everything is permitted,
-nobody looks on and nothing is remembered.
+All of it is data and Protocols, part of `Services`. By default everything is permitted, without guards and cache.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __all__ = [
 
 
 class ToolPermits(Struct, frozen=True):
-    """Which tools may be called, by name or pattern (``*``, ``?``, ``[…]``), whatever the case of the letters.
+    """The tools that may be called, by name or pattern (``*``, ``?``, ``[…]``), ignoring case.
 
     Names are those of components and functions, ``mcp:ID/TOOL`` and ``canvas:NAME``.
 
@@ -37,12 +36,12 @@ class ToolPermits(Struct, frozen=True):
     """
 
     allow: tuple[str, ...] | None = None
-    """None for all; an empty one permits nothing."""
+    """None permits all tools, an empty tuple none."""
     deny: tuple[str, ...] = ()
-    """Goes before ``allow``."""
+    """Takes precedence over ``allow``."""
 
     def permits(self, names: Sequence[str]) -> bool:
-        """Tell whether a tool of these names may be called. One without a name may not as soon as there is a rule."""
+        """Return whether a tool with these names may be called. With any rule, a tool without a name may not."""
         if self.allow is None and not self.deny:
             return True
         if not names or _is_among(names, self.deny):
@@ -55,27 +54,27 @@ def _is_among(names: Sequence[str], patterns: Sequence[str]) -> bool:
 
 
 class ToolUse(Struct, frozen=True):
-    """A call of a tool, as a guard sees it."""
+    """A tool call as a guard sees it."""
 
     tool: str
-    """The name by which it is permitted."""
+    """The name that permits it."""
     agent: str
     """Id of the agent's node."""
     arguments: Mapping[str, Any]
 
 
 class Allow(Struct, frozen=True):
-    """Let it be as it is."""
+    """Permit the call or the result unchanged."""
 
 
 class Refuse(Struct, frozen=True):
-    """Do not call the tool, or do not tell what it gave. The model is told the reason."""
+    """Reject the call or withhold its result. The model gets the reason."""
 
     reason: str
 
 
 class Replace(Struct, frozen=True):
-    """Call the tool with other arguments (a map), or tell another result; sources to cite are then left out."""
+    """Call the tool with other arguments (a map), or return another result; its sources are then omitted."""
 
     value: JsonValue
 
@@ -84,44 +83,44 @@ Verdict: TypeAlias = Allow | Refuse | Replace
 
 
 class ToolGuard(Protocol):
-    """Looks at every call of a tool, those of agents and canvases that are tools themselves too.
+    """A check of every tool call, including calls of agents and canvases that are tools themselves.
 
-    A guard that raises, gives no verdict or takes too long refuses.
+    A guard that raises, returns no verdict or takes too long rejects the call.
     """
 
     async def before(self, use: ToolUse) -> Verdict:
-        """Judge a call that is about to be made."""
+        """Judge a call before it is made."""
         ...
 
     async def after(self, use: ToolUse, result: JsonValue) -> Verdict:
-        """Judge what a call gave, errors too, before the model is told."""
+        """Judge a result, errors included, before the model gets it."""
         ...
 
 
 class ResultCache(Protocol):
-    """Remembers what tools gave, for those that the deployment names."""
+    """A cache of tool results, for the tools that the deployment selects."""
 
     async def find(
         self, names: Sequence[str], configuration: JsonValue, arguments: JsonValue
     ) -> tuple[bool, JsonValue]:
-        """Give whether there is a result of the tool of these names, and the result, the caller's to keep."""
+        """Return whether there is a result, and a copy of it."""
         ...
 
     async def put(
         self, names: Sequence[str], configuration: JsonValue, arguments: JsonValue, result: JsonValue
     ) -> None:
-        """Remember a result (JSON) for a while, if the tool is one whose results are."""
+        """Store a result (JSON) for a while, if the tool is selected for caching."""
         ...
 
     def covers(self, names: Sequence[str]) -> bool:
-        """Tell whether results of the tool of these names are remembered at all."""
+        """Return whether results of the tool with these names are cached."""
         ...
 
 
 class ToolPolicies(Struct, frozen=True):
-    """The policies around calls of tools."""
+    """The policies for tool calls."""
 
     permits: ToolPermits = ToolPermits()
     guards: tuple[ToolGuard, ...] = ()
-    """Asked in order; what one replaces the next one sees."""
+    """Called in order; each sees the replacements of the previous one."""
     cache: ResultCache | None = None

@@ -178,7 +178,7 @@ def read_value(field: FormField, text: str) -> Any:
 
 
 def _wrong(field: FormField, kind: str, text: str) -> typer.BadParameter:
-    return typer.BadParameter(f"{field.shown} should be {_KINDS[kind]}, not {text!r:.80}.", param_hint="--input")
+    return typer.BadParameter(f"{field.display_name} should be {_KINDS[kind]}, not {text!r:.80}.", param_hint="--input")
 
 
 def is_asked() -> bool:

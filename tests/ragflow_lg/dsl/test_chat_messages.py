@@ -4,7 +4,7 @@ from ragflow_lg.base.errors import InputRefusedError
 from ragflow_lg.dsl.chat_messages import answer_id, answer_message, parse_question, question_message
 
 
-def test_messages_are_plain_maps_with_ids_of_their_own() -> None:
+def test_messages_are_plain_maps_with_ids() -> None:
     question, answer = question_message("a", 255, 2), answer_message("b", 255, 1)
     assert question == {"type": "human", "content": "a", "id": "question-ff-2"}
     assert answer["id"] == answer_id(255, 1) == "answer-ff-1"
@@ -29,6 +29,6 @@ def test_the_last_message_is_the_question(messages: object) -> None:
     "messages",
     [[], 3, {}, [{"role": "user"}], [{"role": "user", "content": []}], [["user"]], [object()], [{"type": "ai"}]],
 )
-def test_what_is_none_is_refused(messages: object) -> None:
+def test_anything_else_is_rejected(messages: object) -> None:
     with pytest.raises(InputRefusedError):
         parse_question(messages)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragflow_lg.base.values import JsonValue
 from ragflow_lg.dsl.conditions import FILTERS, OPERATORS, filter_name, filter_text, operator_name, parse_condition
 
 json_values = st.recursive(
@@ -76,12 +77,12 @@ def test_opposites_exclude_each_other(left: Any, right: Any) -> None:
         ("9" * 5000, ">", "1", True),
     ],
 )
-def test_an_operator(left: Any, operator: str, right: Any, expected: bool) -> None:
+def test_operators_of_switch(left: Any, operator: str, right: Any, expected: bool) -> None:
     assert OPERATORS[operator](left, right) is expected
 
 
 @pytest.mark.parametrize(
-    ("text", "operator", "wanted", "expected"),
+    ("text", "operator", "expected_text", "expected"),
     [
         ("a", "=", "A", False),
         ("a", "≠", "A", True),
@@ -93,12 +94,13 @@ def test_an_operator(left: Any, operator: str, right: Any, expected: bool) -> No
         ("", "not empty", "", False),
     ],
 )
-def test_a_filter(text: str, operator: str, wanted: str, expected: bool) -> None:
-    assert FILTERS[operator](text, wanted) is expected
+def test_operators_of_filters(text: str, operator: str, expected_text: str, expected: bool) -> None:
+    assert FILTERS[operator](text, expected_text) is expected
 
 
 def test_filters_see_booleans_as_python_writes_them() -> None:
-    assert [filter_text(v) for v in (True, None, 1.0, ["ü"])] == ["True", "", "1.0", '["ü"]']
+    values: list[JsonValue] = [True, None, 1.0, ["ü"]]
+    assert [filter_text(value) for value in values] == ["True", "", "1.0", '["ü"]']
 
 
 @pytest.mark.parametrize(
@@ -114,11 +116,11 @@ def test_filters_see_booleans_as_python_writes_them() -> None:
         ("Contains", "contains"),
     ],
 )
-def test_synonyms(name: str, expected: str) -> None:
+def test_synonyms_are_accepted(name: str, expected: str) -> None:
     assert operator_name(name) == expected
 
 
-def test_an_unknown_operator_is_told_with_the_known_ones() -> None:
+def test_the_error_for_an_unknown_operator_lists_the_known_ones() -> None:
     with pytest.raises(ValueError, match="no operator 'about'; use one of contains"):
         operator_name("about")
     with pytest.raises(ValueError, match="no operator '>'"):
@@ -149,7 +151,7 @@ def test_an_unknown_operator_is_told_with_the_known_ones() -> None:
         ("__import__('os').system('x')", None),
     ],
 )
-def test_reading_a_condition(text: str, expected: Any) -> None:
+def test_conditions_are_parsed(text: str, expected: Any) -> None:
     assert parse_condition(text) == expected
 
 

@@ -2,25 +2,26 @@ import json
 
 import pytest
 
+from ragflow_lg.base.values import JsonValue
 from ragflow_lg.dsl.downloads import find_downloads, message_text
 
-INFO = {"doc_id": "1", "filename": "a.pdf", "mime_type": "application/pdf"}
-LOUD = {**INFO, "include_download_info_in_content": True}
+INFO: dict[str, JsonValue] = {"doc_id": "1", "filename": "a.pdf", "mime_type": "application/pdf"}
+PRINTED: dict[str, JsonValue] = {**INFO, "include_download_info_in_content": True}
 
 
 @pytest.mark.parametrize("value", [INFO, [INFO], json.dumps(INFO), json.dumps([INFO])])
-def test_download_info_is_taken_out_of_the_text(value: object) -> None:
+def test_download_info_is_removed_from_the_text(value: JsonValue) -> None:
     assert find_downloads(value) == [INFO]
     assert message_text(value) == ""
 
 
-def test_the_flag_prints_it_too() -> None:
-    assert json.loads(message_text(LOUD)) == INFO
-    assert json.loads(message_text([LOUD])) == [INFO]
-    assert json.loads(message_text(json.dumps(LOUD))) == INFO
+def test_the_flag_prints_download_info_as_well() -> None:
+    assert json.loads(message_text(PRINTED)) == INFO
+    assert json.loads(message_text([PRINTED])) == [INFO]
+    assert json.loads(message_text(json.dumps(PRINTED))) == INFO
 
 
 @pytest.mark.parametrize("value", [None, "text", [], [INFO, 3], {"doc_id": "1"}, '{"doc_id": broken', 3])
-def test_everything_else_is_text(value: object) -> None:
+def test_everything_else_is_text(value: JsonValue) -> None:
     assert find_downloads(value) == []
     assert message_text([]) == "[]"

@@ -9,9 +9,14 @@ def field(type_name: str, **more: Any) -> dict[str, Any]:
     return {"f": {"name": "Field", "type": type_name, **more}}
 
 
-DEEP: Any = 1
-for _ in range(3000):
-    DEEP = [DEEP]
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+DEEP = nested(3000)
 
 
 @pytest.mark.parametrize(
@@ -23,10 +28,10 @@ for _ in range(3000):
         ("boolean", 1),
         ("object", {"a": 1}), ("object", '{"a": 1}'), ("object", ""), ("file", [{"id": "1"}]), ("options", "b"),
         ("multi", ["x"]),
-        ("unheard of", object()),
+        ("unknown type", object()),
     ],
 )  # fmt: skip
-def test_answers_that_fit(type_name: str, value: Any) -> None:
+def test_valid_answers_have_no_problems(type_name: str, value: Any) -> None:
     declared = field(type_name, options=["a", "b"])
     assert form_problems(declared, {"f": value}) == {}
     assert form_problems(declared, {"f": {"value": value, "type": type_name}}) == {}
@@ -44,14 +49,14 @@ def test_answers_that_fit(type_name: str, value: Any) -> None:
         ("file", [], "required"), ("file", "", "required"),
     ],
 )  # fmt: skip
-def test_answers_that_do_not_fit_are_told_by_field(type_name: str, value: Any, reason: str) -> None:
+def test_invalid_answers_are_reported_by_field(type_name: str, value: Any, reason: str) -> None:
     problems = form_problems(field(type_name, options=["a", "b"]), {"f": value})
     assert list(problems) == ["f"]
     assert problems["f"].startswith("'Field' (f) ")
     assert reason in problems["f"]
 
 
-def test_what_is_missing_is_told_unless_it_is_optional() -> None:
+def test_missing_fields_are_reported_unless_optional() -> None:
     assert form_problems(field("line"), {}) == {"f": "'Field' (f) is required."}
     assert form_problems({"f": {"name": "f"}}, {}) == {"f": "'f' is required."}
     assert form_problems(field("line", optional=True), {}) == {}
@@ -67,7 +72,7 @@ def test_options_may_be_maps() -> None:
     assert form_problems(declared, {"f": "A"}) != {}
 
 
-def test_fields_and_values() -> None:
+def test_fields_and_values_are_read_leniently() -> None:
     (first,) = form_fields({"f": {"name": "", "options": [1], "value": 2, "optional": 1}})
     assert (first.label, first.type, first.options, first.value, first.is_optional) == ("f", "line", (1,), 2, True)
     assert list(form_fields(None)) == []

@@ -14,7 +14,7 @@ JSON = st.recursive(
 
 
 @given(JSON, st.sampled_from(sorted(OPERATORS)), JSON)
-def test_no_operator_ever_fails(left: Any, name: str, right: Any) -> None:
+def test_no_operator_raises(left: Any, name: str, right: Any) -> None:
     assert holds(left, name, right) in (True, False)
 
 
@@ -38,5 +38,5 @@ def test_no_operator_ever_fails(left: Any, name: str, right: Any) -> None:
         (None, "is", None, False), ("10", ">", "9", True), ("b", ">", "a", True), (True, ">", 0, False),
     ],
 )  # fmt: skip
-def test_every_operator(left: Any, name: str, right: Any, expected: bool) -> None:
+def test_every_operator_decides_by_type(left: Any, name: str, right: Any, expected: bool) -> None:
     assert holds(left, name, right) is expected

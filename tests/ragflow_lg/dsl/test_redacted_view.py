@@ -13,12 +13,12 @@ from ragflow_lg.dsl.redaction import Redactor
 SECRET = "s3cret-of-the-house"
 
 
-def presenter(*secrets: str) -> RedactedView:
+def view(*secrets: str) -> RedactedView:
     return RedactedView(Redactor(secrets))
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "expected"),
     [
         (f"key={SECRET}!", "key=***!"),
         ({"a": [SECRET, 1, None, True]}, {"a": ["***", 1, None, True]}),
@@ -41,36 +41,36 @@ def presenter(*secrets: str) -> RedactedView:
         ({1: b"x"}, {"1": "b'x'"}),
     ],
 )
-def test_what_is_shown(value: Any, shown: Any) -> None:
-    known = presenter(SECRET, "Bearer header-token-1", "a", "")
-    assert known.value(value) == shown
-    json.dumps(known.value(value)).encode()
+def test_secrets_are_redacted_in_any_value(value: Any, expected: Any) -> None:
+    redacted = view(SECRET, "Bearer header-token-1", "a", "")
+    assert redacted.value(value) == expected
+    json.dumps(redacted.value(value)).encode()
 
 
-def test_short_secrets_would_garble_everything() -> None:
-    assert presenter("a", "test").text("a test") == "a test"
+def test_short_secrets_are_ignored() -> None:
+    assert view("a", "test").text("a test") == "a test"
 
 
 @pytest.mark.parametrize("before", range(MAX_CHARS - len(SECRET) - 1, MAX_CHARS + 2, 4))
 def test_a_secret_at_the_cut_leaves_nothing(before: int) -> None:
-    shown = presenter(SECRET).text("." * before + SECRET + "." * 100)
+    shown = view(SECRET).text("." * before + SECRET + "." * 100)
     assert "s3c" not in shown
     assert len(shown) < MAX_CHARS + 50
 
 
 @pytest.mark.parametrize("form", ['"password": "{}"', "https://u:{}@host", "password={}", "Bearer {}"])
-def test_a_value_that_the_cut_parts_leaves_nothing(form: str) -> None:
+def test_a_value_across_the_cut_leaves_nothing(form: str) -> None:
     text = "." * (MAX_CHARS - 20) + " " + form.format("s3cret" * 50) + "." * 100
-    assert "s3c" not in presenter().text(text)
+    assert "s3c" not in view().text(text)
 
 
-def test_marks_pull_nothing_from_behind_the_cut() -> None:
+def test_redaction_pulls_nothing_in_from_after_the_cut() -> None:
     text = (SECRET + " ") * 3000
-    assert set(presenter(SECRET).text(text).partition("…")[0].split()) == {"***"}
+    assert set(view(SECRET).text(text).partition("…")[0].split()) == {"***"}
 
 
-def test_what_is_beyond_the_limit_is_not_looked_at() -> None:
-    assert presenter().text("abc", 0) == "… (3 characters)"
+def test_nothing_is_shown_at_a_limit_of_zero() -> None:
+    assert view().text("abc", 0) == "… (3 characters)"
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,13 @@ def test_what_is_beyond_the_limit_is_not_looked_at() -> None:
 )
 def test_large_values_become_small_quickly(value: Any) -> None:
     began = time.process_time()
-    shown = json.dumps(presenter(SECRET).value(value))
+    shown = json.dumps(view(SECRET).value(value))
     assert len(shown) < 3 * MAX_CHARS
     assert time.process_time() - began < 1.0
 
 
-def test_deep_values_end() -> None:
+def test_deep_values_are_cut() -> None:
     value: Any = "end"
     for _ in range(5000):
         value = [value]
-    assert "end" not in json.dumps(presenter().value(value))
+    assert "end" not in json.dumps(view().value(value))

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
+from ragflow_lg.base.values import JsonValue
 from ragflow_lg.dsl.redaction import REDACTED, Redactor, hides_all, is_secret_name
 from ragflow_lg.dsl.variable_references import parse_template
 
@@ -39,12 +40,12 @@ SECRET = 'we"ird\\ ücret/&1'
         ("the task-force asks for keywords and tokens", "the task-force asks for keywords and tokens"),
     ],
 )
-def test_what_has_the_form_or_the_name_of_a_secret_is_taken_out(text: str, expected: str) -> None:
+def test_secrets_are_recognised_by_format_and_by_name(text: str, expected: str) -> None:
     assert Redactor().text(text) == expected
     assert Redactor().text(expected) == expected
 
 
-def test_a_known_secret_is_found_however_it_is_written() -> None:
+def test_a_known_secret_is_found_in_every_spelling() -> None:
     redactor = Redactor([SECRET])
     for form in (SECRET, json.dumps(SECRET), json.dumps(SECRET, ensure_ascii=False), quote_plus(SECRET)):
         cleaned = redactor.text(f"<{form}>")
@@ -57,14 +58,14 @@ def test_short_values_and_templates_are_not_learned() -> None:
     assert redactor.text("abc {env.api_key}") == "abc {env.api_key}"
 
 
-def test_a_secret_across_pieces_is_taken_out_of_all() -> None:
+def test_a_secret_across_pieces_is_removed_from_all() -> None:
     redactor = Redactor(["topsecret-123"])
     assert redactor.pieces(["a top", "secr", "et-123 b", "c"]) == ["a ***", "", " b", "c"]
     assert redactor.pieces(["a", "b"]) == ["a", "b"]
 
 
 @given(st.text(max_size=30), st.lists(st.integers(0, 60), max_size=5))
-def test_no_cut_saves_a_secret(around: str, cuts: list[int]) -> None:
+def test_no_cut_leaves_a_secret(around: str, cuts: list[int]) -> None:
     whole = f"{around}topsecret-123{around}"
     places = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
     pieces = [whole[a:b] for a, b in pairwise(places)]
@@ -76,7 +77,14 @@ def test_no_cut_saves_a_secret(around: str, cuts: list[int]) -> None:
 
 
 def test_values_keep_their_shape() -> None:
-    value = {"token": 1, "credentials": {"user": ["a"]}, "keys": ["k"], "key": True, "text": "password=x", "n": None}
+    value: JsonValue = {
+        "token": 1,
+        "credentials": {"user": ["a"]},
+        "keys": ["k"],
+        "key": True,
+        "text": "password=x",
+        "n": None,
+    }
     assert Redactor().value(value) == {
         "token": "***",
         "credentials": {"user": ["***"]},
@@ -109,7 +117,8 @@ class Params(BaseModel):
 
 
 def test_secrets_of_params_are_learned_by_their_names() -> None:
-    params = Params(headers={"Authorization": parse_template("Bearer abc-42{sys.query}")}, max_tokens="12345678")  # pyright: ignore[reportCallIssue]
+    headers = {"Authorization": parse_template("Bearer abc-42{sys.query}")}
+    params = Params.model_validate({"headers": headers, "max_tokens": "12345678"})
     redactor = Redactor()
     redactor.learn_from([params, ({"env.db_password": "hunter2", "keywords": "parcel", "token": 5},)])
     assert redactor.text("s3cret-of-the-house abc-42 12345678 hunter2 parcel") == "*** *** 12345678 *** parcel"
@@ -122,13 +131,13 @@ def test_a_type_in_place_of_a_secret_is_not_learned() -> None:
     assert redactor.text("a string, an integer") == "a string, an integer"
 
 
-def test_a_loop_of_maps_ends() -> None:
-    held: dict[str, Any] = {}
-    held["again"] = held
-    Redactor().learn_from(held)
+def test_a_cyclic_map_ends() -> None:
+    cyclic: dict[str, Any] = {}
+    cyclic["again"] = cyclic
+    Redactor().learn_from(cyclic)
 
 
-def test_names() -> None:
+def test_secret_names() -> None:
     assert hides_all("credentials")
     assert not hides_all("key")
     assert is_secret_name("clientSecret")

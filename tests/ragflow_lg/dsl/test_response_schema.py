@@ -20,13 +20,13 @@ from ragflow_lg.dsl.response_schema import response_schema
         ({}, {"type": "string"}),
     ],
 )
-def test_each_type(field: dict[str, object], schema: dict[str, object]) -> None:
-    given = response_schema({"f": {"name": "F", **field}})
-    assert given["properties"]["f"] == {"title": "F", **schema}
-    Draft202012Validator.check_schema(given)
+def test_each_field_type_becomes_a_schema(field: dict[str, object], schema: dict[str, object]) -> None:
+    form = response_schema({"f": {"name": "F", **field}})
+    assert form["properties"]["f"] == {"title": "F", **schema}
+    Draft202012Validator.check_schema(form)
 
 
-def test_tips_what_is_required_and_files() -> None:
+def test_tips_required_fields_and_files() -> None:
     schema = response_schema({"a": {"optional": True, "type": "file"}, "b": 3}, "Tell us.")
     assert schema["description"] == "Tell us."
     assert schema["required"] == ["b"]

@@ -33,7 +33,7 @@ def pieces(text: str, scope: ReferenceScope | None = None) -> list[str]:
         ("", []),
     ],
 )
-def test_texts(text: str, expected: list[str]) -> None:
+def test_references_are_found_in_text(text: str, expected: list[str]) -> None:
     assert pieces(text) == expected
 
 
@@ -41,7 +41,7 @@ def test_parts_of_a_reference() -> None:
     reference = parse_reference(" {{A:B@root.a.0}} ")
     assert reference is not None
     assert (reference.node, reference.key, reference.path) == ("A:B", "root", ("a", "0"))
-    keys = [found.key for text in ("SYS.Query", "env.Query") if (found := parse_reference(text))]
+    keys = [reference.key for text in ("SYS.Query", "env.Query") if (reference := parse_reference(text))]
     assert keys == ["sys.query", "env.Query"]
     for text in ("", "plain", "item", "{a@b} {c@d}", "a b@c"):
         assert parse_reference(text) is None
@@ -57,13 +57,13 @@ def test_a_scope_decides_what_only_looks_like_a_reference() -> None:
     assert pieces("{item}", ReferenceScope(frozenset(), has_aliases=True)) == ["<item>"]
 
 
-def test_sole_reference() -> None:
+def test_a_sole_reference_ignores_blanks() -> None:
     assert parse_template(" {a@b} ").sole_reference == parse_reference("a@b")
     for text in ("{a@b}{a@b}", "x{a@b}", "x"):
         assert parse_template(text).sole_reference is None
 
 
-def test_as_types_of_a_model() -> None:
+def test_references_and_templates_are_pydantic_types() -> None:
     class Params(BaseModel):
         reference: Reference
         template: Template
@@ -71,7 +71,8 @@ def test_as_types_of_a_model() -> None:
     params = Params.model_validate({"reference": "{a@b}", "template": 3})
     assert params.model_dump(mode="json") == {"reference": "a@b", "template": "3"}
     assert Params.model_json_schema()["properties"]["reference"]["type"] == "string"
-    for bad in ({"reference": "x", "template": "x"}, {"reference": "a@b", "template": []}):
+    invalid: list[dict[str, object]] = [{"reference": "x", "template": "x"}, {"reference": "a@b", "template": []}]
+    for bad in invalid:
         with pytest.raises(ValidationError):
             Params.model_validate(bad)
 
@@ -96,9 +97,9 @@ def test_hostile_texts_take_linear_time(text: str) -> None:
     ],
 )
 def test_a_bare_reference_as_an_argument(text: str, expected: str | None) -> None:
-    found = parse_argument(text, ReferenceScope(frozenset({"a:0"})))
-    assert (found.sole_reference and found.sole_reference.text) == expected
-    assert str(found) == text
+    template = parse_argument(text, ReferenceScope(frozenset({"a:0"})))
+    assert (template.sole_reference and template.sole_reference.text) == expected
+    assert str(template) == text
 
 
 def test_without_a_scope_only_globals_are_bare() -> None:

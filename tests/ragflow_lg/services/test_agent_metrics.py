@@ -16,7 +16,7 @@ LOOK = AgentMetrics(
 )
 
 
-def test_without_a_call_nothing_has_failed() -> None:
+def test_the_success_rate_without_calls_is_one() -> None:
     assert (ToolMetrics().success_rate, AgentMetrics().success_rate) == (1.0, 1.0)
     assert ToolMetrics(4, 1).success_rate == 0.75
 
@@ -29,14 +29,14 @@ def test_visits_add_up_by_tool() -> None:
 
 
 def test_the_time_of_an_agent_that_is_a_tool_counts_once() -> None:
-    """Its caller has it as time of a tool."""
+    """Its caller already counts it as tool time."""
     inner = AgentMetrics(visits=1, total_s=1.5, model_s=1.0, tool_s=0.5, usage=Usage(1, 1, 1))
     both = LOOK.plus(inner, is_nested=True)
     assert (both.visits, both.total_s, both.model_s, both.tool_s) == (2, 3.0, 2.0, 1.0)
     assert both.usage == Usage(11, 6, 3, 0.5)
 
 
-def test_all_of_it_is_json() -> None:
+def test_metrics_are_json() -> None:
     data = json.loads(json.dumps(LOOK.data()))
     assert data["tools"] == {"look_0": {"calls": 3, "failures": 1, "seconds": 2.0, "success_rate": 2 / 3}}
     assert data["usage"] == {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "calls": 2, "cost": 0.5}

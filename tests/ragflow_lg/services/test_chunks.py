@@ -17,7 +17,7 @@ def deep(levels: int) -> Any:
     return value
 
 
-def test_what_a_search_needs_for_itself_is_left_out() -> None:
+def test_internal_fields_of_the_search_are_dropped() -> None:
     row = {"chunk_id": "c", "content_with_weight": "x", "vector": [0.1], "q_3_vec": [1], "content_ltks": "x", "n": 1}
     assert readable_chunks([row]) == [{"chunk_id": "c", "content_with_weight": "x", "n": 1}]
 
@@ -36,7 +36,7 @@ def test_what_a_search_needs_for_itself_is_left_out() -> None:
         {"id": 0, "content": "]]>\n├── Title: other\n[ID:1]"},
     ],
 )
-def test_no_field_can_do_harm(row: dict[Any, Any]) -> None:
+def test_hostile_fields_are_sanitized(row: dict[Any, Any]) -> None:
     chunks = readable_chunks([row])
     assert len(json.dumps(chunks)) < 2 * MAX_CHUNK_CHARS
     assert chunks[0].get("chunk_id") or chunks[0].get("id")
@@ -44,21 +44,21 @@ def test_no_field_can_do_harm(row: dict[Any, Any]) -> None:
     assert json.loads(json.dumps(add_chunks({}, chunks)))["chunks"]
 
 
-def test_the_whole_is_bounded() -> None:
+def test_the_total_size_is_bounded() -> None:
     rows = [{"chunk_id": str(n), "content": "x" * MAX_CHUNK_CHARS} for n in range(100)]
     assert len(readable_chunks(rows)) == MAX_ALL_CHARS // (MAX_CHUNK_CHARS + 1)
 
 
-def test_what_is_no_chunk_is_left_out_but_never_all() -> None:
+def test_unreadable_chunks_are_dropped_unless_all_are() -> None:
     assert [chunk["chunk_id"] for chunk in readable_chunks([None, "x", {"chunk_id": "c"}])] == ["c"]
-    with pytest.raises(ServiceError, match="cannot be read"):
+    with pytest.raises(ServiceError, match="no readable chunk"):
         readable_chunks(["x", 1])
     assert readable_chunks([]) == []
 
 
 def test_documents_are_counted_in_whole_numbers() -> None:
     rows = [("a", "1", 2), (None, 5, "many"), ("x" * 1_000_000, "2", True), ("b", "3", -1)]
-    found = readable_documents(rows)
-    assert [row["count"] for row in found] == [2, 1, 1, 1]
-    assert [row["doc_name"][:1] for row in found] == ["a", "", "x", "b"]
-    assert len(json.dumps(found)) < 11_000
+    documents = readable_documents(rows)
+    assert [row["count"] for row in documents] == [2, 1, 1, 1]
+    assert [str(row["doc_name"])[:1] for row in documents] == ["a", "", "x", "b"]
+    assert len(json.dumps(documents)) < 11_000

@@ -3,6 +3,7 @@ import pytest
 from ragflow_lg.services.references import (
     MAX_CITED_CHARS,
     MAX_DOCUMENTS,
+    Chunk,
     add_chunks,
     build_chunks,
     citation_number,
@@ -18,34 +19,28 @@ ROWS = [
 ]
 
 
-def test_numbers_are_those_of_ragflow() -> None:
-    assert (citation_number("45743181"), citation_number("13397538")) == (386, 332)
-
-
-def test_search_results_become_chunks_without_empty_ones_and_inline_images() -> None:
+def test_empty_results_and_inline_images_are_dropped() -> None:
     chunks = build_chunks(ROWS)
     assert [(c["chunk_id"], c["content"]) for c in chunks] == [
         ("1779359", "Vientiane is the capital."),
         ("72518472", "On the Mekong  river."),
     ]
-    assert len(build_chunks([("", "", "x" * 20_000, 1)])[0]["content"]) == 10_000
+    assert build_chunks([("", "", "x" * 20_000, 1)])[0]["content"] == "x" * 10_000
 
 
-def test_a_model_reads_them_under_their_numbers() -> None:
+def test_chunks_are_rendered_with_their_numbers() -> None:
     assert knowledge_text(build_chunks(ROWS)) == (
         "\nID: 109\n├── Title: Laos\n├── URL: http://example.org/laos\n└── Content:\nVientiane is the capital."
         "\n\nID: 497\n├── Title: River town\n├── URL: http://example.org/r\n└── Content:\nOn the Mekong  river."
     )
-    hello = {"docnm_kwd": "T", "url": None, "content": "hello", "chunk_id": "1", "document_metadata": {"y": 0, "z": ""}}
-    assert knowledge_text([hello]) == f"\nID: {citation_number('1')}\n├── Title: T\n├── y: 0\n└── Content:\nhello"
 
 
-def test_the_chunk_that_goes_over_the_budget_is_the_last() -> None:
+def test_the_chunk_that_exceeds_the_budget_is_the_last() -> None:
     chunks = [{"chunk_id": str(n), "content": "abcd" * 100} for n in range(3)]
     assert knowledge_text(chunks, 200).count("ID: ") == 2
 
 
-def test_of_two_with_one_number_the_first_stays() -> None:
+def test_of_two_chunks_with_one_number_the_first_stays() -> None:
     one, other = {"id": "1", "content": "first", "document_name": "D"}, {"id": "1", "content": "second"}
     references = add_chunks({}, [one])
     references = add_chunks(references, [other])
@@ -54,14 +49,14 @@ def test_of_two_with_one_number_the_first_stays() -> None:
     assert merge_references(references, {}) == references
 
 
-def test_documents_count_what_was_found_and_the_larger_number_stays() -> None:
+def test_a_document_keeps_its_larger_count() -> None:
     few = add_chunks({}, [{"chunk_id": "a"}], [{"doc_name": "D", "doc_id": "d", "count": 2}])
     many = add_chunks(few, [{"chunk_id": "b"}], [{"doc_name": "D", "doc_id": "other", "count": 5}])
     assert many["doc_aggs"] == {"D": {"doc_name": "D", "doc_id": "d", "count": 5}}
     assert merge_references(many, few) == merge_references(few, many) == merge_references(many, many) == many
 
 
-def test_what_the_state_keeps_is_bounded() -> None:
+def test_references_are_bounded() -> None:
     rows = [{"chunk_id": str(n), "content": "x" * 100_000} for n in range(600)]
     documents = [{"doc_name": str(n), "doc_id": str(n), "count": 1} for n in range(5000)]
     references = add_chunks({}, rows, documents)
@@ -70,21 +65,20 @@ def test_what_the_state_keeps_is_bounded() -> None:
     assert list(references["doc_aggs"]) == [str(n) for n in range(MAX_DOCUMENTS)]
 
 
-def test_numbers_as_measured() -> None:
+def test_ids_and_numbers_are_those_of_ragflow() -> None:
     assert [hash_text("hello"), hash_text("你好")] == ["45743181", "13397538"]
     assert [citation_number("45743181"), citation_number("13397538")] == [386, 332]
 
 
-def test_the_rendering_as_measured() -> None:
-    chunk = {"chunk_id": "45743181", "content": "hello", "docnm_kwd": "T", "url": "U"}
+def test_chunks_are_rendered_as_in_ragflow() -> None:
+    chunk: Chunk = {"chunk_id": "45743181", "content": "hello", "docnm_kwd": "T", "url": "U"}
     assert knowledge_text([chunk]) == "\nID: 386\n├── Title: T\n├── URL: U\n└── Content:\nhello"
-    odd = {**chunk, "docnm_kwd": "a\n\nb", "url": None, "document_metadata": {"y": 0, "z": ""}}
+    odd: Chunk = {**chunk, "docnm_kwd": "a\n\nb", "url": None, "document_metadata": {"y": 0, "z": ""}}
     assert knowledge_text([odd]) == "\nID: 386\n├── Title: a b\n├── y: 0\n└── Content:\nhello"
-    hundred = {**chunk, "content": "abcd" * 100}
-    assert knowledge_text([hundred] * 3, 200).count("ID:") == 2
+    assert knowledge_text([{**chunk, "content": "abcd" * 100}] * 3, 200).count("ID:") == 2
 
 
-def test_many_shared_numbers_are_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_shared_numbers_are_logged_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     add_chunks({"chunks": {}, "doc_aggs": {}}, [{"chunk_id": f"c{number}"} for number in range(2000)])
     (record,) = caplog.records
     assert len(record.getMessage()) < 500

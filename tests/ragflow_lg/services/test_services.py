@@ -7,7 +7,7 @@ def test_usage_adds_up() -> None:
     assert total == Usage(10, 5, 2, 0.5)
 
 
-def test_what_tools_are_set_to() -> None:
+def test_tool_settings_are_normalised_and_hide_their_keys() -> None:
     tools = ToolSettings({"acme": "http://a/"}, {"acme": " k\n"})
     assert [tools.endpoint(name, "http://b/") for name in ("acme", "other")] == ["http://a", "http://b"]
     assert [tools.key(name) for name in ("acme", "other")] == ["k", ""]

@@ -6,14 +6,14 @@ from ragflow_lg.services.sessions import LEASE_TOKEN, RunRecord, SessionStore, h
 from tests.stores import OpenStore
 
 
-async def test_every_store_is_one(reopen: OpenStore) -> None:
+async def test_every_store_implements_the_protocol(reopen: OpenStore) -> None:
     async with reopen() as store:
         accepted: SessionStore = store
         assert isinstance(accepted, Store)
     assert RunRecord("r", "s").status == "running"
 
 
-async def test_a_session_is_held_for_a_while(reopen: OpenStore) -> None:
+async def test_a_session_has_one_lease_at_a_time(reopen: OpenStore) -> None:
     async with reopen() as store:
         async with hold_lease(store.leases, "anna") as token:
             with pytest.raises(ConflictError):
@@ -22,6 +22,6 @@ async def test_a_session_is_held_for_a_while(reopen: OpenStore) -> None:
             assert later > token
 
 
-def test_a_config_tells_the_lease_and_keeps_the_rest() -> None:
+def test_a_lease_token_is_added_to_the_config() -> None:
     config = with_lease_token({"tags": ["a"], "configurable": {"thread_id": "t"}}, 3)
     assert config == {"tags": ["a"], "configurable": {"thread_id": "t", LEASE_TOKEN: 3}}

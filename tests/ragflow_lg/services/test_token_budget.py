@@ -10,7 +10,7 @@ def test_tokens_are_counted_or_estimated() -> None:
     assert count_tokens(request, ChatAnswer("four", (ToolCall("1", "t", "{a: 1}"),), Usage(calls=1))) == 3 + 2
 
 
-def test_what_is_used_within_counts_outside_too() -> None:
+def test_usage_also_counts_in_the_outer_budget() -> None:
     outer = TokenBudget()
     inner, other = TokenBudget(outer), TokenBudget(outer)
     assert not inner.is_limited
@@ -26,8 +26,8 @@ def test_what_is_used_within_counts_outside_too() -> None:
 
 def test_a_stored_step_counts_once() -> None:
     budget = TokenBudget()
-    budget.take("0", 5, is_charged=True)  # done just now, and charged by whoever asked the model
-    budget.take("0", 5, is_charged=False)  # a further attempt that finds it
-    budget.take("1", 7, is_charged=False)  # found behind a crash
-    budget.take("1", 7, is_charged=False)
+    budget.charge_step("0", 5, is_charged=True)  # just run, and charged by the model call
+    budget.charge_step("0", 5, is_charged=False)  # a further attempt that finds the result
+    budget.charge_step("1", 7, is_charged=False)  # restored after a crash
+    budget.charge_step("1", 7, is_charged=False)
     assert budget.spent == 7

@@ -22,7 +22,7 @@ from ragflow_lg.services.tool_policies import ToolPermits
         (None, ("x",), (), False),
     ],
 )
-def test_what_is_permitted(
+def test_deny_takes_precedence_over_allow_and_case_does_not_matter(
     allow: tuple[str, ...] | None, deny: tuple[str, ...], names: tuple[str, ...], is_permitted: bool
 ) -> None:
     assert ToolPermits(allow, deny).permits(names) is is_permitted
