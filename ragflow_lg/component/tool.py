@@ -77,10 +77,11 @@ def _json_too(params: Any) -> tuple[str, ...]:
     return ("json",)
 
 
-def build_search_result(chunks: Sequence[Chunk], rows: JsonValue = None) -> ToolResult:
+def build_search_result(chunks: Sequence[Chunk], rows: Sequence[Mapping[str, Any]] | None = None) -> ToolResult:
     """Give the result of a search: the text of its chunks, and its rows as the output ``json``."""
     text = knowledge_text(chunks)
-    return ToolResult(text, {"formalized_content": text, **({} if rows is None else {"json": rows})}, chunks)
+    json = {} if rows is None else {"json": cast("JsonValue", rows)}
+    return ToolResult(text, {"formalized_content": text, **json}, chunks)
 
 
 def find_api_key(ctx: RunContext, given: str | None, service: str) -> str:

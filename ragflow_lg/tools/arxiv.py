@@ -1,4 +1,4 @@
-"""ArXiv: searches scientific papers."""
+"""ArXiv: search scientific papers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ARXIV = Service("arXiv")
 
 MAX_FEED_CHARS = 8 * 1024 * 1024
 MAX_AUTHORS = 200
-"""Most authors of one paper that are told; some have thousands."""
+"""Authors per paper; some papers have thousands."""
 
 _ATOM = "{http://www.w3.org/2005/Atom}"
 
@@ -33,14 +33,14 @@ class Params(ComponentParams):
     """Parameters of ArXiv."""
 
     top_n: int = Field(12, gt=0, strict=True)
-    """How many papers, up to 1000."""
+    """Number of papers, at most 1000."""
     sort_by: Literal["submittedDate", "lastUpdatedDate", "relevance"] = "submittedDate"
 
 
 class Arguments(BaseModel):
-    """What to look for."""
+    """The search query."""
 
-    query: QueryText = Field("", description="Key words of the papers; arXiv's prefixes such as ti: and au: work.")
+    query: QueryText = Field("", description="Search keywords. arXiv field prefixes such as ti: and au: are supported.")
 
 
 @tool(
@@ -50,11 +50,11 @@ class Arguments(BaseModel):
     arguments=Arguments,
     label="ArXiv",
     timeout_s=12.0,
-    description="Search scientific papers on arXiv. Give key words; titles, addresses and abstracts come back.",
+    description="Search scientific papers on arXiv by keywords. Returns titles, URLs and abstracts.",
     source="agent/tools/arxiv.py",
 )
 async def arxiv(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
-    """Ask once for as many papers as are wanted."""
+    """Request all papers at once."""
     count = min(params.top_n, MAX_ROWS)
     query = {
         "search_query": arguments.query,
@@ -75,24 +75,24 @@ def _row(paper: dict[str, Any]) -> tuple[str, str, str, float]:
 
 
 def _papers(feed: str, count: int) -> list[dict[str, Any]]:
-    """Read an Atom feed. No entity of its own is expanded, nothing is loaded, and its depth is bounded.
+    """Parse an Atom feed without expanding entities or loading anything, and with a bounded depth.
 
     Raises:
-        ServiceError: if it is no such feed, or tells of an error.
+        ServiceError: if the text is not an Atom feed, or the feed reports an error.
     """
     if len(feed) > MAX_FEED_CHARS:
-        raise ServiceError(f"arXiv answered with {len(feed):,} characters; at most {MAX_FEED_CHARS:,} are read.")
+        raise ServiceError(f"arXiv answered with {len(feed):,} characters; the limit is {MAX_FEED_CHARS:,}.")
     require("html", "ArXiv")
-    etree: Any = importlib.import_module("lxml.etree")  # slow to load, and without types
+    etree: Any = importlib.import_module("lxml.etree")  # slow to import and untyped
     parser = etree.XMLParser(
         encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False, remove_comments=True
     )
     try:
         root = etree.fromstring(feed.encode("utf-8", "replace"), parser)
     except etree.XMLSyntaxError as error:
-        raise ServiceError(f"arXiv answered with something that is no XML: {str(error)[:200]}") from None
+        raise ServiceError(f"arXiv answered with invalid XML: {str(error)[:200]}") from None
     if root.getroottree().docinfo.doctype or root.tag != f"{_ATOM}feed":
-        raise ServiceError("arXiv answered with XML that is no Atom feed.")
+        raise ServiceError("arXiv answered with XML that is not an Atom feed.")
     return [_paper(entry) for entry in root.findall(f"{_ATOM}entry")[:count]]
 
 
@@ -100,7 +100,7 @@ def _paper(entry: Any) -> dict[str, Any]:
     id_ = _text(entry, "id")
     summary = _text(entry, "summary")
     if "/api/errors" in id_:
-        raise ServiceError(f"arXiv refuses the search: {summary[:200]}")
+        raise ServiceError(f"arXiv rejected the search: {summary[:200]}")
     links = [link.get("href") or "" for link in entry.findall(f"{_ATOM}link") if link.get("title") == "pdf"]
     return {
         "title": " ".join(_text(entry, "title").split()),
@@ -112,5 +112,5 @@ def _paper(entry: Any) -> dict[str, Any]:
 
 
 def _text(element: Any, name: str) -> str:
-    """Give the text directly inside the first child of a name."""
+    """Return the text directly inside the first child with a name."""
     return (element.findtext(f"{_ATOM}{name}") or "").strip()

@@ -1,4 +1,4 @@
-"""DuckDuckGo: searches the web or the news."""
+"""DuckDuckGo: search the web or the news."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class Params(ComponentParams):
 
     top_n: int = Field(10, gt=0, strict=True)
     channel: Literal["text", "general", "news"] = "text"
-    """``text`` and ``general`` mean the same."""
+    """``text`` and ``general`` are synonyms."""
 
 
 class Arguments(BaseModel):
-    """What to look for, and where."""
+    """The search query and the channel."""
 
-    query: QueryText = Field("", description="Key words of what to look for on the web, the most important first.")
+    query: QueryText = Field("", description="Search keywords, most important first.")
     channel: Annotated[Literal["general", "news"], BeforeValidator(_channel)] = Field(
-        "general", description="news for recent events, else general."
+        "general", description="'news' for recent events, otherwise 'general'."
     )
 
 
@@ -61,19 +61,19 @@ class Arguments(BaseModel):
     arguments=Arguments,
     label="DuckDuckGo",
     timeout_s=12.0,
-    description="Search the web with DuckDuckGo. Give key words; results come with title, address and a summary.",
+    description="Search the web with DuckDuckGo by keywords. Returns the title, URL and summary of each result.",
     source="agent/tools/duckduckgo.py",
 )
 async def duckduckgo(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
-    """Search web pages, or news. DuckDuckGo has no service for programs: its pages for people are read."""
+    """Search web pages or news. DuckDuckGo has no API, so its web pages are parsed."""
     base = ctx.services.tools.endpoint("duckduckgo", "https://duckduckgo.com")
     if arguments.channel == "news":
-        found = await _news(ctx, base, arguments.query, params.top_n)
+        results = await _news(ctx, base, arguments.query, params.top_n)
     else:
         query = {"q": arguments.query, "kl": "wt-wt", "dc": ""}
         page = await _page(ctx, f"{base}/html/", query)
-        found = await ctx.run_in_thread(_results, page.text)
-    rows = DUCKDUCKGO.rows({"results": found}, "results", params.top_n)
+        results = await ctx.run_in_thread(_results, page.text)
+    rows = DUCKDUCKGO.rows({"results": results}, "results", params.top_n)
     return build_search_result(build_chunks(map(_row, rows)), rows)
 
 
@@ -84,7 +84,7 @@ def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:
 async def _page(ctx: RunContext, url: str, query: Mapping[str, str]) -> HttpResponse:
     response = await DUCKDUCKGO.ask(ctx, HttpRequest("GET", url, HEADERS, query, timeout_s=REQUEST_S))
     if response.status == 202:
-        raise ServiceError("DuckDuckGo refuses automatic searches for the moment.", is_retryable=True)
+        raise ServiceError("DuckDuckGo is currently refusing automated searches. Try again later.", is_retryable=True)
     return response
 
 
@@ -92,26 +92,26 @@ async def _page(ctx: RunContext, url: str, query: Mapping[str, str]) -> HttpResp
 
 
 def _results(page: str) -> list[dict[str, str]]:
-    """Give title, address and summary of each result on a page, advertisements left out.
+    """Return the title, URL and summary of each result on a page, without advertisements.
 
     Raises:
-        ServiceError: if the page is too long, or has neither results nor says that there are none.
+        ServiceError: if the page is too long, or contains neither results nor a statement that there are none.
     """
     if len(page) > MAX_HTML_CHARS:
-        raise ServiceError(f"DuckDuckGo answered with {len(page):,} characters; at most {MAX_HTML_CHARS:,} are read.")
+        raise ServiceError(f"DuckDuckGo answered with {len(page):,} characters; the limit is {MAX_HTML_CHARS:,}.")
     require("html", "DuckDuckGo")
-    etree: Any = importlib.import_module("lxml.etree")  # slow to load, and without types
+    etree: Any = importlib.import_module("lxml.etree")  # slow to import and untyped
     reader = _ResultReader()
     parser = etree.HTMLParser(target=reader, encoding="utf-8", huge_tree=True)
     parser.feed(b"<body>" + page.encode("utf-8", "replace"))
     parser.close()
     if not reader.results and not reader.is_empty:
-        raise ServiceError("DuckDuckGo answered with a page on which no results can be found; it may be a riddle.")
+        raise ServiceError("DuckDuckGo answered with a page without results; it may be a CAPTCHA.")
     return [row for row in reader.results if row["href"]]
 
 
 class _ResultReader:
-    """Collects results from the events of lxml's parser, in linear time, whatever the page is."""
+    """Collects results from the events of lxml's parser, in linear time for any page."""
 
     def __init__(self) -> None:
         self.results: list[dict[str, str]] = []
@@ -148,14 +148,14 @@ class _ResultReader:
             self._parts.append(text)
 
     def comment(self, text: str) -> None:
-        """Leave comments out."""
+        """Ignore comments."""
 
     def close(self) -> None:
-        """Give nothing: results are read from the reader."""
+        """Do nothing; results are read from the attributes."""
 
 
 def _target(href: str) -> str:
-    """Give the address behind DuckDuckGo's own; ``""`` for an advertisement."""
+    """Return the target URL of a DuckDuckGo redirect; ``""`` for an advertisement."""
     try:
         parts = urlsplit(href.strip())
         inner = parse_qs(parts.query, max_num_fields=50).get("uddg", [""])[0]
@@ -171,13 +171,13 @@ def _target(href: str) -> str:
 # News
 
 
-async def _news(ctx: RunContext, base: str, words: str, count: int) -> list[dict[str, str]]:
-    page = await _page(ctx, f"{base}/", {"q": words, "iar": "news", "ia": "news"})
+async def _news(ctx: RunContext, base: str, query: str, count: int) -> list[dict[str, str]]:
+    page = await _page(ctx, f"{base}/", {"q": query, "iar": "news", "ia": "news"})
     token = _TOKEN.search(page.text)
     if token is None:
-        raise ServiceError("DuckDuckGo answered with a page without the token (vqd) that a search for news needs.")
-    query = {"q": words, "l": "wt-wt", "o": "json", "p": "1", "s": "0", "dc": "", "vqd": token[1], "u": "bing"}
-    answer = DUCKDUCKGO.read_json(await _page(ctx, f"{base}/news.js", query))
+        raise ServiceError("DuckDuckGo answered with a page without the token (vqd) that a news search requires.")
+    parameters = {"q": query, "l": "wt-wt", "o": "json", "p": "1", "s": "0", "dc": "", "vqd": token[1], "u": "bing"}
+    answer = DUCKDUCKGO.read_json(await _page(ctx, f"{base}/news.js", parameters))
     return [_news_row(row) for row in DUCKDUCKGO.rows(answer, "results", count)]
 
 
@@ -193,7 +193,7 @@ def _news_row(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _date(value: Any) -> str:
-    """Write epoch seconds as a date; anything else as it is."""
+    """Return epoch seconds as an ISO date; other values unchanged."""
     from datetime import UTC, datetime
 
     seconds = read_number(value, -1.0)
@@ -207,5 +207,5 @@ def _plain(text: str) -> str:
     bare = _TAG.sub("", text)
     try:
         return html.unescape(bare)
-    except ValueError:  # a reference by a number of thousands of digits
+    except ValueError:  # a character reference with thousands of digits
         return bare

@@ -1,4 +1,4 @@
-"""GitHub: searches repositories."""
+"""GitHub: search repositories."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ if TYPE_CHECKING:
 __all__ = ["github"]
 
 MAX_PAGE = 100
-"""Most repositories that GitHub gives at once."""
+"""Maximum page size of GitHub."""
 
 
 class Params(ComponentParams):
     """Parameters of GitHub."""
 
     top_n: int = Field(10, gt=0, strict=True)
-    """How many repositories, up to 100."""
+    """Number of repositories, at most 100."""
 
 
 class Arguments(BaseModel):
-    """What to look for."""
+    """The search query."""
 
-    query: QueryText = Field("", description="Words of a repository's name or description; GitHub's qualifiers work.")
+    query: QueryText = Field(
+        "", description="Words from the name or description of a repository. GitHub search qualifiers are supported."
+    )
 
 
 @tool(
@@ -41,11 +43,11 @@ class Arguments(BaseModel):
     arguments=Arguments,
     label="GitHub",
     timeout_s=12.0,
-    description="Search repositories on GitHub. Those with the most stars come first, with their descriptions.",
+    description="Search GitHub repositories. Returns names, URLs and descriptions, most stars first.",
     source="agent/tools/github.py",
 )
 async def github(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
-    """Search once; with a key in the settings, as its owner, which GitHub limits less."""
+    """Search once; GitHub's rate limits are higher with a key in the settings."""
     service = Service("GitHub", ctx.services.tools.key("github"), error_field="message")
     count = min(params.top_n, MAX_PAGE)
     url = ctx.services.tools.endpoint("github", "https://api.github.com") + "/search/repositories"

@@ -1,4 +1,4 @@
-"""Google: searches the web with Google, by way of SerpApi."""
+"""Google: search the web with Google through SerpApi."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["google"]
 
 MAX_PAGE = 100
-"""Most results that are asked for at once."""
+"""Maximum number of results per request."""
 
 DEFAULT_COUNT = 6
 
@@ -31,23 +31,23 @@ class Params(ComponentParams):
     """Parameters of Google."""
 
     api_key: str | None = ""
-    """Of SerpApi; else the one of ``[tools.serpapi]`` in the settings."""
+    """SerpApi key; by default that of ``[tools.serpapi]`` in the settings."""
     country: str = Field("cn", pattern="^[A-Za-z]{2}$")
-    """Two letters, such as us."""
+    """Two-letter country code, such as us."""
     language: str = Field("en", pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})?$")
-    """A language of Google's pages, such as en or zh-CN."""
+    """Language of the results page, such as en or zh-CN."""
     start: ArgumentOrValue = 0
     num: ArgumentOrValue = DEFAULT_COUNT
 
 
 class Arguments(BaseModel):
-    """What to look for, and which part of the results to give."""
+    """The search query and the range of results."""
 
-    q: QueryText = Field("", description="Key words of what to look for; Google's operators work.")
+    q: QueryText = Field("", description="Search keywords. Google search operators are supported.")
     start: Annotated[int, BeforeValidator(lambda value: value or 0)] = Field(
-        0, ge=0, le=1000, description="How many results to skip."
+        0, ge=0, le=1000, description="Number of results to skip."
     )
-    num: Annotated[int, BeforeValidator(_or_default)] = Field(DEFAULT_COUNT, gt=0, description="How many results.")
+    num: Annotated[int, BeforeValidator(_or_default)] = Field(DEFAULT_COUNT, gt=0, description="Number of results.")
 
 
 @tool(
@@ -59,7 +59,7 @@ class Arguments(BaseModel):
     needs="q",
     label="Google",
     timeout_s=12.0,
-    description="Search the web with Google. Give key words; results come with title, address and a summary.",
+    description="Search the web with Google by keywords. Returns the title, URL and summary of each result.",
     source="agent/tools/google.py",
 )
 async def google(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:

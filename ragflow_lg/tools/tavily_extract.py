@@ -1,13 +1,14 @@
-"""TavilyExtract: reads web pages with Tavily."""
+"""TavilyExtract: read web pages with Tavily."""
 
 from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, Field
 
+from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.service_client import Service
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, ToolResult
 from ragflow_lg.component.tool import find_api_key, tool
@@ -28,14 +29,14 @@ class Params(ComponentParams):
     """Parameters of TavilyExtract."""
 
     api_key: str | None = ""
-    """Else the one of ``[tools.tavily]`` in the settings."""
+    """Tavily key; by default that of ``[tools.tavily]`` in the settings."""
     delay_after_error: Annotated[float, Field(ge=0, le=3600)] | None = 0.0
     extract_depth: Depth = "basic"
     format: Format = "markdown"
 
 
 def _addresses(value: Any) -> Any:
-    """Take a list apart that is written as one text: with commas, or as JSON."""
+    """Split a list that is written as text: comma-separated or JSON."""
     if isinstance(value, str):
         if value.lstrip().startswith("["):
             with suppress(ValueError, RecursionError):
@@ -45,17 +46,19 @@ def _addresses(value: Any) -> Any:
 
 
 class Arguments(BaseModel):
-    """Which pages to read, and how."""
+    """The pages to read and their format."""
 
     urls: Annotated[list[str], BeforeValidator(_addresses)] = Field(
-        default_factory=list[str], description="Addresses of the pages to read."
+        default_factory=list[str], description="URLs of the pages to read."
     )
-    extract_depth: Depth = Field("basic", description="advanced also reads tables and embedded content, more slowly.")
-    format: Format = Field("markdown", description="The form in which the pages come back.")
+    extract_depth: Depth = Field(
+        "basic", description="'advanced' also reads tables and embedded content but is slower."
+    )
+    format: Format = Field("markdown", description="Format of the returned text.")
 
 
 class Outputs(ComponentOutputs):
-    """The pages, as the output ``json``."""
+    """The pages as the output ``json``."""
 
 
 def _json(params: Params) -> tuple[str, ...]:
@@ -74,14 +77,14 @@ def _json(params: Params) -> tuple[str, ...]:
     blank=ToolResult([], {"json": []}),
     label="Tavily",
     timeout_s=600.0,
-    description="Read web pages. Give their addresses; the text of each comes back.",
+    description="Read web pages by their URLs. Returns the text of each page.",
     source="agent/tools/tavily.py",
 )
 async def tavily_extract(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
-    """Read all pages in one request. What could not be read is not in the result."""
+    """Read all pages in one request. Pages that cannot be read are missing from the result."""
     tavily = Service("Tavily", find_api_key(ctx, params.api_key, "tavily"))
-    body = {
-        "urls": arguments.urls,
+    body: dict[str, JsonValue] = {
+        "urls": [*arguments.urls],
         "extract_depth": arguments.extract_depth,
         "format": arguments.format,
         "include_images": False,
@@ -89,5 +92,5 @@ async def tavily_extract(ctx: RunContext, params: Params, arguments: Arguments) 
     url = ctx.services.tools.endpoint("tavily", "https://api.tavily.com") + "/extract"
     headers = {"Authorization": f"Bearer {tavily.secret}"}
     answer = await tavily.ask_json(ctx, HttpRequest("POST", url, headers, json=body, timeout_s=REQUEST_S))
-    pages = tavily.rows(answer, "results")
+    pages = cast("JsonValue", tavily.rows(answer, "results"))
     return ToolResult(pages, {"json": pages})

@@ -1,4 +1,4 @@
-"""TavilySearch: searches the web with Tavily."""
+"""TavilySearch: search the web with Tavily."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.service_client import Service, read_label, read_number, read_text
 from ragflow_lg.component.spec import ComponentParams, OneOrMany, ToolResult
 from ragflow_lg.component.tool import QueryText, build_search_result, find_api_key, tool
@@ -24,22 +25,26 @@ class Params(ComponentParams):
     """Parameters of TavilySearch."""
 
     api_key: str | None = ""
-    """Else the one of ``[tools.tavily]`` in the settings."""
+    """Tavily key; by default that of ``[tools.tavily]`` in the settings."""
     topic: Topic = "general"
     search_depth: Literal["basic", "advanced"] = "basic"
     max_results: int = Field(6, gt=0, strict=True)
     days: int = Field(14, gt=0, strict=True)
-    """How old news may be."""
+    """Maximum age of news."""
     include_answer: bool = False
 
 
 class Arguments(BaseModel):
-    """What to look for, and where."""
+    """The search query and its filters."""
 
-    query: QueryText = Field("", description="Key words of what to look for on the web, the most important first.")
-    topic: Topic = Field("general", description="news for recent events, else general.")
-    include_domains: OneOrMany[str] = Field(default_factory=list[str], description="Only results from these domains.")
-    exclude_domains: OneOrMany[str] = Field(default_factory=list[str], description="No results from these domains.")
+    query: QueryText = Field("", description="Search keywords, most important first.")
+    topic: Topic = Field("general", description="'news' for recent events, otherwise 'general'.")
+    include_domains: OneOrMany[str] = Field(
+        default_factory=list[str], description="Only return results from these domains."
+    )
+    exclude_domains: OneOrMany[str] = Field(
+        default_factory=list[str], description="Exclude results from these domains."
+    )
 
 
 @tool(
@@ -49,13 +54,13 @@ class Arguments(BaseModel):
     arguments=Arguments,
     label="Tavily",
     timeout_s=12.0,
-    description="Search the web. Give key words; results come with title, address and content.",
+    description="Search the web by keywords. Returns the title, URL and content of each result.",
     source="agent/tools/tavily.py",
 )
 async def tavily_search(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Search once."""
     tavily = Service("Tavily", find_api_key(ctx, params.api_key, "tavily"))
-    body = {
+    body: dict[str, JsonValue] = {
         "query": arguments.query,
         "topic": arguments.topic,
         "search_depth": params.search_depth,
@@ -65,8 +70,8 @@ async def tavily_search(ctx: RunContext, params: Params, arguments: Arguments) -
         "include_raw_content": False,
         "include_images": False,
         "include_image_descriptions": False,
-        "include_domains": arguments.include_domains,
-        "exclude_domains": arguments.exclude_domains,
+        "include_domains": [*arguments.include_domains],
+        "exclude_domains": [*arguments.exclude_domains],
     }
     url = ctx.services.tools.endpoint("tavily", "https://api.tavily.com") + "/search"
     headers = {"Authorization": f"Bearer {tavily.secret}"}

@@ -1,4 +1,4 @@
-"""Wikipedia: searches an edition of Wikipedia."""
+"""Wikipedia: search a language edition of Wikipedia."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class Params(ComponentParams):
 
     top_n: int = Field(10, gt=0, le=50, strict=True)
     language: str = "en"
-    """The edition: the part of its address before ``wikipedia.org``."""
+    """Language edition: the subdomain of ``wikipedia.org``."""
 
     @field_validator("language")
     @classmethod
     def _is_edition(cls, value: str) -> str:
         if not _EDITION.fullmatch(value):
-            raise ValueError("should be the code of an edition, for example en or zh")
+            raise ValueError("must be the code of a language edition, for example en or zh")
         return value
 
 
 class Arguments(BaseModel):
-    """What to look for."""
+    """The search query."""
 
-    query: QueryText = Field("", description="A title, or words of one: of a person, a place, a thing, an event.")
+    query: QueryText = Field("", description="Title of an article, or words from it: a person, place, thing or event.")
 
 
 @tool(
@@ -53,7 +53,7 @@ class Arguments(BaseModel):
     arguments=Arguments,
     label="Wikipedia",
     timeout_s=60.0,
-    description="Search Wikipedia. Give a title or words of one; the beginnings of the articles come back.",
+    description="Search Wikipedia by title or keywords. Returns the introductions of matching articles.",
     source="agent/tools/wikipedia.py",
 )
 async def wikipedia(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
@@ -78,15 +78,15 @@ async def wikipedia(ctx: RunContext, params: Params, arguments: Arguments) -> To
 
 
 def _pages(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Give the pages in the order of the search."""
-    if said := read_text(answer, "error", "info"):
-        raise ServiceError(f"Wikipedia refuses the search: {said[:200]}")
-    found: Any = answer.get("query") or {}
-    if not isinstance(found, dict):
-        raise ServiceError("Wikipedia answered with 'query' that is no object.")
-    pages = cast("dict[str, Any]", found).get("pages")
-    listed = list(cast("dict[str, Any]", pages).values()) if isinstance(pages, dict) else pages
-    rows = WIKIPEDIA.rows({"pages": listed}, "pages")
+    """Return the pages in the order of the search."""
+    if message := read_text(answer, "error", "info"):
+        raise ServiceError(f"Wikipedia rejected the search: {message[:200]}")
+    query: Any = answer.get("query") or {}
+    if not isinstance(query, dict):
+        raise ServiceError("Wikipedia answered with a 'query' that is not an object.")
+    pages = cast("dict[str, Any]", query).get("pages")
+    values = list(cast("dict[str, Any]", pages).values()) if isinstance(pages, dict) else pages
+    rows = WIKIPEDIA.rows({"pages": values}, "pages")
     return sorted(rows, key=lambda row: read_number(row.get("index"), 0.0))
 
 

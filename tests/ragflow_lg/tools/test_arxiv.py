@@ -78,46 +78,46 @@ async def test_nothing_found() -> None:
     assert (result.error, result.outputs["formalized_content"], result.outputs["json"]) == (None, "", [])
 
 
-async def test_no_more_papers_are_taken_than_wanted() -> None:
+async def test_at_most_top_n_papers_are_requested_and_returned() -> None:
     result, http = await search({"top_n": 2}, feed(*[ENTRY] * 50))
     assert len(result.outputs["json"]) == 2
     _, http = await search({"top_n": 10**9}, feed())
     assert http.requests[0].query["max_results"] == "1000"
 
 
-async def test_an_error_that_is_told_as_an_entry_is_one() -> None:
+async def test_an_error_entry_is_an_error() -> None:
     entry = "<entry><id>http://arxiv.org/api/errors#x</id><title>Error</title><summary>bad sort</summary></entry>"
     result, _ = await search({}, feed(entry))
-    assert result.error == "arXiv refuses the search: bad sort"
+    assert result.error == "arXiv rejected the search: bad sort"
     result, _ = await search({}, feed(entry), status=400)
     assert "arXiv answered 400" in str(result.error)
 
 
 BOMB = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
 HOSTILE = [
-    ("", "no XML"),
-    ("{}", "no XML"),
-    ("<html><body>busy</body></html>", "no Atom feed"),
-    ("<feed/>", "no Atom feed"),
-    (feed(ENTRY)[:-20], "no XML"),
-    (feed(ENTRY).replace("Phet", "\x00"), "no XML"),
-    (feed(ENTRY, head="<!DOCTYPE feed>"), "no Atom feed"),
+    ("", "invalid XML"),
+    ("{}", "invalid XML"),
+    ("<html><body>busy</body></html>", "not an Atom feed"),
+    ("<feed/>", "not an Atom feed"),
+    (feed(ENTRY)[:-20], "invalid XML"),
+    (feed(ENTRY).replace("Phet", "\x00"), "invalid XML"),
+    (feed(ENTRY, head="<!DOCTYPE feed>"), "not an Atom feed"),
     (feed(BARE.replace("Bare", "&e9;"), head=f'<!DOCTYPE feed [<!ENTITY e0 "x">{BOMB}]>'), ""),
     (feed(BARE.replace("Bare", "&x;"), head='<!DOCTYPE feed [<!ENTITY x SYSTEM "file:///etc/passwd">]>'), ""),
-    (feed("<a>" * 5000 + "</a>" * 5000), "no XML"),
-    (feed("x" * (MAX_FEED_CHARS + 1)), "at most"),
+    (feed("<a>" * 5000 + "</a>" * 5000), "invalid XML"),
+    (feed("x" * (MAX_FEED_CHARS + 1)), "the limit is"),
 ]
 
 
 @pytest.mark.parametrize(("body", "says"), HOSTILE, ids=range(len(HOSTILE)))
-async def test_what_is_no_feed_is_told(body: str, says: str) -> None:
+async def test_an_invalid_feed_is_an_error(body: str, says: str) -> None:
     result, _ = await search({}, body)
     assert str(result.error).startswith("arXiv answered with ")
     assert says in str(result.error)
     assert "root:" not in str(result.error)
 
 
-async def test_text_that_is_no_unicode_and_other_declared_encodings() -> None:
+async def test_lone_surrogates_and_declared_encodings_are_handled() -> None:
     result, _ = await search(
         {}, feed(BARE.replace("Bare", "B\ud800re"), head='<?xml version="1.0" encoding="utf-16"?>')
     )
@@ -125,6 +125,6 @@ async def test_text_that_is_no_unicode_and_other_declared_encodings() -> None:
 
 
 @pytest.mark.parametrize("params", [{"top_n": 0}, {"top_n": "5"}, {"sort_by": "date"}])
-def test_wrong_parameters_are_refused(params: dict[str, Any]) -> None:
+def test_invalid_parameters_are_rejected(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         bind(arxiv, params)

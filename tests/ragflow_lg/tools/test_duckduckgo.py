@@ -94,7 +94,7 @@ async def test_a_redirect_is_followed() -> None:
     assert request_parts(server.received[1]) == ("GET", "/other/", {"q": "x"})
 
 
-async def test_a_redirect_into_the_own_network_is_refused() -> None:
+async def test_a_redirect_into_the_local_network_is_refused() -> None:
     moved = Route("/html/", status=302, headers={"Location": "http://127.0.0.1:1/"})
     async with local_service(moved, service="duckduckgo") as (_, services):
         result = await run_component(duckduckgo, {"query": "x"}, services=services)
@@ -120,15 +120,15 @@ async def test_nothing_found() -> None:
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [
-        (page("<form>Prove that you are human.</form>"), 200, "no results can be found"),
-        (page("riddle"), 202, "refuses automatic searches"),
-        ("", 200, "no results can be found"),
-        ("{}", 200, "no results can be found"),
+        (page("<form>Prove that you are human.</form>"), 200, "a page without results"),
+        (page("riddle"), 202, "refusing automated searches"),
+        ("", 200, "a page without results"),
+        ("{}", 200, "a page without results"),
         ("gone", 404, "DuckDuckGo answered 404: gone"),
-        ("x" * (MAX_HTML_CHARS + 1), 200, "at most"),
+        ("x" * (MAX_HTML_CHARS + 1), 200, "the limit is"),
     ],
 )
-async def test_a_page_without_results_is_told(body: str, status: int, says: str) -> None:
+async def test_a_page_without_results_is_an_error(body: str, status: int, says: str) -> None:
     result, _ = await search({}, body, status)
     assert says in str(result.error)
 
@@ -145,7 +145,7 @@ async def test_a_page_without_results_is_told(body: str, status: int, says: str)
     ],
     ids=range(6),
 )
-async def test_a_broken_page_gives_what_can_be_read(body: str) -> None:
+async def test_a_broken_page_yields_its_readable_results(body: str) -> None:
     result, _ = await search({}, body)
     assert result.error is None
     assert all(row["href"].startswith("http") for row in result.outputs["json"])
@@ -163,7 +163,7 @@ async def test_news_on_the_wire() -> None:
     assert second == ("GET", "/news.js", query)
 
 
-async def test_news_that_cannot_be_had_are_told() -> None:
+async def test_a_failed_news_search_is_an_error() -> None:
     result, http = await search_news("{}", home="<html>no token</html>")
     assert "without the token" in str(result.error)
     assert len(http.requests) == 1
@@ -173,14 +173,14 @@ async def test_news_that_cannot_be_had_are_told() -> None:
 
 
 @pytest.mark.parametrize("date", [10**30, -5, "yesterday", None, {"a": 1}, float("nan"), True])
-async def test_odd_news(date: Any) -> None:
+async def test_news_with_invalid_fields_are_returned(date: Any) -> None:
     odd = {"date": date, "title": "&#" + "9" * 5000 + ";", "excerpt": ["<b>"], "url": 7}
     result, _ = await search_news(json.dumps({"results": [odd]}))
     assert result.error is None
     assert result.outputs["json"][0]["url"] == "7"
 
 
-async def test_the_channel_of_a_call_goes_before_that_of_the_canvas() -> None:
+async def test_the_channel_of_a_call_overrides_that_of_the_canvas() -> None:
     tool = {"component_name": "DuckDuckGo", "name": "D", "params": {"channel": "news"}}
     base = "https://duckduckgo.com"
     answers = {
@@ -199,6 +199,6 @@ async def test_the_channel_of_a_call_goes_before_that_of_the_canvas() -> None:
 
 
 @pytest.mark.parametrize("params", [{"channel": "images"}, {"top_n": 0}, {"top_n": "5"}])
-def test_wrong_parameters_are_refused(params: dict[str, Any]) -> None:
+def test_invalid_parameters_are_rejected(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         bind(duckduckgo, params)

@@ -48,18 +48,18 @@ async def test_results_have_description_and_stars() -> None:
     assert text.endswith("└── Content:\n\n stars:0")
 
 
-async def test_a_key_of_the_settings_is_sent() -> None:
+async def test_a_key_from_the_settings_is_sent() -> None:
     _, http = await search({}, key="ghp_1")
     assert http.requests[0].headers["Authorization"] == "Bearer ghp_1"
 
 
 @pytest.mark.parametrize("status", [200, 403, 422])
-async def test_the_text_of_an_error_is_githubs_own(status: int) -> None:
+async def test_an_error_has_the_text_of_github(status: int) -> None:
     result, _ = await search({}, status, '{"message": "rate limit exceeded"}')
     assert result.error == "rate limit exceeded"
 
 
-async def test_no_more_than_wanted_is_taken_or_asked_for() -> None:
+async def test_at_most_top_n_repositories_are_requested_and_returned() -> None:
     result, http = await search({"top_n": 1})
     assert result.outputs["json"] == ITEMS[:1]
     result, http = await search({"top_n": 5000})
@@ -72,6 +72,6 @@ async def test_nothing_found() -> None:
 
 
 @pytest.mark.parametrize("top_n", [0, -1, "5", 1.5, None])
-def test_what_is_no_count_is_refused(top_n: Any) -> None:
+def test_an_invalid_count_is_rejected(top_n: Any) -> None:
     with pytest.raises(ValidationError):
         bind(github, {"top_n": top_n})

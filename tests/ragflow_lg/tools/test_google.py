@@ -55,7 +55,7 @@ async def test_the_request_on_the_wire() -> None:
     assert server.received[0].body == b""
 
 
-async def test_the_description_of_the_source_goes_before_the_snippet() -> None:
+async def test_the_description_of_the_source_is_preferred_to_the_snippet() -> None:
     result, http = await search({})
     text = result.outputs["formalized_content"]
     assert "A country." in text
@@ -64,17 +64,18 @@ async def test_the_description_of_the_source_goes_before_the_snippet() -> None:
     assert (http.requests[0].query["q"], http.requests[0].query["num"]) == ("Laos", "6")
 
 
-async def test_a_part_of_the_results_may_be_a_reference() -> None:
+async def test_start_and_num_may_be_references() -> None:
     params = {"q": "x", "start": "{env.from}", "num": "env.count"}
-    for given, sent in (
+    cases: tuple[tuple[dict[str, Any], tuple[str, str]], ...] = (
         ({"env.from": 5, "env.count": "7"}, ("5", "7")),
         ({"env.from": "", "env.count": ""}, ("0", "6")),
-    ):
+    )
+    for given, sent in cases:
         _, http = await search(params, **given)
         assert (http.requests[0].query["start"], http.requests[0].query["num"]) == sent
 
 
-async def test_the_canvas_sets_what_a_model_leaves_out() -> None:
+async def test_the_canvas_sets_arguments_that_a_model_omits() -> None:
     tool = {"component_name": "Google", "name": "G", "params": {"api_key": "k", "num": 3, "start": 2}}
     calls = [
         tool_calls(("google_search_0", {"q": "x", "num": 9})),
@@ -87,18 +88,18 @@ async def test_the_canvas_sets_what_a_model_leaves_out() -> None:
     assert played.model.requests[0][1].tools[0].parameters["required"] == ["q"]
 
 
-async def test_without_a_query_nothing_is_asked_not_even_for_a_key() -> None:
+async def test_a_blank_query_needs_neither_a_request_nor_a_key() -> None:
     result, http = await search({"q": " "}, key="")
     assert (result.error, result.outputs["formalized_content"], http.requests) == (None, "", [])
 
 
 @pytest.mark.parametrize("status", [200, 401])
-async def test_the_text_of_an_error_is_serpapis_own_without_the_key(status: int) -> None:
+async def test_an_error_has_the_text_of_serpapi_without_the_key(status: int) -> None:
     result, _ = await search({"api_key": "s/3"}, status, '{"error": "Invalid API key s/3 (s%2F3)."}')
     assert result.error == "Invalid API key *** (***)."
 
 
-async def test_the_key_is_missed_by_the_name_of_its_setting() -> None:
+async def test_a_missing_key_is_reported_with_its_setting() -> None:
     result, http = await search({}, key="")
     assert "Google has no key" in str(result.error)
     assert "[tools.serpapi] api_key" in str(result.error)
@@ -106,13 +107,13 @@ async def test_the_key_is_missed_by_the_name_of_its_setting() -> None:
 
 
 @pytest.mark.parametrize("params", [{"num": 0}, {"num": "many"}, {"start": -1}, {"num": [1]}])
-async def test_a_part_that_there_cannot_be_is_told(params: dict[str, Any]) -> None:
+async def test_an_invalid_start_or_num_is_an_error(params: dict[str, Any]) -> None:
     result, http = await search(params)
     assert str(result.error).startswith(next(iter(params)))
     assert http.requests == []
 
 
 @pytest.mark.parametrize("params", [{"country": "usa"}, {"country": ""}, {"language": "english!"}, {"language": None}])
-def test_what_is_no_country_or_language_is_refused(params: dict[str, Any]) -> None:
+def test_an_invalid_country_or_language_is_rejected(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         bind(google, params)

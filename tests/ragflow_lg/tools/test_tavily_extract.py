@@ -14,7 +14,7 @@ from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import Reply, ScriptedHttp
 from tests.fakes.tools import local_service, request_parts, run_search
 
-PAGES = [{"url": "http://e/1", "raw_content": "# Laos", "images": []}]
+PAGES: list[dict[str, Any]] = [{"url": "http://e/1", "raw_content": "# Laos", "images": []}]
 BODY = json.dumps({"results": PAGES, "failed_results": [{"url": "http://e/2", "error": "gone"}]})
 TOOL = {"component_name": "TavilyExtract", "name": "Reader", "params": {"api_key": "k", "format": "text"}}
 
@@ -47,32 +47,32 @@ async def test_the_request_on_the_wire() -> None:
         (["http://e/1"], ["http://e/1"]),
     ],
 )
-async def test_addresses_come_in_many_forms(urls: Any, sent: list[str]) -> None:
+async def test_urls_are_accepted_in_several_forms(urls: Any, sent: list[str]) -> None:
     _, http = await extract({"urls": urls})
     assert isinstance(http.requests[0].json, dict)
     assert http.requests[0].json["urls"] == sent
 
 
 @pytest.mark.parametrize("urls", ["", " , ", [], None, "[]"])
-async def test_without_addresses_nothing_is_asked(urls: Any) -> None:
+async def test_without_urls_no_request_is_sent(urls: Any) -> None:
     result, http = await extract({"urls": urls}, key="")
     assert (result.error, result.outputs["json"], http.requests) == (None, [], [])
 
 
 @pytest.mark.parametrize("urls", [7, [1], [["http://e"]], '[{"a": 1}]', {"a": 1}])
-async def test_what_is_no_address_is_told(urls: Any) -> None:
+async def test_invalid_urls_are_an_error(urls: Any) -> None:
     result, http = await extract({"urls": urls})
     assert "urls" in str(result.error)
     assert http.requests == []
 
 
-async def test_the_key_is_missed_by_the_name_of_its_setting() -> None:
+async def test_a_missing_key_is_reported_with_its_setting() -> None:
     result, _ = await extract({"urls": "http://e"}, key="")
     assert "TavilyExtract has no key" in str(result.error)
     assert "[tools.tavily] api_key" in str(result.error)
 
 
-async def test_a_model_reads_the_pages_as_json_and_the_canvas_sets_what_it_leaves_out() -> None:
+async def test_a_model_gets_json_and_the_canvas_sets_arguments_that_it_omits() -> None:
     played = await play_agent(
         [tool_calls(("tavily_extract_0", {"urls": ["http://e/1"], "extract_depth": "advanced"})), Reply("ok")],
         {"tools": [TOOL]},
@@ -86,7 +86,7 @@ async def test_a_model_reads_the_pages_as_json_and_the_canvas_sets_what_it_leave
     assert schema["properties"]["urls"]["items"] == {"type": "string"}
 
 
-def test_wrong_parameters_are_refused_and_a_retry_does_not_wait() -> None:
+def test_invalid_parameters_are_rejected_and_a_retry_does_not_wait() -> None:
     for params in ({"extract_depth": "deep"}, {"format": "html"}):
         with pytest.raises(ValidationError):
             bind(tavily_extract, params)

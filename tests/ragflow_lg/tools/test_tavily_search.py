@@ -48,7 +48,7 @@ async def test_the_request_on_the_wire() -> None:
     }
 
 
-async def test_the_canvas_sets_what_a_model_leaves_out() -> None:
+async def test_the_canvas_sets_arguments_that_a_model_omits() -> None:
     tool = {**TAVILY, "params": {"api_key": "k", "topic": "news", "include_domains": ["a.test"]}}
     calls = tool_calls(*[("tavily_search_0", {"query": "x", "topic": topic}) for topic in (None, "general")])
     played = await play_agent([calls, Reply("ok")], {"tools": [tool]}, answers={"http://t/search": FOUND})
@@ -57,16 +57,16 @@ async def test_the_canvas_sets_what_a_model_leaves_out() -> None:
     assert [body["include_domains"] for body in sent] == [["a.test"], ["a.test"]]
 
 
-async def test_results_are_rows_and_text_under_numbers() -> None:
+async def test_results_are_returned_as_rows_and_as_text() -> None:
     result, http = await search({"api_key": "k", "topic": "news", "include_domains": ["a.test"]})
     assert result.outputs["json"] == ROWS
     assert result.outputs["formalized_content"].endswith("long")
-    body = http.requests[0].json
+    body: Any = http.requests[0].json
     assert (body["query"], body["topic"], body["include_domains"]) == ("Laos", "news", ["a.test"])
     assert http.requests[0].headers["Authorization"] == "Bearer k"
 
 
-async def test_the_key_may_be_a_setting_and_is_missed_by_name() -> None:
+async def test_the_key_may_come_from_the_settings_which_an_error_names() -> None:
     _, http = await search({}, keys={"tavily": "secret"})
     assert http.requests[0].headers["Authorization"] == "Bearer secret"
     result, http = await search({})
@@ -74,12 +74,12 @@ async def test_the_key_may_be_a_setting_and_is_missed_by_name() -> None:
     assert http.requests == []
 
 
-async def test_a_refusal_names_the_service() -> None:
+async def test_an_error_names_the_service() -> None:
     result, _ = await search({"api_key": "k"}, HttpResponse(401, {}, '{"detail": "bad key"}', ""))
     assert "Tavily answered 401" in str(result.error)
 
 
 @pytest.mark.parametrize("params", [{"topic": "gossip"}, {"max_results": 0}, {"max_results": "6"}])
-def test_wrong_parameters_are_refused(params: dict[str, Any]) -> None:
+def test_invalid_parameters_are_rejected(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         bind(tavily_search, params)

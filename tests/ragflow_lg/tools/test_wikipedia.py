@@ -48,7 +48,7 @@ async def test_the_request_on_the_wire() -> None:
     )
 
 
-async def test_pages_come_in_the_order_of_the_search_and_no_more_than_wanted() -> None:
+async def test_at_most_top_n_pages_are_returned_in_the_order_of_the_search() -> None:
     pages = {str(n): {"index": n, "title": f"T{n}", "extract": "x" * n} for n in (3, 1, 2)}
     pages["4"] = {"index": "4th", "title": "T4", "extract": "y"}
     answer = HttpResponse(200, {}, json.dumps({"query": {"pages": pages}}), "")
@@ -64,30 +64,30 @@ async def test_nothing_found(text: str, found: list[Any]) -> None:
     assert (result.error, result.outputs["formalized_content"], result.outputs["json"]) == (None, "", found)
 
 
-async def test_an_error_that_is_answered_with_200_is_one() -> None:
+async def test_an_error_with_status_200_is_an_error() -> None:
     text = '{"error": {"code": "x", "info": "The search is too long."}}'
     result, _ = await search({}, HttpResponse(200, {}, text, ""))
-    assert result.error == "Wikipedia refuses the search: The search is too long."
+    assert result.error == "Wikipedia rejected the search: The search is too long."
 
 
-async def test_the_query_of_the_turn_is_searched_for() -> None:
+async def test_the_query_defaults_to_that_of_the_turn() -> None:
     result, http = await search({}, page("Laos", "Ein Land."))
     assert result.outputs["formalized_content"].endswith("Ein Land.")
     assert result.outputs["json"][0]["title"] == "Laos"
     assert (http.requests[0].query["gsrsearch"], http.requests[0].query["gsrlimit"]) == ("Laos", "10")
 
 
-async def test_without_a_query_nothing_is_asked() -> None:
+async def test_without_a_query_no_request_is_sent() -> None:
     result, http = await search({"query": ""}, page("Laos", "x"))
     assert (result.outputs["formalized_content"], http.requests) == ("", [])
 
 
-async def test_a_refusal_is_an_error() -> None:
+async def test_an_error_status_is_an_error() -> None:
     result, _ = await search({}, HttpResponse(503, {}, "<html>busy</html>", ""))
     assert "Wikipedia answered 503" in str(result.error)
 
 
 @pytest.mark.parametrize("params", [{"language": "../x"}, {"top_n": 0}, {"top_n": "5"}])
-def test_what_is_no_edition_or_count_is_refused(params: dict[str, Any]) -> None:
+def test_an_invalid_edition_or_count_is_rejected(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         bind(wikipedia, params)
