@@ -47,13 +47,13 @@ def load_catalog() -> Registry:
     return Registry(sources | installed)
 
 
-def specs_of(module: ModuleType) -> list[AnySpec]:
+def find_specs(module: ModuleType) -> list[AnySpec]:
     """Give the specs that a module defines."""
     return [value for value in vars(module).values() if isinstance(value, ComponentSpec)]
 
 
 def _built_in(module: str) -> Iterable[AnySpec]:
-    return specs_of(importlib.import_module(module))
+    return find_specs(importlib.import_module(module))
 
 
 def _brought(group: str, read: Callable[[EntryPoint], AnySpec]) -> Iterable[AnySpec | BrokenSpec]:

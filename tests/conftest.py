@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
-from tests.stores import OpenStore, fresh_prefix, reopenable
+from tests.stores import OpenStore, fresh_prefix, store_opener
 
 settings.register_profile("no deadlines", deadline=None)
 settings.load_profile("no deadlines")
@@ -39,13 +39,13 @@ def redis_url() -> Iterator[str]:
 def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     """Open a session store of each kind, the same one each time."""
     if request.param == "redis":
-        return reopenable(request.getfixturevalue("redis_url"), fresh_prefix())
-    return reopenable("memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/sessions.db")
+        return store_opener(request.getfixturevalue("redis_url"), fresh_prefix())
+    return store_opener("memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/sessions.db")
 
 
 @pytest.fixture(params=["sqlite", "redis"])
 def reopen_shared(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     """Open a session store that processes can share."""
     if request.param == "redis":
-        return reopenable(request.getfixturevalue("redis_url"), fresh_prefix())
-    return reopenable(f"sqlite:///{tmp_path}/sessions.db")
+        return store_opener(request.getfixturevalue("redis_url"), fresh_prefix())
+    return store_opener(f"sqlite:///{tmp_path}/sessions.db")

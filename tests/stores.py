@@ -13,7 +13,7 @@ OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
 """Opens the same store again and again, as processes would."""
 
 
-def reopenable(url: str, prefix: str = "") -> OpenStore:
+def store_opener(url: str, prefix: str = "") -> OpenStore:
     """Give what opens the store of a URL. One in memory stays the same, since it would forget."""
     if url.startswith("memory"):
         return _in_memory()

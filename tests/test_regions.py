@@ -12,7 +12,7 @@ import pytest
 
 from tests.fakes.canvas import canvas, node, switch, text
 from tests.fakes.regions import assign, form, out, play_run, runner_of
-from tests.stores import OpenStore, reopenable
+from tests.stores import OpenStore, store_opener
 
 COUNT, BATCHES = int(os.environ.get("REGIONS", "100")), 10
 
@@ -148,12 +148,12 @@ async def play_through(
 def test_runs_agree(batch: int, tmp_path: Path) -> None:
     for seed in range(batch * COUNT // BATCHES, (batch + 1) * COUNT // BATCHES):
         document = random_canvas(seed)
-        straight = asyncio.run(play_through(document, reopenable("memory://"), is_restarted=False))
-        stored = reopenable(f"sqlite:///{tmp_path}/{seed}.db")
+        straight = asyncio.run(play_through(document, store_opener("memory://"), is_restarted=False))
+        stored = store_opener(f"sqlite:///{tmp_path}/{seed}.db")
         restarted = asyncio.run(play_through(document, stored, is_restarted=True))
         assert restarted == straight, seed
         alone = json_without_concurrency(document)
-        assert asyncio.run(play_through(alone, reopenable("memory://"), is_restarted=False))[0] == straight[0], seed
+        assert asyncio.run(play_through(alone, store_opener("memory://"), is_restarted=False))[0] == straight[0], seed
 
 
 def json_without_concurrency(document: dict[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from ragflow_lg.dsl_compiler.nearest import MAX_CHARS, MAX_LOOKUPS
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.scope import Scope
 from ragflow_lg.engine.turn import resume_turn
-from ragflow_lg.runs.pauses import Pause, pauses_of
+from ragflow_lg.runs.pauses import Pause, open_pauses
 from ragflow_lg.services.services import Services
 from ragflow_lg.services.sessions import Steps
 from ragflow_lg.wire.projection import Projection
@@ -136,7 +136,7 @@ class CanvasApplication(CanvasGraph):
             validate_edit(input.update, self.channels)
         if not isinstance(input, Command) or input.resume is None:
             return graph_input
-        resume = _answers(input.resume, pauses_of(snapshot), is_unfinished=bool(snapshot.next))
+        resume = _answers(input.resume, open_pauses(snapshot), is_unfinished=bool(snapshot.next))
         answers = {id_: parse_answers(dict(inputs), answer) for id_, (inputs, answer) in resume.items()}
         update = input.update
         if update is None:

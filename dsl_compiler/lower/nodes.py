@@ -29,7 +29,7 @@ from ragflow_lg.dsl.response_schema import response_schema
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, SETTLE
 from ragflow_lg.dsl_compiler.langgraph_internals import superstep_of, task_namespace
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE, ROUND_NODE
-from ragflow_lg.engine.final_state import final_state
+from ragflow_lg.engine.compiled_canvas import run_to_end
 from ragflow_lg.engine.node import NodeProgram, visit
 from ragflow_lg.engine.scope import RegionProgram, Scope, Step, visit_region
 from ragflow_lg.engine.turn import REQUEST_KEYS, close_turn, open_turn
@@ -130,7 +130,7 @@ class Node(_NodeRunnable):
         step = await self._run(scope.turn, scope.view(state), config, runtime)
         if "outputs" not in step.update or "error" in step.update.get("turn", {}):
             return step  # the turn is over
-        collected = scope.program.collected
+        collected = scope.program.collected_nodes
         if collected and (done := collected & set(find_replaced_nodes(step.update["outputs"]))):
             step.update["ran"] = dict.fromkeys(done, record.get("round", 0))
         if "leave" in step.update.get("scope", {}):
@@ -164,7 +164,7 @@ class RegionNode(Node):
             inner: Any = {**config, "recursion_limit": limit}
             if self._region.max_concurrency > 1:
                 inner["max_concurrency"] = self._region.max_concurrency
-            return await final_state(self._graph, {"scope": {}}, inner, context=scope)
+            return await run_to_end(self._graph, {"scope": {}}, inner, context=scope)
 
         return Step(*await visit_region(self._region, state, turn, superstep_of(config), play, runtime.stream_writer))
 
@@ -203,7 +203,7 @@ class ParallelRound(_NodeRunnable):
         if scope.turn.nested is not None:
             scope.turn.nested.number_round(task_namespace(config), state["round"])
         inner: Any = {**config, "recursion_limit": 2 * self._steps + 10}
-        return Step(round_scope.gathered(await final_state(self._graph, {"scope": {}}, inner, context=round_scope)))
+        return Step(round_scope.round_update(await run_to_end(self._graph, {"scope": {}}, inner, context=round_scope)))
 
 
 class RoundClosing(_NodeRunnable):

@@ -12,7 +12,7 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.component.spec import ToolResult, ToolRules
 from ragflow_lg.component.tool import build_arguments
-from ragflow_lg.engine.canvas_call import parameters_of
+from ragflow_lg.engine.canvas_call import parameter_schema
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -32,7 +32,7 @@ def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
         name=rules.read_name(node.params) or rules.function or node.id.rpartition("-->")[2],
         title=node.title or node.spec.name,
         description=node.params.description or node.spec.description,
-        parameters=parameters_of(node.canvas.plan) if node.canvas else _parameters(rules),
+        parameters=parameter_schema(node.canvas.plan) if node.canvas else _parameters(rules),
         call=partial(_call, ctx, node, rules),
         timeout_s=node.timeout_s,
         label=rules.label,

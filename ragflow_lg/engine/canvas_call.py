@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
     from ragflow_lg.component.state import TurnRequest
 
-__all__ = ["parameters_of", "play_canvas", "takes_query"]
+__all__ = ["parameter_schema", "play_canvas", "takes_query"]
 
 QUERY = "query"
 
@@ -26,7 +26,7 @@ def takes_query(plan: Plan) -> bool:
     return getattr(plan.nodes[plan.entry].params, "mode", "conversational") == "conversational"
 
 
-def parameters_of(plan: Plan) -> dict[str, Any]:
+def parameter_schema(plan: Plan) -> dict[str, Any]:
     """Give the JSON schema of what a canvas is asked: its form, and ``query`` for one that is talked with.
 
     Fields for files are left out: a model has none.

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import RunError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Plan
-from ragflow_lg.engine.final_state import final_state
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.component.turn_context import TurnContext
 
-__all__ = ["CYCLE_STEPS", "CompiledCanvas"]
+__all__ = ["CYCLE_STEPS", "CompiledCanvas", "run_to_end"]
 
 CYCLE_STEPS = 10_000
 """Most supersteps that a canvas with a cycle outside of any Loop may take in one turn."""
@@ -62,10 +61,25 @@ class CompiledCanvas(Struct, frozen=True, eq=False):
         context = copy_context()
         context.run(var_child_runnable_config.set, None)
         config = {"recursion_limit": self.recursion_limit}
-        playing = final_state(self.graph, {"query": "", **request}, config, context=turn)
+        playing = run_to_end(self.graph, {"query": "", **request}, config, context=turn)
         try:
             return await asyncio.create_task(playing, context=context)
         except GraphRecursionError:
             raise RunError("The flow went round a cycle too often and was stopped.") from None
         finally:
             turn.limits.close()
+
+
+async def run_to_end(graph: Any, state: Mapping[str, Any], config: Any, *, context: Any) -> Any:
+    """Run a graph; return its final state, None if there is none.
+
+    Unlike LangGraph's ``ainvoke``, this does not collect the writes of every node in every superstep.
+
+    Raises:
+        GraphInterrupt: if a node of an inner graph waits for the user.
+        GraphRecursionError: if the run exceeds the recursion limit of the config.
+    """
+    final = None
+    async for values in graph.astream(state, config, context=context, stream_mode="values"):
+        final = values
+    return final

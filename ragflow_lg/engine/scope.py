@@ -45,8 +45,8 @@ class RegionProgram(Struct, frozen=True):
     inside: frozenset[str]
     """Every node within the region, those of inner regions too."""
     collects: Mapping[str, Reference]
-    """What is gathered at the end of each round, by output name."""
-    collected: frozenset[str]
+    """What is round_update at the end of each round, by output name."""
+    collected_nodes: frozenset[str]
     """The nodes whose values those are."""
     keeps_items: bool
     """Whether the list could change while the region runs, so that it has to be stored at entry."""
@@ -143,7 +143,7 @@ class Scope(Struct, eq=False):
         await self._emit(NodeStarted(owner.id, began[0]), write)
         return {"scope": {"began": began}}, range(len(self.items or ()))
 
-    def gathered(self, left: Mapping[str, Any]) -> dict[str, Any]:
+    def round_update(self, left: Mapping[str, Any]) -> dict[str, Any]:
         """Give what one of several rounds leaves: its values, and its outputs if it is the last of the list."""
         index = self.only or 0
         collected = left.get("scope", {}).get("collected", {})
@@ -162,11 +162,11 @@ class Scope(Struct, eq=False):
         seen = self._after(state, update)
         record = seen.get("scope", {})
         index = record.get("round", 0)
-        gathered = {"collected": self._collect(seen, index)} if self.program.collects else {}
-        closed = Step({**update, "scope": {**update.get("scope", {}), **gathered}})
+        values = {"collected": self._collect(seen, index)} if self.program.collects else {}
+        closed = Step({**update, "scope": {**update.get("scope", {}), **values}})
         if self.only is not None or (record.get("exit") and self.program.rules.leaves_at_exit):
             return closed
-        seen["scope"] = {**record, **gathered}
+        seen["scope"] = {**record, **values}
         return closed.then(await self._begin(seen, index + 1, write))
 
     async def _begin(self, state: Mapping[str, Any], index: int, write: Write | None) -> Step:

@@ -15,7 +15,7 @@ from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.state import TurnRecord, TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.chat_messages import answer_message, question_message
-from ragflow_lg.engine.prior_messages import earlier_history, earlier_lines, earlier_messages
+from ragflow_lg.engine.prior_messages import history_lines, prior_history, prior_messages
 
 __all__ = ["REQUEST_KEYS", "close_turn", "open_turn", "resume_turn"]
 
@@ -34,11 +34,11 @@ async def open_turn(
     held = {**plan.globals, **state.get("globals", {})}
     query = to_json(request.get("query"))
     held.update(_requested(request))
-    before = earlier_history(state, request.get("earlier"))
+    before = prior_history(state, request.get("earlier"))
     asked_before = sum(role == "user" for role, _ in before)
     held["sys.conversation_turns"] = int(held.get("sys.conversation_turns") or 0) + asked_before + 1
     held["sys.date"] = turn.services.clock.local_time()
-    held["sys.history"] = [*(held.get("sys.history") or []), *earlier_lines(before), f"user: {to_text(query)}"]
+    held["sys.history"] = [*(held.get("sys.history") or []), *history_lines(before), f"user: {to_text(query)}"]
     record: TurnRecord = {
         "number": held["sys.conversation_turns"],
         "seed": turn.services.ids.seed(),
@@ -58,7 +58,7 @@ async def open_turn(
         "globals": held,
         "history": [*before, ["user", "" if query is None else query]],
         "messages": [
-            *earlier_messages(before, record["seed"]),
+            *prior_messages(before, record["seed"]),
             {**asked, "id": request.get("message_id") or asked["id"]},
         ],
         "turn": record,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.base.ids import SessionId, session_of_thread, thread_of_session
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
-from ragflow_lg.runs.pauses import pauses_of
+from ragflow_lg.runs.pauses import open_pauses
 from ragflow_lg.runs.run import thread_config
 from ragflow_lg.services.sessions import RunRecord, SessionStore, hold_lease, with_lease_token
 
@@ -39,7 +39,7 @@ async def abandon(canvas: CompiledCanvas, session: SessionId | str, store: Sessi
             config = with_lease_token(config, await held.enter_async_context(hold_lease(store.leases, id_)))
         snapshot: Any = await graph.aget_state(config)
         newest = await _newest(store, id_) if store is not None else None
-        if not pauses_of(snapshot) and (newest is None or newest.status != "waiting"):
+        if not open_pauses(snapshot) and (newest is None or newest.status != "waiting"):
             raise ConflictError("The session does not wait for an answer.")
         while snapshot.tasks:  # what is left, then the closing node, which comes when nothing is left
             await graph.aupdate_state(config, None, as_node=_END)

@@ -1,7 +1,7 @@
 """Forks and reruns: a new session that begins where another one has been. The other one is not touched.
 
 LangGraph's own time travel replays a region from its first round and moves the session's head. Here the
-checkpoints of one moment are copied, those of the regions that were open at that moment too, so that the new session
+checkpoints of one info are copied, those of the regions that were open at that info too, so that the new session
 goes on as the old one would have.
 """
 
@@ -23,7 +23,7 @@ from ragflow_lg.services.sessions import LEASE_TOKEN, Leases, hold_lease
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
-__all__ = ["CheckpointInfo", "fork", "moments", "rerun"]
+__all__ = ["CheckpointInfo", "fork", "list_checkpoints", "rerun"]
 
 _INTERRUPT = "__interrupt__"
 """LangGraph's channel for what a task asks."""
@@ -196,7 +196,7 @@ class _Branching:
         found = (self._ids.get(name) or stand_in.get(name) for name in snapshot.next)
         return tuple(dict.fromkeys(node for node in found if node is not None))
 
-    async def moments(self, namespace: str) -> AsyncIterator[CheckpointInfo]:
+    async def checkpoints(self, namespace: str) -> AsyncIterator[CheckpointInfo]:
         """Go through the steps of a namespace, newest first."""
         import orjson
 
@@ -267,14 +267,14 @@ class _Branching:
         raise CheckpointError("The session does not hold the step around this region any more.")
 
 
-async def moments(
+async def list_checkpoints(
     canvas: CompiledCanvas, saver: BaseCheckpointSaver[Any], session: str
 ) -> AsyncIterator[CheckpointInfo]:
     """Go through the stored steps of a session, newest first; those of regions come behind the canvas's own."""
     branching = _Branching(canvas, saver, session)
     for namespace in sorted(await branching.namespaces(), key=lambda name: (bool(name), name)):
-        async for moment in branching.moments(namespace):
-            yield moment
+        async for info in branching.checkpoints(namespace):
+            yield info
 
 
 async def fork(

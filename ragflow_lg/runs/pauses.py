@@ -12,7 +12,7 @@ from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.dsl.forms import form_fields, form_problems
 
-__all__ = ["Pause", "answered", "answers_to", "pauses_of"]
+__all__ = ["Pause", "stored_answers", "match_answers", "open_pauses"]
 
 MAX_NAMED = 10
 """Most unknown fields that an error names."""
@@ -29,10 +29,10 @@ class Pause(Struct, frozen=True):
     inputs: Mapping[str, Mapping[str, JsonValue]]
 
 
-def pauses_of(snapshot: Any) -> list[Pause]:
+def open_pauses(snapshot: Any) -> list[Pause]:
     """Give the pauses of a LangGraph state snapshot, inner ones too, that have no answer yet."""
     found: list[Pause] = []
-    given = answered(snapshot)
+    given = stored_answers(snapshot)
     for pending in snapshot.interrupts:
         if pending.id in given:
             continue
@@ -42,12 +42,12 @@ def pauses_of(snapshot: Any) -> list[Pause]:
     return found
 
 
-def answered(snapshot: Any) -> Mapping[str, Any]:
+def stored_answers(snapshot: Any) -> Mapping[str, Any]:
     """Give the answers that a state snapshot holds for pauses whose nodes have not ended, by pause id."""
     return snapshot.values.get("turn", {}).get("answers", {})
 
 
-def answers_to(pauses: Sequence[Pause], request: TurnRequest, *, is_strict: bool) -> dict[str, dict[str, Any]]:
+def match_answers(pauses: Sequence[Pause], request: TurnRequest, *, is_strict: bool) -> dict[str, dict[str, Any]]:
     """Give the answer of each pause that a request answers, checked, by pause id.
 
     ``inputs`` are fields by name, or, where ``is_strict``, by pause id a map of fields each; a field that no open form

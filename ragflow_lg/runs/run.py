@@ -29,7 +29,7 @@ from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.turn import resume_turn
 from ragflow_lg.runs.callbacks import RunSummary
-from ragflow_lg.runs.pauses import answered, answers_to, pauses_of
+from ragflow_lg.runs.pauses import match_answers, open_pauses, stored_answers
 from ragflow_lg.runs.run_observer import CallbackSet, RunObserver
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
@@ -40,14 +40,14 @@ from ragflow_lg.wire.wire_events import Envelope, Message, UserInputs, WireEvent
 if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
 
-__all__ = ["BUSY_POLL_S", "Intent", "Run", "status_of", "thread_config"]
+__all__ = ["BUSY_POLL_S", "Intent", "Run", "session_status", "thread_config"]
 
 Intent: TypeAlias = Literal["start", "resume", "continue"]
 
 
-def status_of(snapshot: Any) -> RunStatus:
+def session_status(snapshot: Any) -> RunStatus:
     """Give how the last turn of a session stands; ``running`` where something is left to do."""
-    if pauses_of(snapshot):
+    if open_pauses(snapshot):
         return "waiting"
     if snapshot.tasks:
         return "running"
@@ -344,7 +344,7 @@ class Run:
                 raise ConflictError("Nothing waits: without a session store every turn stands alone.")
             return fresh
         snapshot = await self._canvas.graph.aget_state(self._config)
-        pauses = pauses_of(snapshot)
+        pauses = open_pauses(snapshot)
         if self._intent != "start" or self._request.get("inputs"):
             await self._check_canvas(snapshot)
         if self._intent == "start" and not pauses:
@@ -356,10 +356,10 @@ class Run:
             raise ConflictError(f"The session {what}.")
         projection.recall(snapshot.values)
         if self._intent == "continue":
-            stored = answered(snapshot)
+            stored = stored_answers(snapshot)
             given = {p.id: {"inputs": stored[p.id]} for p in snapshot.interrupts if p.id in stored}
             return _resuming(given) if given else _GO_ON
-        answers = answers_to(pauses, self._request, is_strict=self._intent == "resume")
+        answers = match_answers(pauses, self._request, is_strict=self._intent == "resume")
         if not answers:
             for pause in pauses:
                 projection.wait(pause.node, pause.tips, pause.inputs)

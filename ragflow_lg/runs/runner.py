@@ -10,9 +10,9 @@ from ragflow_lg.base.ids import SessionId
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.abandon import abandon
-from ragflow_lg.runs.branching import CheckpointInfo, fork, moments, rerun
+from ragflow_lg.runs.branching import CheckpointInfo, fork, list_checkpoints, rerun
 from ragflow_lg.runs.callbacks import DEFAULT_LIMITS, CallbackLimits, RunCallbacks
-from ragflow_lg.runs.pauses import Pause, pauses_of
+from ragflow_lg.runs.pauses import Pause, open_pauses
 from ragflow_lg.runs.run import Intent, Run, thread_config
 from ragflow_lg.runs.run_observer import CallbackSet
 from ragflow_lg.services.sessions import SessionStore, Trace
@@ -112,7 +112,7 @@ class Runner:
         """Give what a session waits for."""
         if self._checkpointer is None:
             return []
-        return pauses_of(await self._canvas.graph.aget_state(thread_config(self._canvas, session)))
+        return open_pauses(await self._canvas.graph.aget_state(thread_config(self._canvas, session)))
 
     async def fork(self, session: SessionId | str, target: SessionId | str, checkpoint: str = "") -> None:
         """Make a new session of another one, as it is or was at a checkpoint. See `ragflow_lg.runs.branching.fork`."""
@@ -135,7 +135,7 @@ class Runner:
 
     def history(self, session: SessionId | str) -> AsyncIterator[CheckpointInfo]:
         """Go through the stored steps of a session, newest first."""
-        return moments(self._canvas, self._saver(), session)
+        return list_checkpoints(self._canvas, self._saver(), session)
 
     async def trace(self, run_id: str) -> Trace | None:
         """Give what the agents of a run called, in RAGFlow's form; None where nothing of it is kept."""

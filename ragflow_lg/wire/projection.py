@@ -346,13 +346,13 @@ class Projection:
         if not event.is_halting:
             self._tokens[event.node] = list(event.targets) if self._plan.nodes[event.node].chooses else None
 
-    def _started(self, id_: NodeId, created_at: float) -> wire.NodeStarted:
+    def _started(self, id_: NodeId, created_at: float) -> wire.WireNodeStarted:
         node = self._plan.nodes[id_]
-        return wire.NodeStarted(id_, node.title, node.spec.name, int(created_at))
+        return wire.WireNodeStarted(id_, node.title, node.spec.name, int(created_at))
 
-    def _finished(self, event: NodeFinished) -> wire.NodeFinished:
+    def _finished(self, event: NodeFinished) -> wire.WireNodeFinished:
         node = self._plan.nodes[event.node]
-        return wire.NodeFinished(
+        return wire.WireNodeFinished(
             event.inputs,
             event.outputs,
             event.node,

@@ -16,11 +16,11 @@ from ragflow_lg.services.chat import NO_USAGE, Usage
 
 __all__ = [
     "Envelope",
-    "Framed",
+    "FramePayload",
     "Message",
     "MessageEnd",
-    "NodeFinished",
-    "NodeStarted",
+    "WireNodeFinished",
+    "WireNodeStarted",
     "UserInputs",
     "WireEvent",
     "WorkflowFinished",
@@ -39,7 +39,7 @@ class WorkflowStarted(Struct):
         return {"inputs": self.inputs}
 
 
-class NodeStarted(Struct):
+class WireNodeStarted(Struct):
     """A node began."""
 
     event: ClassVar[str] = "node_started"
@@ -60,7 +60,7 @@ class NodeStarted(Struct):
         }
 
 
-class NodeFinished(Struct):
+class WireNodeFinished(Struct):
     """A node ended; ``error`` tells why if it failed."""
 
     event: ClassVar[str] = "node_finished"
@@ -157,11 +157,11 @@ class WorkflowFinished(Struct):
 
 
 WireEvent: TypeAlias = (
-    WorkflowStarted | NodeStarted | NodeFinished | Message | MessageEnd | UserInputs | WorkflowFinished
+    WorkflowStarted | WireNodeStarted | WireNodeFinished | Message | MessageEnd | UserInputs | WorkflowFinished
 )
 
 
-class Framed(Protocol):
+class FramePayload(Protocol):
     """What an envelope goes round: a wire event, or a record that is shown beside them."""
 
     event: ClassVar[str]
@@ -179,7 +179,7 @@ class Envelope(Struct, frozen=True):
     task_id: str
     session_id: str
 
-    def wrap(self, event: Framed) -> dict[str, JsonValue]:
+    def wrap(self, event: FramePayload) -> dict[str, JsonValue]:
         """Give the whole frame as JSON, keys in RAGFlow's order."""
         return {
             "event": event.event,

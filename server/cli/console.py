@@ -16,7 +16,7 @@ from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.runs.runner import Run
 from ragflow_lg.server.cli.agent_lines import brief, call_text, metrics_line
 from ragflow_lg.server.cli.terminal import printable
-from ragflow_lg.wire.wire_events import Message, MessageEnd, NodeFinished, NodeStarted, WireEvent
+from ragflow_lg.wire.wire_events import Message, MessageEnd, WireEvent, WireNodeFinished, WireNodeStarted
 
 __all__ = ["show", "show_forms"]
 
@@ -79,12 +79,12 @@ class _View:
     def take(self, event: WireEvent) -> None:
         """Show an event."""
         match event:
-            case NodeStarted():
+            case WireNodeStarted():
                 name = event.component_name or event.component_id
                 round_ = self._rounds.of(event.component_id)
                 where = f" round {round_}" if round_ is not None else ""
                 self.say(f"[dim]▸ {escape(name)} ({escape(event.component_type)}){where}[/]")
-            case NodeFinished():
+            case WireNodeFinished():
                 name = escape(event.component_name or event.component_id)
                 if event.error:
                     self.failed.add(event.component_id)

@@ -34,17 +34,17 @@ def history(
 
 
 async def _history(store: Store, session: str, file: Path | None) -> None:
-    from ragflow_lg.runs.branching import moments
+    from ragflow_lg.runs.branching import list_checkpoints
     from ragflow_lg.server.assembly.library import load_canvas
     from ragflow_lg.server.cli.play import canvas_of
 
     canvas = load_canvas(file or Path(await canvas_of(store, session)), asks_servers=False)
-    async for moment in moments(canvas.with_saver(store.saver), store.saver, session):
-        where = f"  in {_named(canvas.plan, moment.region)}" if moment.region else ""
-        turn = f" round {moment.round}" if moment.round is not None else ""
-        coming = ", ".join(_named(canvas.plan, id_) for id_ in moment.next) or "–"
-        when = shown_time(datetime.fromisoformat(moment.created_at))
-        line = f"{moment.checkpoint}  {when}  {moment.size_bytes:>8} B{where}{turn}  next: {coming}"
+    async for info in list_checkpoints(canvas.with_saver(store.saver), store.saver, session):
+        where = f"  in {_named(canvas.plan, info.region)}" if info.region else ""
+        turn = f" round {info.round}" if info.round is not None else ""
+        coming = ", ".join(_named(canvas.plan, id_) for id_ in info.next) or "–"
+        when = shown_time(datetime.fromisoformat(info.created_at))
+        line = f"{info.checkpoint}  {when}  {info.size_bytes:>8} B{where}{turn}  next: {coming}"
         sys.stdout.write(printable(line) + "\n")
 
 

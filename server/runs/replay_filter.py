@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.base.values import to_text
 from ragflow_lg.component.events import AgentRecord
-from ragflow_lg.wire.wire_events import Message, MessageEnd, NodeFinished, NodeStarted, WorkflowStarted
+from ragflow_lg.wire.wire_events import Message, MessageEnd, WireNodeFinished, WireNodeStarted, WorkflowStarted
 
 if TYPE_CHECKING:
     from ragflow_lg.server.streaming import StreamEvent
@@ -45,13 +45,13 @@ class ReplayFilter:
         self._is_repeating = bool(self._told)
 
     def _take(self, event: StreamEvent) -> None:
-        if isinstance(event, NodeStarted):
+        if isinstance(event, WireNodeStarted):
             self.has_begun = True
             self._open[event.component_id] += 1
             self._kinds[event.component_id] = event.component_type
             if event.component_type == "Message":
                 self._message = event.component_id
-        elif isinstance(event, NodeFinished):
+        elif isinstance(event, WireNodeFinished):
             self._open[event.component_id] -= 1
         elif isinstance(event, Message):
             self._told += self._shown(event)
@@ -78,7 +78,7 @@ class ReplayFilter:
             if rest := whole[len(self._told) :]:
                 yield Message(rest)
             yield MessageEnd()
-            yield NodeFinished({}, found, node, node, self._kinds[node], None, 0.0, 0.0)
+            yield WireNodeFinished({}, found, node, node, self._kinds[node], None, 0.0, 0.0)
             self._open[node] -= 1
             self.ended += whole
             self._told, self._is_repeating = "", False
@@ -87,7 +87,7 @@ class ReplayFilter:
         """Take an event of the continuation; give what is to be told."""
         if isinstance(event, WorkflowStarted):
             return () if self.has_begun else (event,)
-        if isinstance(event, NodeStarted) and self._open[event.component_id] > 0:
+        if isinstance(event, WireNodeStarted) and self._open[event.component_id] > 0:
             self._open[event.component_id] -= 1
             return ()
         if isinstance(event, AgentRecord) or not self._is_repeating:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CanvasChangedError, CheckpointError, ConflictError, RequestError
 from ragflow_lg.base.values import to_text
-from ragflow_lg.runs.pauses import answers_to
+from ragflow_lg.runs.pauses import match_answers
 from ragflow_lg.runs.run import BUSY_POLL_S
 from ragflow_lg.server.database.run_repository import RunRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
@@ -150,7 +150,7 @@ class RunControl:
             raise RequestError("The run does not wait for an answer.", 103, status=409, reason="run-not-waiting")
         wrapped = wrap_answers(pauses, answers)
         request: TurnRequest = {"inputs": wrapped}
-        answers_to(pauses, request, is_strict=True)
+        match_answers(pauses, request, is_strict=True)
         is_by_pause = any(pause.id in wrapped for pause in pauses)
         forms = wrapped.values() if is_by_pause else [wrapped]
         asked = question_text({"inputs": {name: value for given in forms for name, value in given.items()}})

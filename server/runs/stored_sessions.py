@@ -9,7 +9,7 @@ from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.runs.abandon import abandon
 from ragflow_lg.runs.branching import fork
-from ragflow_lg.runs.run import status_of, thread_config
+from ragflow_lg.runs.run import session_status, thread_config
 from ragflow_lg.services.sessions import RunRecord
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ async def fork_session(
     snapshot: Any = await canvas.graph.aget_state(thread_config(canvas, target))
     if not parent_run and (newest := await newest_run(store, session)) is not None:
         parent_run = newest.run_id
-    status: RunStatus = status_of(snapshot)
+    status: RunStatus = session_status(snapshot)
     turn: dict[str, Any] = snapshot.values.get("turn", {})
     now = int(clock.now() * 1000)
     record = RunRecord(

@@ -14,10 +14,10 @@ from ragflow_lg.server.streaming.error_codec import StoredError
 from ragflow_lg.wire.wire_events import (
     Message,
     MessageEnd,
-    NodeFinished,
-    NodeStarted,
     UserInputs,
     WireEvent,
+    WireNodeFinished,
+    WireNodeStarted,
     WorkflowFinished,
     WorkflowStarted,
 )
@@ -51,8 +51,8 @@ _KINDS: tuple[Any, ...] = (
     AgentRecord,
     Message,
     MessageEnd,
-    NodeFinished,
-    NodeStarted,
+    WireNodeFinished,
+    WireNodeStarted,
     RunEnd,
     UserInputs,
     WorkflowFinished,

@@ -6,7 +6,7 @@ import importlib
 from collections import Counter
 from pathlib import Path
 
-from ragflow_lg.catalog import load_catalog, specs_of
+from ragflow_lg.catalog import find_specs, load_catalog
 from ragflow_lg.dsl_compiler.known_components import LEGACY, NOT_YET, PIPELINE
 from tests.architecture.sources import (
     FOLDERS,
@@ -93,7 +93,7 @@ def test_a_component_file_registers_exactly_one_component() -> None:
     for source in sources("ragflow_lg/components", "ragflow_lg/tools"):
         if source.path.stem == "__init__":
             continue
-        specs = specs_of(importlib.import_module(source.module))
+        specs = find_specs(importlib.import_module(source.module))
         names = [spec.name.lower() for spec in specs if load_catalog().get(spec.name) is spec]
         if names != [source.path.stem.replace("_", "")]:
             offenders.append(f"{source}: {names}")

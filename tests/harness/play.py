@@ -21,7 +21,7 @@ from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import NamedFiles, OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.cases import Case
 from tests.harness.scripted_tools import ScriptedServer, ToolScripts, scripted_tool
-from tests.stores import OpenStore, reopenable
+from tests.stores import OpenStore, store_opener
 
 STUB_HOST = "stub.test"
 REAL = "Retrieval"
@@ -67,7 +67,7 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
     """
     scripts = ToolScripts()
     canvas = compile_canvas(case.data["dsl"], _catalog(case, scripts))
-    reopen = reopen or reopenable("memory://")
+    reopen = reopen or store_opener("memory://")
     results: list[TurnResult] = []
     knowledge = FakeKnowledge.of_case(case.data.get("kb", {}))
     async with _stub(case) as (server, http):

@@ -9,7 +9,7 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.runs.branching import moments
+from ragflow_lg.runs.branching import list_checkpoints
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
 from ragflow_lg.server.http.native.native_requests import OpenSession, PinRequest
@@ -122,7 +122,7 @@ async def get_history(
     canvas = await turns.canvas(await turns.version(agent, session.version_id))
     saver, found = get_app_state(request).store.saver, list[MomentAnswer]()
     seen = 0
-    listed = cast("AsyncGenerator[CheckpointInfo]", moments(canvas.with_saver(saver), saver, session.id))
+    listed = cast("AsyncGenerator[CheckpointInfo]", list_checkpoints(canvas.with_saver(saver), saver, session.id))
     async with aclosing(listed):
         async for moment in listed:
             seen += 1

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RagflowLgError, RequestError
 from ragflow_lg.base.tokens import estimate_tokens
-from ragflow_lg.engine.prior_messages import in_turns
+from ragflow_lg.engine.prior_messages import merge_by_role
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.shared.agent_lookup import load_agent
@@ -111,7 +111,7 @@ async def run_openai_turn(request: Request, caller: ApiCaller, agent: AgentRow, 
     last = max((place for place, (role, _) in enumerate(said) if role == "user"), default=None)
     if last is None and not body.get("inputs"):
         raise RequestError("You have to provide messages: at least one message of the role user.", 102)
-    query, earlier = ("", list[list[str]]()) if last is None else (said[last][1], in_turns(said[:last]))
+    query, earlier = ("", list[list[str]]()) if last is None else (said[last][1], merge_by_role(said[:last]))
     policy = read_disconnect_policy(request)
     session, is_new = await _session(request, caller, agent, body, query, earlier)
     if body.get("inputs") and not is_new and await _is_waiting(request, agent, session):

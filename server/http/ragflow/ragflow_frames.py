@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from ragflow_lg.server.http.shared.responses import encode_json
-from ragflow_lg.wire.wire_events import Message, MessageEnd, NodeFinished, UserInputs, WorkflowFinished
+from ragflow_lg.wire.wire_events import Message, MessageEnd, UserInputs, WireNodeFinished, WorkflowFinished
 
 if TYPE_CHECKING:
     from ragflow_lg.wire.wire_events import Envelope, WireEvent
@@ -48,7 +48,7 @@ class FrameBuilder:
         elif self.forwarding == "messages" and isinstance(event, UserInputs):
             # The oldest client knows no forms: it shows what is asked.
             frame["data"] = {**frame["data"], "content": event.tips}
-        elif isinstance(event, NodeFinished) and self._has_trace and self.forwarding != "all":
+        elif isinstance(event, WireNodeFinished) and self._has_trace and self.forwarding != "all":
             self._trace.append({"component_id": event.component_id, "trace": [frame["data"]]})
             frame["data"] = {**frame["data"], "content": ""} if self.forwarding == "messages" else {**frame["data"]}
             frame["data"]["trace"] = list(self._trace)
@@ -60,8 +60,8 @@ class FrameBuilder:
         if isinstance(event, Message | MessageEnd | UserInputs):
             return True
         if self.forwarding == "messages":
-            return isinstance(event, NodeFinished) and self._has_trace
-        return isinstance(event, NodeFinished | WorkflowFinished)
+            return isinstance(event, WireNodeFinished) and self._has_trace
+        return isinstance(event, WireNodeFinished | WorkflowFinished)
 
 
 class AnswerCollector:
@@ -91,7 +91,7 @@ class AnswerCollector:
             self._shown = self._shown or event
             if self.forwarding == "messages" and not self._content:
                 self._content.append(event.tips)
-        elif isinstance(event, NodeFinished):
+        elif isinstance(event, WireNodeFinished):
             self._note(event)
         elif isinstance(event, WorkflowFinished):
             self._usage = event.data()["usage"]
@@ -125,7 +125,7 @@ class AnswerCollector:
                 if isinstance(part, dict):
                     self._reference.setdefault(name, {}).update(cast("dict[str, Any]", part))
 
-    def _note(self, event: NodeFinished) -> None:
+    def _note(self, event: WireNodeFinished) -> None:
         if self._has_trace:
             self._trace.append({"component_id": event.component_id, "trace": [event.data()]})
         if "structured" in event.outputs:

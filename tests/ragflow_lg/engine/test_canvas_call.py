@@ -8,7 +8,7 @@ from msgspec.structs import force_setattr
 
 import ragflow_lg.engine.compiled_canvas as compiled
 from ragflow_lg.components.canvas import canvas as component
-from ragflow_lg.engine.canvas_call import parameters_of, takes_query
+from ragflow_lg.engine.canvas_call import parameter_schema, takes_query
 from ragflow_lg.services.tool_policies import ToolPermits, ToolPolicies
 from tests.fakes.agents import WIKI, AgentTurn, play_agent, tool_calls
 from tests.fakes.canvas import canvas, node, plan_of, switch, text
@@ -49,7 +49,7 @@ async def asked(components: dict[str, Any], arguments: Any, *inner: Reply, **mor
 
 def test_a_form_and_a_question_become_arguments() -> None:
     plan = plan_of(canvas({"begin": begin(**FORM), "m": node("Message", {"content": "x"})}))
-    schema = parameters_of(plan)
+    schema = parameter_schema(plan)
     assert {name: about["type"] for name, about in schema["properties"].items()} == {
         "query": "string",
         "city": "string",
@@ -67,7 +67,7 @@ def test_a_form_and_a_question_become_arguments() -> None:
 def test_a_canvas_for_a_task_is_asked_no_question() -> None:
     plan = plan_of(canvas({"begin": begin("task", city=field()), "m": node("Message", {"content": "x"})}))
     assert not takes_query(plan)
-    assert list(parameters_of(plan)["properties"]) == ["city"]
+    assert list(parameter_schema(plan)["properties"]) == ["city"]
 
 
 @pytest.mark.parametrize(

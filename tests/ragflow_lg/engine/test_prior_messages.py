@@ -1,30 +1,36 @@
 from __future__ import annotations
 
-from ragflow_lg.engine.prior_messages import MAX_EARLIER, earlier_history, earlier_lines, earlier_messages, in_turns
+from ragflow_lg.engine.prior_messages import (
+    MAX_PRIOR_ENTRIES,
+    history_lines,
+    merge_by_role,
+    prior_history,
+    prior_messages,
+)
 
 
 def test_sides_take_turns_and_only_what_they_have_said_counts() -> None:
     said = [("system", "s"), ("assistant", "Hi!"), ("user", "a"), ("tool", "t"), ("user", "b"), ("assistant", " ")]
-    assert in_turns(said) == [["assistant", "Hi!"], ["user", "a\nb"]]
+    assert merge_by_role(said) == [["assistant", "Hi!"], ["user", "a\nb"]]
 
 
 def test_of_much_the_last_counts() -> None:
-    said = [(role, str(number)) for number in range(MAX_EARLIER) for role in ("user", "assistant")]
-    kept = in_turns(said)
-    assert (len(kept), kept[-1]) == (MAX_EARLIER, ["assistant", str(MAX_EARLIER - 1)])
+    said = [(role, str(number)) for number in range(MAX_PRIOR_ENTRIES) for role in ("user", "assistant")]
+    kept = merge_by_role(said)
+    assert (len(kept), kept[-1]) == (MAX_PRIOR_ENTRIES, ["assistant", str(MAX_PRIOR_ENTRIES - 1)])
 
 
 def test_a_session_with_a_history_takes_nothing() -> None:
     pairs = [["user", "a"], ["assistant", "b"]]
-    assert earlier_history({"history": [["user", "x"]]}, pairs) == []
-    assert earlier_history({}, None) == []
-    assert earlier_history({"history": []}, pairs) == [["user", "a"], ["assistant", {"content": "b"}]]
+    assert prior_history({"history": [["user", "x"]]}, pairs) == []
+    assert prior_history({}, None) == []
+    assert prior_history({"history": []}, pairs) == [["user", "a"], ["assistant", {"content": "b"}]]
 
 
 def test_entries_become_lines_and_messages() -> None:
     history = [["assistant", {"content": "Hi!"}], ["user", "a"], ["assistant", {"content": "b"}]]
-    assert earlier_lines(history) == ["assistant: Hi!", "user: a", "assistant: b"]
-    messages = earlier_messages(history, 255)
+    assert history_lines(history) == ["assistant: Hi!", "user: a", "assistant: b"]
+    messages = prior_messages(history, 255)
     assert [(message["type"], message["content"]) for message in messages] == [
         ("ai", "Hi!"),
         ("human", "a"),

@@ -7,7 +7,7 @@ import pytest
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.abandon import abandon
-from ragflow_lg.runs.run import status_of, thread_config
+from ragflow_lg.runs.run import session_status, thread_config
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.canvas import CATALOG, canvas
@@ -29,7 +29,7 @@ async def test_a_turn_that_is_given_up_is_over_and_the_next_one_begins_anew(reop
     async with reopen() as store:
         play = Runner(compiled, fake_services(), store=store)
         held = compiled.with_saver(store.saver)
-        assert status_of(await held.graph.aget_state(thread_config(held, "s"))) == "cancelled"
+        assert session_status(await held.graph.aget_state(thread_config(held, "s"))) == "cancelled"
         assert [record.status async for record in store.runs.of_session("s")] == ["cancelled", "waiting"]
         for run, reason in ((play.resume("s", {"y": "B"}), "does not wait"), (play.continue_("s"), "nothing left")):
             with pytest.raises(ConflictError, match=reason):
@@ -66,7 +66,7 @@ async def test_nobody_gives_up_what_another_one_runs(reopen: OpenStore) -> None:
         play = Runner(compile_canvas(canvas(TWO, ["a", "b"]), CATALOG), fake_services(), store=store)
         await play_run(play.start("s", {"query": "one"}))
         async with hold_lease(store.leases, "s"):
-            with pytest.raises(ConflictError, match="being run"):
+            with pytest.raises(ConflictError, match="already running"):
                 await play.abandon("s")
         assert len(await play.pauses("s")) == 2
 

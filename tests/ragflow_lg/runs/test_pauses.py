@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import AnswerError
-from ragflow_lg.runs.pauses import Pause, answers_to, pauses_of
+from ragflow_lg.runs.pauses import Pause, match_answers, open_pauses
 from tests.fakes.regions import form, out, play_run, runner_of
 
 SHIRT, SHOES, BAG = "a" * 32, "b" * 32, "c" * 32
@@ -17,7 +17,7 @@ OPEN = [
 
 
 def answers(given: Any, *, is_strict: bool = True, pauses: list[Pause] = OPEN, query: Any = "") -> Any:
-    return answers_to(pauses, {"query": query, "inputs": given}, is_strict=is_strict)
+    return match_answers(pauses, {"query": query, "inputs": given}, is_strict=is_strict)
 
 
 def test_fields_go_to_the_forms_that_have_them_and_ids_to_one() -> None:
@@ -85,4 +85,4 @@ def test_a_snapshot_without_pauses_waits_for_nothing() -> None:
         interrupts = ()
         values: dict[str, Any] = {}  # noqa: RUF012
 
-    assert pauses_of(Snapshot()) == []
+    assert open_pauses(Snapshot()) == []

@@ -18,7 +18,7 @@ from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 from ragflow_lg.dsl_compiler import compile_canvas
-from ragflow_lg.runs.run import status_of, thread_config
+from ragflow_lg.runs.run import session_status, thread_config
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.chat import ChatDelta
 from ragflow_lg.services.sessions import hold_lease
@@ -428,11 +428,11 @@ async def test_how_a_session_stands_is_told_by_its_state() -> None:
     canvas: Any = play._canvas  # pyright: ignore[reportPrivateUsage]
 
     async def status() -> str:
-        return status_of(await canvas.graph.aget_state(thread_config(canvas, "s")))
+        return session_status(await canvas.graph.aget_state(thread_config(canvas, "s")))
 
     await play_run(play.start("s", {"query": "q"}))
     assert await status() == "waiting"
     await play_run(play.resume("s", {"w": "x"}))
     assert await status() == "succeeded"
     await play.rerun("s", "s2", "out")
-    assert status_of(await canvas.graph.aget_state(thread_config(canvas, "s2"))) == "running"
+    assert session_status(await canvas.graph.aget_state(thread_config(canvas, "s2"))) == "running"

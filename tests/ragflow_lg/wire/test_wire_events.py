@@ -3,7 +3,7 @@ from ragflow_lg.wire import wire_events as wire
 
 def test_a_frame_has_the_keys_of_ragflow_in_their_order() -> None:
     envelope = wire.Envelope("m", 7, "s", "s")
-    frame = envelope.wrap(wire.NodeStarted("a", "Title", "Message", 8))
+    frame = envelope.wrap(wire.WireNodeStarted("a", "Title", "Message", 8))
     assert list(frame) == ["event", "message_id", "created_at", "task_id", "data", "session_id"]
     assert list(frame["data"]) == [
         "inputs",
@@ -23,5 +23,5 @@ def test_data_of_each_event() -> None:
     assert wire.MessageEnd({"status": 200}).data() == {"status": 200}
     assert wire.UserInputs({"a": {}}, "tip").data() == {"inputs": {"a": {}}, "tips": "tip"}
     assert wire.WorkflowFinished({}, {"content": "x"}, 1.5, 7).data()["outputs"] == {"content": "x"}
-    finished = wire.NodeFinished({}, {"x": 1}, "a", "", "Message", None, 0.5, 7.0).data()
+    finished = wire.WireNodeFinished({}, {"x": 1}, "a", "", "Message", None, 0.5, 7.0).data()
     assert finished["outputs"] == {"x": 1, "_created_time": 7.0, "_elapsed_time": 0.5}

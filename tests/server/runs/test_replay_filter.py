@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
-from ragflow_lg.wire.wire_events import Message, MessageEnd, NodeFinished, NodeStarted, WorkflowStarted
+from ragflow_lg.wire.wire_events import Message, MessageEnd, WireNodeFinished, WireNodeStarted, WorkflowStarted
 
 
-def started(node: str, kind: str = "Message") -> NodeStarted:
-    return NodeStarted(node, node, kind, 1)
+def started(node: str, kind: str = "Message") -> WireNodeStarted:
+    return WireNodeStarted(node, node, kind, 1)
 
 
-def finished(node: str, kind: str = "Message") -> NodeFinished:
-    return NodeFinished({}, {}, node, node, kind, None, 0.0, 0.0)
+def finished(node: str, kind: str = "Message") -> WireNodeFinished:
+    return WireNodeFinished({}, {}, node, node, kind, None, 0.0, 0.0)
 
 
 def pieces(*texts: str) -> list[Any]:

@@ -15,9 +15,9 @@ from ragflow_lg.services.chat import Usage
 from ragflow_lg.wire.wire_events import (
     Message,
     MessageEnd,
-    NodeFinished,
-    NodeStarted,
     UserInputs,
+    WireNodeFinished,
+    WireNodeStarted,
     WorkflowFinished,
     WorkflowStarted,
 )
@@ -26,8 +26,8 @@ METRICS = AgentMetrics(1, 2.5, 1, 0.5, 3, 0, {"echo": ToolMetrics(2, 1, 0.1)}, U
 EVENTS: list[Any] = [
     WorkflowStarted(None),
     WorkflowStarted({"sys.query": "ü", "deep": [{"a": [None, True]}]}),
-    NodeStarted("begin", "Begin", "Begin", 1),
-    NodeFinished({"a": 10**30}, {"content": "x" * 1000}, "LLM:0", "n", "LLM", "it failed", 0.5, 1.5),
+    WireNodeStarted("begin", "Begin", "Begin", 1),
+    WireNodeFinished({"a": 10**30}, {"content": "x" * 1000}, "LLM:0", "n", "LLM", "it failed", 0.5, 1.5),
     Message("half of an emoji: \ud83d"),
     Message("", start_to_think=True),
     MessageEnd({"reference": {"chunks": {"17": {"content": "c"}}}, "status": 201}),

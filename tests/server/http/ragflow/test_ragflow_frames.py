@@ -16,19 +16,19 @@ from ragflow_lg.wire.wire_events import (
     Envelope,
     Message,
     MessageEnd,
-    NodeFinished,
-    NodeStarted,
     UserInputs,
     WireEvent,
+    WireNodeFinished,
+    WireNodeStarted,
     WorkflowFinished,
     WorkflowStarted,
 )
 
 ENVELOPE = Envelope("m1", 5, "s1", "s1")
-DONE = NodeFinished({}, {"structured": {"a": 1}}, "LLM:0", "", "LLM", None, 0.5, 5.0)
+DONE = WireNodeFinished({}, {"structured": {"a": 1}}, "LLM:0", "", "LLM", None, 0.5, 5.0)
 TURN: list[WireEvent] = [
     WorkflowStarted({}),
-    NodeStarted("LLM:0", "", "LLM", 5),
+    WireNodeStarted("LLM:0", "", "LLM", 5),
     Message("", start_to_think=True),
     Message("hm"),
     Message("", end_to_think=True),
