@@ -3,11 +3,12 @@ import json
 import pytest
 
 from ragflow_lg.base.errors import CompileError
+from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl_compiler import check_canvas, compile_canvas, sketch_canvas
 from tests.fakes.canvas import CATALOG, canvas, node, text
 
 
-def test_a_template_is_taken_out_of_its_wrapper() -> None:
+def test_a_template_is_unwrapped() -> None:
     wrapper = {"title": {"en": "Hello", "de": "Hallo"}, "dsl": canvas({"a": text(["gone"])})}
     plan, diagnostics = check_canvas(json.dumps(wrapper, indent=1), CATALOG)
     assert plan is None
@@ -15,13 +16,13 @@ def test_a_template_is_taken_out_of_its_wrapper() -> None:
     assert diagnostics[0].line > 1
 
 
-def test_the_canvas_may_be_text_inside_the_wrapper() -> None:
+def test_the_wrapper_may_store_the_canvas_as_a_string() -> None:
     plan, _ = check_canvas({"dsl": json.dumps(canvas({"a": text()}))}, CATALOG)
     assert plan is not None
 
 
 @pytest.mark.parametrize("source", ["3", "[]", '{"dsl": 3}', '{"dsl": "{"}', '"x"', "null"])
-def test_what_is_no_canvas(source: str) -> None:
+def test_a_source_that_is_not_a_canvas_is_an_error(source: str) -> None:
     plan, diagnostics = check_canvas(source, CATALOG)
     assert plan is None
     assert diagnostics[0].severity == "error"
@@ -31,12 +32,12 @@ def test_diagnostics_come_in_the_order_of_the_file() -> None:
     document = json.dumps(
         canvas({"b": node("Warp"), "a": node("Message", {}), "c": text(["x"])}, ["b", "a", "c"]), indent=1
     )
-    places = [(d.line, d.column) for d in check_canvas(document, CATALOG)[1]]
-    assert places == sorted(places)
-    assert len(places) >= 3
+    positions = [(d.line, d.column) for d in check_canvas(document, CATALOG)[1]]
+    assert positions == sorted(positions)
+    assert len(positions) >= 3
 
 
-def test_compiling_refuses_with_all_of_them() -> None:
+def test_compiling_raises_all_diagnostics() -> None:
     with pytest.raises(CompileError) as caught:
         compile_canvas(canvas({"b": node("Warp"), "a": node("Message", {})}, ["b", "a"]), CATALOG)
     assert {d.code for d in caught.value.diagnostics} >= {"component-unknown", "params-invalid"}
@@ -52,7 +53,7 @@ def test_equal_canvases_have_equal_hashes_and_different_ones_do_not() -> None:
     assert one.canvas_hash == again.canvas_hash != other.canvas_hash
 
 
-def test_five_thousand_components() -> None:
+def test_five_thousand_components_are_planned() -> None:
     ids = [f"n{i}" for i in range(5000)]
     ladder = {id_: text(ids[i + 1 : i + 3], "{n0@result}") for i, id_ in enumerate(ids)}
     plan, _ = check_canvas(canvas(ladder), CATALOG)
@@ -60,16 +61,16 @@ def test_five_thousand_components() -> None:
     assert len(plan.joins) == 4998
 
 
-def test_a_canvas_that_cannot_run_yet_can_be_looked_at() -> None:
+def test_a_canvas_that_cannot_run_yet_can_be_sketched() -> None:
     loop = {"l": node("Loop", {}, ["m"]), "b": text(parent_id="l"), "m": node("CodeExec")}
     plan, diagnostics = sketch_canvas(canvas(loop), CATALOG)
     assert plan is not None
-    assert plan.regions["l"].body == ("b",)
+    assert plan.regions[NodeId("l")].body == ("b",)
     assert {d.code for d in diagnostics if d.severity == "error"} == {"component-not-yet"}
     assert sketch_canvas(canvas({"a": node("Warp")}), CATALOG)[0] is None
 
 
-def test_an_error_in_a_canvas_held_as_text_tells_the_line_in_that_text() -> None:
+def test_an_error_in_a_canvas_stored_as_a_string_names_the_line_in_the_string() -> None:
     wrapper = json.dumps({"title": "t", "dsl": '{\n\n "components": {True}}'}, indent=1)
     (diagnostic,) = check_canvas(wrapper, CATALOG)[1]
     assert (diagnostic.pointer, diagnostic.line) == ("/dsl", 3)

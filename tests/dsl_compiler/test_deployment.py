@@ -4,7 +4,7 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.dsl_compiler.deployment import NoDeployment
 
 
-def test_nowhere_there_are_no_other_canvases() -> None:
+def test_without_a_deployment_all_tools_are_permitted_and_no_canvas_exists() -> None:
     deployment = NoDeployment()
     assert deployment.permits.permits(["anything"])
     assert deployment.servers is None

@@ -4,7 +4,7 @@ from ragflow_lg.base.diagnostics import ADVICE
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 
 
-def test_each_finding_is_kept_once() -> None:
+def test_equal_diagnostics_are_stored_once() -> None:
     reporter = Reporter()
     for _ in range(2):
         reporter.report("json-invalid", "warning", "", "text")
@@ -14,21 +14,21 @@ def test_each_finding_is_kept_once() -> None:
     assert reporter.has_errors
 
 
-def test_every_finding_says_what_to_do() -> None:
+def test_a_diagnostic_without_hint_gets_the_advice_of_its_code() -> None:
     reporter = Reporter()
     reporter.report("route-empty", "error", "", "text")
     reporter.report("route-empty", "error", "", "text", hint="Do this.")
-    assert [found.hint for found in reporter.diagnostics] == [ADVICE["route-empty"], "Do this."]
+    assert [diagnostic.hint for diagnostic in reporter.diagnostics] == [ADVICE["route-empty"], "Do this."]
 
 
-def test_suggestions_for_names_of_one_kind_are_looked_up_together() -> None:
+def test_suggestions_for_names_of_one_kind_are_shared() -> None:
     reporter = Reporter()
     assert reporter.nearest("Message", ["content"]).hint("contnt", "") == "Did you mean content?"
     assert reporter.nearest("Message", ["other"]) is reporter.nearest("Message", [])
     assert reporter.nearest("LLM", []) is not reporter.nearest("Message", [])
 
 
-def test_a_code_has_to_be_known() -> None:
+def test_an_unknown_code_is_an_error() -> None:
     with pytest.raises(AssertionError):
         Reporter().report("made-up", "error", "", "text")
 
@@ -37,5 +37,5 @@ def test_pointers_are_escaped() -> None:
     assert extend_pointer("", ["a/b", "~", 3]) == "/a~1b/~0/3"
 
 
-def test_a_pointer_ends_before_an_endless_key() -> None:
+def test_a_pointer_ends_before_an_overlong_key() -> None:
     assert extend_pointer("/a", ["b", "x" * 2000, "c"]) == "/a/b"

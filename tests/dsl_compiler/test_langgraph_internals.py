@@ -34,7 +34,7 @@ def idle(state: State) -> State:
 
 def compiled(saver: Any = None) -> Any:
     """Build a graph with an edge from "speak" to "idle"."""
-    builder = StateGraph(State)
+    builder: Any = StateGraph(State)
     builder.add_node("speak", speak)
     builder.add_node("idle", idle)
     builder.add_edge(START, "speak")
@@ -87,11 +87,11 @@ async def test_a_node_also_runs_for_an_added_trigger() -> None:
         visits.append("join")
         return {}
 
-    builder = StateGraph(State)
+    builder: Any = StateGraph(State)
     builder.add_node("speak", speak)
     builder.add_node("join", join)
     builder.add_edge(START, "speak")
-    graph: Any = builder.compile()
+    graph = builder.compile()
     await graph.ainvoke({"text": ""})
     assert visits == []
     internals.add_trigger(graph, "join", "text")
@@ -152,10 +152,10 @@ async def test_a_task_knows_its_namespace_its_superstep_and_whether_it_resumes()
         seen.append((internals.task_namespace(config), internals.superstep_of(config), internals.is_resuming(config)))
         return {}
 
-    builder = StateGraph(State)
+    builder: Any = StateGraph(State)
     builder.add_node("note", note)
     builder.add_edge(START, "note")
-    graph: Any = builder.compile(checkpointer=InMemorySaver())
+    graph = builder.compile(checkpointer=InMemorySaver())
     await graph.ainvoke({"text": ""}, THREAD, interrupt_before=["note"])
     await graph.ainvoke(None, THREAD)
     ((namespace, superstep, is_resuming),) = seen

@@ -5,7 +5,7 @@ from ragflow_lg.dsl_compiler.names import CLOSING_NODE, graph_name, node_id
 
 
 @given(st.text())
-def test_names_can_be_turned_back(id_: str) -> None:
+def test_names_are_reversible(id_: str) -> None:
     name = graph_name(id_)
     assert node_id(name) == id_
     assert not set(name) & {":", "|"}

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -11,23 +12,26 @@ SCHEMA = canvas_schema(CATALOG)
 PUBLISHED = Path(__file__).parents[2] / "docs" / "canvas.schema.json"
 
 
+VALIDATOR: Any = Draft202012Validator(SCHEMA)
+
+
 def is_valid(document: object) -> bool:
-    return Draft202012Validator(SCHEMA).is_valid(document)
+    return VALIDATOR.is_valid(document)
 
 
-def test_it_is_a_schema_and_the_published_one() -> None:
+def test_the_schema_is_valid_and_equals_the_published_one() -> None:
     Draft202012Validator.check_schema(SCHEMA)
     assert json.loads(PUBLISHED.read_text(encoding="utf-8")) == SCHEMA
 
 
 @pytest.mark.parametrize("content", ["x", ["x"], None])
-def test_loose_shapes_pass(content: object) -> None:
+def test_lenient_shapes_are_valid(content: object) -> None:
     assert is_valid(canvas({"a": node("Message", {"content": content, "unknown": 1})}))
     assert is_valid({"title": {"en": "x"}, "dsl": canvas({"a": text()})})
     assert is_valid({"graph": {"nodes": []}})
 
 
-def test_wrong_values_do_not() -> None:
+def test_invalid_values_are_not_valid() -> None:
     assert not is_valid(canvas({"a": node("ListOperations", {"operations": "explode"})}))
     assert not is_valid(canvas({"a": node("Switch", {"conditions": 3})}))
     assert not is_valid({"components": []})

@@ -8,7 +8,7 @@ def test_each_returns_an_empty_value_for_the_wrong_type() -> None:
         assert (as_map(junk), as_list(junk), as_text(junk), as_texts(junk)) == ({}, [], "", ())
 
 
-def test_texts_are_unique_and_in_order() -> None:
+def test_strings_are_unique_and_in_order() -> None:
     assert as_texts(["b", "a", "b", "", 3]) == ("b", "a")
     assert as_texts("x") == ("x",)
 

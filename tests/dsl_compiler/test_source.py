@@ -27,20 +27,20 @@ def codes(source: str | bytes | dict[str, object]) -> list[str]:
         '{"a":1}}',
     ],
 )
-def test_what_is_not_json(source: str | bytes) -> None:
+def test_invalid_json_is_reported(source: str | bytes) -> None:
     assert codes(source) == ["json-invalid"]
 
 
 @pytest.mark.parametrize("source", ["[" * 100_000, '{"a":' * 100_000, "[" * (MAX_DEPTH + 2) + "]" * (MAX_DEPTH + 2)])
-def test_what_is_too_deep(source: str) -> None:
+def test_a_deeply_nested_document_is_refused(source: str) -> None:
     assert codes(source) == ["document-too-large"]
 
 
-def test_what_is_too_large() -> None:
+def test_a_large_document_is_refused() -> None:
     assert codes('"' + "a" * MAX_BYTES + '"') == ["document-too-large"]
 
 
-def test_a_map_given_as_it_is_may_not_be_too_deep_either() -> None:
+def test_a_deeply_nested_json_value_is_refused() -> None:
     deep: dict[str, object] = {}
     for _ in range(MAX_DEPTH + 2):
         deep = {"a": deep}
@@ -48,11 +48,11 @@ def test_a_map_given_as_it_is_may_not_be_too_deep_either() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_encodings(encoding: str) -> None:
+def test_unicode_encodings_are_read(encoding: str) -> None:
     assert read_source('{"ä": "漢"}'.encode(encoding), Reporter())[0] == {"ä": "漢"}
 
 
-def test_repeated_keys_are_told_of_and_the_last_counts() -> None:
+def test_repeated_keys_are_reported_and_the_last_value_is_used() -> None:
     reporter = Reporter()
     assert read_source('{"a": 1, "a": 2}', reporter)[0] == {"a": 2}
     assert reporter.diagnostics[0].code == "json-duplicate-key"
@@ -62,7 +62,7 @@ def test_lone_surrogates_are_replaced() -> None:
     assert read_source('{"a\\ud800": ["\\udfff"]}', Reporter())[0] == {"a\ufffd": ["\ufffd"]}
 
 
-def test_hints_for_python_literals() -> None:
+def test_python_literals_get_a_hint() -> None:
     reporter = Reporter()
     read_source('{"a": True}', reporter)
     assert "true" in reporter.diagnostics[0].hint
@@ -83,11 +83,11 @@ TEXT = '{\n  "a": [1, {"b/c~d": "x\\"}"}],\n  "e": {}\n}'
         ("/nowhere", (1, 1)),
     ],
 )
-def test_places(pointer: str, position: tuple[int, int]) -> None:
+def test_pointers_are_located(pointer: str, position: tuple[int, int]) -> None:
     assert locate(TEXT, [pointer]) == {pointer: Position(*position)}
 
 
-def test_ten_megabytes() -> None:
+def test_ten_megabytes_are_read_and_located() -> None:
     text = '{"components": {' + ",".join(f'"n{i}": {{"x": "{"y" * 500}"}}' for i in range(18_000)) + "}}"
     assert len(text) > 9_000_000
     reporter = Reporter()

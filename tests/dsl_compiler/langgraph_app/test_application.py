@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 import pytest
@@ -14,7 +14,8 @@ from ragflow_lg.adapters.local_files import InlineFiles
 from ragflow_lg.base.errors import InputRefusedError
 from ragflow_lg.checkpoints.memory import memory_saver
 from ragflow_lg.dsl_compiler import compile_canvas
-from ragflow_lg.dsl_compiler.lower import CanvasApplication, as_application
+from ragflow_lg.dsl_compiler.lower import as_application
+from ragflow_lg.services.services import Services
 from tests.fakes.canvas import CATALOG, canvas, node, text
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
@@ -24,10 +25,15 @@ NAME = {"name": "Name", "type": "line", "optional": False}
 SIZE = {"name": "Size", "type": "integer", "optional": False}
 
 
-def application(document: Any, saver: Any = None, models: Any = None, refusal: str = "") -> CanvasApplication:
+def application(document: Any, saver: Any = None, models: Any = None, refusal: str = "") -> Any:
+    """Build a `CanvasApplication` with fake services."""
+
+    def open_services(*, model: str) -> AbstractAsyncContextManager[Services]:
+        return nullcontext(services)
+
     services = fake_services(files=InlineFiles(), models=models or OneModel(ScriptedModel([])))
     compiled = compile_canvas(document, CATALOG)
-    graph = as_application(compiled, lambda *, model: nullcontext(services), refusal=refusal)
+    graph: Any = as_application(compiled, open_services, refusal=refusal)
     return graph.copy({"checkpointer": saver})
 
 
@@ -96,7 +102,7 @@ async def test_the_assistant_chooses_the_model() -> None:
         models.append(model)
         return nullcontext(fake_services())
 
-    graph = as_application(compile_canvas(ECHO, CATALOG), open_services)
+    graph: Any = as_application(compile_canvas(ECHO, CATALOG), open_services)
     context: Any = {"model": "demo"}
     await graph.ainvoke({"query": "a"}, context=context)
     await graph.ainvoke({"query": "a"})
@@ -108,6 +114,7 @@ async def test_the_assistant_chooses_the_model() -> None:
 @pytest.mark.parametrize("saver", [InMemorySaver, memory_saver])
 async def test_turns_of_a_thread_form_a_conversation_with_the_ids_of_the_page(saver: Any) -> None:
     graph = application(ECHO, saver())
+    state: Any = None
     for number in range(3):
         state = await graph.ainvoke(
             {"messages": [{"role": "user", "content": str(number), "id": f"m{number}"}]}, THREAD
@@ -181,9 +188,9 @@ class Outer(TypedDict, total=False):
 @pytest.mark.parametrize("saver", [InMemorySaver, memory_saver])
 async def test_a_graph_around_interrupts_resumes_and_reads_it(saver: Any) -> None:
     async def shout(state: Outer) -> Outer:
-        return {"shouted": state["outputs"]["out"]["content"].upper()}
+        return {"shouted": state.get("outputs", {})["out"]["content"].upper()}
 
-    builder = StateGraph(Outer)
+    builder: Any = StateGraph(Outer)
     builder.add_node("canvas", application(forms(name=NAME, size=SIZE)))
     builder.add_node("shout", shout)
     builder.add_edge(START, "canvas")

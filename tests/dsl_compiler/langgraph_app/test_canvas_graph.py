@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -20,19 +21,19 @@ def test_only_edges_that_depend_on_the_run_are_conditional() -> None:
         assert "__close__" not in graph.get_graph().nodes
 
 
-def test_large_canvases_are_drawn_whole() -> None:
+def test_all_edges_of_a_large_canvas_are_drawn() -> None:
     ids = [f"n{i}" for i in range(400)]
     chain = {id_: text(ids[i + 1 : i + 2]) for i, id_ in enumerate(ids)}
     assert len(compile_canvas(canvas(chain), CATALOG).graph.get_graph().edges) == 402
 
 
-def test_regions_are_one_node_and_with_xray_what_is_inside() -> None:
+def test_a_region_is_drawn_as_one_node_and_with_xray_as_its_body() -> None:
     document = json.loads((CRASH / "form_in_loop_in_iteration.json").read_text("utf-8"))
-    graph = compile_canvas(document, CATALOG).graph
+    graph: Any = compile_canvas(document, CATALOG).graph
     assert set(graph.get_graph().nodes) == {"__start__", "__end__", "begin", "cut", "it", "out"}
     assert "it:lp" in graph.get_graph(xray=1).nodes
-    drawn = graph.get_graph(xray=True)
-    assert {"it:ii", "it:lp:li", "it:lp:ask", "it:lp:t"} < set(drawn.nodes)
-    edges = {(edge.source, edge.target) for edge in drawn.edges}
+    drawing = graph.get_graph(xray=True)
+    assert {"it:ii", "it:lp:li", "it:lp:ask", "it:lp:t"} < set(drawing.nodes)
+    edges = {(edge.source, edge.target) for edge in drawing.edges}
     assert {("cut", "it:ii"), ("it:ii", "it:lp:li"), ("it:lp:t", "out")} < edges
     assert [name for name, _ in graph.get_subgraphs(recurse=True)] == ["it", "it|lp"]

@@ -12,7 +12,7 @@ from ragflow_lg.component.state import TurnRecord
 from ragflow_lg.dsl_compiler.langgraph_app.edit_values import _Turn, validate_edit  # pyright: ignore[reportPrivateUsage] - compared with the engine's
 from tests.dsl_compiler.langgraph_app.test_application import NAME, THREAD, application, forms
 
-CHANNELS = dict.fromkeys(("globals", "outputs", "history", "messages", "turn", "query", "branch:to:a"))
+CHANNELS: dict[str, Any] = dict.fromkeys(("globals", "outputs", "history", "messages", "turn", "query", "branch:to:a"))
 
 
 @pytest.mark.parametrize(
@@ -45,19 +45,19 @@ def test_an_edit_that_makes_a_state_unreadable_is_refused(values: Any, problem: 
 
 
 def test_an_edited_list_replaces_the_stored_one() -> None:
-    history = [["user", "x"], ["assistant", {"a": {}}]]
-    turn = {"last": [1, 2, "a"], "error": [1, 2, "a", "text"]}
+    history: list[Any] = [["user", "x"], ["assistant", {"a": {}}]]
+    turn: Any = {"last": [1, 2, "a"], "error": [1, 2, "a", "text"]}
     edits = validate_edit([{"history": history}, {"turn": turn}], CHANNELS)
     assert edits == [("history", {"__replace__": history}), ("turn", turn)]
     assert validate_edit(None, CHANNELS) == []
-    assert validate_edit({"scope": {"round": 1}}, {"scope": None}) == [("scope", {"round": 1})]
+    assert validate_edit({"scope": {"round": 1}}, dict[str, Any](scope=None)) == [("scope", {"round": 1})]
 
 
 async def test_every_way_to_edit_a_stored_state_is_checked() -> None:
     graph = application(forms(name=NAME), InMemorySaver())
     bad: Any = {"turn": 5}
-    new = {"configurable": {"thread_id": "new"}}
-    gone = {"configurable": {"thread_id": "t", "checkpoint_id": "1f1e5ed1-3712-6e99-8002-c7c66078767d"}}
+    new: Any = {"configurable": {"thread_id": "new"}}
+    gone: Any = {"configurable": {"thread_id": "t", "checkpoint_id": "1f1e5ed1-3712-6e99-8002-c7c66078767d"}}
     await graph.ainvoke({"query": "q"}, THREAD)
     for thread in (THREAD, new):
         with pytest.raises(InvalidUpdateError, match="'turn'"):

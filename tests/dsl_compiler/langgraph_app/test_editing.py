@@ -75,7 +75,8 @@ async def test_the_turn_continues_after_an_edit(
 async def test_an_edit_as_a_router_names_the_successors() -> None:
     graph = application(ROUTE, InMemorySaver())
     config = await config_before(graph, "s")
-    for values in ({"outputs": {}}, {"outputs": {"s": {"_next": ["m"]}}}):
+    edits: list[Any] = [{"outputs": {}}, {"outputs": {"s": {"_next": ["m"]}}}]
+    for values in edits:
         with pytest.raises(InvalidUpdateError, match="'s' chooses its successors; name them, among a, b"):
             await graph.aupdate_state(config, values, as_node="s")
     with pytest.raises(InvalidUpdateError, match="should be a map"):

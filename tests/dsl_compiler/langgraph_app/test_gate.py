@@ -6,7 +6,7 @@ A, B, J = NodeId("a"), NodeId("b"), NodeId("j")
 REGION = JoinRegion(J, (A, B), ((A, (NodeId("top"),)), (B, (NodeId("top"),))), frozenset({A, B}))
 
 
-def test_it_opens_once_all_have_come_and_closes_when_the_join_runs() -> None:
+def test_the_gate_opens_when_all_tokens_have_arrived_and_closes_when_the_join_runs() -> None:
     gate = JoinGate(REGION)
     assert gate.update([{"a": None}])
     assert not gate.is_available()
@@ -18,13 +18,13 @@ def test_it_opens_once_all_have_come_and_closes_when_the_join_runs() -> None:
     assert not gate.consume()
 
 
-def test_tokens_of_one_superstep_meet() -> None:
+def test_tokens_of_one_superstep_count_together() -> None:
     gate = JoinGate(REGION)
     gate.update([{"a": None}, {"b": None}])
     assert gate.is_available()
 
 
-def test_a_new_turn_forgets() -> None:
+def test_a_reset_clears_the_tokens() -> None:
     gate = JoinGate(REGION)
     gate.update([{"a": None}])
     gate.update([RESET])
@@ -47,7 +47,7 @@ def test_settling_opens_a_gate_with_one_live_edge_and_no_other() -> None:
     assert gate.is_available()
 
 
-def test_what_is_stored_is_json_and_makes_the_same_gate() -> None:
+def test_a_gate_is_restored_from_its_checkpoint() -> None:
     gate = JoinGate(REGION)
     gate.update([{"a": ["j", "x"]}])
     again = JoinGate(REGION).from_checkpoint(gate.checkpoint())

@@ -1,4 +1,5 @@
 import re
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -14,7 +15,7 @@ FORM = {
 }
 
 
-def test_a_form_comes_first_with_its_types() -> None:
+def test_a_form_is_the_first_property_with_the_types_of_its_fields() -> None:
     plan = plan_of(
         canvas(
             {"begin": node("Begin", {"mode": "task", "inputs": FORM}, ["m"]), "m": node("Message", {"content": ["x"]})}
@@ -26,7 +27,7 @@ def test_a_form_comes_first_with_its_types() -> None:
     assert schema["properties"]["inputs"]["properties"]["days"] == {"title": "Days", "type": "integer", "default": 3}
 
 
-def test_a_turn_fits_what_is_said_of_it() -> None:
+def test_the_schemas_are_valid_and_need_no_form() -> None:
     plan = plan_of(ECHO)
     for schema in (input_schema(plan), output_schema(plan), CanvasConfig.model_json_schema()):
         Draft202012Validator.check_schema(schema)
@@ -34,9 +35,10 @@ def test_a_turn_fits_what_is_said_of_it() -> None:
 
 
 @pytest.mark.parametrize("messages", [[{"role": "user", "content": "a"}]])
-async def test_the_state_fits_its_schema(messages: object) -> None:
+async def test_the_state_of_a_turn_fits_its_schema(messages: object) -> None:
     state = await application(ECHO).ainvoke({"messages": messages})
-    Draft202012Validator(output_schema(plan_of(ECHO))).validate(state)
+    validator: Any = Draft202012Validator(output_schema(plan_of(ECHO)))
+    validator.validate(state)
 
 
 def test_every_kind_of_component_has_a_colour() -> None:

@@ -1,7 +1,7 @@
-"""The lowered graph: which nodes run, how often, in which order."""
+"""The lowered graph: which nodes run, how often and in which order."""
 
 import random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -17,7 +17,7 @@ ALWAYS, NEVER = "not empty", "empty"
 
 
 def random_canvas(chance: random.Random) -> dict[str, Any]:
-    """A DAG whose routers each choose at random; ids are in topological order."""
+    """Build a DAG whose routers choose at random. Ids are in topological order."""
     size = chance.randint(4, 16)
     components: dict[str, Any] = {}
     for i in range(size):
@@ -32,9 +32,10 @@ def random_canvas(chance: random.Random) -> dict[str, Any]:
     return canvas(components, sorted(first, key=lambda n: int(n[1:])))
 
 
-def expected(document: dict[str, Any]) -> set[str]:
-    """Dead-path elimination: what is reached along chosen edges."""
-    reached, stack = set(), ["begin"]
+def live_nodes(document: dict[str, Any]) -> set[str]:
+    """Return the nodes on paths of chosen edges."""
+    reached: set[str] = set()
+    stack = ["begin"]
     while stack:
         id_ = stack.pop()
         if id_ in reached:
@@ -50,9 +51,9 @@ def expected(document: dict[str, Any]) -> set[str]:
     return reached
 
 
-def live_edges(document: dict[str, Any], ran: set[str]) -> list[tuple[str, str]]:
+def live_edges(document: dict[str, Any], nodes: set[str]) -> list[tuple[str, str]]:
     edges: list[tuple[str, str]] = []
-    for id_ in ran:
+    for id_ in nodes:
         component = document["components"][id_]
         params = component["obj"]["params"]
         targets = component["downstream"]
@@ -63,7 +64,7 @@ def live_edges(document: dict[str, Any], ran: set[str]) -> list[tuple[str, str]]
     return edges
 
 
-async def started(document: dict[str, Any]) -> list[tuple[str, str]]:
+async def node_events(document: dict[str, Any]) -> list[tuple[str, str]]:
     runner = Runner(compile_canvas(document, CATALOG), fake_services())
     run = runner.start("s", {"query": "q"})
     events = [(event.event, getattr(event, "component_id", "")) async for event in run]
@@ -72,34 +73,34 @@ async def started(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("seed", range(120))
-async def test_random_graphs(seed: int) -> None:
+async def test_random_graphs_run_each_live_node_once_in_order(seed: int) -> None:
     document = random_canvas(random.Random(seed))
-    events = await started(document)
-    begun = [id_ for event, id_ in events if event == "node_started"]
-    assert sorted(begun) == sorted(expected(document)), "each live node once, no other"
-    for source, target in live_edges(document, set(begun)):
+    events = await node_events(document)
+    started = [id_ for event, id_ in events if event == "node_started"]
+    assert sorted(started) == sorted(live_nodes(document)), "each live node once, no other"
+    for source, target in live_edges(document, set(started)):
         assert events.index(("node_finished", source)) < events.index(("node_started", target))
 
 
 @pytest.mark.parametrize("seed", range(25))
-async def test_random_graphs_stopped_after_every_superstep(seed: int) -> None:
+async def test_random_graphs_run_the_same_nodes_if_stopped_after_every_superstep(seed: int) -> None:
     document = random_canvas(random.Random(seed))
     compiled = compile_canvas(document, CATALOG).with_saver(InMemorySaver())
     config: Any = {"configurable": {"thread_id": "t"}, "recursion_limit": 100}
-    turn, given = TurnContext(fake_services()), {"query": "q"}
+    turn, graph = TurnContext(fake_services()), cast("Any", compiled.graph)
+    graph_input: dict[str, str] | None = {"query": "q"}
     ran: list[str] = []
     for _ in range(100):
-        await compiled.graph.ainvoke(given, config, context=turn, interrupt_after="*")
-        given = None  # type: ignore[assignment]
-        if not (await compiled.graph.aget_state(config)).next:
+        await graph.ainvoke(graph_input, config, context=turn, interrupt_after="*")
+        graph_input = None
+        if not (await graph.aget_state(config)).next:
             break
-    async for snapshot in compiled.graph.aget_state_history(config):
+    async for snapshot in graph.aget_state_history(config):
         ran += [node_id(task.name) for task in snapshot.tasks]
-    wanted = expected(document)
-    assert sorted(r for r in ran if r in document["components"]) == sorted(wanted)
+    assert sorted(r for r in ran if r in document["components"]) == sorted(live_nodes(document))
 
 
-async def test_a_join_behind_a_cycle_runs_once_with_what_the_cycle_left() -> None:
+async def test_a_join_after_a_cycle_runs_once_with_the_last_values_of_the_cycle() -> None:
     count = {"variables": [{"variable": "env.n", "operator": "+=", "parameter": 1}]}
     condition = {"items": [{"cpn_id": "env.n", "operator": "<", "value": "3"}], "to": ["up"]}
     components = {
@@ -127,10 +128,10 @@ async def test_a_join_runs_in_every_turn() -> None:
         assert run.answer == "x"
 
 
-def test_node_metadata() -> None:
+def test_nodes_are_drawn_with_their_component() -> None:
     compiled = compile_canvas(canvas({"Message:Hi": node("Message", {"content": "x"})}), CATALOG)
-    drawn = compiled.graph.get_graph().nodes["Message.Hi"]
-    assert drawn.metadata == {
+    node_ = compiled.graph.get_graph().nodes["Message.Hi"]
+    assert node_.metadata == {
         "component_id": "Message:Hi",
         "component_type": "Message",
         "title": "Message:Hi",

@@ -15,15 +15,17 @@ from tests.fakes.regions import form
 HELLO = canvas({"m": node("Message", {"content": "hello"})})
 
 
-def playing(*names: str, **more: Any) -> dict[str, Any]:
-    """Give a canvas whose agent has other canvases as tools."""
+def canvas_with_tools(*names: str, **more: Any) -> dict[str, Any]:
+    """Build a canvas whose agent has other canvases as tools."""
     tools = [entry("Canvas", canvas=name) for name in names]
     return canvas({"a": node("Agent", {"llm_id": "m@T", "prompts": "p", "tools": tools, **more})})
 
 
-def checked(document: Any, permits: ToolPermits | None = None, **documents: Any) -> tuple[Any, list[tuple[str, str]]]:
-    plan, found = check_canvas(document, CATALOG, Canvases(documents, permits or ToolPermits()))
-    return plan, [(d.code, d.pointer) for d in found if d.severity != "info"]
+def checked(
+    document: Any, permits: ToolPermits | None = None, /, **documents: Any
+) -> tuple[Any, list[tuple[str, str]]]:
+    plan, diagnostics = check_canvas(document, CATALOG, Canvases(documents, permits or ToolPermits()))
+    return plan, [(d.code, d.pointer) for d in diagnostics if d.severity != "info"]
 
 
 def messages(document: Any, **documents: Any) -> list[str]:
@@ -33,13 +35,13 @@ def messages(document: Any, **documents: Any) -> list[str]:
 PLACE = "/components/a/obj/params/tools/0/params/canvas"
 
 
-def test_a_tool_has_the_plan_of_its_canvas() -> None:
-    plan, found = checked(playing("hello"), hello=HELLO)
+def test_a_canvas_tool_has_the_plan_of_the_canvas() -> None:
+    plan, found = checked(canvas_with_tools("hello"), hello=HELLO)
     assert found == []
     assert list(plan.nodes["a"].tools[0].canvas.plan.nodes) == ["begin", "m"]
 
 
-def test_a_node_has_it_too_and_in_a_tool_of_a_tool() -> None:
+def test_canvas_nodes_and_tools_of_tools_are_bound() -> None:
     helper = {
         "component_name": "Agent",
         "name": "H",
@@ -57,32 +59,32 @@ def test_a_node_has_it_too_and_in_a_tool_of_a_tool() -> None:
     ]
 
 
-def test_the_canvas_hash_follows_what_is_played() -> None:
+def test_the_canvas_hash_includes_played_canvases() -> None:
     other = canvas({"m": node("Message", {"content": "goodbye"})})
     hashes = {
-        compile_canvas(playing("c"), CATALOG, Canvases({"c": inner})).plan.canvas_hash
+        compile_canvas(canvas_with_tools("c"), CATALOG, Canvases({"c": inner})).plan.canvas_hash
         for inner in (HELLO, other, HELLO)
     }
     assert len(hashes) == 2
 
 
-def test_what_is_wrong_there_is_told_at_the_tool() -> None:
+def test_problems_of_a_played_canvas_are_reported_at_the_tool() -> None:
     broken = canvas({"m": node("Message", {"content": "{ghost@x}"}, ["nowhere"], **{})})
-    _, found = checked(playing("broken"), broken=broken)
+    _, found = checked(canvas_with_tools("broken"), broken=broken)
     assert {pointer for _, pointer in found} == {PLACE}
     assert "reference-unknown-node" in {code for code, _ in found}
-    (told, *_) = messages(playing("broken"), broken=broken)
+    (told, *_) = messages(canvas_with_tools("broken"), broken=broken)
     assert "In the canvas 'broken' line 1 [m]: " in told
-    assert checked(playing("junk"), junk=b"{")[1] == [("json-invalid", PLACE)]
+    assert checked(canvas_with_tools("junk"), junk=b"{")[1] == [("json-invalid", PLACE)]
 
 
-def test_not_everything_that_is_wrong_there_is_told() -> None:
+def test_only_the_first_problems_of_a_played_canvas_are_reported() -> None:
     broken = canvas({f"m{i}": node("Warp") for i in range(500)})
-    assert len(checked(playing("broken"), broken=broken)[1]) <= 20
+    assert len(checked(canvas_with_tools("broken"), broken=broken)[1]) <= 20
 
 
 @pytest.mark.parametrize(
-    ("inner", "says"),
+    ("inner", "message"),
     [
         (canvas({"f": form("name")}), "'f' asks the user for input"),
         (
@@ -100,39 +102,39 @@ def test_not_everything_that_is_wrong_there_is_told() -> None:
         ),
     ],
 )
-def test_what_cannot_be_played_within_another_is_refused(inner: Any, says: str) -> None:
-    plan, found = checked(playing("c"), c=inner)
+def test_an_unfit_canvas_is_refused(inner: Any, message: str) -> None:
+    plan, found = checked(canvas_with_tools("c"), c=inner)
     assert plan is None
     assert found == [("canvas-unfit", PLACE)]
-    assert says in messages(playing("c"), c=inner)[0]
+    assert message in messages(canvas_with_tools("c"), c=inner)[0]
 
 
-def test_canvases_that_play_each_other_are_refused_with_the_way() -> None:
-    documents = {"a": playing("b"), "b": playing("c"), "c": playing("a")}
+def test_canvases_that_play_each_other_are_refused_with_their_path() -> None:
+    documents = {"a": canvas_with_tools("b"), "b": canvas_with_tools("c"), "c": canvas_with_tools("a")}
     plan, diagnostics = check_canvas(documents["a"], CATALOG, Canvases(documents, key="a"))
     assert plan is None
     (told,) = [d for d in diagnostics if d.severity == "error"]
     assert (told.code, told.pointer) == ("canvas-unfit", PLACE)
     assert "this canvas → b → c → a" in told.message
-    assert "b → b" in messages(playing("b"), b=playing("b"))[0]
+    assert "b → b" in messages(canvas_with_tools("b"), b=canvas_with_tools("b"))[0]
 
 
-def test_a_row_of_canvases_ends_somewhere() -> None:
-    row = {f"c{i}": playing(f"c{i + 1}") for i in range(50)} | {"c50": HELLO}
-    assert checked(playing("c0"), **row)[0] is None
-    assert checked(playing("c44"), **row)[0] is not None
+def test_the_depth_of_nested_canvases_is_limited() -> None:
+    row = {f"c{i}": canvas_with_tools(f"c{i + 1}") for i in range(50)} | {"c50": HELLO}
+    assert checked(canvas_with_tools("c0"), **row)[0] is None
+    assert checked(canvas_with_tools("c44"), **row)[0] is not None
 
 
-def test_a_tree_of_canvases_does_too() -> None:
-    tree = {f"c{i}": playing(*[f"c{i + 1}"] * 10) for i in range(7)} | {"c7": HELLO}
-    found = checked(playing("c0"), **tree)[1]
+def test_the_number_of_nested_canvases_is_limited() -> None:
+    tree = {f"c{i}": canvas_with_tools(*[f"c{i + 1}"] * 10) for i in range(7)} | {"c7": HELLO}
+    found = checked(canvas_with_tools("c0"), **tree)[1]
     assert len(found) < MAX_CANVASES * 20
 
 
-def test_a_rule_of_the_deployment_holds_for_canvases_and_within_them() -> None:
+def test_permits_apply_to_canvases_and_to_tools_inside_them() -> None:
     inner = canvas({"a": node("Agent", {"llm_id": "m@T", "prompts": "p", "tools": [WIKI]})})
-    assert checked(playing("c"), ToolPermits(deny=("canvas:c",)), c=HELLO)[1] == [
+    assert checked(canvas_with_tools("c"), ToolPermits(deny=("canvas:c",)), c=HELLO)[1] == [
         ("tool-forbidden", "/components/a/obj/params/tools/0")
     ]
-    assert checked(playing("c"), ToolPermits(("canvas:c",)), c=inner)[1] == [("tool-forbidden", PLACE)]
-    assert checked(playing("c"), ToolPermits(("canvas:c", "Wiki*")), c=inner)[1] == []
+    assert checked(canvas_with_tools("c"), ToolPermits(("canvas:c",)), c=inner)[1] == [("tool-forbidden", PLACE)]
+    assert checked(canvas_with_tools("c"), ToolPermits(("canvas:c", "Wiki*")), c=inner)[1] == []

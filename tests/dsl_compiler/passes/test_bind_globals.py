@@ -5,12 +5,12 @@ import pytest
 from tests.fakes.canvas import canvas, diagnostics_of, node, plan_of, text
 
 
-def start(**document: Any) -> dict[str, Any]:
+def initial_globals(**document: Any) -> dict[str, Any]:
     return dict(plan_of(canvas({"a": text()}, **document)).globals)
 
 
-def test_the_known_globals_are_always_there() -> None:
-    assert start() == {
+def test_every_canvas_has_the_system_globals() -> None:
+    assert initial_globals() == {
         "sys.query": "",
         "sys.user_id": "",
         "sys.conversation_turns": 0,
@@ -21,8 +21,15 @@ def test_the_known_globals_are_always_there() -> None:
 
 
 def test_system_globals_are_emptied_by_type() -> None:
-    held = start(globals={"sys.query": "old", "sys.conversation_turns": 7, "sys.flag": True, "sys.map": {"a": 1}})
-    assert (held["sys.query"], held["sys.conversation_turns"], held["sys.flag"], held["sys.map"]) == ("", 0, False, {})
+    values = initial_globals(
+        globals={"sys.query": "old", "sys.conversation_turns": 7, "sys.flag": True, "sys.map": {"a": 1}}
+    )
+    assert (values["sys.query"], values["sys.conversation_turns"], values["sys.flag"], values["sys.map"]) == (
+        "",
+        0,
+        False,
+        {},
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,15 +44,15 @@ def test_system_globals_are_emptied_by_type() -> None:
     ],
 )
 def test_variables_seed_the_environment(variable: dict[str, Any], value: Any) -> None:
-    assert start(variables={"x": {"name": "x", **variable}})["env.x"] == value
+    assert initial_globals(variables={"x": {"name": "x", **variable}})["env.x"] == value
 
 
-def test_a_list_of_variables_and_an_undeclared_one() -> None:
-    held = start(variables=[{"name": "x", "value": 1}], globals={"env.y": "left over"})
-    assert (held["env.x"], held["env.y"]) == (1, "")
+def test_variables_may_be_a_list_and_undeclared_globals_are_empty() -> None:
+    values = initial_globals(variables=[{"name": "x", "value": 1}], globals={"env.y": "left over"})
+    assert (values["env.x"], values["env.y"]) == (1, "")
 
 
-def test_a_value_that_is_dropped_is_told() -> None:
+def test_a_dropped_value_is_reported() -> None:
     document = canvas({"a": text()}, globals={"env.tone": "plain", "env.left": "", "env.n": 0, "env.kept": 1})
     document["variables"] = {"kept": {"name": "kept", "type": "number", "value": 2}}
     (warning,) = diagnostics_of(document, "global-undeclared")
@@ -54,13 +61,13 @@ def test_a_value_that_is_dropped_is_told() -> None:
     assert "under variables" in warning.hint
 
 
-def test_a_strange_global_is_left_out() -> None:
+def test_a_global_with_another_prefix_is_omitted() -> None:
     document = canvas({"a": text()}, globals={"other": 1})
     assert "other" not in plan_of(document).globals
     assert diagnostics_of(document, "component-dropped")
 
 
-def test_the_form_of_begin() -> None:
+def test_the_fields_of_begin_become_the_form() -> None:
     begin = node("Begin", {"inputs": {"n": {"name": "Number", "type": "integer", "optional": True}, "x": "odd"}}, ["a"])
     number, odd = plan_of(canvas({"begin": begin, "a": text()})).form
     assert (number.label, number.type, number.is_optional) == ("Number", "integer", True)

@@ -3,11 +3,12 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl_compiler import check_canvas
 from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, plan_of, switch, text
 
 
-def test_each_wrong_parameter_is_reported_with_its_place() -> None:
+def test_each_invalid_parameter_is_reported_with_its_pointer() -> None:
     document = canvas({"a": node("ListOperations", {"query": "sys.query", "operations": "explode", "max_retries": -1})})
     pointers = {d.pointer for d in diagnostics_of(document, "params-invalid")}
     assert pointers == {"/components/a/obj/params/operations", "/components/a/obj/params/max_retries"}
@@ -20,15 +21,16 @@ def test_a_missing_parameter_is_reported() -> None:
 
 def test_null_means_not_set() -> None:
     params = {"content": ["x"], "stream": None, "exception_method": None, "max_retries": None, "inputs": None}
-    assert plan_of(canvas({"a": node("Message", params)})).nodes["a"].params.stream is True
+    message: Any = plan_of(canvas({"a": node("Message", params)})).nodes[NodeId("a")].params
+    assert message.stream is True
 
 
-def test_unknown_parameters_are_told_of_but_not_those_of_editors() -> None:
+def test_unknown_parameters_are_reported_except_those_of_editors() -> None:
     document = canvas({"a": node("Message", {"content": ["x"], "contnt": 1, "llm_filter": "x"})})
     assert [d.pointer for d in diagnostics_of(document, "params-unknown")] == ["/components/a/obj/params/contnt"]
 
 
-def test_a_near_name_is_offered_for_an_unknown_parameter() -> None:
+def test_a_similar_name_is_suggested_for_an_unknown_parameter() -> None:
     document = canvas({"a": node("Message", {"content": ["x"], "contnt": 1, "zzzz": 1})})
     assert [d.hint for d in diagnostics_of(document, "params-unknown")] == [
         "Did you mean content?",
@@ -36,14 +38,14 @@ def test_a_near_name_is_offered_for_an_unknown_parameter() -> None:
     ]
 
 
-def test_a_wrong_value_is_told_once() -> None:
+def test_an_invalid_value_is_shown_once() -> None:
     document = canvas({"s": switch(["a"], ["a"], operator="is_so"), "a": text()})
-    (told,) = diagnostics_of(document, "params-invalid")
-    assert told.message.count("'is_so'") == 1
-    (wrong,) = diagnostics_of(
+    (diagnostic,) = diagnostics_of(document, "params-invalid")
+    assert diagnostic.message.count("'is_so'") == 1
+    (other,) = diagnostics_of(
         canvas({"a": node("ListOperations", {"query": "sys.query", "sort_method": 5})}), "params-invalid"
     )
-    assert wrong.message.endswith("It is 5.")
+    assert other.message.endswith("It is 5.")
 
 
 def test_unknown_parameters_of_many_components_take_linear_time() -> None:
@@ -54,31 +56,35 @@ def test_unknown_parameters_of_many_components_take_linear_time() -> None:
     assert time.process_time() - began < 10
 
 
-def test_references_are_collected_with_their_places() -> None:
+def test_references_are_collected_with_their_paths() -> None:
     plan = plan_of(canvas({"a": node("Message", {"content": ["{sys.query}", "x {begin@y} {sys.query}"]})}))
-    assert [(r.text, path) for r, path in plan.nodes["a"].references] == [
+    assert [(r.text, path) for r, path in plan.nodes[NodeId("a")].references] == [
         ("sys.query", ("content", 0)),
         ("begin@y", ("content", 1)),
         ("sys.query", ("content", 1)),
     ]
 
 
-def test_aliases_are_references_inside_an_iteration_only() -> None:
+def test_aliases_are_references_only_inside_an_iteration() -> None:
     plan = plan_of(canvas({"a": node("Message", {"content": ["{item}"]})}))
-    assert plan.nodes["a"].references == ()
+    assert plan.nodes[NodeId("a")].references == ()
 
 
 def test_declared_outputs_are_those_of_model_and_document() -> None:
     params = {"content": ["x"], "outputs": {"extra": {"type": "string", "value": ""}}}
-    assert plan_of(canvas({"a": node("Message", params)})).nodes["a"].outputs == ("content", "downloads", "extra")
+    assert plan_of(canvas({"a": node("Message", params)})).nodes[NodeId("a")].outputs == (
+        "content",
+        "downloads",
+        "extra",
+    )
 
 
-def test_what_has_no_effect_yet_is_warned_about() -> None:
+def test_unsupported_parameters_are_reported() -> None:
     params = {"content": ["x"], "auto_play": True, "output_format": "pdf", "memory_ids": ["m"]}
     assert len(diagnostics_of(canvas({"a": node("Message", params)}), "params-unsupported")) == 3
 
 
-def bad(component: dict[str, Any], **params: Any) -> dict[str, Any]:
+def with_params(component: dict[str, Any], **params: Any) -> dict[str, Any]:
     component["obj"]["params"].update(params)
     return component
 
@@ -87,7 +93,7 @@ def bad(component: dict[str, Any], **params: Any) -> dict[str, Any]:
     "components",
     [
         {
-            "s": bad(switch(["a"], ["b"], operator="~~")),
+            "s": with_params(switch(["a"], ["b"], operator="~~")),
             "a": text(["j"]),
             "b": text(["j"]),
             "j": text([], "{a@result}{b@result}"),
@@ -111,10 +117,10 @@ def bad(component: dict[str, Any], **params: Any) -> dict[str, Any]:
             "b": text(parent_id="w"),
             "after": text(),
         },
-        {"a": text(["s"]), "s": bad(switch(["a"], ["end"], operator="~~")), "end": text()},
+        {"a": text(["s"]), "s": with_params(switch(["a"], ["end"], operator="~~")), "end": text()},
     ],
 )
-def test_what_follows_from_wrong_params_is_not_told(components: dict[str, Any]) -> None:
+def test_consequences_of_invalid_params_are_not_reported(components: dict[str, Any]) -> None:
     _, diagnostics = check_canvas(canvas(components), CATALOG)
-    told = {d.code for d in diagnostics if d.severity == "error" or d.code != "flow-cycle"}
-    assert told <= {"params-invalid", "component-unknown"}
+    codes = {d.code for d in diagnostics if d.severity == "error" or d.code != "flow-cycle"}
+    assert codes <= {"params-invalid", "component-unknown"}

@@ -2,12 +2,12 @@ from tests.fakes.canvas import canvas, diagnostics_of
 from tests.fakes.regions import assign, iteration, out, text
 
 
-def test_rounds_side_by_side_may_write_what_is_their_own() -> None:
+def test_parallel_rounds_may_write_their_own_values() -> None:
     body = {"a": text(["w"]), "w": assign("a@result", "ii@item")}
     assert not diagnostics_of(canvas({**iteration(body, {}, max_concurrency=4), **out("x")}), "region-parallel")
 
 
-def test_what_they_share_is_named_with_its_place() -> None:
+def test_a_write_to_a_shared_value_is_reported() -> None:
     body = {"a": text(["w"]), "w": assign("env.x", "ii@item")}
     (diagnostic,) = diagnostics_of(canvas({**iteration(body, {}, max_concurrency=4), **out("x")}), "region-parallel")
     assert (diagnostic.node, diagnostic.pointer) == ("w", "/components/w")

@@ -17,7 +17,7 @@ VARIABLES = {"count": {"name": "count", "type": "number", "value": 0}}
         ("{sys.nope}", "reference-unknown-global"),
     ],
 )
-def test_what_does_not_exist_is_a_warning(script: str, code: str) -> None:
+def test_a_reference_to_something_that_does_not_exist_is_a_warning(script: str, code: str) -> None:
     document = canvas({"a": text(["b"]), "b": text([], script)}, variables=VARIABLES)
     (diagnostic,) = diagnostics_of(document, code)
     assert diagnostic.severity == "warning"
@@ -25,7 +25,7 @@ def test_what_does_not_exist_is_a_warning(script: str, code: str) -> None:
 
 
 @pytest.mark.parametrize("script", ["{a@result}", "{a@_ERROR}", "{env.count}", "{sys.query}", "{begin@anything}"])
-def test_what_exists_is_fine(script: str) -> None:
+def test_a_reference_to_something_that_exists_is_accepted(script: str) -> None:
     document = canvas({"a": text(["b"]), "b": text([], script)}, variables=VARIABLES)
     assert not [
         d
@@ -34,29 +34,29 @@ def test_what_exists_is_fine(script: str) -> None:
     ]
 
 
-def test_near_names_are_offered() -> None:
+def test_similar_names_are_suggested() -> None:
     document = canvas({"a": text(["b"]), "b": text([], "{a@resutl}")})
     assert "Did you mean result?" in diagnostics_of(document, "reference-unknown-output")[0].hint
 
 
-def test_what_an_assigner_makes_exists() -> None:
+def test_an_assignment_creates_its_target() -> None:
     assigner = node(
         "VariableAssigner", {"variables": [{"variable": "env.new", "operator": "set", "parameter": "1"}]}, ["b"]
     )
     assert not diagnostics_of(canvas({"a": assigner, "b": text([], "{env.new}")}), "reference-unknown-global")
 
 
-def test_a_node_that_runs_beside_the_reader() -> None:
+def test_a_reference_to_a_parallel_node_is_reported() -> None:
     document = canvas({"a": text(), "b": text([], "{a@result}")}, ["a", "b"])
     assert diagnostics_of(document, "reference-not-upstream")[0].node == "b"
 
 
-def test_a_branch_that_excludes_the_reader() -> None:
+def test_a_reference_to_an_exclusive_branch_is_a_warning() -> None:
     document = canvas({"s": switch(["a"], ["b"]), "a": text(), "b": text([], "{a@result}")})
     assert diagnostics_of(document, "reference-excluded")[0].severity == "warning"
 
 
-def test_many_bad_references_take_linear_time() -> None:
+def test_many_invalid_references_take_linear_time() -> None:
     rng = random.Random(1)
     ids = ["".join(rng.choices("abcdefgh", k=30)) for _ in range(600)]
     components = {id_: text([], "".join(f"{{{other}q@x}}" for other in ids[:10])) for id_ in ids}
@@ -65,7 +65,7 @@ def test_many_bad_references_take_linear_time() -> None:
     assert time.process_time() - began < 10
 
 
-def test_a_hint_lists_some_outputs_only() -> None:
+def test_a_hint_lists_a_limited_number_of_outputs() -> None:
     outputs = {f"output{i}": {"ref": "b@result"} for i in range(100)}
     components = {
         "it": node("Iteration", {"items_ref": "sys.files", "outputs": outputs}, ["c"]),
@@ -76,7 +76,7 @@ def test_a_hint_lists_some_outputs_only() -> None:
     assert diagnostic.hint.endswith("output11, ….")
 
 
-def test_what_an_iteration_gathers_is_checked() -> None:
+def test_outputs_that_an_iteration_collects_are_checked() -> None:
     refs = {"a": "b@result", "b": "item", "c": "ghost@x", "d": "out@result", "e": "b@typo", "f": "deep@result"}
     outputs = {name: {"ref": ref} for name, ref in refs.items()}
     components = {
@@ -87,8 +87,10 @@ def test_what_an_iteration_gathers_is_checked() -> None:
         "out": text(),
     }
     codes = ("reference-unknown-node", "reference-not-upstream", "reference-unknown-output")
-    told = [d.pointer.rpartition("/")[2] for code in codes for d in diagnostics_of(canvas(components), code)]
-    assert told == ["c", "d", "e"]
+    outputs_reported = [
+        d.pointer.rpartition("/")[2] for code in codes for d in diagnostics_of(canvas(components), code)
+    ]
+    assert outputs_reported == ["c", "d", "e"]
 
 
 @pytest.mark.parametrize(
@@ -99,22 +101,22 @@ def test_what_an_iteration_gathers_is_checked() -> None:
         ("m@content", "params-invalid", "'m@content' is a text; Iteration iterates over a list and fails without one."),
     ],
 )
-def test_an_iteration_over_no_list_is_told_to_fail(items: str, code: str, message: str) -> None:
+def test_an_iteration_over_something_other_than_a_list_is_reported(items: str, code: str, message: str) -> None:
     components = {
         "m": node("Message", {"content": ["x"]}, ["it"]),
         "it": node("Iteration", {"items_ref": items}),
         "ii": node("IterationItem", {}, ["b"], parent_id="it"),
         "b": text(parent_id="it"),
     }
-    (told,) = diagnostics_of(canvas(components), code)
-    assert (told.severity, told.pointer) == ("warning", "/components/it/obj/params/items_ref")
-    assert message in told.message
+    (diagnostic,) = diagnostics_of(canvas(components), code)
+    assert (diagnostic.severity, diagnostic.pointer) == ("warning", "/components/it/obj/params/items_ref")
+    assert message in diagnostic.message
     components["it"] = node("Iteration", {"items": items})
     assert len(diagnostics_of(canvas(components), code)) == (code != "params-invalid")
 
 
 @pytest.mark.parametrize("items", ["m@downloads", "m@content.0", "sys.files"])
-def test_what_may_be_a_list_is_not_told_of(items: str) -> None:
+def test_a_value_that_may_be_a_list_is_accepted(items: str) -> None:
     components = {
         "m": node("Message", {"content": ["x"]}, ["it"]),
         "it": node("Iteration", {"items_ref": items}),

@@ -12,7 +12,7 @@ from tests.fakes.canvas import canvas, diagnostics_of, node, text
         {"graph": {"nodes": [{"id": "File", "type": "beginNode", "data": {"label": "File"}}], "edges": []}},
     ],
 )
-def test_a_pipeline_is_named_as_such(document: dict[str, object]) -> None:
+def test_an_ingestion_pipeline_is_recognized(document: dict[str, object]) -> None:
     (diagnostic,) = diagnostics_of(document, "pipeline-document")
     assert diagnostic.severity == "error"
 
@@ -20,13 +20,13 @@ def test_a_pipeline_is_named_as_such(document: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "name", ["Generate", "Answer", "Relevant", "RewriteQuestion", "KeywordExtract", "Concentrator", "Template"]
 )
-def test_each_legacy_component_is_named_with_what_replaces_it(name: str) -> None:
+def test_each_legacy_component_is_reported_with_its_replacement(name: str) -> None:
     (diagnostic,) = diagnostics_of(canvas({"old": node(name)}), "legacy-component")
     assert diagnostic.pointer == "/components/old"
     assert "Replaced by" in diagnostic.hint
 
 
-def test_legacy_components_of_a_graph_are_found_too() -> None:
+def test_legacy_components_of_a_graph_are_reported() -> None:
     document = {
         "graph": {"nodes": [{"id": "begin", "data": {"label": "Begin"}}, {"id": "g", "data": {"label": "Generate"}}]}
     }

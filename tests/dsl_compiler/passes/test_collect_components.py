@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl_compiler.passes.collect_components import MAX_COMPONENTS
 from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, plan_of, text
 from tests.fakes.regions import answer_of, out
@@ -9,23 +10,28 @@ from tests.fakes.regions import answer_of, out
 
 def test_missing_keys_have_defaults() -> None:
     document = {"components": {"begin": {"obj": {"component_name": "Begin"}, "downstream": ["a"]}, "a": text()}}
-    assert plan_of(document).nodes["begin"].downstream == ("a",)
+    assert plan_of(document).nodes[NodeId("begin")].downstream == ("a",)
 
 
 def test_flat_components_are_read() -> None:
-    flat = {"id": "a", "name": "StringTransform", "params": {"method": "merge", "script": "x"}, "downstream": []}
-    assert plan_of(canvas({"a": flat})).nodes["a"].spec.name == "StringTransform"
+    flat: dict[str, Any] = {
+        "id": "a",
+        "name": "StringTransform",
+        "params": {"method": "merge", "script": "x"},
+        "downstream": [],
+    }
+    assert plan_of(canvas({"a": flat})).nodes[NodeId("a")].spec.name == "StringTransform"
 
 
 @pytest.mark.parametrize("downstream", ["b", ["b", "b"], ["b", None, 3]])
-def test_downstream_in_any_shape(downstream: Any) -> None:
+def test_downstream_may_have_several_shapes(downstream: Any) -> None:
     document = canvas({"a": {**text(), "downstream": downstream}, "b": text()})
-    assert plan_of(document).nodes["a"].downstream == ("b",)
+    assert plan_of(document).nodes[NodeId("a")].downstream == ("b",)
 
 
-def test_titles_and_parents_come_from_the_graph() -> None:
+def test_titles_come_from_the_graph() -> None:
     graph = {"nodes": [{"id": "a", "data": {"name": "Titled"}}, "junk", {"id": 3}]}
-    assert plan_of(canvas({"a": text()}, graph=graph)).nodes["a"].title == "Titled"
+    assert plan_of(canvas({"a": text()}, graph=graph)).nodes[NodeId("a")].title == "Titled"
 
 
 @pytest.mark.parametrize("document", [{"components": []}, {"components": "x"}, {"components": 1}])
@@ -34,7 +40,7 @@ def test_components_of_a_wrong_type_are_refused(document: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("component", [None, 1, "x", [], {"obj": {}}, {"obj": {"component_name": 3}}, {"...": "..."}])
-def test_what_is_no_component_is_refused_with_its_place(component: Any) -> None:
+def test_a_malformed_component_is_refused_with_its_pointer(component: Any) -> None:
     assert diagnostics_of(canvas({"a": text(), "bad": component}), "document-shape")[0].pointer == "/components/bad"
 
 
@@ -44,18 +50,18 @@ def test_params_of_a_wrong_type_are_refused() -> None:
 
 
 @pytest.mark.parametrize("id_", ["", "__operations__"])
-def test_ids_that_cannot_be_used(id_: str) -> None:
+def test_reserved_ids_are_refused(id_: str) -> None:
     assert diagnostics_of(canvas({"a": text(), id_: text()}), "id-invalid")
 
 
 @pytest.mark.parametrize("id_", ["__e", "__start__", "__end__", "__round__", "__interrupt__"])
-async def test_ids_that_only_look_like_those_of_the_engine_can_run(id_: str) -> None:
+async def test_ids_that_look_like_langgraph_names_are_accepted(id_: str) -> None:
     components = {id_: text(["out"], "x"), **out(f"got {{{id_}@result}}")}
     assert await answer_of(components) == "got x"
 
 
 @pytest.mark.parametrize("document", [{}, {"components": {}}, {"graph": {"nodes": []}}])
-def test_an_empty_document(document: dict[str, Any]) -> None:
+def test_an_empty_document_is_refused(document: dict[str, Any]) -> None:
     assert diagnostics_of(document, "document-empty")
 
 
@@ -67,22 +73,22 @@ def test_old_run_state_is_ignored() -> None:
     assert CATALOG.get("Begin")
 
 
-def test_upstream_is_not_needed_and_not_believed() -> None:
+def test_upstream_is_ignored() -> None:
     components = {
         "a": {**text(["b"]), "upstream": ["nobody"]},
         "b": {**node("Message", {"content": "x"}), "upstream": None},
     }
-    assert plan_of(canvas(components)).nodes["a"].downstream == ("b",)
+    assert plan_of(canvas(components)).nodes[NodeId("a")].downstream == ("b",)
 
 
-def test_a_canvas_has_limits() -> None:
+def test_the_size_of_a_canvas_is_limited() -> None:
     nested = {"r0": node("Loop"), **{f"r{i}": node("Loop", parent_id=f"r{i - 1}") for i in range(1, 200)}}
     assert "deep" in diagnostics_of(canvas(nested), "document-too-large")[0].message
     many = {f"n{i}": text() for i in range(MAX_COMPONENTS + 1)}
     assert "10,000" in diagnostics_of(canvas(many), "document-too-large")[0].message
 
 
-def test_an_id_may_not_be_endless() -> None:
+def test_the_length_of_an_id_is_limited() -> None:
     (diagnostic,) = diagnostics_of(canvas({"x" * 2000: text(), "a": text()}, ["a"]), "id-invalid")
     assert len(diagnostic.message) < 200
     assert diagnostic.pointer == "/components"

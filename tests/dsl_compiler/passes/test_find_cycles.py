@@ -1,7 +1,7 @@
 from tests.fakes.canvas import canvas, diagnostics_of, plan_of, switch, text
 
 
-def test_a_cycle_with_a_way_out_is_told_of_as_a_path() -> None:
+def test_a_cycle_with_an_exit_is_a_warning_with_its_path() -> None:
     document = canvas({"a": text(["s"]), "s": switch(["a"], ["end"]), "end": text()})
     assert plan_of(document).cyclic == {"a", "s"}
     (diagnostic,) = diagnostics_of(document, "flow-cycle")
@@ -9,7 +9,7 @@ def test_a_cycle_with_a_way_out_is_told_of_as_a_path() -> None:
     assert "a → s → a" in diagnostic.message
 
 
-def test_a_cycle_without_a_way_out_is_refused() -> None:
+def test_a_cycle_without_an_exit_is_refused() -> None:
     (diagnostic,) = diagnostics_of(canvas({"a": text(["b"]), "b": text(["a"])}), "flow-cycle")
     assert diagnostic.severity == "error"
 

@@ -1,13 +1,13 @@
 from tests.fakes.canvas import canvas, diagnostics_of, node, plan_of, text
 
 
-def test_the_id_begin_goes_first() -> None:
+def test_the_id_begin_has_priority() -> None:
     document = {"components": {"other": node("Begin", {}, ["a"]), "begin": node("Begin", {}, ["a"]), "a": text()}}
     assert plan_of(document).entry == "begin"
     assert diagnostics_of(document, "begin-multiple")[0].severity == "warning"
 
 
-def test_any_id_will_do_if_there_is_one_begin() -> None:
+def test_a_single_begin_may_have_any_id() -> None:
     assert plan_of({"components": {"start": node("begin", {}, ["a"]), "a": text()}}).entry == "start"
 
 
@@ -16,11 +16,11 @@ def test_two_begins_without_the_usual_id_are_refused() -> None:
     assert diagnostics_of(document, "begin-multiple")[0].severity == "error"
 
 
-def test_no_begin_is_refused() -> None:
+def test_a_canvas_without_begin_is_refused() -> None:
     assert diagnostics_of({"components": {"a": text()}}, "begin-missing")[0].pointer == "/components"
 
 
-def test_a_begin_with_wrong_params_is_not_reported_as_missing() -> None:
+def test_a_begin_with_invalid_params_is_not_reported_as_missing() -> None:
     document = canvas({"begin": node("Begin", {"mode": "sideways"}, ["a"]), "a": text()})
     assert diagnostics_of(document, "params-invalid")
     assert not diagnostics_of(document, "begin-missing")

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl_compiler.passes import find_joins
 from tests.fakes.canvas import canvas, diagnostics_of, plan_of, switch, text
 
@@ -18,20 +19,20 @@ def test_a_join_watches_its_predecessors_and_the_routers_before_them() -> None:
         "j": text(),
     }
     plan = plan_of(canvas(components, ["s", "d"]))
-    region = plan.joins["j"]
+    region = plan.joins[NodeId("j")]
     assert set(region.predecessors) == {"a", "c", "d"}
     assert region.watched == {"s", "a", "c", "d"}
     assert {id_ for id_, node in plan.nodes.items() if node.reports_to == ("j",)} == {"s", "a", "c", "d"}
 
 
-def test_a_node_on_a_cycle_is_no_join() -> None:
+def test_a_node_on_a_cycle_is_not_a_join() -> None:
     plan = plan_of(canvas({"a": text(["s"]), "s": switch(["a"], ["end"]), "end": text()}))
     assert not plan.joins
 
 
-def test_a_join_behind_a_cycle_knows_its_looping_nodes() -> None:
+def test_a_join_after_a_cycle_has_its_looping_nodes() -> None:
     components = {"a": text(["s"]), "s": switch(["a"], ["j"]), "b": text(["j"]), "j": text()}
-    assert plan_of(canvas(components, ["a", "b"])).joins["j"].looping == {"a", "s"}
+    assert plan_of(canvas(components, ["a", "b"])).joins[NodeId("j")].looping == {"a", "s"}
 
 
 def test_nodes_of_a_chain_run_alone_and_siblings_do_not() -> None:
@@ -41,7 +42,7 @@ def test_nodes_of_a_chain_run_alone_and_siblings_do_not() -> None:
     assert {id_ for id_, node in fork.nodes.items() if node.runs_alone} == {"begin", "j"}
 
 
-def test_joins_that_look_back_at_too_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_joins_that_watch_too_many_nodes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[find_joins.__module__], "MAX_WATCHED", 500_000)
     components: dict[str, Any] = {"s": switch(["x0"], ["y0"])}
     for i in range(400):
@@ -51,7 +52,7 @@ def test_joins_that_look_back_at_too_much_are_refused(monkeypatch: pytest.Monkey
     assert "branches" in diagnostic.message
 
 
-def test_a_long_cycle_takes_no_long_time() -> None:
+def test_a_long_cycle_takes_linear_time() -> None:
     components = {f"n{i}": text([f"n{(i + 1) % 4000}"]) for i in range(4000)}
     began = time.process_time()
     assert diagnostics_of(canvas(components), "flow-cycle")

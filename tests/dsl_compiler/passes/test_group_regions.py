@@ -1,5 +1,6 @@
 from typing import Any
 
+from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Region
 from ragflow_lg.dsl_compiler.compiler import run_passes
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
@@ -16,29 +17,29 @@ ITERATION = {
 }
 
 
-def test_a_body_is_gathered_by_parent() -> None:
+def test_the_body_consists_of_nodes_with_the_parent() -> None:
     draft = run_passes(Draft(canvas(ITERATION), "", CATALOG), Reporter())
-    region = draft.regions["it"]
+    region = draft.regions[NodeId("it")]
     assert (region.item, region.body, region.start) == ("item", ("body", "last"), ("body",))
 
 
-def test_a_region_without_item_node_starts_where_nothing_leads_to() -> None:
+def test_a_region_without_item_node_starts_at_nodes_without_predecessor() -> None:
     components = {key: value for key, value in ITERATION.items() if key != "item"}
     draft = run_passes(Draft(canvas(components), "", CATALOG), Reporter())
-    assert draft.regions["it"].start == ("body",)
+    assert draft.regions[NodeId("it")].start == ("body",)
 
 
-def test_an_edge_back_to_the_item_node_is_no_cycle() -> None:
+def test_an_edge_back_to_the_item_node_is_not_a_cycle() -> None:
     components = {**ITERATION, "last": text(["item"], parent_id="it")}
     assert not diagnostics_of(canvas(components), "flow-cycle")
 
 
 def region(**body: Any) -> Region:
-    """The region of a Loop whose item leads to ``a``."""
+    """Return the region of a Loop whose item node leads to ``a``."""
     inside = {name: {**component, "parent_id": "lp"} for name, component in body.items()}
     item = {"li": node("LoopItem", {}, ["a"], parent_id="lp")}
     loop = {"lp": node("Loop", {"maximum_loop_count": 3}, ["out"]), "out": text()}
-    return plan_of(canvas({**loop, **item, **inside})).regions["lp"]  # pyright: ignore[reportArgumentType]
+    return plan_of(canvas({**loop, **item, **inside})).regions[NodeId("lp")]
 
 
 def test_the_last_node_of_a_line_or_of_exclusive_branches_closes_the_round() -> None:
@@ -58,7 +59,7 @@ def test_branches_that_may_run_together_need_a_node_that_closes_the_round() -> N
     assert cycle.closers == set()
 
 
-def test_where_a_body_may_jump_to_is_known_at_every_level() -> None:
+def test_exits_of_a_body_are_recorded_at_every_level() -> None:
     jump = node("ListOperations", {"query": "sys.query", "exception_method": "goto", "exception_goto": ["rescue"]})
     components = {
         "outer": node("Loop", {"maximum_loop_count": 1}, ["out"]),
@@ -70,8 +71,8 @@ def test_where_a_body_may_jump_to_is_known_at_every_level() -> None:
         "rescue": text(),
     }
     nodes = plan_of(canvas(components)).nodes
-    assert (nodes["inner"].exits, nodes["outer"].exits) == (("rescue",), ("rescue",))  # pyright: ignore[reportArgumentType]
-    assert nodes["outer"].chooses  # pyright: ignore[reportArgumentType]
+    assert (nodes[NodeId("inner")].exits, nodes[NodeId("outer")].exits) == (("rescue",), ("rescue",))
+    assert nodes[NodeId("outer")].chooses
 
 
 def test_an_edge_into_a_body_is_refused() -> None:
@@ -95,7 +96,7 @@ def test_an_item_node_outside_of_a_region_is_invalid() -> None:
     assert diagnostics_of(canvas({"exit": node("ExitLoop", parent_id="nobody")}), "region-invalid")
 
 
-async def test_the_way_back_to_the_region_ends_the_round_and_further_out_is_refused() -> None:
+async def test_an_edge_back_to_the_region_ends_the_round_and_one_further_out_is_refused() -> None:
     loop = {"lp": node("Loop", {"maximum_loop_count": 2}, ["out"]), "li": node("LoopItem", {}, ["a"], parent_id="lp")}
     _, events = await play_run(
         runner_of({**loop, "a": text(["lp"], parent_id="lp"), **out("x")}).start("s", {"query": "q"})
@@ -111,7 +112,7 @@ async def test_the_way_back_to_the_region_ends_the_round_and_further_out_is_refu
     assert (diagnostic.node, "leads back to 'lp'" in diagnostic.message) == ("b", True)
 
 
-def test_a_second_item_node_and_what_it_leads_to_are_told_of() -> None:
+def test_a_second_item_node_and_its_successors_are_reported() -> None:
     components = {
         "it": node("Iteration", {"items_ref": "sys.files"}),
         "i1": node("IterationItem", {}, ["b"], parent_id="it"),

@@ -4,7 +4,7 @@ from ragflow_lg.dsl_compiler import check_canvas
 from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, text
 
 
-def test_a_renamed_component_takes_its_id_along() -> None:
+def test_a_renamed_component_gets_a_new_id() -> None:
     document = canvas(
         {
             "PDFGenerator:Old": node("PDFGenerator", {"content": "x"}, ["a"]),
@@ -17,7 +17,7 @@ def test_a_renamed_component_takes_its_id_along() -> None:
     assert diagnostics_of(document, "document-rewritten")
 
 
-def test_an_id_that_is_taken_is_left() -> None:
+def test_an_id_stays_if_the_new_one_exists() -> None:
     document = canvas({"PDFGenerator:x": text(["DocGenerator:x"]), "DocGenerator:x": text()})
     assert check_canvas(document, CATALOG)[0] is not None
 

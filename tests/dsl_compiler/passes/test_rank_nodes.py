@@ -1,3 +1,4 @@
+from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl_compiler.passes.rank_nodes import UNREACHED
 from tests.fakes.canvas import canvas, plan_of, switch, text
 
@@ -8,5 +9,5 @@ def test_nodes_are_ranked_breadth_first_in_the_order_of_targets() -> None:
     assert ranks == {"begin": 0, "s": 1, "b": 2, "a": 3, "c": 4, "z": 5}
 
 
-def test_what_is_not_reached_has_no_rank() -> None:
-    assert plan_of(canvas({"a": text(), "island": text()})).nodes["island"].rank == UNREACHED
+def test_an_unreachable_node_has_no_rank() -> None:
+    assert plan_of(canvas({"a": text(), "island": text()})).nodes[NodeId("island")].rank == UNREACHED
