@@ -9,9 +9,9 @@ from pydantic import TypeAdapter
 
 from ragflow_lg.server.http.document.agent_operations import AGENT_ROUTES
 from ragflow_lg.server.http.document.descriptions import Route, describe_refusals
-from ragflow_lg.server.http.document.event_schema import build_event_schema
 from ragflow_lg.server.http.document.response_shapes import Refusal
 from ragflow_lg.server.http.document.turn_operations import TURN_ROUTES
+from ragflow_lg.server.http.native.native_events import build_event_schema
 
 __all__ = ["ROUTES", "complete_document"]
 

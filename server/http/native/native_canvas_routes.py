@@ -1,4 +1,4 @@
-"""Canvases that are sent along: checked, or drawn."""
+"""Routes for canvases in the request body: check and draw."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["router"]
 
 router = make_native_router("canvases")
 
-_DRAWING = {
+_FORMATS = {
     "svg": (to_svg, "image/svg+xml"),
     "png": (to_png, "image/png"),
     "mermaid": (to_mermaid, "text/vnd.mermaid; charset=utf-8"),
@@ -35,24 +35,24 @@ _DRAWING = {
 _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
-        "description": "A canvas as RAGFlow exports it.",
+        "description": "A canvas in RAGFlow's export format.",
         "content": {"application/json": {"schema": {"type": "object"}, "example": {"components": {}}}},
     }
 }
 Format = Literal["svg", "png", "mermaid", "text"]
 
-_at_work = asyncio.Semaphore(2)
-"""Canvases that are worked on at the same time; others wait, so that runs go on."""
+_slots = asyncio.Semaphore(2)
+"""Limits concurrent work on canvases, so that runs continue."""
 
 
 @router.post("/check", response_model=CheckAnswer, responses=describe_problems(), openapi_extra=_BODY, summary="Check")
 async def check(request: Request, caller: Authenticated) -> Response:
-    """Say everything that is wrong with a canvas, with line and column in the text as it was sent; also of no JSON."""
+    """Check a canvas and return all diagnostics, with line and column in the text as sent; also for invalid JSON."""
     document, settings = await request.body(), get_app_state(request).settings
-    async with _at_work:
-        plan, found = await asyncio.to_thread(check_canvas, document, catalog(), CanvasFiles(lambda: settings))
-    shown = [DiagnosticAnswer(**diagnostic.as_dict()) for diagnostic in found]
-    return respond_model(CheckAnswer(runs=plan is not None, diagnostics=shown))
+    async with _slots:
+        plan, diagnostics = await asyncio.to_thread(check_canvas, document, catalog(), CanvasFiles(lambda: settings))
+    answers = [DiagnosticAnswer(**diagnostic.as_dict()) for diagnostic in diagnostics]
+    return respond_model(CheckAnswer(runs=plan is not None, diagnostics=answers))
 
 
 @router.post(
@@ -61,7 +61,7 @@ async def check(request: Request, caller: Authenticated) -> Response:
     responses={
         200: {
             "description": "The drawing.",
-            "content": {kind.partition(";")[0]: {"schema": {"type": "string"}} for _, kind in _DRAWING.values()},
+            "content": {kind.partition(";")[0]: {"schema": {"type": "string"}} for _, kind in _FORMATS.values()},
         }
     }
     | describe_problems(422),
@@ -69,23 +69,25 @@ async def check(request: Request, caller: Authenticated) -> Response:
     summary="Draw",
 )
 async def draw(
-    request: Request, caller: Authenticated, format: Annotated[Format, Query(description="Kind of picture.")] = "svg"
+    request: Request,
+    caller: Authenticated,
+    format: Annotated[Format, Query(description="Format of the drawing.")] = "svg",
 ) -> Response:
-    """Draw a canvas: real titles, dashed edges where the way depends on the run, boxes round loops."""
+    """Draw a canvas with titles, dashed edges for conditional paths, and boxes around loops."""
     document, settings = await request.body(), get_app_state(request).settings
-    make, kind = _DRAWING[format]
+    render, kind = _FORMATS[format]
 
-    def drawn() -> str | bytes:
-        plan, found = sketch_canvas(document, catalog(), CanvasFiles(lambda: settings, asks_servers=False))
+    def draw_canvas() -> str | bytes:
+        plan, diagnostics = sketch_canvas(document, catalog(), CanvasFiles(lambda: settings, asks_servers=False))
         if plan is None:
-            raise CompileError(found)
-        return _drawing(make, plan)
+            raise CompileError(diagnostics)
+        return _render(render, plan)
 
-    async with _at_work:
-        picture = await asyncio.to_thread(drawn)
+    async with _slots:
+        picture = await asyncio.to_thread(draw_canvas)
     return Response(picture, media_type=kind)
 
 
-def _drawing(make: Any, plan: Plan) -> bytes:
-    picture: str | bytes = make(plan)
+def _render(render: Any, plan: Plan) -> bytes:
+    picture: str | bytes = render(plan)
     return picture if isinstance(picture, bytes) else picture.encode("utf-8", "replace")

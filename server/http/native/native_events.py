@@ -1,4 +1,4 @@
-"""Runs as streams of server-sent events, each with its number, to be left and taken up again."""
+"""Streams of server-sent events of runs; every event has a number, at which a client can resume."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.base.errors import RagflowLgError, RequestError
 from ragflow_lg.component.events import AgentRecord
-from ragflow_lg.server.http.document.event_schema import build_event_schema
 from ragflow_lg.server.http.native.problem_details import to_problem
 from ragflow_lg.server.streaming.positions import event_id, parse_event_position
 from ragflow_lg.server.streaming.sse import native_frame, retry_frame
@@ -18,11 +17,33 @@ if TYPE_CHECKING:
 
     from ragflow_lg.server.streaming import StreamEvent
 
-__all__ = ["EVENT_STREAM", "read_event_position", "write_event_frames"]
+__all__ = ["EVENT_STREAM", "build_event_schema", "read_event_position", "write_event_frames"]
 
 RETRY_S = 1.0
 
 Events = AsyncGenerator[tuple[int, "StreamEvent"]]
+
+
+def build_event_schema(data: dict[str, Any], *, end: str = "") -> dict[str, Any]:
+    """Build the JSON Schema of one server-sent event, as OpenAPI documents before 3.2 describe streams.
+
+    ``data`` is the schema of its JSON; ``end`` is the text of a last event that is not JSON, such as ``[DONE]``.
+
+    >>> event_schema({"type": "object"})["required"]
+    ['data']
+    """
+    content: dict[str, Any] = {"type": "string", "contentMediaType": "application/json", "contentSchema": data}
+    return {
+        "type": "object",
+        "description": "One event.",
+        "properties": {
+            "data": {"anyOf": [content, {"const": end}]} if end else content,
+            "event": {"type": "string"},
+            "id": {"type": "string", "description": "`RUN:NUMBER`, for `Last-Event-ID`."},
+        },
+        "required": ["data"],
+    }
+
 
 _REFS = "#/components/schemas"
 _EVENT: dict[str, Any] = {
@@ -31,14 +52,14 @@ _EVENT: dict[str, Any] = {
     "properties": {
         "run_id": {"type": "string"},
         "session_id": {"type": "string"},
-        "event": {"type": "string", "description": "As RAGFlow calls it, or `agent_record`."},
+        "event": {"type": "string", "description": "RAGFlow's name of the event, or `agent_record`."},
         "data": {"type": "object"},
     },
     "required": ["run_id", "session_id", "event", "data"],
 }
 _END: dict[str, Any] = {
     "type": "object",
-    "description": "`end`, the last event: the run as it stands, and what the stream broke off with.",
+    "description": "`end`, the last event: the state of the run, and the error that interrupted the stream.",
     "properties": {
         "run": {"anyOf": [{"$ref": f"{_REFS}/RunAnswer"}, {"type": "null"}]},
         "error": {"anyOf": [{"$ref": f"{_REFS}/Problem"}, {"type": "null"}]},
@@ -55,19 +76,21 @@ EVENT_STREAM: dict[str, Any] = {
         }
     },
 }
-"""How the document of the API describes a stream."""
+"""Content of a stream in the OpenAPI document."""
 
 
-def read_event_position(request: Request, run_id: str, given: str | None) -> int:
-    """Give the number of the last event that a client has, 0 for none: by ``Last-Event-ID``, or else by ``from``.
+def read_event_position(request: Request, run_id: str, from_: str | None) -> int:
+    """Return the number of the last event that the client has, 0 for none. ``Last-Event-ID`` overrides ``from``.
 
     Raises:
-        RequestError: if it names another run.
-        StreamPositionError: if it is no number.
+        RequestError: if the id names another run.
+        StreamPositionError: if the position is not a number.
     """
-    named, after = parse_event_position(request.headers.get("last-event-id"), given, run_id)
-    if named != run_id:
-        raise RequestError(f"Last-Event-ID belongs to the run {named[:40]!r}.", 101, status=400, reason="event-unknown")
+    named_run, after = parse_event_position(request.headers.get("last-event-id"), from_, run_id)
+    if named_run != run_id:
+        raise RequestError(
+            f"Last-Event-ID belongs to another run, {named_run[:40]!r}.", 101, status=400, reason="event-unknown"
+        )
     return after
 
 
@@ -80,17 +103,17 @@ async def write_event_frames(
     first: tuple[int, StreamEvent] | None = None,
     has_records: bool = False,
 ) -> AsyncGenerator[bytes]:
-    """Write the events of a run, ``first`` before all others, and at last the run as ``show`` gives it.
+    """Write the events of a run, starting with ``first``, and finally the run as returned by ``show``.
 
-    The last frame has no number, so that a client that has lost only that gets it again.
+    The last frame has no id, so that a client that lost only this frame receives it again.
     """
     yield retry_frame(RETRY_S)
     error: dict[str, Any] | None = None
     try:
-        if first is not None and (frame := _frame(run_id, session_id, first, has_records)):
+        if first is not None and (frame := _write_frame(run_id, session_id, first, has_records)):
             yield frame
         async for pair in events:
-            if frame := _frame(run_id, session_id, pair, has_records):
+            if frame := _write_frame(run_id, session_id, pair, has_records):
                 yield frame
     except RagflowLgError as failure:
         error = to_problem(failure).model_dump()
@@ -103,9 +126,9 @@ async def write_event_frames(
     yield native_frame({"run": run, "error": error}, "end")
 
 
-def _frame(run_id: str, session_id: str, pair: tuple[int, StreamEvent], has_records: bool) -> bytes:
+def _write_frame(run_id: str, session_id: str, pair: tuple[int, StreamEvent], has_records: bool) -> bytes:
     number, event = pair
     if isinstance(event, AgentRecord) and not has_records:
         return b""
-    shown = {"run_id": run_id, "session_id": session_id, "event": event.event, "data": event.data()}
-    return native_frame(shown, event.event, event_id(run_id, number))
+    data = {"run_id": run_id, "session_id": session_id, "event": event.event, "data": event.data()}
+    return native_frame(data, event.event, event_id(run_id, number))

@@ -1,4 +1,4 @@
-"""What clients of the native API send."""
+"""Request bodies of the native API."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ CHECKPOINT = r"^[0-9A-Za-z-]{0,64}$"
 
 def _pause_id(text: str) -> str:
     if re.fullmatch(PAUSE_ID, text) is None:
-        raise ValueError("is no id of a pause: take those of the run's `pauses`")
+        raise ValueError("is not a pause id: use the ids in the run's `pauses`")
     return text
 
 
 def _checkpoint(text: str) -> str:
     if re.fullmatch(CHECKPOINT, text) is None:
-        raise ValueError("is no id of a checkpoint: take one of the session's history")
+        raise ValueError("is not a checkpoint id: use one from the session's history")
     return text
 
 
 def _text_or_fields(value: Any) -> Any:
     if not isinstance(value, str | dict):
-        raise ValueError("should be a text, or an object of fields")
+        raise ValueError("must be a string or an object of fields")
     return cast("Any", value)
 
 
@@ -49,14 +49,14 @@ def _storable(text: str) -> str:
 
 
 Line = Annotated[str, Field(max_length=TITLE_CHARS), AfterValidator(_storable)]
-"""A text that fits a column; what a database cannot hold is left out."""
+"""A text that fits a database column; NUL characters are removed."""
 Text = Annotated[str, AfterValidator(_storable)]
 Version = Annotated[
     str,
     Field(
         max_length=32,
-        description="Which canvas: `draft`, `published`, or the id of a version. "
-        "Left out: the one that was published last, or the draft if none was.",
+        description="Version of the canvas: `draft`, `published`, or the id of a version. "
+        "Default: the version published last, or the draft if none is published.",
         examples=["draft", "published", "0c7f4a1e2b5d4c8f9a3b6d7e8f901234"],
     ),
 ]
@@ -67,11 +67,11 @@ class _Body(BaseModel):
 
 
 class NoFields(_Body):
-    """Nothing: the path says it all."""
+    """An empty body."""
 
 
 class RunRequest(_Body):
-    """What a turn is given."""
+    """The input of a turn."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -81,35 +81,33 @@ class RunRequest(_Body):
     query: Annotated[
         Text | dict[str, Any],
         BeforeValidator(_text_or_fields),
-        Field(description="What the user says, or fields of Begin's form."),
+        Field(description="Message of the user, or fields of Begin's form."),
     ] = ""
     inputs: Annotated[
-        dict[str, Any], Field(max_length=MAX_FIELDS, description="Fields of Begin's form by name, plain values.")
+        dict[str, Any], Field(max_length=MAX_FIELDS, description="Values of Begin's form by field name.")
     ] = Field(default_factory=dict[str, Any])
     files: Annotated[
-        list[dict[str, Any]], Field(max_length=MAX_FILES, description="Uploads, as the upload gave them.")
+        list[dict[str, Any]], Field(max_length=MAX_FILES, description="Files, as the upload route returned them.")
     ] = Field(default_factory=list[dict[str, Any]])
-    user_id: Annotated[Line, Field(description="Who asks; only a new session takes it.")] = ""
+    user_id: Annotated[Line, Field(description="Id of the user; used for a new session only.")] = ""
     session_id: Annotated[
-        str, Field(max_length=TITLE_CHARS, description="The session to go on with; left out: a new one.")
+        str, Field(max_length=TITLE_CHARS, description="Session to continue. Default: a new session.")
     ] = ""
-    session_name: Annotated[Line, Field(description="Name of a new session; left out: the beginning of the query.")] = (
-        ""
-    )
+    session_name: Annotated[Line, Field(description="Name of a new session. Default: the beginning of the query.")] = ""
     version: Version = ""
     resume_from: Annotated[
         str,
         Field(
             max_length=64,
-            description="A run to go on from. It is answered with `inputs` if it waits, continued if it was "
-            "interrupted, begun again at the failed node if it failed; the query opens a new turn behind one that "
-            "succeeded. A run with others behind it is forked first.",
+            description="Run to start from. A waiting run is answered with `inputs`, an interrupted run is "
+            "continued, a failed run is repeated from the failed node, and after a successful run the query starts a "
+            "new turn. A run that other runs follow is forked first.",
         ),
     ] = ""
 
 
 class ResumeRequest(_Body):
-    """Answers to what a run waits for."""
+    """Answers to the open forms of a run."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -123,31 +121,30 @@ class ResumeRequest(_Body):
         Field(
             max_length=MAX_FIELDS,
             json_schema_extra={"propertyNames": {"pattern": PAUSE_ID}},
-            description="By the id of the pause, the fields of its form by name, plain values. "
-            "A form that is left out stays open.",
+            description="Form values by pause id and field name, as plain values. A form without an answer stays open.",
         ),
     ] = Field(default_factory=dict[str, Any])
     fields: Annotated[
         dict[str, Any],
         Field(
             max_length=MAX_FIELDS,
-            description="Instead of `answers`: fields by name, for every open form that has them.",
+            description="Alternative to `answers`: values by field name, for every open form with such a field.",
         ),
     ] = Field(default_factory=dict[str, Any])
 
 
 class RerunRequest(_Body):
-    """Where to begin the last turn again, and with which values."""
+    """The node at which to rerun the last turn, and changed values."""
 
     model_config = ConfigDict(
         extra="forbid",
         json_schema_extra={"examples": [{"node": "Message:Answer", "changes": {"env.tone": "friendly"}}]},
     )
 
-    node: Annotated[Line, Field(min_length=1, description="Id of the node to begin with.")]
+    node: Annotated[Line, Field(min_length=1, description="Id of the node to start at.")]
     round: Annotated[
         int | None,
-        Field(ge=0, le=2**31 - 1, description="Round of the Loop or Iteration around it, from 0; left out: the last."),
+        Field(ge=0, le=2**31 - 1, description="Round of the enclosing Loop or Iteration, from 0. Default: the last."),
     ] = None
     changes: Annotated[
         dict[str, Any],
@@ -157,7 +154,7 @@ class RerunRequest(_Body):
 
 
 class ForkRequest(_Body):
-    """The moment at which a new session begins."""
+    """The checkpoint at which a new session starts."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{}, {"checkpoint": "1f0c7a52-9d1e-6f3a-8004-0242ac120002"}]}
@@ -168,15 +165,15 @@ class ForkRequest(_Body):
         AfterValidator(_checkpoint),
         Field(
             json_schema_extra={"pattern": CHECKPOINT},
-            description="A checkpoint of the session's history, or the beginning of its id; "
-            "left out: where the run ended or waits.",
+            description="Checkpoint id from the session's history, or the beginning of one. "
+            "Default: where the run ended or waits.",
         ),
     ] = ""
     session_name: Annotated[Line, Field(description="Name of the new session.")] = ""
 
 
 class OpenSession(_Body):
-    """A session to make."""
+    """A session to create."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"name": "Ada", "version": "published"}]})
 
@@ -186,7 +183,7 @@ class OpenSession(_Body):
 
 
 class PinRequest(_Body):
-    """The version that a session keeps to from now on."""
+    """The version that a session uses from its next run on."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"version": "published"}]})
 
@@ -200,8 +197,9 @@ class PublishRequest(_Body):
         extra="forbid", json_schema_extra={"examples": [{"title": "Summer", "description": "Knows the new prices."}]}
     )
 
-    title: Annotated[Line, Field(description="Left out: the agent's title.")] = ""
+    title: Annotated[Line, Field(description="Default: the title of the agent.")] = ""
     description: Annotated[Text, Field(max_length=10_000)] = ""
     dsl: Annotated[
-        dict[str, Any] | None, Field(description="A canvas that becomes the draft first; left out: the draft as it is.")
+        dict[str, Any] | None,
+        Field(description="Canvas that replaces the draft before it is published. Default: the current draft."),
     ] = None

@@ -1,13 +1,25 @@
-"""What the native API answers. Times are epoch milliseconds, 0 where it has not happened."""
+"""Response models of the native API, and how they are built. Times are epoch milliseconds, 0 if not yet reached."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
+import orjson
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from ragflow_lg.dsl.form_schema import form_schema
 from ragflow_lg.server.http.shared.responses import encode_json
+
+if TYPE_CHECKING:
+    from ragflow_lg.base.ids import NodeId
+    from ragflow_lg.component.plan import Plan
+    from ragflow_lg.runs.branching import CheckpointInfo
+    from ragflow_lg.runs.pauses import Pause
+    from ragflow_lg.server.database.tables import AgentRow, MessageRow, RunRow, SessionRow, VersionRow
+    from ragflow_lg.server.runs.run_control import RunControl
 
 __all__ = [
     "CheckAnswer",
@@ -27,26 +39,33 @@ __all__ = [
     "VersionAnswer",
     "VersionListAnswer",
     "VersionWhole",
+    "build_message_answer",
+    "build_moment_answer",
+    "build_pause_answer",
+    "build_run_answer",
+    "build_session_answer",
+    "build_session_whole",
+    "build_version_answer",
     "respond_model",
 ]
 
 RunState = Literal["running", "succeeded", "failed", "cancelled", "waiting", "answered", "interrupted", "refused"]
-"""How a run stands. ``waiting`` has asked the user something, ``answered`` had and another run went on from there;
-``interrupted`` was stopped with its process and can be continued; ``refused`` never began."""
+"""State of a run. ``waiting``: it has open forms. ``answered``: it had open forms, and another run continued it.
+``interrupted``: stopped with its process; it can be continued. ``refused``: it never started."""
 
 
 class PauseAnswer(BaseModel):
-    """A form that waits for its user."""
+    """A form that waits for the user."""
 
     id: Annotated[str, Field(examples=["5f0c9a64d4e2f1a8b7c6d5e4f3a2b1c0"])]
-    node: Annotated[str, Field(description="Id of the component that asks.", examples=["UserFillUp:Size"])]
-    tips: Annotated[str, Field(description="What the user is told.")]
-    fields: Annotated[dict[str, Any], Field(description="The form as the canvas declares it, by field.")]
+    node: Annotated[str, Field(description="Id of the component that waits.", examples=["UserFillUp:Size"])]
+    tips: Annotated[str, Field(description="Text shown to the user.")]
+    fields: Annotated[dict[str, Any], Field(description="Fields of the form, as declared in the canvas.")]
     answer_schema: Annotated[dict[str, Any], Field(description="JSON Schema of the answer.")]
 
 
 class UsageAnswer(BaseModel):
-    """What the models have counted."""
+    """Tokens as counted by the models."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -58,28 +77,28 @@ class RunAnswer(BaseModel):
     id: Annotated[str, Field(examples=["9b1f0d9e3c5a4f6e8d7c6b5a49382716"])]
     agent_id: str
     session_id: str
-    version_id: Annotated[str, Field(description="The version of the canvas that it was played with.")]
-    parent_run_id: Annotated[str, Field(description="The run that this one goes on from, empty if there is none.")]
+    version_id: Annotated[str, Field(description="Version of the canvas that ran.")]
+    parent_run_id: Annotated[str, Field(description="Run that this one continues; empty if none.")]
     status: RunState
-    error: Annotated[str, Field(description="What stopped it; empty if nothing did.")]
-    answer: Annotated[str, Field(description="What was said; that of an interrupted run is not known.")]
-    reference: Annotated[list[Any], Field(description="The chunks that the answer cites.")]
-    pauses: Annotated[list[PauseAnswer], Field(description="What it waits for.")]
-    checkpoint: Annotated[str, Field(description="Where it ended or waits; to be forked at.")]
+    error: Annotated[str, Field(description="Error that ended the run; empty if none.")]
+    answer: Annotated[str, Field(description="Answer to the user; empty for an interrupted run.")]
+    reference: Annotated[list[Any], Field(description="Chunks that the answer cites.")]
+    pauses: Annotated[list[PauseAnswer], Field(description="Open forms.")]
+    checkpoint: Annotated[str, Field(description="Checkpoint at which it ended or waits; `fork` accepts it.")]
     usage: UsageAnswer
     start_ms: int
     end_ms: int
 
 
 class RunListAnswer(BaseModel):
-    """Runs, the newest first, without answers and pauses."""
+    """Runs, newest first, without answers and pauses."""
 
     runs: list[RunAnswer]
     total: int
 
 
 class MessageAnswer(BaseModel):
-    """What one side said."""
+    """A message of the user or the assistant."""
 
     role: Annotated[str, Field(examples=["user", "assistant"])]
     content: str
@@ -93,28 +112,28 @@ class SessionAnswer(BaseModel):
 
     id: str
     agent_id: str
-    version_id: Annotated[str, Field(description="The version of the canvas that it keeps to.")]
+    version_id: Annotated[str, Field(description="Version of the canvas that the session uses.")]
     name: str
     user_id: str
-    turns: Annotated[int, Field(description="How many runs were kept.")]
+    turns: Annotated[int, Field(description="Number of stored runs.")]
     tokens: int
     create_ms: int
     update_ms: int
 
 
 class SessionListAnswer(BaseModel):
-    """A page of sessions, the one that was used last first."""
+    """A page of sessions, most recently used first."""
 
     sessions: list[SessionAnswer]
     total: int
 
 
 class SessionWhole(SessionAnswer):
-    """A conversation with all that was said, and what it waits for."""
+    """A conversation with its messages and open forms."""
 
     messages: list[MessageAnswer]
     pauses: list[PauseAnswer]
-    is_busy: Annotated[bool, Field(description="Whether a run of it goes on.")]
+    is_busy: Annotated[bool, Field(description="Whether a run of the session is in progress.")]
 
 
 class NodeAnswer(BaseModel):
@@ -125,19 +144,19 @@ class NodeAnswer(BaseModel):
 
 
 class MomentAnswer(BaseModel):
-    """A stored step. `fork` and `rerun` begin at any."""
+    """A stored step, at which `fork` and `rerun` can start."""
 
     checkpoint: str
     step: int
     create_ms: int
     size_bytes: int
-    next: Annotated[list[NodeAnswer], Field(description="The nodes that come next.")]
-    region: Annotated[NodeAnswer | None, Field(description="The Loop or Iteration that the step belongs to.")]
-    round: Annotated[int | None, Field(description="Its round, from 0.")]
+    next: Annotated[list[NodeAnswer], Field(description="Nodes that run next.")]
+    region: Annotated[NodeAnswer | None, Field(description="Loop or Iteration that contains the step.")]
+    round: Annotated[int | None, Field(description="Round of the region, from 0.")]
 
 
 class HistoryAnswer(BaseModel):
-    """Steps of a session, the newest first; those of regions stand behind the canvas's own."""
+    """Steps of a session, newest first; steps of regions follow those of the canvas."""
 
     moments: list[MomentAnswer]
     has_more: bool
@@ -157,7 +176,7 @@ class VersionAnswer(BaseModel):
 
 
 class VersionListAnswer(BaseModel):
-    """All versions, the newest first."""
+    """All versions, newest first."""
 
     versions: list[VersionAnswer]
 
@@ -169,26 +188,140 @@ class VersionWhole(VersionAnswer):
 
 
 class DiagnosticAnswer(BaseModel):
-    """One thing that is wrong with a canvas, or worth knowing."""
+    """An error, warning or note about a canvas."""
 
     code: Annotated[str, Field(examples=["reference-unknown-node"])]
     severity: Annotated[str, Field(examples=["error", "warning", "info"])]
-    pointer: Annotated[str, Field(description="RFC 6901, into the canvas as it was sent.")]
+    pointer: Annotated[str, Field(description="JSON Pointer (RFC 6901) into the canvas as sent.")]
     message: str
     hint: str
     node: str
     title: str
-    line: Annotated[int, Field(description="From 1; 0 if not known.")]
+    line: Annotated[int, Field(description="From 1; 0 if unknown.")]
     column: int
 
 
 class CheckAnswer(BaseModel):
-    """What a check has found."""
+    """The result of a check."""
 
     runs: Annotated[bool, Field(description="Whether the canvas can run.")]
     diagnostics: list[DiagnosticAnswer]
 
 
 def respond_model(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Answer with a model. Texts may hold anything: what JSON has no word for is replaced."""
+    """Respond with a model. Values that JSON cannot hold are replaced."""
     return Response(encode_json(answer.model_dump()), status, headers, media_type="application/json")
+
+
+def build_pause_answer(pause: Pause) -> PauseAnswer:
+    """Build the answer for an open form."""
+    return PauseAnswer(
+        id=pause.id,
+        node=pause.node,
+        tips=pause.tips,
+        fields={name: dict(field) for name, field in pause.inputs.items()},
+        answer_schema=form_schema(pause.inputs),
+    )
+
+
+async def build_run_answer(
+    control: RunControl, run: RunRow, messages: Sequence[MessageRow] = (), pauses: Sequence[Pause] = ()
+) -> RunAnswer:
+    """Build the answer for a run from the messages of its session and the open forms."""
+    record = await control.record(run)
+    status = cast("RunState", await control.state(run))
+    answers = [row for row in messages if row.run_id == run.id and row.role == "assistant"]
+    return RunAnswer(
+        id=run.id,
+        agent_id=run.agent_id,
+        session_id=run.session_id,
+        version_id=run.version_id,
+        parent_run_id=record.parent_run if record is not None else "",
+        status=status,
+        error=run.error or "",
+        answer="".join(row.content for row in answers),
+        reference=[chunk for row in answers for chunk in _parse_chunks(row)],
+        pauses=[build_pause_answer(pause) for pause in pauses] if status == "waiting" else [],
+        checkpoint=record.checkpoint if record is not None else "",
+        usage=UsageAnswer(prompt_tokens=run.prompt_tokens, completion_tokens=run.completion_tokens),
+        start_ms=run.start_ms,
+        end_ms=run.end_ms,
+    )
+
+
+def build_session_answer(session: SessionRow) -> SessionAnswer:
+    """Build the answer for a session in a list."""
+    return SessionAnswer(**_list_session_fields(session))
+
+
+def build_session_whole(
+    session: SessionRow, messages: Sequence[MessageRow], pauses: Sequence[Pause], *, is_busy: bool
+) -> SessionWhole:
+    """Build the answer for a session with its messages and open forms."""
+    return SessionWhole(
+        **_list_session_fields(session),
+        messages=[build_message_answer(row) for row in messages],
+        pauses=[build_pause_answer(pause) for pause in pauses],
+        is_busy=is_busy,
+    )
+
+
+def _list_session_fields(session: SessionRow) -> dict[str, Any]:
+    return {
+        "id": session.id,
+        "agent_id": session.agent_id,
+        "version_id": session.version_id,
+        "name": session.name,
+        "user_id": session.user_id,
+        "turns": session.rounds or 0,
+        "tokens": session.tokens or 0,
+        "create_ms": session.create_ms,
+        "update_ms": session.update_ms,
+    }
+
+
+def build_message_answer(row: MessageRow) -> MessageAnswer:
+    """Build the answer for a message."""
+    return MessageAnswer(
+        role=row.role,
+        content=row.content,
+        run_id=row.run_id or "",
+        reference=_parse_chunks(row),
+        create_ms=row.create_ms,
+    )
+
+
+def _parse_chunks(row: MessageRow) -> list[Any]:
+    return orjson.loads(row.reference) if row.reference else []
+
+
+def build_moment_answer(moment: CheckpointInfo, plan: Plan) -> MomentAnswer:
+    """Build the answer for a stored step, with titles of nodes from the canvas."""
+    return MomentAnswer(
+        checkpoint=moment.checkpoint,
+        step=moment.step,
+        create_ms=round(datetime.fromisoformat(moment.created_at).timestamp() * 1000) if moment.created_at else 0,
+        size_bytes=moment.size_bytes,
+        next=[_build_node(plan.nodes, id_) for id_ in moment.next],
+        region=_build_node(plan.nodes, moment.region) if moment.region else None,
+        round=moment.round,
+    )
+
+
+def _build_node(nodes: Mapping[NodeId, Any], id_: NodeId) -> NodeAnswer:
+    node = nodes.get(id_)
+    return NodeAnswer(id=id_, title=(node.title or id_) if node is not None else id_)
+
+
+def build_version_answer(version: VersionRow, agent: AgentRow) -> VersionAnswer:
+    """Build the answer for a version without its canvas."""
+    return VersionAnswer(
+        id=version.id,
+        agent_id=version.agent_id,
+        title=version.title,
+        description=version.description,
+        is_draft=version.id == agent.version_id,
+        is_published=version.is_released,
+        create_ms=version.create_ms,
+        update_ms=version.update_ms,
+    )

@@ -1,4 +1,4 @@
-"""What every route of the native API has: how bodies are read, whose the agent is, how a path begins."""
+"""Routers of the native API: strict requests, the agent of the path, the path prefix."""
 
 from __future__ import annotations
 
@@ -25,55 +25,57 @@ from ragflow_lg.server.runs.run_control import RunControl
 
 __all__ = ["Agent", "Authenticated", "Control", "NativeRoute", "make_agent_router", "make_native_router"]
 
-_BEARER = HTTPBearer(auto_error=False, description="An API key of `ragflow-lg keys`.", scheme_name="ApiKey")
+_BEARER = HTTPBearer(
+    auto_error=False, description="An API key, created by `ragflow-lg keys create`.", scheme_name="ApiKey"
+)
 
 
 class _StrictRequest(Request):
-    """Reads JSON as the rest of the server does: no halves of surrogate pairs, no NaN, no depth without end."""
+    """A request whose JSON is parsed as in the other APIs: no lone surrogates, no NaN, limited nesting."""
 
     async def json(self) -> Any:
         value: Any = orjson.loads(await self.body())
         try:
             check_depth(value)
         except RequestError as error:
-            raise orjson.JSONDecodeError(str(error), "", 0) from None  # of which FastAPI tells as of any bad body
+            raise orjson.JSONDecodeError(str(error), "", 0) from None  # which FastAPI reports as invalid JSON
         return value
 
 
 class NativeRoute(APIRoute):
-    """A route whose body is strict JSON, and whose address has no parameters that nobody reads."""
+    """A route with strict JSON bodies that refuses unknown query parameters."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Give what handles a request."""
-        handle, known = super().get_route_handler(), frozenset(list_known_names(self, "query"))
+        """Return the handler of requests."""
+        handle, names = super().get_route_handler(), frozenset(list_known_names(self, "query"))
 
-        async def strictly(request: Request) -> Response:
-            if unknown := [name for name in request.query_params if name not in known]:
+        async def handle_strictly(request: Request) -> Response:
+            if unknown := [name for name in request.query_params if name not in names]:
                 faults = [{"type": "extra_forbidden", "loc": ("query", name), "msg": ""} for name in unknown]
                 raise RequestValidationError(faults)
             return await handle(_StrictRequest(request.scope, request.receive))
 
-        return strictly
+        return handle_strictly
 
 
 async def load_agent_of_path(agent_id: str, request: Request, caller: Authenticated) -> AgentRow:
-    """Give the agent of the path.
+    """Load the agent of the path.
 
     Raises:
         RequestError: if the caller has none of this id.
     """
-    found = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
-    if found is None:
+    row = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
+    if row is None:
         audit("agent.refused", agent=agent_id)
-        raise RequestError("There is no such agent.", status=404)
-    return found
+        raise RequestError("Agent not found.", status=404)
+    return row
 
 
 Agent = Annotated[AgentRow, Depends(load_agent_of_path)]
 
 
 def build_control(request: Request, agent: Agent) -> RunControl:
-    """Give the runs of the agent."""
+    """Create the control of the agent's runs."""
     return RunControl(get_app_state(request), get_turns(request), agent)
 
 
@@ -81,7 +83,7 @@ Control = Annotated[RunControl, Depends(build_control)]
 
 
 def make_native_router(tag: str, path: str = "") -> APIRouter:
-    """Make a router of the native API."""
+    """Create a router of the native API."""
     return APIRouter(
         prefix=PREFIX + path,
         tags=[f"Native: {tag}"],
@@ -92,5 +94,5 @@ def make_native_router(tag: str, path: str = "") -> APIRouter:
 
 
 def make_agent_router(tag: str) -> APIRouter:
-    """Make a router of what belongs to one agent."""
+    """Create a router for routes below an agent."""
     return make_native_router(tag, "/agents/{agent_id}")

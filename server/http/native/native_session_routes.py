@@ -1,4 +1,4 @@
-"""Sessions: make, list, show, delete; their history, what they wait for, and the version that they keep to."""
+"""Routes for sessions: create, list, show, delete, open forms, history, pinned version."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ from ragflow_lg.server.http.native.native_responses import (
     SessionAnswer,
     SessionListAnswer,
     SessionWhole,
+    build_moment_answer,
+    build_pause_answer,
+    build_session_answer,
+    build_session_whole,
     respond_model,
 )
 from ragflow_lg.server.http.native.native_routing import Agent, Control, make_agent_router
-from ragflow_lg.server.http.native.native_views import build_moment, build_pause, build_session, build_session_whole
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 
@@ -37,7 +40,7 @@ __all__ = ["router"]
 
 router = make_agent_router("sessions")
 
-_FOUND = describe_problems(404)
+_SHOW_PROBLEMS = describe_problems(404)
 
 
 @router.post(
@@ -45,15 +48,15 @@ _FOUND = describe_problems(404)
     response_model=SessionWhole,
     status_code=201,
     responses=describe_problems(400, 404, 422),
-    summary="Make a session",
+    summary="Create a session",
 )
 async def open_session(body: OpenSession, request: Request, agent: Agent, control: Control) -> Response:
-    """Make a session. It keeps to one version of the canvas, until another one is pinned."""
+    """Create a session. It uses one version of the canvas until another version is pinned."""
     version = await find_version(get_app_state(request).database, agent, body.version)
-    session, said = await get_turns(request).open_session(
+    session, messages = await get_turns(request).open_session(
         agent, version, user_id=body.user_id or agent.tenant, name=body.name, source="workflow"
     )
-    return respond_model(build_session_whole(session, said, [], is_busy=False), 201)
+    return respond_model(build_session_whole(session, messages, [], is_busy=False), 201)
 
 
 @router.get(
@@ -62,24 +65,24 @@ async def open_session(body: OpenSession, request: Request, agent: Agent, contro
 async def list_sessions(
     request: Request,
     agent: Agent,
-    user_id: Annotated[str, Query(max_length=255, description="Only those of this user.")] = "",
-    page: Annotated[int, Query(ge=1, le=1_000_000, description="From 1.")] = 1,
-    page_size: Annotated[int, Query(ge=1, le=100, description="Rows of a page.")] = 30,
+    user_id: Annotated[str, Query(max_length=255, description="Only sessions of this user.")] = "",
+    page: Annotated[int, Query(ge=1, le=1_000_000, description="Number of the page, from 1.")] = 1,
+    page_size: Annotated[int, Query(ge=1, le=100, description="Rows per page.")] = 30,
 ) -> Response:
-    """List sessions, the one that was used last first."""
-    wanted = SessionQuery(user_id=user_id, page=page, page_size=page_size)
-    rows, total = await SessionRepository(get_app_state(request).database, agent.tenant).find(agent.id, wanted)
-    return respond_model(SessionListAnswer(sessions=[build_session(row) for row in rows], total=total))
+    """List sessions, most recently used first."""
+    query = SessionQuery(user_id=user_id, page=page, page_size=page_size)
+    rows, total = await SessionRepository(get_app_state(request).database, agent.tenant).find(agent.id, query)
+    return respond_model(SessionListAnswer(sessions=[build_session_answer(row) for row in rows], total=total))
 
 
-@router.get("/sessions/{session_id}", response_model=SessionWhole, responses=_FOUND, summary="Show a session")
+@router.get("/sessions/{session_id}", response_model=SessionWhole, responses=_SHOW_PROBLEMS, summary="Show a session")
 async def get_session(session_id: str, request: Request, agent: Agent, control: Control) -> Response:
-    """Show a session with all that was said, and what it waits for."""
+    """Return a session with its messages and open forms."""
     session = await control.session(session_id)
-    said = await SessionRepository(get_app_state(request).database, agent.tenant).messages([session.id])
+    messages = await SessionRepository(get_app_state(request).database, agent.tenant).messages([session.id])
     is_busy = await control.is_busy(session.id)
     pauses = [] if is_busy else await control.pauses(session)
-    return respond_model(build_session_whole(session, said[session.id], pauses, is_busy=is_busy))
+    return respond_model(build_session_whole(session, messages[session.id], pauses, is_busy=is_busy))
 
 
 @router.delete(
@@ -90,17 +93,20 @@ async def get_session(session_id: str, request: Request, agent: Agent, control: 
     summary="Delete a session",
 )
 async def delete_session(session_id: str, control: Control) -> Response:
-    """Delete a session with everything that is stored of it."""
+    """Delete a session and everything stored for it."""
     await control.delete_session(await control.session(session_id))
     return Response(status_code=204)
 
 
 @router.get(
-    "/sessions/{session_id}/pauses", response_model=list[PauseAnswer], responses=_FOUND, summary="List open forms"
+    "/sessions/{session_id}/pauses",
+    response_model=list[PauseAnswer],
+    responses=_SHOW_PROBLEMS,
+    summary="List open forms",
 )
 async def list_pauses(session_id: str, control: Control) -> list[PauseAnswer]:
-    """Give what a session waits for, each form with the JSON Schema of its answer."""
-    return [build_pause(pause) for pause in await control.pauses(await control.session(session_id))]
+    """List the open forms of a session, each with the JSON Schema of its answer."""
+    return [build_pause_answer(pause) for pause in await control.pauses(await control.session(session_id))]
 
 
 @router.get(
@@ -114,23 +120,23 @@ async def get_history(
     request: Request,
     agent: Agent,
     control: Control,
-    offset: Annotated[int, Query(ge=0, le=1_000_000, description="Steps to pass over.")] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Most steps.")] = 100,
+    offset: Annotated[int, Query(ge=0, le=1_000_000, description="Steps to skip.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Most steps to return.")] = 100,
 ) -> Response:
-    """List the stored steps of a session, the newest first: when, how large, and which nodes came next."""
+    """List the stored steps of a session, newest first, with their times, sizes and next nodes."""
     session, turns = await control.session(session_id), get_turns(request)
     canvas = await turns.canvas(await turns.version(agent, session.version_id))
-    saver, found = get_app_state(request).store.saver, list[MomentAnswer]()
-    seen = 0
-    listed = cast("AsyncGenerator[CheckpointInfo]", list_checkpoints(canvas.with_saver(saver), saver, session.id))
-    async with aclosing(listed):
-        async for moment in listed:
-            seen += 1
-            if seen > offset + limit:
+    saver, answers = get_app_state(request).store.saver, list[MomentAnswer]()
+    count = 0
+    steps = cast("AsyncGenerator[CheckpointInfo]", list_checkpoints(canvas.with_saver(saver), saver, session.id))
+    async with aclosing(steps):
+        async for moment in steps:
+            count += 1
+            if count > offset + limit:
                 break
-            if seen > offset:
-                found.append(build_moment(moment, canvas.plan))
-    return respond_model(HistoryAnswer(moments=found, has_more=seen > offset + limit))
+            if count > offset:
+                answers.append(build_moment_answer(moment, canvas.plan))
+    return respond_model(HistoryAnswer(moments=answers, has_more=count > offset + limit))
 
 
 @router.put(
@@ -140,11 +146,11 @@ async def get_history(
     summary="Pin a version",
 )
 async def pin_version(session_id: str, body: PinRequest, request: Request, agent: Agent, control: Control) -> Response:
-    """Let a session keep to another version of the canvas from its next run on.
+    """Pin a session to another version of the canvas, from its next run on.
 
-    A turn that waits or was interrupted goes on only if that version still has the nodes that come next.
+    A waiting or interrupted turn continues only if that version still contains the nodes that run next.
     """
     session = await control.session(session_id)
     version = await find_version(get_app_state(request).database, agent, body.version)
     await control.pin(session, version.id)
-    return respond_model(build_session(await control.session(session_id)))
+    return respond_model(build_session_answer(await control.session(session_id)))

@@ -1,4 +1,4 @@
-"""Versions: the draft, and what was published. A published version never changes."""
+"""Routes for versions: the draft and published versions. A published version never changes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from starlette.responses import Response
 from ragflow_lg.server.agents.agent_versions import delete_version, find_version, publish
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.http.native.native_requests import PublishRequest
-from ragflow_lg.server.http.native.native_responses import VersionAnswer, VersionListAnswer, VersionWhole, respond_model
+from ragflow_lg.server.http.native.native_responses import (
+    VersionAnswer,
+    VersionListAnswer,
+    VersionWhole,
+    build_version_answer,
+    respond_model,
+)
 from ragflow_lg.server.http.native.native_routing import Agent, make_agent_router
-from ragflow_lg.server.http.native.native_views import build_version
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state
 
@@ -22,9 +27,9 @@ router = make_agent_router("versions")
 
 @router.get("/versions", response_model=VersionListAnswer, responses=describe_problems(404), summary="List versions")
 async def list_versions(request: Request, agent: Agent) -> Response:
-    """List all versions, the newest first, without their canvases."""
+    """List all versions, newest first, without their canvases."""
     rows = await AgentRepository(get_app_state(request).database, agent.tenant).all_versions(agent.id)
-    return respond_model(VersionListAnswer(versions=[build_version(row, agent) for row in rows]))
+    return respond_model(VersionListAnswer(versions=[build_version_answer(row, agent) for row in rows]))
 
 
 @router.post(
@@ -35,19 +40,19 @@ async def list_versions(request: Request, agent: Agent) -> Response:
     summary="Publish",
 )
 async def publish_version(body: PublishRequest, request: Request, agent: Agent) -> Response:
-    """Publish the draft, or a canvas that becomes the draft: always as a new version, nothing is overwritten."""
+    """Publish the draft, or a canvas that replaces the draft first. Creates a new version; nothing is overwritten."""
     app_state = get_app_state(request)
-    made = await publish(app_state, agent, title=body.title, description=body.description, dsl=body.dsl)
-    return respond_model(build_version(made, agent), 201)
+    version = await publish(app_state, agent, title=body.title, description=body.description, dsl=body.dsl)
+    return respond_model(build_version_answer(version, agent), 201)
 
 
 @router.get(
     "/versions/{version}", response_model=VersionWhole, responses=describe_problems(404), summary="Show a version"
 )
 async def get_version(version: str, request: Request, agent: Agent) -> Response:
-    """Show a version with its canvas: `draft`, `published` (the last one), or an id."""
+    """Return a version with its canvas: `draft`, `published` (the last one), or an id."""
     row = await find_version(get_app_state(request).database, agent, version)
-    return respond_model(VersionWhole(**build_version(row, agent).model_dump(), dsl=orjson.loads(row.dsl)))
+    return respond_model(VersionWhole(**build_version_answer(row, agent).model_dump(), dsl=orjson.loads(row.dsl)))
 
 
 @router.delete(
@@ -58,7 +63,7 @@ async def get_version(version: str, request: Request, agent: Agent) -> Response:
     summary="Delete a version",
 )
 async def remove_version(version: str, request: Request, agent: Agent) -> Response:
-    """Delete a version, by its id. The draft, and what sessions keep to, stay."""
+    """Delete a version by its id. The draft and versions in use by sessions cannot be deleted."""
     app_state = get_app_state(request)
     await delete_version(app_state, agent, await find_version(app_state.database, agent, version))
     return Response(status_code=204)

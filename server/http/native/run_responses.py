@@ -1,4 +1,4 @@
-"""Answering a request that begins a run: with the run once it is over, at once, or with its events."""
+"""Responses to requests that start a run: the ended run, the started run, or its events."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.native.native_events import EVENT_STREAM, write_event_frames
-from ragflow_lg.server.http.native.native_responses import RunAnswer, respond_model
+from ragflow_lg.server.http.native.native_responses import RunAnswer, build_run_answer, respond_model
 from ragflow_lg.server.http.native.native_routing import Agent
-from ragflow_lg.server.http.native.native_views import build_run
 from ragflow_lg.server.http.native.problem_details import PREFIX, describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_following import await_while_connected
@@ -38,57 +37,57 @@ __all__ = [
     "Responder",
     "RunResponder",
     "StreamResponder",
-    "load_run",
+    "load_run_answer",
     "make_responder",
     "make_stream_responder",
     "stream_run",
 ]
 
-OPENING_S = 0.5
-"""How long a run in the background may take to be refused, once its session is free: later its followers are told."""
+START_TIMEOUT_S = 0.5
+"""Time after which a background run counts as started once its session is free. Later errors reach its followers."""
 
 Mode: TypeAlias = Annotated[
     Literal["wait", "background", "stream"],
     Query(
-        description="`wait`: answer when the run is over. `background`: answer at once (202); its events can be "
-        "followed. `stream`: answer with its events."
+        description="`wait`: respond when the run has ended. `background`: respond at once (202); follow its events "
+        "separately. `stream`: respond with its events."
     ),
 ]
 
 
-def _policy(text: str) -> str:
+def _parse_policy(text: str) -> str:
     try:
         return str(parse_policy(text)) if text else ""
     except SettingsError:
-        raise ValueError("should be `cancel`, `continue` or `grace:SECONDS`") from None
+        raise ValueError("must be `cancel`, `continue` or `grace:SECONDS`") from None
 
 
 OnDisconnect: TypeAlias = Annotated[
     str,
-    AfterValidator(_policy),
+    AfterValidator(_parse_policy),
     Query(
-        description="What becomes of the run when nobody follows it any more: `cancel`, `continue` or "
-        "`grace:SECONDS`. Left out: what the server's settings say; a run in the background continues.",
+        description="What happens to the run when its last follower disconnects: `cancel`, `continue` or "
+        "`grace:SECONDS`. Default: the server's settings; a background run continues.",
         examples=["continue", "grace:30"],
         json_schema_extra={"pattern": r"^(|cancel|continue|grace:[0-9]{1,6}(\.[0-9]{1,3})?)$"},
     ),
 ]
-Records: TypeAlias = Annotated[bool, Query(description="Whether records of what agents do are sent, too.")]
+Records: TypeAlias = Annotated[bool, Query(description="Whether to send the records of agents as well.")]
 
 RUN_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "model": RunAnswer,
-        "description": "The run, over or waiting; or its events. A failed component makes a failed run, no problem.",
+        "description": "The ended or waiting run, or its events. A failed component is a failed run, not a problem.",
         "content": {"text/event-stream": EVENT_STREAM},
     },
-    202: {"model": RunAnswer, "description": "The run, on its way."},
+    202: {"model": RunAnswer, "description": "The started run."},
 }
-"""What a request that begins a run is answered with."""
+"""Successful responses of routes that start a run."""
 BEGIN_RESPONSES = {**RUN_RESPONSES, **describe_problems(400, 404, 409, 422)}
 
 
 class RunResponder(Struct, frozen=True):
-    """Begins a run and answers as the request asks: with its end, at once, or with its events."""
+    """Starts a run and responds in the requested mode: with its end, at once, or with its events."""
 
     request: Request
     agent: AgentRow
@@ -96,42 +95,42 @@ class RunResponder(Struct, frozen=True):
     on_disconnect: str
     has_records: bool
 
-    async def play(self, begin: Callable[[RunControl], Awaitable[Turn]]) -> Response:
-        """Begin a run and answer.
+    async def respond(self, start: Callable[[RunControl], Awaitable[Turn]]) -> Response:
+        """Start a run and respond.
 
         Raises:
-            RagflowLgError: if it is refused.
+            RagflowLgError: if the run is refused.
         """
         request = self.request
         policy = parse_policy(self.on_disconnect) if self.on_disconnect else None
         if self.mode == "background" and policy is None:
             policy = CONTINUE
         control = RunControl(get_app_state(request), get_turns(request), self.agent, policy)
-        turn = await begin(control)
+        turn = await start(control)
         run_id = turn.run.envelope.message_id
         if self.mode == "background":
             app_state = get_app_state(request)
-            await app_state.run_manager.wait_until_begun(run_id, app_state.settings.server.busy_s + OPENING_S)
+            await app_state.run_manager.wait_until_begun(run_id, app_state.settings.server.busy_s + START_TIMEOUT_S)
             run = await control.run(run_id)
             headers = {"Location": f"{PREFIX}/agents/{self.agent.id}/runs/{run_id}"}
-            return respond_model(await build_run(control, run), 202, headers)
+            return respond_model(await build_run_answer(control, run), 202, headers)
         if self.mode == "stream":
             return await stream_run(request, control, await control.run(run_id), 0, has_records=self.has_records)
-        await await_while_connected(request, _finish(get_turns(request).follow(run_id)))
-        return respond_model(await load_run(control, run_id))
+        await await_while_connected(request, _await_end(get_turns(request).follow(run_id)))
+        return respond_model(await load_run_answer(control, run_id))
 
 
 def make_responder(
     request: Request, agent: Agent, mode: Mode = "wait", on_disconnect: OnDisconnect = "", records: Records = False
 ) -> RunResponder:
-    """Read how a run is to be played."""
+    """Create the responder for a request with a mode."""
     return RunResponder(request, agent, mode, on_disconnect, records)
 
 
 def make_stream_responder(
     request: Request, agent: Agent, on_disconnect: OnDisconnect = "", records: Records = False
 ) -> RunResponder:
-    """Read how a run is to be streamed."""
+    """Create the responder for a request that streams."""
     return RunResponder(request, agent, "stream", on_disconnect, records)
 
 
@@ -139,8 +138,8 @@ Responder: TypeAlias = Annotated[RunResponder, Depends(make_responder)]
 StreamResponder: TypeAlias = Annotated[RunResponder, Depends(make_stream_responder)]
 
 
-async def _finish(events: AsyncGenerator[tuple[int, StreamEvent]]) -> None:
-    """Wait for the end of a run. One that fails is shown as it is; one that never began is refused."""
+async def _await_end(events: AsyncGenerator[tuple[int, StreamEvent]]) -> None:
+    """Wait for the end of a run. Errors before its first event are raised, later ones are part of its record."""
     has_begun = False
     async with aclosing(events):
         try:
@@ -151,20 +150,20 @@ async def _finish(events: AsyncGenerator[tuple[int, StreamEvent]]) -> None:
                 raise
 
 
-async def load_run(control: RunControl, run_id: str) -> RunAnswer:
-    """Show a run with its answer and what it waits for."""
+async def load_run_answer(control: RunControl, run_id: str) -> RunAnswer:
+    """Load a run with its answer and its open forms."""
     run = await control.run(run_id)
-    said, pauses = await control.outcome(run)
-    return await build_run(control, run, said, pauses)
+    messages, pauses = await control.outcome(run)
+    return await build_run_answer(control, run, messages, pauses)
 
 
 async def stream_run(
     request: Request, control: RunControl, run: RunRow, after: int, *, has_records: bool
 ) -> EventStream:
-    """Answer with the events of a run behind number ``after``.
+    """Respond with the events of a run after number ``after``.
 
     Raises:
-        RagflowLgError: if there is nothing to follow, or the run was refused before its first event.
+        RagflowLgError: if the events are not available, or the run was refused before its first event.
     """
     events = get_turns(request).follow(run.id, after)
     try:
@@ -173,6 +172,6 @@ async def stream_run(
         await events.aclose()
         raise
     frames = write_event_frames(
-        run.id, run.session_id, events, lambda: load_run(control, run.id), first=first, has_records=has_records
+        run.id, run.session_id, events, lambda: load_run_answer(control, run.id), first=first, has_records=has_records
     )
     return EventStream(frames, get_app_state(request).settings.server.heartbeat_s)

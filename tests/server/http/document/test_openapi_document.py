@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
+from ragflow_lg.base.values import JsonValue
 from ragflow_lg.server.http.document.openapi_document import ROUTES, complete_document, iterate_operations
 from ragflow_lg.server.http.ragflow import agent_routes as agents
 from tests.server.http.app_server import start_app
@@ -20,9 +21,10 @@ async def document(tmp_path: Path) -> dict[str, Any]:
         return (await server.client.get(f"{server.url}/openapi.json")).json()
 
 
-def references(value: Any) -> set[str]:
+def references(value: JsonValue) -> set[str]:
     if isinstance(value, dict):
-        own = {value["$ref"]} if isinstance(value.get("$ref"), str) else set[str]()
+        reference = value.get("$ref")
+        own = {reference} if isinstance(reference, str) else set[str]()
         return own.union(*(references(part) for part in value.values()))
     return set[str]().union(*(references(part) for part in value)) if isinstance(value, list) else set()
 

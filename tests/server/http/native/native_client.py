@@ -1,4 +1,4 @@
-"""Calling the native API of a running server, and reading its streams."""
+"""Clients of the native API of a server, and readers of its responses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PREFIX = "/native/v1"
 
 
 def native(server: AppServer, agent_id: str = "") -> httpx.AsyncClient:
-    """Give a client whose paths begin at the native API, or at an agent there."""
+    """Return a client with the base path of the native API, or of an agent in it."""
     base = f"{server.url}{PREFIX}" + (f"/agents/{agent_id}" if agent_id else "")
     return httpx.AsyncClient(base_url=base, headers={"Authorization": f"Bearer {server.key}"}, timeout=20)
 
@@ -26,13 +26,13 @@ def native(server: AppServer, agent_id: str = "") -> httpx.AsyncClient:
 async def native_agent(
     folder: Path, dsl: dict[str, Any], replies: Sequence[Reply] = (), **section: Any
 ) -> AsyncGenerator[tuple[AppServer, httpx.AsyncClient]]:
-    """Serve one agent; its client begins there."""
+    """Start a server with one agent; yield the server and a client of that agent."""
     async with start_app(folder, replies, **section) as server, native(server, await server.agent(dsl)) as client:
         yield server, client
 
 
 def problem(answer: httpx.Response) -> tuple[int, str]:
-    """Give the status and the code of a refusal."""
+    """Return the status and the code of a problem."""
     error = answer.json()["error"]
     assert error["status"] == answer.status_code
     assert error["message"]
@@ -40,10 +40,10 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
 
 
 def frames(text: str) -> list[tuple[str, str, Any]]:
-    """Read a stream: id, event and data of each frame; comments and `retry` are passed over."""
-    found: list[tuple[str, str, Any]] = []
+    """Parse a stream into the id, event and data of each frame; comments and `retry` are skipped."""
+    parsed: list[tuple[str, str, Any]] = []
     for block in text.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.split("\n") if line and not line.startswith(":"))
         if "data" in fields:
-            found.append((fields.get("id", ""), fields["event"], json.loads(fields["data"])))
-    return found
+            parsed.append((fields.get("id", ""), fields["event"], json.loads(fields["data"])))
+    return parsed

@@ -19,20 +19,20 @@ WRONG = b"""{
 async def test_a_canvas_is_checked_with_line_and_column(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server, native(server) as client:
         assert (await client.post("/check", json=ECHO)).json() == {"runs": True, "diagnostics": []}
-        found = (await client.post("/check", content=WRONG, headers=JSON)).json()
-        assert (found["runs"], [d["code"] for d in found["diagnostics"]]) == (False, ["target-unknown"])
-        assert (found["diagnostics"][0]["line"], found["diagnostics"][0]["node"]) == (3, "begin")
+        report = (await client.post("/check", content=WRONG, headers=JSON)).json()
+        assert (report["runs"], [d["code"] for d in report["diagnostics"]]) == (False, ["target-unknown"])
+        assert (report["diagnostics"][0]["line"], report["diagnostics"][0]["node"]) == (3, "begin")
 
 
 @pytest.mark.parametrize("document", [b"", b"{", b"[]", b"\xff\xfe", b'{"a": ' + b"[" * 100_000, b'"text"'])
-async def test_what_is_no_canvas_is_told_so(tmp_path: Path, document: bytes) -> None:
+async def test_invalid_documents_have_one_diagnostic(tmp_path: Path, document: bytes) -> None:
     async with start_app(tmp_path) as server, native(server) as client:
-        found = (await client.post("/check", content=document)).json()
-        assert (found["runs"], len(found["diagnostics"])) == (False, 1)
+        report = (await client.post("/check", content=document)).json()
+        assert (report["runs"], len(report["diagnostics"])) == (False, 1)
         assert problem(await client.post("/draw", content=document)) == (422, "canvas-invalid")
 
 
-async def test_a_canvas_is_drawn(tmp_path: Path) -> None:
+async def test_a_canvas_is_drawn_in_every_format(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server, native(server) as client:
         for kind, begins, mime in (
             ("svg", b"<svg", "image/svg+xml"),
@@ -49,7 +49,7 @@ async def test_a_canvas_is_drawn(tmp_path: Path) -> None:
         assert refused.json()["error"]["details"]["diagnostics"][0]["code"] == "target-unknown"
 
 
-async def test_only_tenants_may_ask(tmp_path: Path) -> None:
+async def test_a_key_is_required_and_bodies_are_limited(tmp_path: Path) -> None:
     async with start_app(tmp_path, max_body_bytes=1000) as server, native(server) as client:
         assert problem(await client.post("/check", content=b"x" * 2000)) == (413, "too-large")
         del client.headers["Authorization"]

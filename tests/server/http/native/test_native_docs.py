@@ -1,4 +1,4 @@
-"""The page of the native API: its commands are run as they stand there."""
+"""The commands of the page on the native API work as printed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.server.http.app_server import start_app
 PAGE = (ROOT / "docs" / "native_api.md").read_text("utf-8")
 TASKS = dict(re.findall(r"^## (.+?)\n.*?^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 SET_UP = TASKS.pop("Set it up")
-SAID = {
+OUTPUTS = {
     "Begin a run": '"status":"waiting"',
     "Answer what it asks": '"answer":"A parcel, size 42."',
     "Follow it, and come back": "event: end",
@@ -29,18 +29,18 @@ SAID = {
 
 
 def test_every_task_is_run() -> None:
-    assert set(TASKS) == set(SAID)
+    assert set(TASKS) == set(OUTPUTS)
 
 
-def test_every_code_stands_in_the_table() -> None:
-    told = " ".join(STATUS_DESCRIPTIONS.values())
+def test_every_code_is_documented() -> None:
+    text = " ".join(STATUS_DESCRIPTIONS.values())
     assert [
-        code for code in re.findall(r"`([a-z]+-[a-z-]+)`", told) if f"`{code}`" not in PAGE and "-A" not in code
+        code for code in re.findall(r"`([a-z]+-[a-z-]+)`", text) if f"`{code}`" not in PAGE and "-A" not in code
     ] == []
 
 
-@pytest.mark.parametrize("task", sorted(SAID))
-async def test_the_commands_work_as_they_stand(tmp_path: Path, task: str) -> None:
+@pytest.mark.parametrize("task", sorted(OUTPUTS))
+async def test_the_commands_work(tmp_path: Path, task: str) -> None:
     commands = (SET_UP + TASKS[task]).replace("curl -s", "curl -sS --fail-with-body")
     async with start_app(tmp_path) as server:
         script = f"set -euo pipefail\n{commands}"
@@ -52,6 +52,6 @@ async def test_the_commands_work_as_they_stand(tmp_path: Path, task: str) -> Non
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        told, errors = await asyncio.wait_for(process.communicate(), 60)
-    assert process.returncode == 0, told + errors
-    assert SAID[task] in told.decode()
+        output, errors = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0, output + errors
+    assert OUTPUTS[task] in output.decode()

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from ragflow_lg.base.errors import DatabaseError, RagflowLgError, RequestError, RunInterruptedError, StreamPositionError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import AgentRecord
-from ragflow_lg.server.http.native.native_events import read_event_position, write_event_frames
+from ragflow_lg.server.http.native.native_events import build_event_schema, read_event_position, write_event_frames
 from ragflow_lg.server.streaming import StreamEvent
 from ragflow_lg.wire.wire_events import Message, WorkflowStarted
 from tests.server.http.native.native_client import frames
@@ -18,46 +18,46 @@ from tests.server.http.native.native_client import frames
 RECORD = AgentRecord(NodeId("Agent:0"), "Agent:0", 1, "", "thought", 1.0, {"text": "hm"})
 
 
-class Shown(BaseModel):
+class State(BaseModel):
     status: str = "succeeded"
 
 
 async def show() -> BaseModel:
-    return Shown()
+    return State()
 
 
 async def fail() -> BaseModel:
     raise DatabaseError("It is down.")
 
 
-async def events(*given: StreamEvent, error: RagflowLgError | None = None) -> AsyncGenerator[tuple[int, StreamEvent]]:
-    for number, event in enumerate(given, 1):
+async def events(*items: StreamEvent, error: RagflowLgError | None = None) -> AsyncGenerator[tuple[int, StreamEvent]]:
+    for number, event in enumerate(items, 1):
         yield number, event
     if error is not None:
         raise error
 
 
-async def written(stream: AsyncGenerator[bytes]) -> list[tuple[str, str, Any]]:
+async def read(stream: AsyncGenerator[bytes]) -> list[tuple[str, str, Any]]:
     return frames(b"".join([frame async for frame in stream]).decode())
 
 
-async def test_every_event_has_its_number_and_the_run_comes_last() -> None:
-    found = await written(write_event_frames("r", "s", events(WorkflowStarted(None), RECORD, Message("Hi")), show))
-    assert [(id_, name) for id_, name, _ in found] == [("r:1", "workflow_started"), ("r:3", "message"), ("", "end")]
-    assert found[1][2] == {"run_id": "r", "session_id": "s", "event": "message", "data": {"content": "Hi"}}
-    assert found[-1][2] == {"run": {"status": "succeeded"}, "error": None}
-    with_records = await written(write_event_frames("r", "s", events(RECORD), show, has_records=True))
+async def test_every_event_has_an_id_and_the_run_comes_last() -> None:
+    received = await read(write_event_frames("r", "s", events(WorkflowStarted(None), RECORD, Message("Hi")), show))
+    assert [(id_, name) for id_, name, _ in received] == [("r:1", "workflow_started"), ("r:3", "message"), ("", "end")]
+    assert received[1][2] == {"run_id": "r", "session_id": "s", "event": "message", "data": {"content": "Hi"}}
+    assert received[-1][2] == {"run": {"status": "succeeded"}, "error": None}
+    with_records = await read(write_event_frames("r", "s", events(RECORD), show, has_records=True))
     assert [name for _, name, _ in with_records] == ["agent_record", "end"]
-    first = await written(write_event_frames("r", "s", events(), show, first=(9, Message("x"))))
+    first = await read(write_event_frames("r", "s", events(), show, first=(9, Message("x"))))
     assert first[0][0] == "r:9"
 
 
-async def test_what_breaks_a_stream_off_is_told_at_its_end() -> None:
+async def test_the_last_frame_has_the_error_that_interrupted_the_stream() -> None:
     broken = events(Message("Hi"), error=RunInterruptedError("The server has stopped."))
-    found = await written(write_event_frames("r", "s", broken, show))
-    assert [name for _, name, _ in found] == ["message", "end"]
-    assert found[-1][2]["error"]["code"] == "run-interrupted"
-    down = await written(write_event_frames("r", "s", events(), fail))
+    received = await read(write_event_frames("r", "s", broken, show))
+    assert [name for _, name, _ in received] == ["message", "end"]
+    assert received[-1][2]["error"]["code"] == "run-interrupted"
+    down = await read(write_event_frames("r", "s", events(), fail))
     assert (down[-1][2]["run"], down[-1][2]["error"]["message"]) == (None, "It is down.")
 
 
@@ -66,12 +66,17 @@ def _request(last: str | None) -> Request:
     return Request({"type": "http", "headers": headers})
 
 
-def test_the_header_goes_before_the_query() -> None:
+def test_the_header_overrides_the_query() -> None:
     assert read_event_position(_request("r:7"), "r", "2") == 7
     assert read_event_position(_request("7"), "r", None) == 7
     assert read_event_position(_request(None), "r", "2") == 1
     assert read_event_position(_request(None), "r", None) == 0
-    with pytest.raises(RequestError, match="other"):
+    with pytest.raises(RequestError, match="belongs to another run"):
         read_event_position(_request("other:7"), "r", None)
     with pytest.raises(StreamPositionError):
         read_event_position(_request("r:x"), "r", None)
+
+
+def test_the_schema_of_an_event_has_json_or_the_end_text() -> None:
+    assert build_event_schema({"type": "object"})["properties"]["data"]["contentSchema"] == {"type": "object"}
+    assert build_event_schema({}, end="[DONE]")["properties"]["data"]["anyOf"][1] == {"const": "[DONE]"}

@@ -39,12 +39,12 @@ PAUSE = "a" * 32
         (PublishRequest, {"title": "x" * 256}),
     ],
 )
-def test_what_does_not_fit_is_refused(model: type[BaseModel], body: dict[str, Any]) -> None:
+def test_invalid_bodies_are_refused(model: type[BaseModel], body: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         model.model_validate(body)
 
 
-def test_what_a_database_cannot_hold_is_left_out() -> None:
+def test_nul_characters_are_removed() -> None:
     assert RunRequest(query="a\x00b", user_id="\x00").model_dump(exclude_defaults=True) == {"query": "ab"}
     assert RunRequest(query={"city": "Rome"}).query == {"city": "Rome"}
     assert ResumeRequest(answers={PAUSE: {"size": None}}).answers == {PAUSE: {"size": None}}

@@ -30,13 +30,13 @@ def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]
     ]
 
 
-async def test_the_document_is_right_and_tells_everything(tmp_path: Path) -> None:
-    found = await document(tmp_path)
-    OpenAPIV31SpecValidator(found).validate()
-    assert len(operations(found)) == 23
-    names = [operation["operationId"] for _, _, operation in operations(found)]
+async def test_the_document_is_valid_and_complete(tmp_path: Path) -> None:
+    api = await document(tmp_path)
+    OpenAPIV31SpecValidator(api).validate()
+    assert len(operations(api)) == 23
+    names = [operation["operationId"] for _, _, operation in operations(api)]
     assert len(set(names)) == len(names)
-    for method, path, operation in operations(found):
+    for method, path, operation in operations(api):
         where = f"{method} {path}"
         assert operation["summary"], where
         assert operation["description"], where
@@ -47,25 +47,25 @@ async def test_the_document_is_right_and_tells_everything(tmp_path: Path) -> Non
             if int(status) >= 400:
                 schema = answer["content"]["application/json"]["schema"]
                 assert schema == {"$ref": "#/components/schemas/ProblemAnswer"}, (where, status)
-        well = next(answer for status, answer in operation["responses"].items() if int(status) < 300)
+        success = next(answer for status, answer in operation["responses"].items() if int(status) < 300)
         if operation["operationId"] in STREAMS:
-            assert list(well["content"]) == ["text/event-stream"], where
+            assert list(success["content"]) == ["text/event-stream"], where
         elif operation["operationId"] not in PICTURES and "204" not in operation["responses"]:
-            assert "application/json" in well["content"], where
+            assert "application/json" in success["content"], where
         body = operation.get("requestBody")
         assert body is None or list(body["content"]) == ["application/json"], where
 
 
 async def test_examples_and_answers_fit_the_document(tmp_path: Path) -> None:
-    found = await document(tmp_path)
-    registry = Registry[Any](retrieve=lambda uri: Resource[Any](found, DRAFT202012))
+    api = await document(tmp_path)
+    registry = Registry[Any](retrieve=lambda uri: Resource[Any](api, DRAFT202012))
 
     def check(name: str, value: Any) -> None:
         validator: Any = Draft202012Validator({"$ref": f"urn:api#/components/schemas/{name}"}, registry=registry)
         validator.validate(value)
 
     for name in ("RunRequest", "ResumeRequest", "RerunRequest", "ForkRequest", "OpenSession", "PublishRequest"):
-        examples = found["components"]["schemas"][name]["examples"]
+        examples = api["components"]["schemas"][name]["examples"]
         for example in examples:
             check(name, example)
     async with native_agent(tmp_path, FORM) as (_, client):
@@ -84,7 +84,7 @@ async def test_examples_and_answers_fit_the_document(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/native/v1", "/native/v1/agents/x/runs", "/native/v1/agents/../check"])
-async def test_no_path_answers_in_another_shape(tmp_path: Path, path: str) -> None:
+async def test_every_native_path_answers_with_problems(tmp_path: Path, path: str) -> None:
     async with start_app(tmp_path) as server:
         answer = await server.client.get(server.url + path, headers={"Authorization": "nothing"})
         assert answer.json()["error"]["status"] == answer.status_code in (401, 404, 405)

@@ -22,13 +22,13 @@ CHAIN = canvas(
 )
 
 
-async def test_a_run_is_begun_and_shown(tmp_path: Path) -> None:
+async def test_a_run_is_started_and_shown(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         async with native(server, agent_id) as client:
-            made = await client.post("/runs", json={"query": "ping", "user_id": "ada", "session_name": "First"})
-            run = made.json()
-            assert made.status_code == 200
+            response = await client.post("/runs", json={"query": "ping", "user_id": "ada", "session_name": "First"})
+            run = response.json()
+            assert response.status_code == 200
             assert (run["status"], run["answer"], run["agent_id"], run["pauses"]) == (
                 "succeeded",
                 "You said ping",
@@ -42,7 +42,7 @@ async def test_a_run_is_begun_and_shown(tmp_path: Path) -> None:
             assert (listed["total"], [row["id"] for row in listed["runs"]]) == (2, [again["id"]])
             session = (await client.get(f"/sessions/{run['session_id']}")).json()
             assert (session["name"], session["user_id"], session["turns"]) == ("First", "ada", 2)
-            assert [said["content"] for said in session["messages"]] == [
+            assert [message["content"] for message in session["messages"]] == [
                 "Hi there!",
                 "ping",
                 "You said ping",
@@ -51,34 +51,34 @@ async def test_a_run_is_begun_and_shown(tmp_path: Path) -> None:
             ]
 
 
-async def test_a_stream_has_ids_and_is_taken_up_again_without_loss(tmp_path: Path) -> None:
+async def test_a_stream_has_ids_and_resumes_without_loss(tmp_path: Path) -> None:
     async with native_agent(tmp_path, MODEL, [Reply(chunks=list("abcdef"))]) as (_, client):
         answer = await client.post("/runs/stream", json={"query": "hi"})
         assert answer.headers["content-type"].startswith("text/event-stream")
         assert answer.text.startswith("retry: 1000\n\n")
-        found = frames(answer.text)
-        run_id = found[0][2]["run_id"]
-        assert [id_ for id_, _, _ in found] == [*(f"{run_id}:{n}" for n in range(1, len(found))), ""]
-        assert (found[0][1], found[-1][1], found[-1][2]["error"]) == ("workflow_started", "end", None)
-        assert (found[-1][2]["run"]["status"], found[-1][2]["run"]["answer"]) == ("succeeded", "abcdef")
+        events = frames(answer.text)
+        run_id = events[0][2]["run_id"]
+        assert [id_ for id_, _, _ in events] == [*(f"{run_id}:{n}" for n in range(1, len(events))), ""]
+        assert (events[0][1], events[-1][1], events[-1][2]["error"]) == ("workflow_started", "end", None)
+        assert (events[-1][2]["run"]["status"], events[-1][2]["run"]["answer"]) == ("succeeded", "abcdef")
         path = f"/runs/{run_id}/events"
-        assert frames((await client.get(path)).text) == found
-        for cut in (1, 4, len(found) - 1):
-            rest = await client.get(f"{path}?from=1", headers={"Last-Event-ID": found[cut - 1][0]})
-            assert frames(rest.text) == found[cut:]
-            assert frames((await client.get(f"{path}?from={cut}")).text) == found[cut - 1 :]
+        assert frames((await client.get(path)).text) == events
+        for cut in (1, 4, len(events) - 1):
+            rest = await client.get(f"{path}?from=1", headers={"Last-Event-ID": events[cut - 1][0]})
+            assert frames(rest.text) == events[cut:]
+            assert frames((await client.get(f"{path}?from={cut}")).text) == events[cut - 1 :]
         assert problem(await client.get(f"{path}?from=x")) == (400, "event-unknown")
         assert problem(await client.get(f"{path}?from=999")) == (400, "event-unknown")
         foreign = await client.get(path, headers={"Last-Event-ID": f"{MISSING}:1"})
         assert problem(foreign) == (400, "event-unknown")
 
 
-async def test_a_run_in_the_background_is_followed_and_cancelled(tmp_path: Path) -> None:
+async def test_a_background_run_is_followed_and_cancelled(tmp_path: Path) -> None:
     async with native_agent(tmp_path, MODEL, [Reply(chunks=["a", "b"], hangs=True), Reply("done")]) as (_, client):
-        begun = await client.post("/runs?mode=background", json={"query": "hi"})
-        run = begun.json()
-        assert (begun.status_code, run["status"]) == (202, "running")
-        assert begun.headers["location"].endswith(f"/runs/{run['id']}")
+        started = await client.post("/runs?mode=background", json={"query": "hi"})
+        run = started.json()
+        assert (started.status_code, run["status"]) == (202, "running")
+        assert started.headers["location"].endswith(f"/runs/{run['id']}")
         following = asyncio.create_task(client.get(f"/runs/{run['id']}/events"))
         async with asyncio.timeout(10):
             while not (await client.get(f"/sessions/{run['session_id']}")).json()["is_busy"]:
@@ -89,12 +89,12 @@ async def test_a_run_in_the_background_is_followed_and_cancelled(tmp_path: Path)
         assert problem(await client.post(f"/runs/{run['id']}/continue")) == (409, "session-busy")
         assert (await client.post(f"/runs/{run['id']}/cancel")).status_code == 202
         assert frames((await following).text)[-1][2]["run"]["status"] == "cancelled"
-        went_on = (await client.post(f"/runs/{run['id']}/continue")).json()
-        assert (went_on["status"], went_on["parent_run_id"]) == ("succeeded", run["id"])
-        assert problem(await client.post(f"/runs/{went_on['id']}/continue")) == (409, "conflict")
+        continued = (await client.post(f"/runs/{run['id']}/continue")).json()
+        assert (continued["status"], continued["parent_run_id"]) == ("succeeded", run["id"])
+        assert problem(await client.post(f"/runs/{continued['id']}/continue")) == (409, "conflict")
 
 
-async def test_a_form_is_answered_by_the_id_of_its_pause(tmp_path: Path) -> None:
+async def test_a_form_is_answered_by_its_pause_id(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server, native(server, await server.agent(FORM)) as client:
         run = (await client.post("/runs", json={"query": "hi"})).json()
         (pause,) = run["pauses"]
@@ -124,7 +124,7 @@ async def test_a_form_is_answered_by_the_id_of_its_pause(tmp_path: Path) -> None
         assert (await client.get("/runs")).json()["total"] == 2
 
 
-async def test_a_waiting_run_is_given_up(tmp_path: Path) -> None:
+async def test_a_waiting_run_is_cancelled(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server, native(server, await server.agent(FORM)) as client:
         run = (await client.post("/runs", json={})).json()
         assert (await client.post(f"/runs/{run['id']}/cancel")).json()["status"] == "cancelled"
@@ -133,7 +133,7 @@ async def test_a_waiting_run_is_given_up(tmp_path: Path) -> None:
         assert fresh.json()["status"] == "waiting"
 
 
-async def test_a_turn_begins_again_at_a_node_with_other_values(tmp_path: Path) -> None:
+async def test_a_turn_is_rerun_from_a_node_with_changed_values(tmp_path: Path) -> None:
     async with native_agent(tmp_path, CHAIN, [Reply("one"), Reply("two"), Reply("three")]) as (server, client):
         run = (await client.post("/runs", json={"query": "hi"})).json()
         assert run["answer"] == "two"
@@ -142,7 +142,7 @@ async def test_a_turn_begins_again_at_a_node_with_other_values(tmp_path: Path) -
         assert (again["answer"], again["parent_run_id"]) == ("three", run["id"])
         assert server.model.requests[-1][1].messages[-1]["content"] == "edited"
         session = (await client.get(f"/sessions/{again['session_id']}")).json()
-        assert (session["name"], [said["content"] for said in session["messages"]][1:]) == (
+        assert (session["name"], [message["content"] for message in session["messages"]][1:]) == (
             "Again",
             ["hi", "three"],
         )
@@ -154,7 +154,7 @@ async def test_a_turn_begins_again_at_a_node_with_other_values(tmp_path: Path) -
             assert problem(await client.post(f"/runs/{run['id']}/rerun", json=wrong)) == (422, "place-unknown")
 
 
-async def test_a_node_in_a_loop_begins_again_in_its_round(tmp_path: Path) -> None:
+async def test_a_node_in_a_loop_is_rerun_in_its_round(tmp_path: Path) -> None:
     model = node("LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query}"}]})
     looped = fake_canvas({"begin": node("Begin", {}, ["lp"]), **loop({"ask": model}), **out("done")})
     replies = [Reply(str(number)) for number in range(5)]
@@ -171,17 +171,17 @@ async def test_a_node_in_a_loop_begins_again_in_its_round(tmp_path: Path) -> Non
         assert problem(wrong) == (422, "place-unknown")
 
 
-async def test_a_run_is_forked_where_it_waits_and_where_it_has_been(tmp_path: Path) -> None:
+async def test_a_run_is_forked_where_it_waits_and_at_earlier_checkpoints(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server, native(server, await server.agent(FORM)) as client:
         run = (await client.post("/runs", json={"query": "hi"})).json()
-        made = await client.post(f"/runs/{run['id']}/fork", json={"session_name": "Twin"})
+        response = await client.post(f"/runs/{run['id']}/fork", json={"session_name": "Twin"})
         await client.post(f"/runs/{run['id']}/resume", json={"fields": {"size": 1}})
-        fork = made.json()
-        assert (made.status_code, fork["status"], fork["parent_run_id"]) == (201, "waiting", run["id"])
+        fork = response.json()
+        assert (response.status_code, fork["status"], fork["parent_run_id"]) == (201, "waiting", run["id"])
         done = await client.post(f"/runs/{fork['id']}/resume", json={"fields": {"size": 7}})
         assert done.json()["answer"] == "Size 7"
-        said = (await client.get(f"/sessions/{fork['session_id']}")).json()
-        assert [row["content"] for row in said["messages"]][1:] == ["hi", "Which size?", "size: 7", "Size 7"]
+        session = (await client.get(f"/sessions/{fork['session_id']}")).json()
+        assert [row["content"] for row in session["messages"]][1:] == ["hi", "Which size?", "size: 7", "Size 7"]
         history = (await client.get(f"/sessions/{run['session_id']}/history")).json()["moments"]
         first = history[-1]["checkpoint"]
         early = (await client.post(f"/runs/{run['id']}/fork", json={"checkpoint": first})).json()
@@ -196,7 +196,7 @@ async def test_a_run_is_forked_where_it_waits_and_where_it_has_been(tmp_path: Pa
         assert "ragflow-lg" not in nowhere.json()["error"]["message"]
 
 
-async def test_a_run_goes_on_from_another_as_that_stands(tmp_path: Path) -> None:
+async def test_resume_from_depends_on_the_state_of_the_run(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server, native(server, await server.agent(FORM)) as client:
         run = (await client.post("/runs", json={"query": "hi"})).json()
         done = (await client.post("/runs", json={"resume_from": run["id"], "inputs": {"size": 3}})).json()
@@ -209,7 +209,7 @@ async def test_a_run_goes_on_from_another_as_that_stands(tmp_path: Path) -> None
         assert problem(both) == (422, "invalid")
 
 
-async def test_a_failed_run_begins_again_where_it_failed(tmp_path: Path) -> None:
+async def test_a_failed_run_is_repeated_from_the_failed_node(tmp_path: Path) -> None:
     async with native_agent(tmp_path, CHAIN, [Reply("one"), Reply(error="down"), Reply("two")]) as (server, client):
         run = (await client.post("/runs", json={"query": "hi"})).json()
         assert (run["status"], "down" in run["error"]) == ("failed", True)
@@ -217,7 +217,7 @@ async def test_a_failed_run_begins_again_where_it_failed(tmp_path: Path) -> None
         assert (again["status"], again["answer"], len(server.model.requests)) == ("succeeded", "two", 3)
 
 
-async def test_tenants_do_not_see_each_others_runs(tmp_path: Path) -> None:
+async def test_runs_of_other_tenants_are_not_found(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(FORM)
         async with native(server, agent_id) as client:
@@ -277,12 +277,12 @@ async def test_hostile_bodies_are_refused(tmp_path: Path, body: bytes, expected:
     async with start_app(tmp_path) as server, native(server, await server.agent(ECHO)) as client:
         answer = await client.post("/runs", content=body, headers={"Content-Type": "application/json"})
         assert problem(answer) == expected
-        untold = await client.post("/runs", content=body or b"{}")
-        assert "send the header `Content-Type: application/json`" in untold.json()["error"]["message"]
+        untyped = await client.post("/runs", content=body or b"{}")
+        assert "send the header `Content-Type: application/json`" in untyped.json()["error"]["message"]
         assert (await client.get("/sessions")).json()["total"] == 0
 
 
-async def test_unknown_words_in_the_query_are_refused(tmp_path: Path) -> None:
+async def test_invalid_query_parameters_are_refused(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server, native(server, await server.agent(ECHO)) as client:
         assert problem(await client.post("/runs?mode=later", json={})) == (422, "invalid")
         assert problem(await client.post("/runs?on_disconnect=never", json={})) == (422, "invalid")

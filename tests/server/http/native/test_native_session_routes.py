@@ -14,17 +14,17 @@ from tests.server.http.native.native_client import native_agent, problem
 MISSING = "0" * 32
 
 
-async def test_a_session_is_made_listed_shown_and_deleted(tmp_path: Path) -> None:
+async def test_a_session_is_created_listed_shown_and_deleted(tmp_path: Path) -> None:
     async with native_agent(tmp_path, ECHO) as (_, client):
-        made = await client.post("/sessions", json={"name": "First", "user_id": "ada"})
-        session = made.json()
-        assert (made.status_code, session["name"], session["user_id"], session["is_busy"]) == (
+        response = await client.post("/sessions", json={"name": "First", "user_id": "ada"})
+        session = response.json()
+        assert (response.status_code, session["name"], session["user_id"], session["is_busy"]) == (
             201,
             "First",
             "ada",
             False,
         )
-        assert [said["content"] for said in session["messages"]] == ["Hi there!"]
+        assert [message["content"] for message in session["messages"]] == ["Hi there!"]
         await client.post("/sessions", json={})
         assert (await client.get("/sessions?page_size=1")).json()["total"] == 2
         listed = (await client.get("/sessions?user_id=ada")).json()
@@ -38,7 +38,7 @@ async def test_a_session_is_made_listed_shown_and_deleted(tmp_path: Path) -> Non
         assert problem(await client.post("/sessions", json={"version": "published"})) == (404, "not-found")
 
 
-async def test_history_has_nodes_times_and_sizes_and_comes_in_pages(tmp_path: Path) -> None:
+async def test_history_has_nodes_times_sizes_and_pages(tmp_path: Path) -> None:
     async with native_agent(tmp_path, FORM) as (_, client):
         run = (await client.post("/runs", json={"query": "hi"})).json()
         path = f"/sessions/{run['session_id']}/history"
@@ -72,10 +72,10 @@ async def test_a_session_keeps_to_its_version_until_another_is_pinned(tmp_path: 
         assert problem(await client.put(path, json={"version": ""})) == (422, "invalid")
 
 
-async def test_what_studio_does_in_a_session_is_seen(tmp_path: Path) -> None:
+async def test_changes_made_in_studio_are_visible(tmp_path: Path) -> None:
     async with native_agent(tmp_path, FORM) as (server, client):
         saver = server.app_state.store.saver  # as LangGraph's server has it, from the same settings
-        studio = load_graph(FORM, services=fake_services(), checkpointer=saver)
+        studio: Any = load_graph(FORM, services=fake_services(), checkpointer=saver)
         run = (await client.post("/runs", json={"query": "hi"})).json()
         path = f"/sessions/{run['session_id']}"
         thread: Any = {"configurable": {"thread_id": thread_of_session(run["session_id"])}}
@@ -88,9 +88,9 @@ async def test_what_studio_does_in_a_session_is_seen(tmp_path: Path) -> None:
         assert pause["tips"] == "Which size?"
         ended = (await client.post(f"/runs/{run['id']}/resume", json={"fields": {"size": 7}})).json()
         assert (ended["status"], ended["answer"]) == ("succeeded", "Size 7")
-        held = await studio.aget_state(thread)
-        assert [message["content"] for message in held.values["messages"]] == ["hi", "Size 4", "again", "Size 7"]
-        said = (await client.get(path)).json()["messages"]
-        assert [message["content"] for message in said][1:] == ["hi", "Which size?", "size: 7", "Size 7"], (
+        state = await studio.aget_state(thread)
+        assert [message["content"] for message in state.values["messages"]] == ["hi", "Size 4", "again", "Size 7"]
+        messages = (await client.get(path)).json()["messages"]
+        assert [message["content"] for message in messages][1:] == ["hi", "Which size?", "size: 7", "Size 7"], (
             "its own runs"
         )

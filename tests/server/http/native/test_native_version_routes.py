@@ -11,9 +11,9 @@ MISSING = "0" * 32
 async def test_versions_are_published_shown_and_deleted(tmp_path: Path) -> None:
     async with native_agent(tmp_path, ECHO) as (_, client):
         assert problem(await client.get("/versions/published")) == (404, "not-found")
-        made = await client.post("/versions", json={"title": "One", "description": "It echoes."})
-        first = made.json()
-        assert made.status_code == 201
+        response = await client.post("/versions", json={"title": "One", "description": "It echoes."})
+        first = response.json()
+        assert response.status_code == 201
         assert (first["title"], first["description"], first["is_published"], first["is_draft"]) == (
             "One",
             "It echoes.",
@@ -34,7 +34,7 @@ async def test_versions_are_published_shown_and_deleted(tmp_path: Path) -> None:
         assert problem(await client.get(f"/versions/{MISSING}")) == (404, "not-found")
 
 
-async def test_what_is_no_canvas_is_not_published(tmp_path: Path) -> None:
+async def test_an_invalid_canvas_is_not_published(tmp_path: Path) -> None:
     async with native_agent(tmp_path, ECHO) as (_, client):
         assert problem(await client.post("/versions", json={"dsl": {"nodes": []}})) == (422, "canvas-invalid")
         assert problem(await client.post("/versions", json={"dsl": "text"})) == (422, "invalid")

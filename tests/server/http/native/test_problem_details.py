@@ -56,9 +56,9 @@ def test_every_error_has_a_status_and_a_code(error: RagflowLgError, status: int,
     assert (problem.status, problem.code, problem.message) == (status, code, str(error))
 
 
-def test_details_help_programs() -> None:
-    found = to_problem(CompileError([Diagnostic("begin-missing", "error", "", "There is no Begin.")]))
-    assert (found.status, found.code, found.details["diagnostics"][0]["code"]) == (
+def test_details_are_structured() -> None:
+    compile_problem = to_problem(CompileError([Diagnostic("begin-missing", "error", "", "There is no Begin.")]))
+    assert (compile_problem.status, compile_problem.code, compile_problem.details["diagnostics"][0]["code"]) == (
         422,
         "canvas-invalid",
         "begin-missing",
@@ -68,22 +68,22 @@ def test_details_help_programs() -> None:
     assert to_problem(AnswerError({"size": "No."}, node="F")).details == {"fields": {"size": "No."}, "node": "F"}
 
 
-def test_what_does_not_fit_is_told_by_field() -> None:
+def test_validation_errors_are_listed_by_field() -> None:
     faults: list[Any] = [
         {"type": "missing", "loc": ("body", "node"), "msg": "Field required", "input": {}},
         {"type": "int", "loc": ("query", "page"), "msg": "Not a number", "input": "x"},
         {"type": "dict", "loc": ("body",), "msg": "Not a map", "input": []},
     ]
-    told = to_validation_problem(RequestValidationError(faults))
-    assert (told.status, told.code) == (422, "invalid")
-    assert told.details["fields"] == {"node": "is missing", "page": "Not a number", "body": "Not a map"}
+    problem = to_validation_problem(RequestValidationError(faults))
+    assert (problem.status, problem.code) == (422, "invalid")
+    assert problem.details["fields"] == {"node": "is missing", "page": "Not a number", "body": "Not a map"}
     broken = to_validation_problem(
         RequestValidationError([{"type": "json_invalid", "loc": ("body", 3), "msg": "", "ctx": {"error": "x"}}])
     )
     assert (broken.status, broken.code) == (400, "bad-request")
 
 
-def test_refusals_are_written_as_json() -> None:
+def test_problems_are_sent_as_json() -> None:
     answer = respond_problem(to_problem(RequestError("<Unauthorized>", 401, status=401)))
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
     error = json.loads(bytes(answer.body))["error"]

@@ -17,7 +17,7 @@ ASKING = canvas(
 )
 
 
-def test_a_route_knows_the_names_of_its_requests() -> None:
+def test_the_names_of_a_route_are_listed() -> None:
     routes = {route.name: route for route in router.routes if isinstance(route, APIRoute)}
     assert list_known_names(routes["continue_run"], "body") == []
     assert {"query", "inputs", "resume_from"} <= set(list_known_names(routes["begin_run"], "body"))
@@ -26,59 +26,59 @@ def test_a_route_knows_the_names_of_its_requests() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "message"),
     [
         ({"type": "missing", "loc": ("body",), "msg": ""}, "is missing: send a JSON object"),
         (
             {"type": "string_too_long", "loc": ("body", "x"), "msg": "", "ctx": {"max_length": 4}},
             "has more than 4 characters",
         ),
-        ({"type": "extra_forbidden", "loc": ("query", "x"), "msg": ""}, "is unknown; there are none here"),
+        ({"type": "extra_forbidden", "loc": ("query", "x"), "msg": ""}, "is unknown; no names are valid here"),
         ({"type": "new_one", "loc": ("query", "x"), "msg": "Input should be nice"}, "should be nice"),
         ({"type": "string_too_long", "loc": ("query", "x"), "msg": "Too long"}, "Too long"),
     ],
 )
-def test_faults_have_plain_words(fault: dict[str, Any], told: str) -> None:
-    assert describe_fault(fault) == told
+def test_faults_are_described(fault: dict[str, Any], message: str) -> None:
+    assert describe_fault(fault) == message
 
 
-def test_places_have_no_names_of_types() -> None:
+def test_locations_omit_internal_steps() -> None:
     assert format_location(("body", "answers", "zz", "[key]")) == "answers.zz"
     assert format_location(("body",)) == "body"
 
 
-NEWCOMERS: list[tuple[str, Any, str, str]] = [
+INVALID: list[tuple[str, Any, str, str]] = [
     ("/runs", {"query_text": "x"}, "query_text", "is unknown; did you mean `query`?"),
-    ("/runs", {"query": 5}, "query", "should be a text, or an object of fields"),
-    ("/runs?on_disconnect=stop", {}, "on_disconnect", "should be `cancel`, `continue` or `grace:SECONDS`"),
+    ("/runs", {"query": 5}, "query", "must be a string or an object of fields"),
+    ("/runs?on_disconnect=stop", {}, "on_disconnect", "must be `cancel`, `continue` or `grace:SECONDS`"),
     ("/runs?on_disconect=cancel", {}, "on_disconect", "is unknown; did you mean `on_disconnect`?"),
-    ("/runs?mode=waits", {}, "mode", "should be 'wait', 'background' or 'stream'"),
+    ("/runs?mode=waits", {}, "mode", "must be 'wait', 'background' or 'stream'"),
     ("/runs", {"version": "x" * 33}, "version", "has more than 32 characters"),
-    ("/runs", [], "body", "should be a JSON object, sent as application/json"),
-    ("/runs/x/resume", {"answers": {"z": {}}}, "answers.z", "is no id of a pause: take those of the run's `pauses`"),
-    ("/runs/x/rerun", {"node": ""}, "node", "should not be empty"),
-    ("/runs/x/rerun", {"node": "a", "round": "b"}, "round", "should be a whole number"),
-    ("/runs/x/fork", {"checkpoint": "*"}, "checkpoint", "is no id of a checkpoint: take one of the session's history"),
-    ("/runs/x/continue", {"node": "a"}, "node", "is unknown; there are none here"),
-    ("/versions", {"dsl": "{}"}, "dsl", "should be an object"),
+    ("/runs", [], "body", "must be a JSON object, sent as application/json"),
+    ("/runs/x/resume", {"answers": {"z": {}}}, "answers.z", "is not a pause id: use the ids in the run's `pauses`"),
+    ("/runs/x/rerun", {"node": ""}, "node", "must not be empty"),
+    ("/runs/x/rerun", {"node": "a", "round": "b"}, "round", "must be a whole number"),
+    ("/runs/x/fork", {"checkpoint": "*"}, "checkpoint", "is not a checkpoint id: use one from the session's history"),
+    ("/runs/x/continue", {"node": "a"}, "node", "is unknown; no names are valid here"),
+    ("/versions", {"dsl": "{}"}, "dsl", "must be an object"),
 ]
 
 
-async def test_a_newcomer_reads_where_and_what(tmp_path: Path) -> None:
+async def test_errors_name_the_field_and_what_is_expected(tmp_path: Path) -> None:
     async with native_agent(tmp_path, ECHO) as (_, client):
-        for path, body, place, told in NEWCOMERS:
+        for path, body, location, message in INVALID:
             refused = await client.post(path, json=body)
             assert problem(refused) == (422, "invalid"), refused.text
-            assert refused.json()["error"]["details"]["fields"] == {place: told}
-            assert f"`{place}` {told}" in refused.json()["error"]["message"]
+            assert refused.json()["error"]["details"]["fields"] == {location: message}
+            assert f"`{location}` {message}" in refused.json()["error"]["message"]
 
 
-async def test_fields_that_begins_form_does_not_have_are_refused(tmp_path: Path) -> None:
+async def test_inputs_that_are_no_fields_of_begin_are_refused(tmp_path: Path) -> None:
     async with native_agent(tmp_path, ASKING) as (_, client):
         refused = await client.post("/runs", json={"inputs": {"citi": "Rome"}})
         assert problem(refused) == (422, "answer-invalid")
         assert refused.json()["error"]["details"]["fields"] == {
-            "citi": "Begin's form has no such field; did you mean `city`?"
+            "citi": "is no field of Begin's form; did you mean `city`?"
         }
         assert (await client.get("/sessions")).json()["total"] == 0
         run = (await client.post("/runs", json={"inputs": {"city": "Rome"}})).json()
