@@ -19,8 +19,8 @@ class RecordedTokenizer(PortableTokenizer):
     name = "recorded"
     overlaps = False
 
-    def tokens(self, text: str) -> list[str]:
-        return _TOKENS.get(text) or super().tokens(text)
+    def tokenize(self, text: str) -> list[str]:
+        return _TOKENS.get(text) or super().tokenize(text)
 
     def frequency(self, token: str) -> int:
         return _WORDS.get(token, (0, ""))[0]

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from ragflow_lg.adapters.elasticsearch import infinity_tokenizer
 from ragflow_lg.adapters.elasticsearch.infinity_tokenizer import InfinityTokenizer, load_infinity_tokenizer
-from ragflow_lg.adapters.elasticsearch.ranking import Candidate, chunk_terms, rank, term_similarities
+from ragflow_lg.adapters.elasticsearch.ranking import Candidate, list_terms, rank, score_terms
 from ragflow_lg.adapters.elasticsearch.search_requests import FIELDS
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
-from ragflow_lg.adapters.elasticsearch.text_query import keywords_of_vocabulary, text_query
+from ragflow_lg.adapters.elasticsearch.text_query import build_text_query, extract_vocabulary_keywords
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, Tokenizer
 from ragflow_lg.base.errors import SettingsError
 from tests.fakes import query_strings
@@ -106,24 +106,24 @@ def _question(words: dict[str, list[str]], chance: random.Random, *, is_chinese:
 
 
 def _chunk(at: int, text: str, exact: Tokenizer) -> Candidate:
-    coarse = exact.tokens(text)
-    fine = " ".join(part for token in coarse for part in exact.parts(token))
+    coarse = exact.tokenize(text)
+    fine = " ".join(part for token in coarse for part in exact.split_token(token))
     return Candidate(str(at), {"content_ltks": " ".join(coarse), "content_sm_ltks": fine})
 
 
 def _ranked(question: str, chunks: Sequence[Candidate], tokenizer: Tokenizer) -> list[str]:
     """Give the ids of the chunks that a question's words let through, best first by their terms."""
     weights = TermWeights(tokenizer)
-    query = text_query(question, weights)
+    query = build_text_query(question, weights)
     parsed = query_strings.parse(query.text)
     fields = [name.partition("^")[0] for name in FIELDS]
     percent = round(100 * query.min_match)
     held = [chunk for chunk in chunks if query_strings.matches(parsed, chunk.fields, fields, percent)]
-    tokens = [chunk_terms(chunk.fields) for chunk in held]
+    tokens = [list_terms(chunk.fields) for chunk in held]
     keywords: Sequence[str] = query.keywords
     if tokenizer.overlaps:
-        keywords, weights = keywords_of_vocabulary(question, weights, tokens)
-    terms = term_similarities(keywords, tokens, weights)
+        keywords, weights = extract_vocabulary_keywords(question, weights, tokens)
+    terms = score_terms(keywords, tokens, weights)
     found = rank(held, terms, [0.0] * len(held), vector_weight=0.0, threshold=0.0)
     return [scored.candidate.id for scored in found]
 
@@ -134,7 +134,7 @@ def _exact() -> tuple[InfinityTokenizer | None, str]:
     except SettingsError as error:
         if "NLTK has no" not in str(error):
             return None, str(error)
-    module: Any = infinity_tokenizer._module()
+    module: Any = infinity_tokenizer._load_module()
     module.word_tokenize = re.compile(r"[A-Za-z0-9_]+|[^\sA-Za-z0-9_]").findall
     made = module.RagTokenizer()
     made.lemmatizer.lemmatize = lambda word: word

@@ -39,13 +39,13 @@ def chunk(
     id_: str, dataset: str, document: str, text: str, *, tokenizer: Tokenizer = _TOKENIZER, **fields: Any
 ) -> dict[str, Any]:
     """Make a chunk with its tokens and its vector."""
-    tokens = " ".join(tokenizer.tokens(text))
+    tokens = " ".join(tokenizer.tokenize(text))
     return {
         "id": id_,
         "kb_id": dataset,
         "doc_id": f"doc-{document}",
         "docnm_kwd": document,
-        "title_tks": " ".join(tokenizer.tokens(document.partition(".")[0])),
+        "title_tks": " ".join(tokenizer.tokenize(document.partition(".")[0])),
         "content_with_weight": text,
         "content_ltks": tokens,
         "content_sm_ltks": tokens,

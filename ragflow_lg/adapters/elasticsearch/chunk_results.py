@@ -1,4 +1,4 @@
-"""From ranked candidates to the chunks that a Retrieval gives.
+"""Conversion of ranked candidates to the chunks of a search result.
 
 Source: RAGFlow's ``rag/nlp/search.py``.
 """
@@ -9,27 +9,27 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, cast
 
-from ragflow_lg.adapters.elasticsearch.ranking import Scored
+from ragflow_lg.adapters.elasticsearch.ranking import ScoredChunk
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.knowledge import DocumentCount, SearchResult
 from ragflow_lg.services.references import Chunk
 
-__all__ = ["chunks_of", "parent_ids", "with_parents"]
+__all__ = ["build_search_result", "list_parent_ids", "replace_by_parents"]
 
 
-def chunks_of(ranked: Sequence[Scored], top_n: int) -> SearchResult:
-    """Give the best chunks, and how many of all are of each document."""
+def build_search_result(ranked: Sequence[ScoredChunk], top_n: int) -> SearchResult:
+    """Return the best chunks, with chunk counts by document over all ranked chunks."""
     counts: dict[str, tuple[str, int]] = {}
     for scored in ranked:
         fields = scored.candidate.fields
         name = _text(fields.get("docnm_kwd"))
         id_, count = counts.get(name, (_text(fields.get("doc_id")), 0))
         counts[name] = id_, count + 1
-    documents = sorted((DocumentCount(name, *held) for name, held in counts.items()), key=lambda row: -row.chunks)
+    documents = sorted((DocumentCount(name, *count) for name, count in counts.items()), key=lambda row: -row.chunks)
     return SearchResult(tuple(_chunk(scored) for scored in ranked[:top_n]), tuple(documents), len(ranked))
 
 
-def _chunk(scored: Scored) -> dict[str, JsonValue]:
+def _chunk(scored: ScoredChunk) -> dict[str, JsonValue]:
     fields = scored.candidate.fields
     return {
         "chunk_id": scored.candidate.id,
@@ -50,28 +50,28 @@ def _chunk(scored: Scored) -> dict[str, JsonValue]:
     }
 
 
-def parent_ids(chunks: Sequence[Chunk]) -> list[str]:
-    """Give the ids of the parents that chunks were cut from, each once."""
+def list_parent_ids(chunks: Sequence[Chunk]) -> list[str]:
+    """Return the ids of the parent chunks, without duplicates."""
     return list(dict.fromkeys(parent for chunk in chunks if (parent := _text(chunk.get("mom_id")).strip())))
 
 
-def with_parents(chunks: Sequence[Chunk], parents: Mapping[str, Mapping[str, JsonValue]]) -> tuple[Chunk, ...]:
-    """Put parents into the place of their chunks, each with the mean of their scores; best first.
+def replace_by_parents(chunks: Sequence[Chunk], parents: Mapping[str, Mapping[str, JsonValue]]) -> tuple[Chunk, ...]:
+    """Replace chunks by their parents, each with the mean of its chunks' scores; return the best first.
 
-    Chunks stay whose parent is not there.
+    Chunks without a parent in ``parents`` are returned unchanged.
     """
     children: dict[str, list[Chunk]] = {}
-    found: list[Chunk] = []
+    result: list[Chunk] = []
     for chunk in chunks:
         parent = _text(chunk.get("mom_id")).strip()
         if parent in parents:
             children.setdefault(parent, []).append(chunk)
         else:
-            found.append(chunk)
+            result.append(chunk)
     if not children:
         return tuple(chunks)
-    found += [_parent(id_, parents[id_], group) for id_, group in children.items()]
-    return tuple(sorted(found, key=lambda chunk: -cast("float", chunk["similarity"])))
+    result += [_parent(id_, parents[id_], group) for id_, group in children.items()]
+    return tuple(sorted(result, key=lambda chunk: -cast("float", chunk["similarity"])))
 
 
 def _parent(id_: str, fields: Mapping[str, JsonValue], children: Sequence[Chunk]) -> Chunk:

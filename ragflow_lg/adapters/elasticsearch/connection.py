@@ -1,6 +1,6 @@
-"""Searches in Elasticsearch through its own client, whose traffic goes through the guarded one.
+"""Searches over Elasticsearch's own client, whose requests go through the guarded HTTP client.
 
-Whatever goes wrong becomes a `ServiceError` that says what it is and which setting to look at.
+Every failure becomes a `ServiceError` that names its cause and the setting to check.
 """
 
 from __future__ import annotations
@@ -21,112 +21,112 @@ if TYPE_CHECKING:
     from elastic_transport.client_utils import DefaultType
     from elasticsearch import AsyncElasticsearch
 
-__all__ = ["Connection", "ElasticsearchSettings", "Hit", "Hits"]
+__all__ = ["Connection", "ElasticsearchSettings", "SearchHit", "SearchHits"]
 
 ATTEMPTS = 2
-"""As often as RAGFlow tries a search that is not answered in time."""
+"""RAGFlow also tries a search twice if it times out."""
 
 _MAX_REASON_CHARS = 400
 
 
 class ElasticsearchSettings(Struct, frozen=True):
-    """Where the server is. ``url`` may hold a name and a password; ``api_key`` goes before them."""
+    """Address and credentials. ``url`` may contain a name and a password; ``api_key`` takes precedence over them."""
 
     url: str
     api_key: str = ""
     timeout_s: float = 30.0
-    """How long one search may take; RAGFlow waits 600 s."""
+    """Time limit of one search; RAGFlow waits 600 s."""
 
     def __repr__(self) -> str:
-        """Leave out what is secret."""
+        """Return the address without credentials."""
         return f"ElasticsearchSettings({self.url.rpartition('@')[2]!r})"
 
 
-class Hit(Struct, frozen=True):
-    """A document that was found. ``score`` is 0 where nothing is scored."""
+class SearchHit(Struct, frozen=True):
+    """A matching document. ``score`` is 0 for searches without scores."""
 
     id: str
     score: float
     fields: Mapping[str, JsonValue]
 
 
-class Hits(Struct, frozen=True):
-    """What was found, and how much there is in all."""
+class SearchHits(Struct, frozen=True):
+    """The returned documents, and the number of all matches."""
 
-    hits: tuple[Hit, ...]
+    hits: tuple[SearchHit, ...]
     total: int
 
 
 class Connection:
-    """A server. Nothing is sent before the first search."""
+    """A connection to a server; the first search opens it."""
 
     def __init__(self, settings: ElasticsearchSettings, http: HttpClient) -> None:
         self._settings = settings
         self._http = http
-        self._opened: AsyncElasticsearch | None = None
+        self._elasticsearch: AsyncElasticsearch | None = None
 
-    async def search(self, indices: Sequence[str], body: Body, *, may_lack: bool = False) -> Hits:
-        """Search. ``may_lack`` lets an index be missing, which then holds nothing.
+    async def search(self, indices: Sequence[str], body: Body, *, allow_missing: bool = False) -> SearchHits:
+        """Search indices. With ``allow_missing``, an index that does not exist counts as empty.
 
         Raises:
-            ServiceError: if there is no whole and readable answer; its text names the setting to look at.
+            ServiceError: if the response is missing, incomplete or invalid; its text names the setting to check.
         """
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                answer = await self._ask(indices, body, may_lack=may_lack)
-                return _checked(answer)
+                answer = await self._send(indices, body, allow_missing=allow_missing)
+                return _parse_hits(answer)
             except ServiceError as error:
                 if attempt == ATTEMPTS or not error.is_retryable:
                     raise
         raise AssertionError
 
     async def aclose(self) -> None:
-        """Close the client, but not the one that it was given."""
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            await opened.close()
+        """Close Elasticsearch's client; the HTTP client belongs to the caller."""
+        client, self._elasticsearch = self._elasticsearch, None
+        if client is not None:
+            await client.close()
 
-    async def _ask(self, indices: Sequence[str], body: Body, *, may_lack: bool) -> Any:
+    async def _send(self, indices: Sequence[str], body: Body, *, allow_missing: bool) -> Any:
         import elastic_transport
         import elasticsearch
 
-        path = f"/{','.join(indices)}/_search" + ("?ignore_unavailable=true" if may_lack else "")
+        path = f"/{','.join(indices)}/_search" + ("?ignore_unavailable=true" if allow_missing else "")
         headers = {"accept": "application/json", "content-type": "application/json"}
         try:
             answer = await self._client().perform_request("POST", path, headers=headers, body=body)
         except ServiceError as error:
             raise _failure(str(error).rstrip("."), "", is_retryable=error.is_retryable) from error
         except elasticsearch.UnsupportedProductError:
-            raise _failure("what answers there is not Elasticsearch 8", "its address") from None
+            raise _failure("the server at its address is not Elasticsearch 8", "its address") from None
         except elasticsearch.ApiError as error:
-            raise _refused(error.status_code, error.body, indices) from None
+            raise _refusal(error.status_code, error.body, indices) from None
         except elastic_transport.TransportError as error:
-            raise _failure(f"its answer cannot be read ({type(error).__name__})", "its address") from None
+            raise _failure(f"its response cannot be parsed ({type(error).__name__})", "its address") from None
         return answer.body
 
     def _client(self) -> AsyncElasticsearch:
-        if self._opened is None:
+        if self._elasticsearch is None:
             from elasticsearch import AsyncElasticsearch
 
-            self._opened = AsyncElasticsearch(
+            self._elasticsearch = AsyncElasticsearch(
                 [self._settings.url],
                 node_class=_node_class(self._http),
                 api_key=self._settings.api_key or None,
                 request_timeout=self._settings.timeout_s,
                 max_retries=0,
             )
-        return self._opened
+        return self._elasticsearch
 
 
 class _Answer(NamedTuple):
-    """What a node gives; the client's own class is not public."""
+    """The response of a node; the client's own class is not public."""
 
     meta: ApiResponseMeta
     body: bytes
 
 
 def _node_class(http: HttpClient) -> type[BaseAsyncNode]:
-    """Make a class of nodes that send through a client."""
+    """Return a node class that sends its requests through an HTTP client."""
     from elastic_transport import ApiResponseMeta, BaseAsyncNode, HttpHeaders
 
     class GuardedNode(BaseAsyncNode):
@@ -158,36 +158,36 @@ def _node_class(http: HttpClient) -> type[BaseAsyncNode]:
     return GuardedNode
 
 
-def _refused(status: int, body: Any, indices: Sequence[str]) -> ServiceError:
-    """Say why the server refuses a search."""
+def _refusal(status: int, body: Any, indices: Sequence[str]) -> ServiceError:
+    """Convert an error response to an error that names the setting to check."""
     kind, reason = _cause(body)
     names = ", ".join(indices)
     if status in (401, 403):
-        what = "the key or password is refused" if status == 401 else f"reading {names} is not allowed"
+        what = "the key or password is wrong" if status == 401 else f"reading {names} is not allowed"
         return _failure(f"{what} ({reason or status})", "api_key, or the user in url,")
     if kind == "index_not_found_exception" or status == 404:
         return _failure(f"it has no index {names}: {reason}", 'the tenant of [datasets."ID"]')
     if kind == "media_type_header_exception" or status == 406:
-        return _failure("its version is none that the client of Elasticsearch 8 can talk to", "its address")
+        return _failure("its version is not supported by the client for Elasticsearch 8", "its address")
     if status == 429 or status >= 500:
-        return _failure(f"it cannot answer now ({status}: {reason or kind or 'no reason'})", "", is_retryable=True)
+        return _failure(f"it is unavailable ({status}: {reason or kind or 'no reason'})", "", is_retryable=True)
     if "dimension" in reason or "_vec]" in reason:
-        setting = 'embedding_model of [datasets."ID"]; it must be the model that RAGFlow made the vectors with'
+        setting = 'embedding_model of [datasets."ID"], which must be the model that created the vectors in RAGFlow,'
         return _failure(f"the question's vector does not fit the index: {reason}", setting)
-    return _failure(f"it refuses the search ({status} {kind}: {reason})", "whether RAGFlow made the index")
+    return _failure(f"it rejects the search ({status} {kind}: {reason})", "whether RAGFlow created the index")
 
 
 def _cause(body: Any) -> tuple[str, str]:
-    """Give kind and text of the deepest cause that an error names."""
+    """Return type and reason of the root cause of an error."""
     error: Any = cast("dict[str, Any]", body).get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict):
         return "", str(error or "")[:_MAX_REASON_CHARS]
-    found = cast("dict[str, Any]", error)
-    roots = found.get("root_cause")
+    cause = cast("dict[str, Any]", error)
+    roots = cause.get("root_cause")
     first = cast("list[Any]", roots)[0] if isinstance(roots, list) and roots else None
     if isinstance(first, dict):
-        found = cast("dict[str, Any]", first)
-    return str(found.get("type", "")), str(found.get("reason", ""))[:_MAX_REASON_CHARS]
+        cause = cast("dict[str, Any]", first)
+    return str(cause.get("type", "")), str(cause.get("reason", ""))[:_MAX_REASON_CHARS]
 
 
 def _failure(what: str, setting: str, *, is_retryable: bool = False) -> ServiceError:
@@ -197,26 +197,26 @@ def _failure(what: str, setting: str, *, is_retryable: bool = False) -> ServiceE
     )
 
 
-def _checked(answer: Any) -> Hits:
-    """Read an answer; one that is not whole is no answer."""
+def _parse_hits(answer: Any) -> SearchHits:
+    """Parse a response; raise if it is incomplete."""
     if not isinstance(answer, dict):
-        raise _failure("its answer is no JSON object", "its address")
-    found = cast("dict[str, Any]", answer)
-    if found.get("timed_out"):
-        raise _failure("the search took longer than the server allows", "", is_retryable=True)
-    shards = found.get("_shards")
-    failed: Any = cast("dict[str, Any]", shards).get("failed") if isinstance(shards, dict) else None
-    if not isinstance(failed, int):
-        raise _failure("its answer is not that of a search", "its address")
-    if failed:
+        raise _failure("its response is not a JSON object", "its address")
+    body = cast("dict[str, Any]", answer)
+    if body.get("timed_out"):
+        raise _failure("the search exceeded the time limit of the server", "", is_retryable=True)
+    shards = body.get("_shards")
+    failures: Any = cast("dict[str, Any]", shards).get("failed") if isinstance(shards, dict) else None
+    if not isinstance(failures, int):
+        raise _failure("its response is not a search response", "its address")
+    if failures:
         reason = _shard_reason(shards)
-        raise _failure(f"{failed} of its shards did not answer{reason}; a part of the chunks is missing", "")
-    hits = found.get("hits")
+        raise _failure(f"{failures} of its shards failed{reason}, so chunks are missing", "")
+    hits = body.get("hits")
     rows: Any = cast("dict[str, Any]", hits).get("hits") if isinstance(hits, dict) else None
     if not isinstance(rows, list):
-        raise _failure("its answer holds no hits", "its address")
-    read = tuple(_hit(row) for row in cast("list[Any]", rows))
-    return Hits(read, _total(cast("dict[str, Any]", hits), len(read)))
+        raise _failure("its response has no hits", "its address")
+    parsed_hits = tuple(_parse_hit(row) for row in cast("list[Any]", rows))
+    return SearchHits(parsed_hits, _total(cast("dict[str, Any]", hits), len(parsed_hits)))
 
 
 def _shard_reason(shards: Any) -> str:
@@ -234,9 +234,9 @@ def _total(hits: Mapping[str, Any], least: int) -> int:
     return value if isinstance(value, int) else least
 
 
-def _hit(row: Any) -> Hit:
-    found = cast("dict[str, Any]", row) if isinstance(row, dict) else {}
-    id_, score, source = found.get("_id"), found.get("_score"), found.get("_source", {})
+def _parse_hit(row: Any) -> SearchHit:
+    fields = cast("dict[str, Any]", row) if isinstance(row, dict) else {}
+    id_, score, source = fields.get("_id"), fields.get("_score"), fields.get("_source", {})
     if not isinstance(id_, str) or not isinstance(score, int | float | None) or not isinstance(source, dict):
-        raise _failure("a hit has no id, score or fields", "whether RAGFlow made the index")
-    return Hit(id_, float(score or 0.0), cast("dict[str, JsonValue]", source))
+        raise _failure("a hit has no id, score or fields", "whether RAGFlow created the index")
+    return SearchHit(id_, float(score or 0.0), cast("dict[str, JsonValue]", source))

@@ -1,4 +1,4 @@
-"""RAGFlow's dictionaries of names and synonyms, which an operator may copy out of its ``rag/res``."""
+"""RAGFlow's dictionaries of names and synonyms, which an operator may copy from its ``rag/res``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_BYTES = 256 * 1024 * 1024
 
 
 class Dictionaries(Struct, frozen=True):
-    """``names``: word to class, as ``corp``; ``synonyms``: word to words."""
+    """``names`` maps words to classes such as ``corp``; ``synonyms`` maps words to words."""
 
     names: Mapping[str, str] = {}
     synonyms: Mapping[str, Sequence[str]] = {}
@@ -27,20 +27,20 @@ NO_DICTIONARIES = Dictionaries()
 
 
 def read_dictionaries(folder: Path) -> Dictionaries:
-    """Read ``ner.json`` and ``synonym.json`` of a folder; either may be missing, but not both.
+    """Read ``ner.json`` and ``synonym.json`` of a folder; one of them may be missing.
 
     Raises:
-        SettingsError: if a file is not there, or is not what it should be.
+        SettingsError: if both files are missing, or one is not valid.
     """
     names, synonyms = _read(folder / "ner.json"), _read(folder / "synonym.json")
     if names is None and synonyms is None:
-        raise SettingsError(f"[knowledge] dictionaries: {folder} holds neither ner.json nor synonym.json.")
-    read = {word: [entry] if isinstance(entry, str) else entry for word, entry in (synonyms or {}).items()}
+        raise SettingsError(f"[knowledge] dictionaries: {folder} contains neither ner.json nor synonym.json.")
+    lists = {word: [entry] if isinstance(entry, str) else entry for word, entry in (synonyms or {}).items()}
     return Dictionaries(
         {word: kind for word, kind in (names or {}).items() if isinstance(kind, str)},
         {
             word.lower(): [text for text in cast("list[Any]", entry) if isinstance(text, str)]
-            for word, entry in read.items()
+            for word, entry in lists.items()
             if isinstance(entry, list)
         },
     )
@@ -58,5 +58,5 @@ def _read(file: Path) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         raise SettingsError(f"[knowledge] dictionaries: {file} is not JSON.") from None
     if not isinstance(content, dict):
-        raise SettingsError(f"[knowledge] dictionaries: {file} is no JSON object of words.")
+        raise SettingsError(f"[knowledge] dictionaries: {file} is not a JSON object of words.")
     return cast("dict[str, Any]", content)

@@ -1,7 +1,7 @@
-"""RAGFlow's own tokenizer, out of an installed ``infinity-sdk``.
+"""RAGFlow's own tokenizer, from an installed ``infinity-sdk``.
 
-Only its one module is loaded, from its file: what the package imports beside it (numpy < 2, pandas, pyarrow, thrift …)
-is not needed, and need not be installed.
+Only the module of the tokenizer is loaded, directly from its file. The other dependencies of the package (numpy < 2,
+pandas, pyarrow, thrift …) do not need to be installed.
 """
 
 from __future__ import annotations
@@ -26,58 +26,58 @@ ADVICE = (
 
 
 class InfinityTokenizer:
-    """A `Tokenizer` over a ``RagTokenizer``. Its calls go one after the other, since a stemmer holds its word."""
+    """A `Tokenizer` over a ``RagTokenizer``. Calls are serialized, because its stemmer is not thread-safe."""
 
     name = "ragflow-ranking"
     overlaps = False
 
-    def __init__(self, tokenizer: Any, simplified: Callable[[str], str]) -> None:
+    def __init__(self, tokenizer: Any, to_simplified: Callable[[str], str]) -> None:
         self._tokenizer = tokenizer
-        self._simplified = simplified
+        self._to_simplified = to_simplified
         self._lock = threading.Lock()
 
-    def tokens(self, text: str) -> list[str]:
-        """Give the words of RAGFlow's dictionary, and stemmed English."""
+    def tokenize(self, text: str) -> list[str]:
+        """Return the words of RAGFlow's dictionary, and stemmed English words."""
         with self._lock:
             return str(self._tokenizer.tokenize(text)).split()
 
-    def parts(self, token: str) -> list[str]:
-        """Give the finer words of a word."""
+    def split_token(self, token: str) -> list[str]:
+        """Return the finer words of a word."""
         with self._lock:
             return str(self._tokenizer.fine_grained_tokenize(token)).split()
 
     def frequency(self, token: str) -> int:
-        """Give how often the dictionary counts a word."""
+        """Return the frequency of a word in the dictionary."""
         return int(self._tokenizer.freq(token))
 
     def word_class(self, token: str) -> str:
-        """Give the dictionary's class of a word."""
+        """Return the dictionary's class of a word."""
         return str(self._tokenizer.tag(token))
 
-    def simplified(self, text: str) -> str:
-        """Write traditional Chinese characters as simplified ones."""
-        return self._simplified(to_half_width(text))
+    def to_simplified(self, text: str) -> str:
+        """Convert traditional Chinese characters to simplified ones."""
+        return self._to_simplified(to_half_width(text))
 
 
 def load_infinity_tokenizer() -> InfinityTokenizer:
     """Load the tokenizer and its dictionary, about 55 MB.
 
     Raises:
-        SettingsError: if it, or the data of NLTK that it needs, is not installed.
+        SettingsError: if the tokenizer or the NLTK data that it needs is not installed.
     """
     try:
-        module = cast("Any", _module())
-        made = InfinityTokenizer(module.RagTokenizer(), module.HanziConv.toSimplified)
-        made.tokens("a probe of its data")
+        module = cast("Any", _load_module())
+        tokenizer = InfinityTokenizer(module.RagTokenizer(), module.HanziConv.toSimplified)
+        tokenizer.tokenize("a probe of its data")
     except ImportError as error:
         raise SettingsError(f"[knowledge] tokenizer: {error.name or error} is not installed. {ADVICE}") from error
     except LookupError as error:
         missing = next((line.split()[1] for line in str(error).splitlines() if "Resource" in line), "its data")
         raise SettingsError(f"[knowledge] tokenizer: NLTK has no {missing}. {ADVICE}") from error
-    return made
+    return tokenizer
 
 
-def _module() -> ModuleType:
+def _load_module() -> ModuleType:
     package = importlib.util.find_spec("infinity")
     folders = list(package.submodule_search_locations or ()) if package is not None else []
     file = next((path for folder in folders if (path := Path(folder) / "rag_tokenizer.py").is_file()), None)

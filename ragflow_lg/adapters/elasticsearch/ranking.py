@@ -1,4 +1,4 @@
-"""How well chunks fit a question, and their order.
+"""Scores of chunks for a question, and the resulting order.
 
 Source: RAGFlow's ``rag/nlp/search.py`` and ``rag/nlp/query.py``.
 """
@@ -16,13 +16,13 @@ from ragflow_lg.base.values import JsonValue
 
 __all__ = [
     "Candidate",
-    "Scored",
-    "chunk_terms",
-    "document_text",
+    "ScoredChunk",
+    "join_terms",
+    "list_rerank_terms",
+    "list_terms",
     "rank",
-    "reranked_terms",
+    "score_terms",
     "tag_similarity",
-    "term_similarities",
 ]
 
 _TINY = 1e-9
@@ -30,14 +30,14 @@ _TAG_FACTOR = 10
 
 
 class Candidate(Struct, frozen=True):
-    """A chunk that the first request found, with what its score is made of."""
+    """A chunk of the first request, with the fields that its score depends on."""
 
     id: str
     fields: Mapping[str, JsonValue]
 
 
-class Scored(Struct, frozen=True):
-    """A candidate with its scores, all of them as RAGFlow gives them."""
+class ScoredChunk(Struct, frozen=True):
+    """A candidate with its scores, as RAGFlow computes them."""
 
     candidate: Candidate
     similarity: float
@@ -45,32 +45,32 @@ class Scored(Struct, frozen=True):
     vector_similarity: float
 
 
-def term_similarities(keywords: Sequence[str], chunks: Sequence[Sequence[str]], weights: TermWeights) -> list[float]:
-    """Give how much of the question's terms, and of their neighbourhoods, each chunk has: from 0 to 1."""
-    asked = _shares(keywords, weights)
-    whole = _TINY + sum(asked.values())
-    found: list[float] = []
+def score_terms(keywords: Sequence[str], chunks: Sequence[Sequence[str]], weights: TermWeights) -> list[float]:
+    """Return for each chunk the weighted share of keywords and pairs of neighbouring keywords in it, from 0 to 1."""
+    wanted = _shares(keywords, weights)
+    total = _TINY + sum(wanted.values())
+    scores: list[float] = []
     for terms in chunks:
-        held = _shares(terms, weights)
-        found.append((_TINY + sum(share for key, share in asked.items() if key in held)) / whole)
-    return found
+        shares = _shares(terms, weights)
+        scores.append((_TINY + sum(share for key, share in wanted.items() if key in shares)) / total)
+    return scores
 
 
 def _shares(terms: Sequence[str], weights: TermWeights) -> dict[str, float]:
     shares: dict[str, float] = {}
-    weighed = weights.of_terms(terms)
-    for at, (term, weight) in enumerate(weighed):
+    weighted_terms = weights.weigh_terms(terms)
+    for index, (term, weight) in enumerate(weighted_terms):
         shares[term] = shares.get(term, 0.0) + 0.4 * weight
-        if at + 1 < len(weighed):
-            neighbour, other = weighed[at + 1]
+        if index + 1 < len(weighted_terms):
+            neighbour, other = weighted_terms[index + 1]
             shares[term + neighbour] = shares.get(term + neighbour, 0.0) + 0.6 * max(weight, other)
     return shares
 
 
-def chunk_terms(fields: Mapping[str, JsonValue]) -> list[str]:
-    """Give the terms of a chunk as they count without a rerank model: each of the content once, its head several times.
+def list_terms(fields: Mapping[str, JsonValue]) -> list[str]:
+    """Return the terms of a chunk for scores without a rerank model: content terms once, title and keywords repeated.
 
-    >>> chunk_terms({"content_ltks": "a b a", "title_tks": "t", "important_kwd": ["k"], "question_tks": ""})
+    >>> list_terms({"content_ltks": "a b a", "title_tks": "t", "important_kwd": ["k"], "question_tks": ""})
     ['a', 'b', 't', 't', 'k', 'k', 'k', 'k', 'k']
     """
     content = list(dict.fromkeys(_words(fields.get("content_ltks"))))
@@ -78,8 +78,8 @@ def chunk_terms(fields: Mapping[str, JsonValue]) -> list[str]:
     return [*content, *title * 2, *keywords * 5, *_words(fields.get("question_tks")) * 6]
 
 
-def reranked_terms(fields: Mapping[str, JsonValue]) -> list[str]:
-    """Give the terms of a chunk as they count beside a rerank model."""
+def list_rerank_terms(fields: Mapping[str, JsonValue]) -> list[str]:
+    """Return the terms of a chunk for scores with a rerank model."""
     return [
         *_words(fields.get("content_ltks")),
         *_words(fields.get("title_tks")),
@@ -87,16 +87,16 @@ def reranked_terms(fields: Mapping[str, JsonValue]) -> list[str]:
     ]
 
 
-def document_text(terms: Sequence[str]) -> str:
-    """Write terms as the text that a rerank model reads: no blanks around Chinese.
+def join_terms(terms: Sequence[str]) -> str:
+    """Join terms to the text for a rerank model: blanks only between two ASCII characters, not around Chinese.
 
-    >>> document_text(["rank", "of", "检索", "组件", "2024"])
+    >>> join_terms(["rank", "of", "检索", "组件", "2024"])
     'rank of检索组件2024'
     """
     text = ""
     for term in (term for term in terms if term):
-        is_apart = bool(text) and _is_latin(text[-1]) and _is_latin(term[0])
-        text += f" {term}" if is_apart else term
+        needs_blank = bool(text) and _is_latin(text[-1]) and _is_latin(term[0])
+        text += f" {term}" if needs_blank else term
     return text
 
 
@@ -104,16 +104,16 @@ def _is_latin(character: str) -> bool:
     return character.isascii()
 
 
-def tag_similarity(asked: Mapping[str, float], tags: Mapping[str, float]) -> float:
-    """Give the cosine of two sets of weighed tags, 0 if either has none.
+def tag_similarity(question_tags: Mapping[str, float], tags: Mapping[str, float]) -> float:
+    """Return the cosine similarity of two sets of weighted tags, 0 if one is empty.
 
     >>> tag_similarity({"a": 3, "b": 4}, {"a": 1})
     0.6
     """
-    lengths = [math.sqrt(sum(weight**2 for weight in side.values())) for side in (asked, tags)]
+    lengths = [math.sqrt(sum(weight**2 for weight in side.values())) for side in (question_tags, tags)]
     if not all(lengths):
         return 0.0
-    return sum(weight * tags.get(tag, 0) for tag, weight in asked.items()) / (lengths[0] * lengths[1])
+    return sum(weight * tags.get(tag, 0) for tag, weight in question_tags.items()) / (lengths[0] * lengths[1])
 
 
 def rank(
@@ -124,33 +124,33 @@ def rank(
     vector_weight: float,
     threshold: float,
     tags: Mapping[str, float] | None = None,
-) -> list[Scored]:
-    """Give the candidates over the threshold, best first; of equals, the one that was found first.
+) -> list[ScoredChunk]:
+    """Return the candidates that reach the threshold, best first. Candidates with equal scores keep their order.
 
-    The score is ``(1 - vector_weight) * term + vector_weight * vector``, and the page rank of the chunk's dataset
-    and, if the question has ``tags``, ten times the likeness of the chunk's are added. Without a weight of
-    vectors every candidate is kept.
+    The score is ``(1 - vector_weight) * term + vector_weight * vector``, plus the page rank of the chunk's dataset. If
+    the question has ``tags``, ten times their similarity to the chunk's tags is added. If ``vector_weight`` is 0, the
+    threshold does not apply.
     """
     least = threshold if vector_weight > 0 else 0.0
-    scored: list[Scored] = []
+    scored: list[ScoredChunk] = []
     for candidate, term, vector in zip(candidates, terms, vectors, strict=True):
         score = (1 - vector_weight) * term + vector_weight * vector + _features(candidate.fields, tags or {})
         if score >= least:
-            scored.append(Scored(candidate, score, term, vector))
-    return sorted(scored, key=lambda found: -found.similarity)
+            scored.append(ScoredChunk(candidate, score, term, vector))
+    return sorted(scored, key=lambda chunk: -chunk.similarity)
 
 
 def _features(fields: Mapping[str, JsonValue], tags: Mapping[str, float]) -> float:
     page_rank = _number(fields.get("pagerank_fea"))
-    held = fields.get("tag_feas")
-    if not tags or not isinstance(held, dict):
+    chunk_tags = fields.get("tag_feas")
+    if not tags or not isinstance(chunk_tags, dict):
         return page_rank
-    weights = {tag: _number(weight) for tag, weight in cast("dict[str, JsonValue]", held).items()}
+    weights = {tag: _number(weight) for tag, weight in cast("dict[str, JsonValue]", chunk_tags).items()}
     return page_rank + _TAG_FACTOR * tag_similarity(tags, weights)
 
 
 def _number(value: JsonValue) -> float:
-    """Read a number; what is none, or not finite, is 0."""
+    """Return a number; 0 for other values and for numbers that are not finite."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0
     return float(value) if math.isfinite(value) else 0.0

@@ -1,4 +1,4 @@
-"""The bodies of the requests that RAGFlow sends to Elasticsearch.
+"""The bodies of RAGFlow's requests to Elasticsearch.
 
 Source: RAGFlow's ``rag/nlp/search.py`` and ``rag/utils/es_conn.py``.
 """
@@ -17,19 +17,19 @@ __all__ = [
     "SOURCE",
     "Body",
     "Scope",
-    "candidates_request",
-    "chunks_request",
-    "filtered_request",
-    "metadata_request",
+    "build_candidates_request",
+    "build_chunks_request",
+    "build_filter_request",
+    "build_metadata_request",
     "vector_field",
-    "vectors_request",
+    "build_vectors_request",
 ]
 
 Body: TypeAlias = dict[str, Any]
-"""A body of JSON."""
+"""A JSON body."""
 
 MAX_CANDIDATES = 10_000
-"""More neighbours, or hits, Elasticsearch does not give at once."""
+"""Elasticsearch's default limit for neighbours and hits of one request."""
 
 FIELDS = (
     "title_tks^10",
@@ -63,28 +63,28 @@ SOURCE = [
     "pagerank_fea",
     "tag_feas",
 ]
-"""The fields that are asked for."""
+"""The fields that a request returns."""
 
 TEXT_BOOST = 0.0
-"""The words only filter: their share of the first order is 1 less the 1 that RAGFlow's own fusion gives the vectors."""
+"""Words only filter the candidates: RAGFlow's fusion gives vectors the weight 1 here, which leaves 0 for the words."""
 
 
 class Scope(Struct, frozen=True):
-    """What is searched: the chunks of some datasets, of some documents if any are named."""
+    """The chunks to search: those of some datasets, or only those of some of their documents."""
 
     datasets: tuple[str, ...]
     documents: tuple[str, ...] = ()
 
 
 def vector_field(length: int) -> str:
-    """Name the field of vectors of a length."""
+    """Return the name of the field for vectors of a length."""
     return f"q_{length}_vec"
 
 
-def candidates_request(
+def build_candidates_request(
     query: TextQuery, vector: Sequence[float], scope: Scope, *, top_k: int, size: int, similarity: float
 ) -> Body:
-    """Ask for the chunks whose vectors are next to the question's and that have its words."""
+    """Request the chunks that match the question's words and whose vectors are nearest to the question's."""
     matching = _matching(query, scope)
     neighbours = min(top_k, MAX_CANDIDATES)
     return {
@@ -104,8 +104,8 @@ def candidates_request(
     }
 
 
-def filtered_request(scope: Scope, size: int) -> Body:
-    """Ask for chunks of the scope, whatever they say."""
+def build_filter_request(scope: Scope, size: int) -> Body:
+    """Request chunks of the scope, whatever their content."""
     return {
         "query": {"bool": {"filter": _filters(scope)}},
         "size": size,
@@ -115,9 +115,9 @@ def filtered_request(scope: Scope, size: int) -> Body:
     }
 
 
-def vectors_request(vector: Sequence[float], ids: Sequence[str], scope: Scope) -> Body:
-    """Ask how near some chunks are: ``(1 + cosine) / 2``; those on the far side are left out."""
-    chosen = [{"terms": {"_id": list(ids)}}, {"terms": {"kb_id": list(scope.datasets)}}]
+def build_vectors_request(vector: Sequence[float], ids: Sequence[str], scope: Scope) -> Body:
+    """Request vector scores of some chunks, ``(1 + cosine) / 2``; chunks with a negative cosine are omitted."""
+    filters = [{"terms": {"_id": list(ids)}}, {"terms": {"kb_id": list(scope.datasets)}}]
     return {
         "knn": {
             "field": vector_field(len(vector)),
@@ -125,21 +125,21 @@ def vectors_request(vector: Sequence[float], ids: Sequence[str], scope: Scope) -
             "k": len(ids),
             "num_candidates": min(2 * len(ids), MAX_CANDIDATES),
             "similarity": 0.0,
-            "filter": {"bool": {"filter": chosen}},
+            "filter": {"bool": {"filter": filters}},
         },
         "size": len(ids),
         "_source": False,
     }
 
 
-def chunks_request(ids: Sequence[str], scope: Scope) -> Body:
-    """Ask for chunks by their ids."""
-    chosen = [{"terms": {"_id": list(ids)}}, {"terms": {"kb_id": list(scope.datasets)}}]
-    return {"query": {"bool": {"filter": chosen}}, "size": len(ids), "_source": SOURCE}
+def build_chunks_request(ids: Sequence[str], scope: Scope) -> Body:
+    """Request chunks by their ids."""
+    filters = [{"terms": {"_id": list(ids)}}, {"terms": {"kb_id": list(scope.datasets)}}]
+    return {"query": {"bool": {"filter": filters}}, "size": len(ids), "_source": SOURCE}
 
 
-def metadata_request(datasets: Sequence[str]) -> Body:
-    """Ask for the metadata of all documents of some datasets."""
+def build_metadata_request(datasets: Sequence[str]) -> Body:
+    """Request the metadata of all documents of some datasets."""
     return {
         "query": {"bool": {"filter": [{"terms": {"kb_id": list(datasets)}}]}},
         "size": MAX_CANDIDATES,
@@ -149,7 +149,7 @@ def metadata_request(datasets: Sequence[str]) -> Body:
 
 
 def _matching(query: TextQuery, scope: Scope) -> Body:
-    found: Body = {"filter": _filters(scope)}
+    clauses: Body = {"filter": _filters(scope)}
     if query.text:
         text = {
             "fields": list(FIELDS),
@@ -158,8 +158,8 @@ def _matching(query: TextQuery, scope: Scope) -> Body:
             "minimum_should_match": f"{round(query.min_match * 100)}%",
             "boost": 1,
         }
-        found = {**found, "must": [{"query_string": text}], "boost": TEXT_BOOST}
-    return {"bool": found}
+        clauses = {**clauses, "must": [{"query_string": text}], "boost": TEXT_BOOST}
+    return {"bool": clauses}
 
 
 def _filters(scope: Scope) -> list[Body]:

@@ -1,4 +1,4 @@
-"""What each term of a question weighs.
+"""The weights of the terms of a question.
 
 Source: RAGFlow's ``rag/nlp/term_weight.py``.
 """
@@ -15,7 +15,7 @@ __all__ = ["TermWeights"]
 
 _WORDS_OF_DICTIONARY = 10**7
 _DOCUMENTS = 10**9
-_MAX_KEPT = 200_000
+_MAX_CACHED = 200_000
 _NUMBER_LIKE = re.compile(r"[0-9. -]{2,}")
 _DIGITS = re.compile(r"[0-9,.]{2,}")
 _SHORT_WORD = re.compile(r"[a-z]{1,2}")
@@ -28,45 +28,48 @@ _STOP_WORDS = """
 请问 您 你 我 他 是 的 就 有 于 及 即 在 为 最 从 以 了 将 与 吗 吧 中 什么 怎么 哪个 哪些 啥 相关
 """
 _MAX_JOINED = 4
-"""So many short terms in a row are one."""
+"""Maximum number of consecutive short terms that are joined to one."""
 
 
 class TermWeights:
-    """Weighs terms. ``names`` is the dictionary of names, if there is one: word to class (``corp``, ``loca`` …)."""
+    """Weights of terms. ``names`` is an optional dictionary of names: word to class (``corp``, ``loca`` …)."""
 
     def __init__(self, tokenizer: Tokenizer, names: Mapping[str, str] | None = None) -> None:
         self.tokenizer = tokenizer
         self.names = names or {}
         self._stop_words = frozenset(_STOP_WORDS.split())
-        self._known: dict[str, float] = {}
+        self._cache: dict[str, float] = {}
 
-    def of_terms(self, terms: Sequence[str]) -> list[tuple[str, float]]:
-        """Give terms with their weights, which add up to 1."""
-        return _normalised((term, self._weight(term)) for term in terms)
+    def weigh_terms(self, terms: Sequence[str]) -> list[tuple[str, float]]:
+        """Return terms with their weights, which add up to 1."""
+        return _normalize((term, self._weight(term)) for term in terms)
 
-    def of_text(self, text: str) -> list[tuple[str, float]]:
-        """Give the terms of a text without stop words, short ones in a row joined, with weights that add up to 1."""
-        tokens = [token for token in self.tokenizer.tokens(text) if token not in self._stop_words]
-        return self.of_terms(_joined(tokens))
+    def weigh_text(self, text: str) -> list[tuple[str, float]]:
+        """Split a text into terms and return them with weights that add up to 1.
+
+        Stop words are removed and consecutive short terms are joined.
+        """
+        tokens = [token for token in self.tokenizer.tokenize(text) if token not in self._stop_words]
+        return self.weigh_terms(_join_short_terms(tokens))
 
     def split(self, text: str) -> list[str]:
-        """Cut a text at spaces, but not between two words that end in a Latin letter."""
-        found: list[str] = []
+        """Split a text at spaces, except between two words that end in a Latin letter."""
+        phrases: list[str] = []
         for word in text.split():
-            ends = (found[-1], word) if found else ()
+            ends = (phrases[-1], word) if phrases else ()
             is_phrase = ends and all(_ENDS_IN_LETTER.fullmatch(end) and self.names.get(end) != "func" for end in ends)
             if is_phrase:
-                found[-1] += f" {word}"
+                phrases[-1] += f" {word}"
             else:
-                found.append(word)
-        return found
+                phrases.append(word)
+        return phrases
 
     def _weight(self, term: str) -> float:
-        weight = self._known.get(term)
+        weight = self._cache.get(term)
         if weight is None:
-            if len(self._known) >= _MAX_KEPT:
-                self._known.clear()
-            weight = self._known[term] = self._rarity(term) * self._name_factor(term) * self._class_factor(term)
+            if len(self._cache) >= _MAX_CACHED:
+                self._cache.clear()
+            weight = self._cache[term] = self._rarity(term) * self._name_factor(term) * self._class_factor(term)
         return weight
 
     def _rarity(self, term: str) -> float:
@@ -74,7 +77,7 @@ class TermWeights:
         return 0.3 * _idf(frequency, _WORDS_OF_DICTIONARY) + 0.7 * _idf(documents, _DOCUMENTS)
 
     def _counts(self, term: str) -> tuple[float, float]:
-        """Give how often a term stands in the dictionary's texts, and in how many documents."""
+        """Return the frequency of a term in the dictionary's texts, and in how many documents it occurs."""
         if _NUMBER_LIKE.fullmatch(term):
             return 3, 5
         known = self.tokenizer.frequency(term)
@@ -99,26 +102,26 @@ def _idf(count: float, total: int) -> float:
     return math.log10(10 + (total - count + 0.5) / (count + 0.5))
 
 
-def _normalised(weights: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
-    found = list(weights)
-    total = sum(weight for _, weight in found)
-    return [(term, weight / total) for term, weight in found]
+def _normalize(weights: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+    pairs = list(weights)
+    total = sum(weight for _, weight in pairs)
+    return [(term, weight / total) for term, weight in pairs]
 
 
-def _joined(tokens: Sequence[str]) -> list[str]:
-    """Join short terms in a row: up to four to one, more by twos."""
-    found: list[str] = []
-    at = 0
+def _join_short_terms(tokens: Sequence[str]) -> list[str]:
+    """Join consecutive short terms: up to four to one term, longer sequences in pairs."""
+    terms: list[str] = []
+    start = 0
     if len(tokens) > 1 and _is_short(tokens[0]) and len(tokens[1]) > 1 and not re.match(r"[0-9a-zA-Z]", tokens[1]):
-        found, at = [f"{tokens[0]} {tokens[1]}"], 2
-    while at < len(tokens):
-        end = at
+        terms, start = [f"{tokens[0]} {tokens[1]}"], 2
+    while start < len(tokens):
+        end = start
         while end < len(tokens) and _is_short(tokens[end]):
             end += 1
-        count = end - at if 1 < end - at <= _MAX_JOINED else min(max(end - at, 1), 2)
-        found.append(" ".join(tokens[at : at + count]))
-        at += count
-    return found
+        count = end - start if 1 < end - start <= _MAX_JOINED else min(max(end - start, 1), 2)
+        terms.append(" ".join(tokens[start : start + count]))
+        start += count
+    return terms
 
 
 def _is_short(token: str) -> bool:

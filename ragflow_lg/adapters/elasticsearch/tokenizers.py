@@ -1,8 +1,8 @@
-"""How a question becomes the tokens that RAGFlow's index holds.
+"""Tokenizers that produce the tokens of RAGFlow's index.
 
-RAGFlow cuts texts with the tokenizer of ``infinity-sdk``. `PortableTokenizer` needs none of its data: English comes
-out alike but for lemmas; of Chinese it gives everything that may be a word of the dictionary, to search by, and when
-chunks were found, `VocabularyTokenizer` cuts the question into words that they have.
+RAGFlow uses the tokenizer of ``infinity-sdk``. `PortableTokenizer` needs none of its data. Its English tokens are the
+same except for lemmas. For Chinese it returns every character sequence that may be a word of the dictionary. These
+tokens are for the search; once chunks are found, `VocabularyTokenizer` splits the question into words of the chunks.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, Protocol, cast
 __all__ = ["PORTABLE", "PortableTokenizer", "Tokenizer", "VocabularyTokenizer", "is_chinese", "to_half_width"]
 
 PORTABLE = "es-portable"
-"""The name of the approximation, as people are told it."""
+"""Name of the portable tokenizer in settings and documents."""
 
 LONGEST_WORD = 4
-"""Characters of a Chinese word that is looked for."""
+"""Maximum number of characters of a Chinese word."""
 
 MAX_STEMMED_CHARS = 64
-"""Longer runs of letters are no words; stemming them takes a time that grows with their square."""
+"""Longer sequences of letters are not stemmed, because stemming takes quadratic time."""
 
 _RUN = re.compile(r"[\u4e00-\u9fa5]+|[a-z0-9_]+|[^\W_\u4e00-\u9fa5a-z0-9]+")
 _LETTERS = re.compile(r"[a-z_]+")
@@ -30,80 +30,80 @@ _lock = threading.Lock()
 
 
 class Tokenizer(Protocol):
-    """Cuts text as an index does, and knows how common words are."""
+    """Splits texts like the index, and knows the frequency of words."""
 
     @property
     def name(self) -> str:
-        """What people are told."""
+        """Name for reports."""
         ...
 
     @property
     def overlaps(self) -> bool:
-        """Whether tokens of Chinese overlap, so that only some of them can be words: about one of six."""
+        """Whether Chinese tokens overlap, so that only about one of six can be a word."""
         ...
 
-    def tokens(self, text: str) -> list[str]:
-        """Give the tokens of a text, as ``content_ltks`` has them."""
+    def tokenize(self, text: str) -> list[str]:
+        """Return the tokens of a text, as in the field ``content_ltks``."""
         ...
 
-    def parts(self, token: str) -> list[str]:
-        """Give the parts of a token, as ``content_sm_ltks`` has them; itself if it has none."""
+    def split_token(self, token: str) -> list[str]:
+        """Return the parts of a token, as in the field ``content_sm_ltks``; the token itself if it has no parts."""
         ...
 
     def frequency(self, token: str) -> int:
-        """Give how often a word stands in ten million of the dictionary's, 0 for an unknown one."""
+        """Return the frequency of a word among ten million words of the dictionary; 0 for an unknown word."""
         ...
 
     def word_class(self, token: str) -> str:
-        """Give the dictionary's class of a word (``n``, ``v``, ``ns`` …), ``""`` for an unknown one."""
+        """Return the dictionary's class of a word (``n``, ``v``, ``ns`` …); ``""`` for an unknown word."""
         ...
 
-    def simplified(self, text: str) -> str:
-        """Write traditional Chinese characters as simplified ones."""
+    def to_simplified(self, text: str) -> str:
+        """Convert traditional Chinese characters to simplified ones."""
         ...
 
 
 class PortableTokenizer:
-    """`Tokenizer` without a dictionary."""
+    """A `Tokenizer` without a dictionary."""
 
     name = PORTABLE
     overlaps = True
 
-    def tokens(self, text: str) -> list[str]:
-        """Give stemmed words, and of Chinese every two to four characters in a row."""
-        return [token for run in _RUN.findall(to_half_width(text).lower()) for token in self._of_run(run)]
+    def tokenize(self, text: str) -> list[str]:
+        """Return stemmed words, and for Chinese every sequence of two to four characters."""
+        return [token for run in _RUN.findall(to_half_width(text).lower()) for token in self._tokenize_run(run)]
 
-    def parts(self, token: str) -> list[str]:
-        """Give the token itself."""
+    def split_token(self, token: str) -> list[str]:
+        """Return the token itself."""
         return [token]
 
     def frequency(self, token: str) -> int:
-        """Give 0: no word is known."""
+        """Return 0: every word is unknown."""
         return 0
 
     def word_class(self, token: str) -> str:
-        """Give ``""``."""
+        """Return ``""``: every word is unknown."""
         return ""
 
-    def simplified(self, text: str) -> str:
-        """Give the text as it is."""
+    def to_simplified(self, text: str) -> str:
+        """Return the text unchanged."""
         return text
 
-    def _of_run(self, run: str) -> Iterator[str]:
+    def _tokenize_run(self, run: str) -> Iterator[str]:
         if is_chinese(run[0]):
-            yield from self._of_chinese(run)
+            yield from self._tokenize_chinese(run)
         else:
-            yield _of_word(run)
+            yield _normalize_word(run)
 
-    def _of_chinese(self, run: str) -> Iterator[str]:
+    def _tokenize_chinese(self, run: str) -> Iterator[str]:
         if len(run) == 1:
             yield run
-        for at in range(len(run) - 1):
-            yield from (run[at:end] for end in range(at + 2, min(at + LONGEST_WORD, len(run)) + 1))
+        for start in range(len(run) - 1):
+            yield from (run[start:end] for end in range(start + 2, min(start + LONGEST_WORD, len(run)) + 1))
 
 
 class VocabularyTokenizer(PortableTokenizer):
-    """Cuts Chinese into the longest words of a vocabulary, from the left; what is none stays character by character."""
+    """Splits Chinese into the longest words of a vocabulary from the left; other characters become single tokens."""
 
     overlaps = False
 
@@ -111,16 +111,16 @@ class VocabularyTokenizer(PortableTokenizer):
         self._words = {token for token in tokens if len(token) > 1 and is_chinese(token[0])}
         self._longest = max(map(len, self._words), default=1)
 
-    def _of_chinese(self, run: str) -> Iterator[str]:
-        at = 0
-        while at < len(run):
-            ends = range(min(at + self._longest, len(run)), at + 1, -1)
-            end = next((end for end in ends if run[at:end] in self._words), at + 1)
-            yield run[at:end]
-            at = end
+    def _tokenize_chinese(self, run: str) -> Iterator[str]:
+        start = 0
+        while start < len(run):
+            ends = range(min(start + self._longest, len(run)), start + 1, -1)
+            end = next((end for end in ends if run[start:end] in self._words), start + 1)
+            yield run[start:end]
+            start = end
 
 
-def _of_word(run: str) -> str:
+def _normalize_word(run: str) -> str:
     if _LETTERS.fullmatch(run) and len(run) <= MAX_STEMMED_CHARS:
         return _stem(run)
     return run
@@ -128,7 +128,7 @@ def _of_word(run: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def _stem(word: str) -> str:
-    with _lock:  # a stemmer holds the word it works on
+    with _lock:  # stemmers are not thread-safe
         return _stemmer()(word)
 
 
@@ -141,12 +141,12 @@ def _stemmer() -> Callable[[str], str]:
 
 
 def is_chinese(character: str) -> bool:
-    """Say whether a character is one of those that RAGFlow takes for Chinese."""
+    """Return whether RAGFlow classifies a character as Chinese."""
     return "\u4e00" <= character <= "\u9fa5"
 
 
 def to_half_width(text: str) -> str:
-    """Write full-width letters, digits and signs as ASCII.
+    """Convert full-width letters, digits and symbols to ASCII.
 
     >>> to_half_width("ＲＡＧ　２０２４！")
     'RAG 2024!'

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.knowledge.rerank_scores import normalised_scores, window_size
+from ragflow_lg.adapters.knowledge.rerank_scores import compute_window_size, normalize_scores
 from ragflow_lg.base.values import to_text
 from ragflow_lg.services.knowledge import (
     Dataset,
@@ -51,12 +51,12 @@ class RerankedKnowledge:
         if not search.rerank_id:
             return await self._inner.search(search)
         reranker = self._rerankers.reranker(search.rerank_id)
-        size = window_size(search.top_n, search.top_k, is_reranked=True)
+        size = compute_window_size(search.top_n, search.top_k, is_reranked=True)
         found = await self._inner.search(replace(search, rerank_id="", top_n=size, similarity_threshold=0.0))
         if not found.chunks:
             return found
         texts = [to_text(chunk.get("content_with_weight")) for chunk in found.chunks]
-        scores = normalised_scores(await reranker.scores(search.question, texts))
+        scores = normalize_scores(await reranker.scores(search.question, texts))
         weight = search.keywords_similarity_weight
         threshold = search.similarity_threshold if weight < 1.0 else 0.0
         chunks: list[dict[str, Any]] = []

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
+from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer
 from ragflow_lg.adapters.knowledge.ragflow_knowledge import RagflowApiKnowledge
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.assembly.knowledge_servers import KnowledgeServer, open_knowledge_server, read_server_url
@@ -49,7 +50,9 @@ def test_each_kind_is_opened(tmp_path: Path) -> None:
     (tmp_path / "ner.json").write_text('{"acme": "corp"}')
     found = opened(url="elasticsearch+https://u:s3cret@es", datasets=[DATASET], dictionaries=tmp_path)
     assert isinstance(found, ElasticsearchKnowledge)
-    assert found.tokenizer_name == "es-portable"
+    weights: Any = vars(found)["_weights"]
+    assert isinstance(weights.tokenizer, PortableTokenizer)
+    assert weights.names == {"acme": "corp"}
 
 
 async def test_unknown_datasets_are_looked_up_in_ragflow() -> None:

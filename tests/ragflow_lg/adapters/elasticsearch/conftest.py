@@ -1,4 +1,4 @@
-"""The two servers that the same tests run on: the contract server, and a real Elasticsearch."""
+"""The two servers that the same tests run on: the contract server and a real Elasticsearch."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.harness.elasticsearch_node import VARIABLE
 from tests.harness.ragflow_index import make_index, make_metadata
 from tests.harness.sample_chunks import GUIDE, LETTERS, OTHER, chunks_of_tenant, metadata_of_tenant
 
-_filled: set[str] = set()
-"""Servers that have the sample chunks; no test changes them."""
+_servers_with_chunks: set[str] = set()
+"""Servers with the sample chunks, which tests do not change."""
 
 
 def prefix() -> str:
-    """Give the tenants of this process names of their own."""
+    """Return a prefix for the tenants of this test process."""
     return os.environ.get("PYTEST_XDIST_WORKER", "main")
 
 
@@ -34,7 +34,7 @@ async def fake() -> AsyncGenerator[FakeElasticsearch]:
 
 @pytest.fixture(params=["contract", pytest.param("real", marks=pytest.mark.elasticsearch)])
 async def server_url(request: pytest.FixtureRequest) -> AsyncGenerator[str]:
-    """An empty server."""
+    """The address of an empty server."""
     if request.param == "contract":
         async with FakeElasticsearch().running() as server:
             yield f"http://127.0.0.1:{server.port}"
@@ -46,13 +46,13 @@ async def server_url(request: pytest.FixtureRequest) -> AsyncGenerator[str]:
 
 @pytest.fixture
 async def knowledge(server_url: str) -> AsyncGenerator[ElasticsearchKnowledge]:
-    """The sample chunks on a server."""
-    if server_url not in _filled:
+    """A knowledge base with the sample chunks."""
+    if server_url not in _servers_with_chunks:
         for tenant in ("t1", "t2"):
             await make_index(server_url, f"ragflow_{prefix()}-{tenant}", [8], chunks_of_tenant(tenant))
         await make_metadata(server_url, f"ragflow_doc_meta_{prefix()}-t1", metadata_of_tenant())
     if server_url == os.environ.get(VARIABLE):
-        _filled.add(server_url)
+        _servers_with_chunks.add(server_url)
     http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
     connection = Connection(ElasticsearchSettings(server_url), http)
     records = [record._replace(tenant=f"{prefix()}-{record.tenant}") for record in (GUIDE, LETTERS, OTHER)]

@@ -4,24 +4,26 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.elasticsearch.chunk_results import chunks_of, parent_ids, with_parents
-from ragflow_lg.adapters.elasticsearch.ranking import Candidate, Scored
+from ragflow_lg.adapters.elasticsearch.chunk_results import build_search_result, list_parent_ids, replace_by_parents
+from ragflow_lg.adapters.elasticsearch.ranking import Candidate, ScoredChunk
 
 
-def scored(id_: str, similarity: float, document: str = "a.md", **fields: Any) -> Scored:
+def scored(id_: str, similarity: float, document: str = "a.md", **fields: Any) -> ScoredChunk:
     fields = {"docnm_kwd": document, "doc_id": f"doc-{document}", "content_with_weight": f"text of {id_}", **fields}
-    return Scored(Candidate(id_, fields), similarity, similarity / 2, similarity / 4)
+    return ScoredChunk(Candidate(id_, fields), similarity, similarity / 2, similarity / 4)
 
 
-def test_the_best_are_given_and_all_are_counted() -> None:
-    found = chunks_of([scored("1", 0.9), scored("2", 0.8, "b.md"), scored("3", 0.7, "b.md")], 2)
-    assert [chunk["chunk_id"] for chunk in found.chunks] == ["1", "2"]
-    assert [tuple(document) for document in found.documents] == [("b.md", "doc-b.md", 2), ("a.md", "doc-a.md", 1)]
-    assert found.total == 3
+def test_the_best_chunks_are_returned_and_all_are_counted() -> None:
+    result = build_search_result([scored("1", 0.9), scored("2", 0.8, "b.md"), scored("3", 0.7, "b.md")], 2)
+    assert [chunk["chunk_id"] for chunk in result.chunks] == ["1", "2"]
+    assert [tuple(document) for document in result.documents] == [("b.md", "doc-b.md", 2), ("a.md", "doc-a.md", 1)]
+    assert result.total == 3
 
 
-def test_a_chunk_has_ragflows_fields() -> None:
-    (chunk,) = chunks_of([scored("1", 0.8, kb_id="k", img_id="i", position_int=[[1, 2, 3, 4, 5]], odd=1)], 8).chunks
+def test_chunks_have_the_fields_of_ragflow() -> None:
+    (chunk,) = build_search_result(
+        [scored("1", 0.8, kb_id="k", img_id="i", position_int=[[1, 2, 3, 4, 5]], odd=1)], 8
+    ).chunks
     assert chunk == {
         "chunk_id": "1",
         "content_with_weight": "text of 1",
@@ -41,7 +43,7 @@ def test_a_chunk_has_ragflows_fields() -> None:
     }
 
 
-def test_a_parent_takes_the_place_of_its_chunks() -> None:
+def test_a_parent_replaces_its_chunks() -> None:
     ranked = [
         scored("1", 0.9, mom_id="p", important_kwd=["x"]),
         scored("2", 0.6),
@@ -49,16 +51,16 @@ def test_a_parent_takes_the_place_of_its_chunks() -> None:
         scored("4", 0.05, mom_id="lost"),
         scored("5", 0.04, mom_id=" "),
     ]
-    chunks = chunks_of(ranked, 8).chunks
-    assert parent_ids(chunks) == ["p", "lost"]
-    found = with_parents(chunks, {"p": {"content_with_weight": "whole"}})
-    assert [(chunk["chunk_id"], chunk["similarity"]) for chunk in found] == [
+    chunks = build_search_result(ranked, 8).chunks
+    assert list_parent_ids(chunks) == ["p", "lost"]
+    merged = replace_by_parents(chunks, {"p": {"content_with_weight": "whole"}})
+    assert [(chunk["chunk_id"], chunk["similarity"]) for chunk in merged] == [
         ("2", 0.6),
         ("p", 0.5),
         ("4", 0.05),
         ("5", 0.04),
     ]
-    assert found[1]["content_with_weight"] == "whole"
-    assert found[1]["important_kwd"] == ["x", "y"]
-    assert found[1]["term_similarity"] == pytest.approx(0.25)
-    assert with_parents(chunks, {}) == chunks
+    assert merged[1]["content_with_weight"] == "whole"
+    assert merged[1]["important_kwd"] == ["x", "y"]
+    assert merged[1]["term_similarity"] == pytest.approx(0.25)
+    assert replace_by_parents(chunks, {}) == chunks

@@ -1,5 +1,3 @@
-"""What comes of a server that does not answer as it should: an error with cause and setting, never an empty success."""
-
 from __future__ import annotations
 
 import json
@@ -8,7 +6,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings
-from ragflow_lg.adapters.elasticsearch.search_requests import Scope, filtered_request
+from ragflow_lg.adapters.elasticsearch.search_requests import Scope, build_filter_request
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from ragflow_lg.base.errors import ServiceError
 from tests.fakes.elasticsearch import HEADERS, FakeElasticsearch
@@ -17,47 +15,56 @@ from tests.fakes.services import ScriptedHttp
 from tests.harness.ragflow_index import make_index
 from tests.harness.sample_chunks import chunks_of_tenant
 
-BODY = filtered_request(Scope(("kb-guide",)), 3)
+BODY = build_filter_request(Scope(("kb-guide",)), 3)
 
 
-def refusal(status: int, kind: str, reason: str) -> Route:
+def error_route(status: int, kind: str, reason: str) -> Route:
     cause = {"type": kind, "reason": reason}
     return Route("", status=status, headers=HEADERS, body=json.dumps({"error": {"root_cause": [cause], **cause}}))
 
 
 FAULTS: dict[str, tuple[Any, str]] = {
-    "wrong password": (refusal(401, "security_exception", "bad credentials"), r"bad credentials.*api_key"),
-    "forbidden": (refusal(403, "security_exception", "no right"), r"reading ragflow_t1 is not allowed.*api_key"),
-    "missing index": (refusal(404, "index_not_found_exception", "no such index [x]"), r"no such index.*tenant of"),
-    "older server": (refusal(400, "media_type_header_exception", "Invalid"), r"version.*Elasticsearch 8"),
-    "older server, 406": (refusal(406, "", ""), r"version.*Elasticsearch 8"),
-    "another product": (Route("", headers={"Content-Type": "application/json"}, body="{}"), "is not Elasticsearch 8"),
-    "overloaded": (refusal(429, "circuit_breaking_exception", "too large"), r"cannot answer now \(429: too large\)"),
-    "broken": (refusal(503, "cluster_block_exception", ""), r"cannot answer now \(503: cluster_block"),
-    "refused": (refusal(400, "parsing_exception", "odd"), r"refuses the search \(400 parsing_exception: odd\)"),
+    "wrong password": (error_route(401, "security_exception", "bad credentials"), r"bad credentials.*api_key"),
+    "forbidden": (error_route(403, "security_exception", "no right"), r"reading ragflow_t1 is not allowed.*api_key"),
+    "missing index": (error_route(404, "index_not_found_exception", "no such index [x]"), r"no such index.*tenant of"),
+    "older server": (
+        error_route(400, "media_type_header_exception", "Invalid"),
+        r"version is not supported by the client for Elasticsearch 8",
+    ),
+    "older server, 406": (error_route(406, "", ""), r"version is not supported by the client for Elasticsearch 8"),
+    "another product": (
+        Route("", headers={"Content-Type": "application/json"}, body="{}"),
+        "at its address is not Elasticsearch 8",
+    ),
+    "overloaded": (error_route(429, "circuit_breaking_exception", "too large"), r"is unavailable \(429: too large\)"),
+    "broken": (error_route(503, "cluster_block_exception", ""), r"is unavailable \(503: cluster_block"),
+    "refused": (error_route(400, "parsing_exception", "odd"), r"rejects the search \(400 parsing_exception: odd\)"),
     "other dimensions": (
-        refusal(400, "illegal_argument_exception", "vector has a different dimension [8] than [4]"),
+        error_route(400, "illegal_argument_exception", "vector has a different dimension [8] than [4]"),
         r"different dimension.*embedding_model of \[datasets",
     ),
-    "a page of a proxy": (Route("", headers={**HEADERS, "Content-Type": "text/html"}, body="<html>"), "no JSON object"),
-    "odd type": (Route("", headers={**HEADERS, "Content-Type": "image/png"}, body="x"), "answer cannot be read"),
-    "no JSON": (Route("", headers=HEADERS, body="{"), "answer cannot be read"),
-    "a list": (Route("", headers=HEADERS, body="[]"), "no JSON object"),
+    "a page of a proxy": (
+        Route("", headers={**HEADERS, "Content-Type": "text/html"}, body="<html>"),
+        "not a JSON object",
+    ),
+    "odd type": (Route("", headers={**HEADERS, "Content-Type": "image/png"}, body="x"), "response cannot be parsed"),
+    "no JSON": (Route("", headers=HEADERS, body="{"), "response cannot be parsed"),
+    "a list": (Route("", headers=HEADERS, body="[]"), "not a JSON object"),
     "cut off": (Route("", raw=b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"), "broke off"),
-    "timed out": ({"timed_out": True}, "took longer than the server allows"),
+    "timed out": ({"timed_out": True}, "exceeded the time limit of the server"),
     "partial shards": (
         {"_shards": {"total": 2, "failed": 1, "failures": [{"reason": {"reason": "disk"}}]}},
-        r"1 of its shards did not answer \(disk\)",
+        r"1 of its shards failed \(disk\), so chunks are missing",
     ),
-    "no shards": ({"_shards": None}, "not that of a search"),
-    "no hits": ({"hits": {}}, "holds no hits"),
+    "no shards": ({"_shards": None}, "not a search response"),
+    "no hits": ({"hits": {}}, "has no hits"),
     "odd hit": ({"hits": {"hits": [{"_id": 7}]}}, "hit has no id"),
     "hit without fields": ({"hits": {"hits": [{"_id": "a", "_score": 1, "_source": []}]}}, "hit has no id"),
 }
 
 
 @pytest.mark.parametrize(("fault", "text"), FAULTS.values(), ids=FAULTS)
-async def test_a_fault_is_an_error_that_names_it(fake: FakeElasticsearch, fault: Any, text: str) -> None:
+async def test_an_invalid_response_is_an_error_with_its_cause(fake: FakeElasticsearch, fault: Any, text: str) -> None:
     await make_index(fake.url, "ragflow_t1", [8], chunks_of_tenant("t1"))
     fake.spoil = lambda answer: fault if isinstance(fault, Route) else {**answer, **fault}
     http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
@@ -77,14 +84,14 @@ async def test_a_fault_is_an_error_that_names_it(fake: FakeElasticsearch, fault:
     ],
     ids=["down", "not allowed"],
 )
-async def test_a_server_that_is_not_reached_is_an_error(url: str, allow: tuple[str, ...], text: str) -> None:
+async def test_an_unreachable_server_is_an_error(url: str, allow: tuple[str, ...], text: str) -> None:
     connection = Connection(ElasticsearchSettings(url), GuardedHttpClient(HttpSettings(allow=allow)))
     with pytest.raises(ServiceError, match=text) as caught:
         await connection.search(["ragflow_t1"], BODY)
     assert "[knowledge] url" in str(caught.value)
 
 
-async def test_a_slow_server_is_asked_twice() -> None:
+async def test_a_retryable_failure_is_retried_once() -> None:
     url = "http://es.local:9200"
     http = ScriptedHttp({f"{url}/ragflow_t1/_search": ServiceError("'es.local' did not answer.", is_retryable=True)})
     with pytest.raises(ServiceError, match=r"\[knowledge\] url.*did not answer") as caught:
@@ -93,7 +100,7 @@ async def test_a_slow_server_is_asked_twice() -> None:
     assert [request.timeout_s for request in http.requests] == [7, 7]
 
 
-async def test_keys_go_to_the_server_and_nowhere_else(fake: FakeElasticsearch) -> None:
+async def test_credentials_are_sent_to_the_server_and_absent_from_the_repr(fake: FakeElasticsearch) -> None:
     await make_index(fake.url, "ragflow_t1", [8], chunks_of_tenant("t1"))
     http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
     for settings, expected in (

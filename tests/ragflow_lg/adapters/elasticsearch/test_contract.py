@@ -1,4 +1,4 @@
-"""The contract server against a real Elasticsearch: the same candidates, with the same scores, for many questions."""
+"""The contract server and a real Elasticsearch return the same candidates with the same scores for many questions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings, Hits
-from ragflow_lg.adapters.elasticsearch.search_requests import Scope, candidates_request
+from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings, SearchHits
+from ragflow_lg.adapters.elasticsearch.search_requests import Scope, build_candidates_request
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
-from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, text_query
+from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, build_text_query
 from ragflow_lg.adapters.elasticsearch.tokenizers import VocabularyTokenizer
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from tests.fakes.elasticsearch import FakeElasticsearch
@@ -48,17 +48,20 @@ def _texts(count: int, words: int, chance: random.Random) -> list[str]:
 
 
 def _query(question: str, percent: int) -> TextQuery:
-    query = text_query(question, WEIGHTS)
+    query = build_text_query(question, WEIGHTS)
     return TextQuery(query.text, query.keywords, percent / 100)
 
 
 @pytest.mark.elasticsearch
-async def test_both_servers_find_the_same_with_the_same_scores(fake: FakeElasticsearch) -> None:
+async def test_both_servers_return_the_same_hits_and_scores(fake: FakeElasticsearch) -> None:
     real = os.environ.get(VARIABLE)
     if not real:
         pytest.skip("no real Elasticsearch: make test-elasticsearch starts one")
     chance = random.Random(5)
-    rows = [chunk(f"c{at}", "kb", "a.md", text, tokenizer=TOKENIZER) for at, text in enumerate(_texts(60, 7, chance))]
+    rows = [
+        chunk(f"c{number}", "kb", "a.md", text, tokenizer=TOKENIZER)
+        for number, text in enumerate(_texts(60, 7, chance))
+    ]
     index = f"ragflow_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}-contract"
     http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
     servers = [Connection(ElasticsearchSettings(url), http) for url in (fake.url, real)]
@@ -66,15 +69,15 @@ async def test_both_servers_find_the_same_with_the_same_scores(fake: FakeElastic
         await make_index(url, index, [8], rows)
     totals: set[int] = set()
     texts = [text for words in (2, 3, 5) for text in _texts(12, words, chance)]
-    for at, question in enumerate(texts):
-        query = _query(question, (0, 10, 30, 50, 100)[at % 5])
+    for number, question in enumerate(texts):
+        query = _query(question, (0, 10, 30, 50, 100)[number % 5])
         vector = EMBEDDER.vector(question)
-        body = candidates_request(query, vector, SCOPE, top_k=64, size=64, similarity=0.3)
-        found: list[Hits] = [await server.search([index], body) for server in servers]
-        scores = [{hit.id: hit.score for hit in hits.hits} for hits in found]
+        body = build_candidates_request(query, vector, SCOPE, top_k=64, size=64, similarity=0.3)
+        results: list[SearchHits] = [await server.search([index], body) for server in servers]
+        scores = [{hit.id: hit.score for hit in hits.hits} for hits in results]
         assert scores[0].keys() == scores[1].keys(), query
         assert scores[0] == pytest.approx(scores[1], abs=2e-6), query
-        assert found[0].total == found[1].total
-        totals.add(found[0].total)
-    assert len(totals) > 5  # the questions do tell chunks apart
+        assert results[0].total == results[1].total
+        totals.add(results[0].total)
+    assert len(totals) > 5  # the questions match different chunks
     await http.aclose()

@@ -20,11 +20,11 @@ def test_names_and_synonyms_are_read(tmp_path: Path) -> None:
         (None, "neither ner.json nor synonym.json"),
         ("{", "is not JSON"),
         ("[" * 200_000, "is not JSON"),
-        ("[]", "no JSON object"),
+        ("[]", "not a JSON object"),
     ],
     ids=["missing", "cut", "deep", "list"],
 )
-def test_what_is_no_dictionary_is_refused(tmp_path: Path, content: str | None, text: str) -> None:
+def test_invalid_dictionaries_are_rejected(tmp_path: Path, content: str | None, text: str) -> None:
     if content is not None:
         (tmp_path / "ner.json").write_text(content)
     with pytest.raises(SettingsError, match=text):

@@ -1,13 +1,12 @@
-"""Searching RAGFlow's index: the same tests on the contract server and on a real Elasticsearch."""
-
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
-from ragflow_lg.adapters.elasticsearch.ranking import chunk_terms, term_similarities
+from ragflow_lg.adapters.elasticsearch.ranking import list_terms, score_terms
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer
 from ragflow_lg.base.errors import ServiceError, SettingsError
@@ -16,35 +15,34 @@ from tests.fakes.knowledge_models import WordEmbedder, WordEmbedders
 from tests.harness.sample_chunks import chunks_of_tenant
 
 
-async def found(knowledge: ElasticsearchKnowledge, question: str, *names: str, **changes: Any) -> SearchResult:
-    held = await knowledge.datasets(names or ("guide",))
-    return await knowledge.search(
-        DatasetSearch(question, tuple(held.values()), **{"similarity_threshold": 0.1, **changes})
-    )
+async def search(knowledge: ElasticsearchKnowledge, question: str, *names: str, **changes: Any) -> SearchResult:
+    datasets = await knowledge.datasets(names or ("guide",))
+    options: dict[str, Any] = {"similarity_threshold": 0.1, **changes}
+    return await knowledge.search(DatasetSearch(question, tuple(datasets.values()), **options))
 
 
 def ids(answer: SearchResult) -> list[Any]:
     return [chunk["chunk_id"] for chunk in answer.chunks]
 
 
-async def test_names_and_ids_find_datasets(knowledge: ElasticsearchKnowledge) -> None:
-    held = await knowledge.datasets(["guide", "kb-other", "nothing"])
-    assert {asked: dataset.id for asked, dataset in held.items()} == {"guide": "kb-guide", "kb-other": "kb-other"}
+async def test_datasets_are_found_by_name_or_id(knowledge: ElasticsearchKnowledge) -> None:
+    datasets = await knowledge.datasets(["guide", "kb-other", "nothing"])
+    assert {key: dataset.id for key, dataset in datasets.items()} == {"guide": "kb-guide", "kb-other": "kb-other"}
 
 
-async def test_scores_are_those_of_the_formula(knowledge: ElasticsearchKnowledge) -> None:
+async def test_scores_follow_the_formula_of_ragflow(knowledge: ElasticsearchKnowledge) -> None:
     question = "how do I open the bicycle room behind the stairs"
-    answer = await found(knowledge, question, keywords_similarity_weight=0.7)
+    answer = await search(knowledge, question, keywords_similarity_weight=0.7)
     assert ids(answer)[0] == "c1"
     best = answer.chunks[0]
     row = next(chunk for chunk in chunks_of_tenant("t1") if chunk["id"] == "c1")
     vector = WordEmbedder().vector(question)
-    nearness = (1 + sum(a * b for a, b in zip(vector, row["q_8_vec"], strict=True))) / 2
+    vector_score = (1 + sum(a * b for a, b in zip(vector, row["q_8_vec"], strict=True))) / 2
     keywords = ["open", "bicycl", "room", "behind", "stair"]
-    (terms,) = term_similarities(keywords, [chunk_terms(row)], TermWeights(PortableTokenizer()))
-    assert best["vector_similarity"] == pytest.approx(nearness, abs=2e-6)
+    (terms,) = score_terms(keywords, [list_terms(row)], TermWeights(PortableTokenizer()))
+    assert best["vector_similarity"] == pytest.approx(vector_score, abs=2e-6)
     assert best["term_similarity"] == pytest.approx(terms)
-    assert best["similarity"] == pytest.approx(0.7 * terms + 0.3 * nearness, abs=2e-6)
+    assert best["similarity"] == pytest.approx(0.7 * terms + 0.3 * vector_score, abs=2e-6)
     assert best["content_with_weight"] == row["content_with_weight"]
     assert best["positions"] == [[1, 10, 20, 30, 40]]
 
@@ -52,61 +50,61 @@ async def test_scores_are_those_of_the_formula(knowledge: ElasticsearchKnowledge
 @pytest.mark.parametrize(
     ("names", "changes", "expected"),
     [
-        pytest.param(("guide",), {}, {"c1"}, id="one dataset, not what is switched off"),
+        pytest.param(("guide",), {}, {"c1"}, id="one dataset, without disabled chunks"),
         pytest.param(("guide", "letters"), {}, {"c1", "c6"}, id="two datasets"),
         pytest.param(("guide", "letters", "other"), {}, {"c1", "c6", "c7"}, id="two tenants"),
         pytest.param(("guide",), {"document_ids": ("doc-laundry.md",)}, {"c3"}, id="a document without the words"),
-        pytest.param(("guide",), {"document_ids": ()}, set(), id="no document"),
-        pytest.param(("guide",), {"document_ids": ("-999",)}, set(), id="a document that is not there"),
+        pytest.param(("guide",), {"document_ids": ()}, set[str](), id="no document"),
+        pytest.param(("guide",), {"document_ids": ("-999",)}, set[str](), id="an unknown document"),
     ],
 )
-async def test_only_what_was_asked_for_is_found(
+async def test_a_search_is_limited_to_its_datasets_and_documents(
     knowledge: ElasticsearchKnowledge, names: tuple[str, ...], changes: dict[str, Any], expected: set[str]
 ) -> None:
-    answer = await found(knowledge, "bicycle room painted", *names, top_n=3, similarity_threshold=0.3, **changes)
-    shown = set(ids(answer))
-    assert expected <= shown
-    assert "off" not in shown
-    assert not shown - expected or "document_ids" not in changes
+    answer = await search(knowledge, "bicycle room painted", *names, top_n=3, similarity_threshold=0.3, **changes)
+    chunk_ids = set(ids(answer))
+    assert expected <= chunk_ids
+    assert "off" not in chunk_ids
+    assert not chunk_ids - expected or "document_ids" not in changes
 
 
-async def test_a_page_rank_is_added(knowledge: ElasticsearchKnowledge) -> None:
-    answer = await found(knowledge, "bicycle room", "guide", "other")
-    best = answer.chunks[0]
+async def test_the_page_rank_is_added(knowledge: ElasticsearchKnowledge) -> None:
+    answer = await search(knowledge, "bicycle room", "guide", "other")
+    best: Mapping[str, Any] = answer.chunks[0]
     assert best["chunk_id"] == "c7"
     assert best["similarity"] == pytest.approx(0.5 * best["term_similarity"] + 0.5 * best["vector_similarity"] + 0.5)
 
 
-async def test_chinese_is_found(knowledge: ElasticsearchKnowledge) -> None:
-    assert ids(await found(knowledge, "请问洗衣房在哪里"))[0] == "c5"
+async def test_chinese_questions_find_chinese_chunks(knowledge: ElasticsearchKnowledge) -> None:
+    assert ids(await search(knowledge, "请问洗衣房在哪里"))[0] == "c5"
 
 
-async def test_a_keyword_that_is_important_is_found(knowledge: ElasticsearchKnowledge) -> None:
-    assert ids(await found(knowledge, "warm"))[0] == "c4"
+async def test_important_keywords_are_searched(knowledge: ElasticsearchKnowledge) -> None:
+    assert ids(await search(knowledge, "warm"))[0] == "c4"
 
 
-async def test_documents_are_counted_over_all_that_fit(knowledge: ElasticsearchKnowledge) -> None:
-    answer = await found(knowledge, "the bicycle room with the house key and bicycles label", top_n=1)
+async def test_documents_are_counted_over_all_matches(knowledge: ElasticsearchKnowledge) -> None:
+    answer = await search(knowledge, "the bicycle room with the house key and bicycles label", top_n=1)
     assert len(answer.chunks) == 1
     assert answer.documents[0][:2] == ("bikes.md", "doc-bikes.md")
     assert answer.total == sum(document.chunks for document in answer.documents) > 1
 
 
-async def test_without_words_vectors_alone_decide(knowledge: ElasticsearchKnowledge) -> None:
-    answer = await found(knowledge, "?!", similarity_threshold=0.0)
-    assert {chunk["term_similarity"] for chunk in answer.chunks} <= {1.0}
+async def test_without_words_only_vectors_count(knowledge: ElasticsearchKnowledge) -> None:
+    answer = await search(knowledge, "?!", similarity_threshold=0.0)
+    assert all(chunk["term_similarity"] == 1.0 for chunk in answer.chunks)
     assert "off" not in ids(answer)
 
 
-async def test_a_rerank_model_takes_the_place_of_vectors(knowledge: ElasticsearchKnowledge) -> None:
-    answer = await found(knowledge, "bicycl room stair", rerank_id="words", keywords_similarity_weight=0.0)
+async def test_a_rerank_model_replaces_the_vector_scores(knowledge: ElasticsearchKnowledge) -> None:
+    answer = await search(knowledge, "bicycl room stair", rerank_id="words", keywords_similarity_weight=0.0)
     assert ids(answer)[0] == "c1"
     assert answer.chunks[0]["vector_similarity"] == 1.0
 
 
-async def test_metadata_are_read(knowledge: ElasticsearchKnowledge) -> None:
-    held = await knowledge.datasets(["guide"])
-    assert await knowledge.metadata(tuple(held.values())) == {
+async def test_metadata_are_returned_by_key_and_value(knowledge: ElasticsearchKnowledge) -> None:
+    datasets = await knowledge.datasets(["guide"])
+    assert await knowledge.metadata(tuple(datasets.values())) == {
         "floor": {"0": ["doc-bikes.md"], "-1": ["doc-laundry.md"]},
         "topics": {"bikes": ["doc-bikes.md"], "keys": ["doc-bikes.md"], "laundry": ["doc-laundry.md"]},
     }
@@ -114,8 +112,8 @@ async def test_metadata_are_read(knowledge: ElasticsearchKnowledge) -> None:
     assert await knowledge.metadata(tuple(other.values())) == {}
 
 
-async def test_parents_take_the_place_of_their_chunks(knowledge: ElasticsearchKnowledge) -> None:
-    answer = await found(knowledge, "quiet hours evening morning", "letters", similarity_threshold=0.3)
+async def test_parents_replace_their_chunks(knowledge: ElasticsearchKnowledge) -> None:
+    answer = await search(knowledge, "quiet hours evening morning", "letters", similarity_threshold=0.3)
     assert ids(answer) == ["rules"]
     assert answer.chunks[0]["content_with_weight"] == "All rules of the house: quiet hours, keys, waste and guests"
     assert answer.chunks[0]["important_kwd"] == ["evening"]
@@ -142,23 +140,25 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("question", HOSTILE, ids=[f"hostile{number}" for number in range(len(HOSTILE))])
-async def test_no_question_reaches_the_grammar(knowledge: ElasticsearchKnowledge, question: str) -> None:
-    answer = await found(knowledge, question, similarity_threshold=0.0)
-    assert {chunk["kb_id"] for chunk in answer.chunks} <= {"kb-guide"}
+async def test_questions_cannot_inject_query_syntax(knowledge: ElasticsearchKnowledge, question: str) -> None:
+    answer = await search(knowledge, question, similarity_threshold=0.0)
+    assert all(chunk["kb_id"] == "kb-guide" for chunk in answer.chunks)
     assert "off" not in ids(answer)
 
 
-async def test_vectors_of_another_length_are_refused(knowledge: ElasticsearchKnowledge) -> None:
-    knowledge._embedders = WordEmbedders(WordEmbedder(16))
+async def test_vectors_of_another_length_are_rejected(
+    knowledge: ElasticsearchKnowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(knowledge, "_embedders", WordEmbedders(WordEmbedder(16)))
     with pytest.raises(ServiceError, match=r"vector does not fit the index.*embedding_model of \[datasets"):
-        await found(knowledge, "bicycle room")
+        await search(knowledge, "bicycle room")
 
 
-async def test_a_missing_index_is_named(knowledge: ElasticsearchKnowledge) -> None:
-    held = await knowledge.datasets(["guide"])
-    lost = held["guide"]._replace(tenant="nobody")
+async def test_the_error_names_a_missing_index(knowledge: ElasticsearchKnowledge) -> None:
+    datasets = await knowledge.datasets(["guide"])
+    unknown = datasets["guide"]._replace(tenant="nobody")
     with pytest.raises(ServiceError, match=r"no such index \[ragflow_nobody\].*tenant of \[datasets"):
-        await knowledge.search(DatasetSearch("bicycle", (lost,)))
+        await knowledge.search(DatasetSearch("bicycle", (unknown,)))
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ async def test_a_missing_index_is_named(knowledge: ElasticsearchKnowledge) -> No
     ],
     ids=["use_kg", "toc_enhance", "rerank_id"],
 )
-async def test_what_is_not_possible_is_refused(
+async def test_unsupported_options_are_rejected(
     knowledge: ElasticsearchKnowledge, changes: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(SettingsError, match=text):
-        await found(knowledge, "bicycle", **changes)
+        await search(knowledge, "bicycle", **changes)

@@ -1,4 +1,4 @@
-"""The package itself is not installed for tests: a small module of the same shape takes its place."""
+"""The real package is not installed for tests; a small module with the same interface replaces it."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ class RagTokenizer:
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "infinity").mkdir()
     (tmp_path / "infinity" / "__init__.py").write_text("raise AssertionError('the package is not imported')")
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.delitem(sys.modules, "infinity", raising=False)
     return tmp_path / "infinity" / "rag_tokenizer.py"
 
 
-def test_its_module_is_loaded_alone(package: Path) -> None:
+def test_only_the_module_of_the_tokenizer_is_loaded(package: Path) -> None:
     package.write_text("NO_DATA = False\n" + MODULE)
     tokenizer = load_infinity_tokenizer()
     assert tokenizer.name == "ragflow-ranking"
-    assert tokenizer.tokens("Hybrid Search") == ["hybrid", "search"]
-    assert tokenizer.parts("ab") == ["a", "b"]
+    assert tokenizer.tokenize("Hybrid Search") == ["hybrid", "search"]
+    assert tokenizer.split_token("ab") == ["a", "b"]
     assert (tokenizer.frequency("x"), tokenizer.word_class("x")) == (7, "n")
-    assert tokenizer.simplified("檢Ａ") == "检A"
+    assert tokenizer.to_simplified("檢Ａ") == "检A"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_its_module_is_loaded_alone(package: Path) -> None:
     ],
     ids=["data", "dependency", "package"],
 )
-def test_what_is_missing_is_named(package: Path, code: str | None, text: str) -> None:
+def test_an_error_names_what_is_not_installed(package: Path, code: str | None, text: str) -> None:
     if code is not None:
         package.write_text(code)
     with pytest.raises(SettingsError, match=text):

@@ -1,4 +1,4 @@
-"""The requests are compared with files, to the letter: ``tests/fixtures/elasticsearch``."""
+"""Requests are compared with the files of ``tests/fixtures/elasticsearch``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 from ragflow_lg.adapters.elasticsearch.search_requests import (
     Body,
     Scope,
-    candidates_request,
-    chunks_request,
-    filtered_request,
-    metadata_request,
+    build_candidates_request,
+    build_chunks_request,
+    build_filter_request,
+    build_metadata_request,
+    build_vectors_request,
     vector_field,
-    vectors_request,
 )
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
-from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, text_query
+from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, build_text_query
 from tests.conftest import FIXTURES
 from tests.fakes.recorded_tokenizer import RecordedTokenizer
 
@@ -28,24 +28,24 @@ VECTOR = [0.5, 0.25, -0.125, 0.0]
 WEIGHTS = TermWeights(RecordedTokenizer())
 
 
-def asked(question: str, scope: Scope) -> Body:
-    query = text_query(question, WEIGHTS)
-    return candidates_request(query, VECTOR, scope, top_k=1024, size=64, similarity=0.2)
+def build_request(question: str, scope: Scope) -> Body:
+    query = build_text_query(question, WEIGHTS)
+    return build_candidates_request(query, VECTOR, scope, top_k=1024, size=64, similarity=0.2)
 
 
 REQUESTS: dict[str, Body] = {
-    "candidates_latin": asked("how does elasticsearch hybrid search ranking work today", GUIDE),
-    "candidates_chinese": asked("请问如何使用检索组件", ONE_DOCUMENT),
-    "candidates_without_words": asked("?!", GUIDE),
-    "filtered": filtered_request(ONE_DOCUMENT, 64),
-    "vectors": vectors_request(VECTOR, ["c1", "c2"], GUIDE),
-    "chunks": chunks_request(["parent"], GUIDE),
-    "metadata": metadata_request(["kb-guide"]),
+    "candidates_latin": build_request("how does elasticsearch hybrid search ranking work today", GUIDE),
+    "candidates_chinese": build_request("请问如何使用检索组件", ONE_DOCUMENT),
+    "candidates_without_words": build_request("?!", GUIDE),
+    "filtered": build_filter_request(ONE_DOCUMENT, 64),
+    "vectors": build_vectors_request(VECTOR, ["c1", "c2"], GUIDE),
+    "chunks": build_chunks_request(["parent"], GUIDE),
+    "metadata": build_metadata_request(["kb-guide"]),
 }
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_request_is_that_of_its_file(name: str) -> None:
+def test_requests_equal_their_files(name: str) -> None:
     expected: dict[str, Any] = json.loads((FIXTURES / "elasticsearch" / f"{name}.json").read_text(encoding="utf-8"))
     assert REQUESTS[name] == expected
 
@@ -53,8 +53,8 @@ def test_a_request_is_that_of_its_file(name: str) -> None:
 @pytest.mark.parametrize(
     ("top_k", "k", "candidates"), [(8, 8, 16), (1024, 1024, 2048), (6000, 6000, 10_000), (99_999, 10_000, 10_000)]
 )
-def test_neighbours_stay_within_what_a_server_gives(top_k: int, k: int, candidates: int) -> None:
-    body = candidates_request(TextQuery("a", ("a",)), VECTOR, GUIDE, top_k=top_k, size=64, similarity=0.2)
+def test_neighbours_do_not_exceed_the_limit_of_the_server(top_k: int, k: int, candidates: int) -> None:
+    body = build_candidates_request(TextQuery("a", ("a",)), VECTOR, GUIDE, top_k=top_k, size=64, similarity=0.2)
     assert (body["knn"]["k"], body["knn"]["num_candidates"]) == (k, candidates)
 
 

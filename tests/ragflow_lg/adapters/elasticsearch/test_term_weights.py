@@ -17,15 +17,15 @@ RECORDED = TermWeights(RecordedTokenizer())
         ("zorblat frimble 2024 ab", [0.2285, 0.2285, 0.5408, 0.0022]),
     ],
 )
-def test_weights_are_those_measured(terms: str, expected: list[float]) -> None:
-    assert [round(weight, 4) for _, weight in RECORDED.of_terms(terms.split())] == expected
+def test_weights_equal_those_of_ragflow(terms: str, expected: list[float]) -> None:
+    assert [round(weight, 4) for _, weight in RECORDED.weigh_terms(terms.split())] == expected
 
 
-def test_a_name_and_a_class_weigh_more() -> None:
-    named = dict(TermWeights(PortableTokenizer(), {"acme": "corp"}).of_terms(["acme", "emca"]))
-    assert named["acme"] == pytest.approx(3 * named["emca"])
-    classed = RECORDED.of_terms(["组件", "检索"])
-    assert classed[0][1] > 1.9 * classed[1][1]
+def test_names_and_some_word_classes_weigh_more() -> None:
+    weights = dict(TermWeights(PortableTokenizer(), {"acme": "corp"}).weigh_terms(["acme", "emca"]))
+    assert weights["acme"] == pytest.approx(3 * weights["emca"])
+    noun, verbal_noun = RECORDED.weigh_terms(["组件", "检索"])
+    assert noun[1] > 1.9 * verbal_noun[1]
 
 
 @pytest.mark.parametrize(
@@ -39,19 +39,19 @@ def test_a_name_and_a_class_weigh_more() -> None:
         ("", []),
     ],
 )
-def test_short_terms_in_a_row_are_one(text: str, expected: list[str]) -> None:
-    found = TermWeights(RecordedTokenizer()).of_text(text)
-    assert [term for term, _ in found] == expected
-    assert not found or sum(weight for _, weight in found) == pytest.approx(1)
+def test_consecutive_short_terms_are_joined(text: str, expected: list[str]) -> None:
+    weighted_terms = TermWeights(RecordedTokenizer()).weigh_text(text)
+    assert [term for term, _ in weighted_terms] == expected
+    assert not weighted_terms or sum(weight for _, weight in weighted_terms) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("hybrid search 检索 2024", ["hybrid search", "检索", "2024"]), ("a1 b", ["a1", "b"]), (" ", [])],
 )
-def test_latin_words_in_a_row_are_one_term(text: str, expected: list[str]) -> None:
+def test_consecutive_latin_words_are_one_term(text: str, expected: list[str]) -> None:
     assert PORTABLE.split(text) == expected
 
 
 def test_a_huge_word_has_a_weight() -> None:
-    assert PORTABLE.of_terms(["x" * 100_000]) == [("x" * 100_000, 1.0)]
+    assert PORTABLE.weigh_terms(["x" * 100_000]) == [("x" * 100_000, 1.0)]

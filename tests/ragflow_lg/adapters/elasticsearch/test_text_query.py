@@ -5,9 +5,11 @@ import pytest
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.text_query import (
     MAX_QUESTION_CHARS,
+    build_text_query,
     escape_query,
-    keywords_of_vocabulary,
-    text_query,
+    extract_vocabulary_keywords,
+    is_mostly_chinese,
+    remove_question_words,
 )
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer
 from tests.fakes import query_strings
@@ -38,39 +40,41 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize(("question", "expected"), GOLDEN.items(), ids=["latin", "short", "chinese"])
-def test_queries_are_those_measured(question: str, expected: tuple[str, tuple[str, ...], float]) -> None:
-    found = text_query(question, RECORDED)
-    assert (found.text, found.keywords, found.min_match) == expected
+def test_queries_equal_those_of_ragflow(question: str, expected: tuple[str, tuple[str, ...], float]) -> None:
+    query = build_text_query(question, RECORDED)
+    assert (query.text, query.keywords, query.min_match) == expected
     if question.isascii():
-        assert text_query(question, PORTABLE) == found
+        assert build_text_query(question, PORTABLE) == query
 
 
 @pytest.mark.parametrize(("vector_weight", "min_match"), [(0.0, 0.3), (0.79, 0.3), (0.8, 0.0), (1.0, 0.0)])
-def test_the_weight_of_the_vectors_decides_how_much_has_to_match(vector_weight: float, min_match: float) -> None:
-    assert text_query("hybrid search", PORTABLE, vector_weight=vector_weight).min_match == min_match
-    assert text_query("a hybrid search of many words", PORTABLE, vector_weight=vector_weight).min_match == 0.0
+def test_the_share_of_matching_words_depends_on_the_vector_weight(vector_weight: float, min_match: float) -> None:
+    assert build_text_query("hybrid search", PORTABLE, vector_weight=vector_weight).min_match == min_match
+    assert build_text_query("a hybrid search of many words", PORTABLE, vector_weight=vector_weight).min_match == 0.0
 
 
-def test_without_a_dictionary_all_possible_words_are_asked_for() -> None:
-    found = text_query("请问如何使用检索", PORTABLE)
+def test_without_a_dictionary_the_query_has_all_possible_words() -> None:
+    query = build_text_query("请问如何使用检索", PORTABLE)
     words = ["使用", "使用检", "使用检索", "用检", "用检索", "检索"]
-    assert found.keywords == ("使用检索", *words)
-    assert [clause.partition(")^")[0] for clause in found.text.strip("()").split(" (")] == words
-    assert found.min_match == pytest.approx(0.05)
+    assert query.keywords == ("使用检索", *words)
+    assert [clause.partition(")^")[0] for clause in query.text.strip("()").split(" (")] == words
+    assert query.min_match == pytest.approx(0.05)
 
 
-def test_the_words_that_chunks_have_become_the_keywords() -> None:
-    keywords, weights = keywords_of_vocabulary("请问如何使用检索组件", PORTABLE, [["检索"], ["组件", "使用", "rank"]])
+def test_keywords_are_words_of_the_chunks() -> None:
+    keywords, weights = extract_vocabulary_keywords(
+        "请问如何使用检索组件", PORTABLE, [["检索"], ["组件", "使用", "rank"]]
+    )
     assert keywords == ("使用检索组件", "使用", "检索", "组件")
     assert not weights.tokenizer.overlaps
 
 
-def test_synonyms_stand_beside_their_word() -> None:
+def test_synonyms_are_added_to_their_word() -> None:
     synonyms = {"bike": ["bicycle"], "hybrid": ["mixed kind", "blend"], "hybrid search": ["fusion"]}
-    latin = text_query("repairing my bike near north stairs quickly", PORTABLE, synonyms=synonyms)
+    latin = build_text_query("repairing my bike near north stairs quickly", PORTABLE, synonyms=synonyms)
     assert '"bicycl"^' in latin.text
     assert latin.keywords[-1] == "bicycl"
-    short = text_query("hybrid search", PORTABLE, synonyms=synonyms)
+    short = build_text_query("hybrid search", PORTABLE, synonyms=synonyms)
     assert short.text == (
         '((((hybrid OR ("mix kind" blend)^0.2))^0.5 (search)^0.5 ("hybrid search"~2)^1.5)^5 OR ("fusion")^0.7)'
     )
@@ -80,7 +84,7 @@ def test_synonyms_stand_beside_their_word() -> None:
 
 @pytest.mark.parametrize("question", ["", " ", "?!", "“”", "\u3000"])
 def test_a_question_without_words_has_no_query(question: str) -> None:
-    assert text_query(question, PORTABLE).text == ""
+    assert build_text_query(question, PORTABLE).text == ""
 
 
 @pytest.mark.parametrize(
@@ -88,12 +92,12 @@ def test_a_question_without_words_has_no_query(question: str) -> None:
     ["bicycle " * 9_000, "自行车" * 9_000, "a b " * 9_000, "1,2.3 " * 9_000],
     ids=["latin", "zh", "ab", "numbers"],
 )
-def test_a_huge_question_makes_a_bounded_query(question: str) -> None:
+def test_the_query_of_a_huge_question_is_limited(question: str) -> None:
     assert len(question) > MAX_QUESTION_CHARS
-    found = text_query(question, PORTABLE)
-    query_strings.parse(found.text)
-    assert "e-" not in found.text
-    assert len(found.text) < 200_000
+    query = build_text_query(question, PORTABLE)
+    query_strings.parse(query.text)
+    assert "e-" not in query.text
+    assert len(query.text) < 200_000
 
 
 @pytest.mark.parametrize(
@@ -105,5 +109,33 @@ def test_a_huge_question_makes_a_bounded_query(question: str) -> None:
         ("a && !b || (c)^2~", r"a \&\& \!b \|\| \(c\)\^2\~"),
     ],
 )
-def test_signs_of_the_grammar_are_escaped(text: str, expected: str) -> None:
+def test_special_characters_are_escaped(text: str, expected: str) -> None:
     assert escape_query(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("how does elasticsearch hybrid search ranking work", " elasticsearch hybrid search ranking work"),
+        ("what is the price", " the price"),  # only one of two neighbours is removed
+        ("请问如何使用检索组件", "使用检索组件"),
+        ("谁是张三", "张三"),
+        ("怎么", "怎么"),
+        ("hybrid", "hybrid"),
+    ],
+)
+def test_question_words_are_removed(text: str, expected: str) -> None:
+    assert remove_question_words(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("one two three", True),
+        ("one two three four", False),
+        ("检索 组件 ragflow 2024 v1.2", True),
+        ("检索 组件 with ragflow today", False),
+    ],
+)
+def test_short_texts_and_texts_with_few_latin_words_count_as_chinese(text: str, expected: bool) -> None:
+    assert is_mostly_chinese(text) is expected

@@ -26,15 +26,19 @@ from ragflow_lg.adapters.elasticsearch.tokenizers import (
         ("?! \ud800", ""),
     ],
 )
-def test_texts_are_cut(text: str, expected: str) -> None:
-    assert PortableTokenizer().tokens(text) == expected.split()
+def test_texts_are_split_into_tokens(text: str, expected: str) -> None:
+    assert PortableTokenizer().tokenize(text) == expected.split()
 
 
-def test_it_knows_no_word_and_says_what_it_is() -> None:
+def test_the_portable_tokenizer_has_no_dictionary() -> None:
     tokenizer = PortableTokenizer()
     assert tokenizer.name == PORTABLE == "es-portable"
-    assert (tokenizer.frequency("的"), tokenizer.word_class("的"), tokenizer.parts("南京市")) == (0, "", ["南京市"])
-    assert tokenizer.simplified("檢索") == "檢索"
+    assert (tokenizer.frequency("的"), tokenizer.word_class("的"), tokenizer.split_token("南京市")) == (
+        0,
+        "",
+        ["南京市"],
+    )
+    assert tokenizer.to_simplified("檢索") == "檢索"
 
 
 @pytest.mark.parametrize(
@@ -45,18 +49,21 @@ def test_it_knows_no_word_and_says_what_it_is() -> None:
         ("新", "新"),
     ],
 )
-def test_words_of_a_vocabulary_are_found(text: str, expected: str) -> None:
+def test_texts_are_split_into_words_of_a_vocabulary(text: str, expected: str) -> None:
     tokenizer = VocabularyTokenizer(["洗衣", "洗衣房", "地下室", "room", "在"])
-    assert tokenizer.tokens(text) == expected.split()
+    assert tokenizer.tokenize(text) == expected.split()
     assert not tokenizer.overlaps
-    assert VocabularyTokenizer([]).tokens("北楼") == ["北", "楼"]
+    assert VocabularyTokenizer([]).tokenize("北楼") == ["北", "楼"]
 
 
 def test_a_huge_word_is_not_stemmed() -> None:
-    assert PortableTokenizer().tokens("a" * 100_000) == ["a" * 100_000]
+    assert PortableTokenizer().tokenize("a" * 100_000) == ["a" * 100_000]
 
 
-def test_signs() -> None:
+def test_full_width_characters_become_ascii() -> None:
     assert to_half_width("（ａ）　") == "(a) "
+
+
+def test_only_ragflows_range_is_chinese() -> None:
     assert is_chinese("检")
     assert not is_chinese("か")

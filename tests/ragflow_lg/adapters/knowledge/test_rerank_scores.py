@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragflow_lg.adapters.knowledge.rerank_scores import normalised_scores, window_size
+from ragflow_lg.adapters.knowledge.rerank_scores import compute_window_size, normalize_scores
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from ragflow_lg.adapters.knowledge.rerank_scores import normalised_scores, windo
     ],
 )
 def test_the_window_is_ragflows(top_n: int, top_k: int, is_reranked: bool, expected: int) -> None:
-    assert window_size(top_n, top_k, is_reranked=is_reranked) == expected
+    assert compute_window_size(top_n, top_k, is_reranked=is_reranked) == expected
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_the_window_is_ragflows(top_n: int, top_k: int, is_reranked: bool, expec
     ids=["within", "beyond", "alike", "one", "none"],
 )
 def test_scores_of_a_rerank_model_lie_between_0_and_1(scores: list[float], expected: list[float]) -> None:
-    assert normalised_scores(scores) == expected
+    assert normalize_scores(scores) == expected
