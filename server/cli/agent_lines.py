@@ -1,4 +1,4 @@
-"""What agents did, in lines for people."""
+"""One-line texts about what agents did."""
 
 from __future__ import annotations
 
@@ -7,41 +7,43 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ragflow_lg.base.values import JsonValue, to_text
-from ragflow_lg.server.cli.terminal import counted, printable
+from ragflow_lg.server.cli.terminal import count_of, printable
 from ragflow_lg.services.agent_metrics import AgentMetrics
 
-__all__ = ["brief", "call_text", "metrics_line"]
+__all__ = ["call_text", "metrics_line", "one_line"]
 
 MAX_CHARS = 120
 
 
-def brief(value: JsonValue, limit: int = MAX_CHARS) -> str:
-    """Give a value in one line, its end cut off where it is long."""
+def one_line(value: JsonValue, limit: int = MAX_CHARS) -> str:
+    """Return a value on one line of at most ``limit`` characters."""
     text = " ".join(printable(to_text(value)[: limit * 4]).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def call_text(tool: str, arguments: JsonValue) -> str:
-    """Write a call as one writes it in a program.
+    """Return a tool call as a function call is written.
 
     >>> call_text("wikipedia_search_0", {"query": "Laos", "n": 2})
     'wikipedia_search_0(query="Laos", n=2)'
     """
     if isinstance(arguments, Mapping):
-        held = cast("Mapping[str, Any]", arguments)
-        shown = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in held.items())
+        pairs = cast("Mapping[str, Any]", arguments).items()
+        text = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in pairs)
     else:
-        shown = to_text(arguments)
-    return f"{brief(tool)}({brief(shown)})"
+        text = to_text(arguments)
+    return f"{one_line(tool)}({one_line(text)})"
 
 
 def metrics_line(metrics: AgentMetrics) -> str:
-    """Give what all agents of a run took, in one line."""
-    parts = [counted(metrics.visits, "agent"), counted(metrics.iterations, "round")]
-    calls = counted(metrics.calls, "call")
+    """Return the totals of all agents of a run: rounds, calls, time, tokens and cost."""
+    parts = [count_of(metrics.visits, "agent"), count_of(metrics.iterations, "round")]
+    calls = count_of(metrics.calls, "call")
     if metrics.failures:
-        failed = (f"{brief(name, 40)} {t.failures} of {t.calls}" for name, t in metrics.tools.items() if t.failures)
-        calls += f" ({metrics.failures} failed: {', '.join(failed)})"
+        failures = (
+            f"{one_line(name, 40)} {t.failures} of {t.calls}" for name, t in metrics.tools.items() if t.failures
+        )
+        calls += f" ({metrics.failures} failed: {', '.join(failures)})"
     parts.append(calls)
     parts.append(f"{metrics.total_s:.2f} s (model {metrics.model_s:.2f} s, tools {metrics.tool_s:.2f} s)")
     usage = metrics.usage
@@ -50,5 +52,5 @@ def metrics_line(metrics: AgentMetrics) -> str:
     if usage.cost:
         parts.append(f"cost {usage.cost:.6g}")
     if metrics.replayed:
-        parts.append(f"{counted(metrics.replayed, 'step')} not repeated")
+        parts.append(f"{count_of(metrics.replayed, 'step')} not repeated")
     return ", ".join(parts)

@@ -1,13 +1,12 @@
-"""``ragflow-lg cancel``: stop the turn of a session, wherever it runs."""
+"""``ragflow-lg cancel``: stop the current turn of a session, in whichever process it runs."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
-from ragflow_lg.server.cli.terminal import printable
+from ragflow_lg.server.cli.terminal import print_line
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
@@ -19,9 +18,9 @@ __all__ = ["cancel"]
 def cancel(
     session: Session, canvas: CanvasFile = None, settings: SettingsFile = None, checkpoint: Checkpoint = ""
 ) -> None:
-    """Stop the turn of a session in whatever process it runs. It can be continued, or a new turn begun.
+    """Stop the running turn of a session, even in another process. `continue` can finish it later.
 
-    A turn that waits for an answer is given up: the next run of the session begins a new one.
+    A turn that waits for an answer is abandoned: the next run of the session starts a new turn.
 
     Example: ragflow-lg cancel anna
     """
@@ -29,24 +28,24 @@ def cancel(
     from ragflow_lg.server.settings import load_settings
 
     loaded = load_settings(settings)
-    done = with_store(loaded, checkpoint, lambda store: _cancel(store, session, canvas, loaded))
-    sys.stdout.write(printable(f"{done}\n"))
+    print_line(with_store(loaded, checkpoint, lambda store: _cancel(store, session, canvas, loaded)))
 
 
 async def _cancel(store: Store, session: str, file: Path | None, settings: Settings) -> str:
+    """Cancel the turn and return the sentence that says what was done."""
     from ragflow_lg.server.cli.play import no_session
     from ragflow_lg.server.runs.stored_sessions import abandon_turn, has_session, newest_run
 
     if holder := await store.leases.holder(session):
         await store.cancels.request(session)
-        return f"Asked {holder} to stop {session!r}."
+        return f"Requested {holder} to stop {session!r}."
     if not await has_session(store, session):
         raise no_session(session)
     newest = await newest_run(store, session)
     if newest is None or newest.status != "waiting":
-        return f"Nothing runs in {session!r}."
+        return f"No turn is running in {session!r}."
     from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.server.assembly.library import load_canvas
 
     await abandon_turn(store, load_canvas(file or Path(newest.canvas_id), settings), session, SystemClock())
-    return f"{session!r} waits no longer; the next run of it begins a new turn."
+    return f"{session!r} no longer waits for an answer; its next run starts a new turn."

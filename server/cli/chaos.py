@@ -1,4 +1,4 @@
-"""``ragflow-lg chaos``: kill a canvas at every place, and see whether it goes on as if nothing had been."""
+"""``ragflow-lg chaos``: kill runs of a canvas at every point and check that each recovers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ragflow_lg.server.cli.options import Checkpoint
-from ragflow_lg.server.cli.terminal import printable
+from ragflow_lg.server.cli.terminal import print_line, print_note, printable
 
 __all__ = ["chaos"]
 
@@ -18,13 +18,15 @@ __all__ = ["chaos"]
 def chaos(
     files: Annotated[list[Path], typer.Argument(help="Canvas files.", metavar="FILE…")],
     checkpoint: Checkpoint = "",
-    query: Annotated[str, typer.Option("--query", help="What the user says.")] = "hello",
+    query: Annotated[str, typer.Option("--query", help="The user's message.")] = "hello",
 ) -> None:
-    """Kill runs of a canvas with SIGKILL in every node and behind everything that is stored; let each go on.
+    """Kill runs with SIGKILL in every node and after every write to the store, then continue each of them.
 
-    The demo model answers, forms are filled with samples. Without --checkpoint each run has an SQLite file of its own.
-    A kill takes about a second; how many there are, and how long they take, is shown on standard error.
-    Exit code 0: every run ended like one in peace, no finished node ran again. 1: not so. 2: it cannot be played.
+    The demo model answers and forms are filled with sample values. Without --checkpoint each run uses its own SQLite
+    file. A kill takes about a second; progress is shown on standard error.
+
+    Exit code 0: every run ended as an undisturbed one does, and no finished node ran again. 1: some run did not. 2: the
+    canvas cannot be run.
 
     Example: ragflow-lg chaos examples/*.json
     """
@@ -35,38 +37,39 @@ def chaos(
     for path in files:
         try:
             progress = _Progress(path)
-            kills, problems = disturb_all(read_canvas(path), checkpoint, query, progress.tell)
+            kills, problems = disturb_all(read_canvas(path), checkpoint, query, progress.show)
         except RuntimeError as error:
-            sys.stderr.write(printable(f"ragflow-lg: {path}: {error}\n"))
+            print_note(f"ragflow-lg: {path}: {error}")
             raise typer.Exit(2) from None
         for problem in problems:
             sys.stdout.write(printable(f"      {problem}\n"))
         verdict = "FAIL" if problems else "ok  "
-        sys.stdout.write(printable(f"{verdict}  {path}  {kills} kills  {progress.seconds:.0f} s\n"))
+        print_line(f"{verdict}  {path}  {kills} kills  {progress.elapsed_s:.0f} s")
         total, differences = total + kills, differences + len(problems)
-    sys.stdout.write(f"{total} kills, {differences} differences\n")
+    print_line(f"{total} kills, {differences} differences")
     raise typer.Exit(1 if differences else 0)
 
 
 class _Progress:
-    """A line on standard error that says how far it is: written over on a terminal, one for every tenth elsewhere."""
+    """Progress on standard error: a line that is overwritten on a terminal, else one line for each tenth."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._began = time.monotonic()
-        self._told = -1
+        self._start = time.monotonic()
+        self._last_tenth = -1
 
     @property
-    def seconds(self) -> float:
-        """How long it has taken."""
-        return time.monotonic() - self._began
+    def elapsed_s(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self._start
 
-    def tell(self, done: int, kills: int) -> None:
-        """Say it, and from the first kill on how long the others will take."""
-        if not sys.stderr.isatty() and done * 10 // max(kills, 1) == self._told:
+    def show(self, done: int, kills: int) -> None:
+        """Show the number of kills done and, after the first one, an estimate of the time left."""
+        tenth = done * 10 // max(kills, 1)
+        if not sys.stderr.isatty() and tenth == self._last_tenth:
             return
-        self._told = done * 10 // max(kills, 1)
-        left = f", about {self.seconds / done * (kills - done):.0f} s left" if 0 < done < kills else ""
+        self._last_tenth = tenth
+        left = f", about {self.elapsed_s / done * (kills - done):.0f} s left" if 0 < done < kills else ""
         line = printable(f"{self._path}: {done} of {kills} kills{left}")
         is_over = done == kills
         sys.stderr.write(f"\r\x1b[K{line}" + "\n" * is_over if sys.stderr.isatty() else f"{line}\n")

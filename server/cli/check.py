@@ -1,4 +1,4 @@
-"""``ragflow-lg check``: say everything that is wrong with a canvas, without running it."""
+"""``ragflow-lg check``: report every problem of a canvas without running it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ragflow_lg.server.cli.diagnostics_output import Output, check_files
+from ragflow_lg.server.cli.diagnostics_output import ReportFormat, check_files
 from ragflow_lg.server.cli.options import SettingsFile
 
 __all__ = ["check"]
@@ -16,13 +16,13 @@ __all__ = ["check"]
 def check(
     files: Annotated[list[Path], typer.Argument(help="Canvas files.", metavar="FILE…")],
     output: Annotated[
-        Output, typer.Option("--output", "-o", help="text for people, json or sarif for programs.")
-    ] = Output.TEXT,
+        ReportFormat, typer.Option("--output", "-o", help="text for reading; json or sarif for other programs.")
+    ] = ReportFormat.TEXT,
     settings: SettingsFile = None,
 ) -> None:
-    """Check canvases and say all problems at once, with line and column.
+    """Report all problems of canvases at once, with line and column.
 
-    Exit code 0: all can run. 1: at least one has errors. 2: a file cannot be read.
+    Exit code 0: all canvases can run. 1: at least one has errors. 2: a file cannot be read.
 
     Example: ragflow-lg check my_canvas.json --output sarif > findings.sarif
     """

@@ -1,4 +1,4 @@
-"""The command line: one file a subcommand."""
+"""The command line with its subcommands."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ COMMANDS = {
     "mock-llm": "mock_llm",
     "kb": "kb",
 }
-"""The file of each command, in this folder; its function, or group of commands, has the same name."""
+"""Module of each command, in this folder. The module's function or command group has the same name."""
 
-_NEEDS_NOTHING = ("sessions", "schema", "components", "doctor", "serve")
+_RUN_WITHOUT_ARGUMENTS = ("sessions", "schema", "components", "doctor", "serve")
 
 
-def _show_version(is_asked: bool) -> None:
-    if is_asked:
+def _show_version(is_requested: bool) -> None:
+    if is_requested:
         from importlib.metadata import version
 
         typer.echo(version("ragflow-lg"))
@@ -47,21 +47,21 @@ def _show_version(is_asked: bool) -> None:
 
 def options(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_show_version)
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
     """Run RAGFlow canvases on LangGraph."""
 
 
 def command_line(arguments: Sequence[str]) -> typer.Typer:
-    """Give the command that understands the arguments: with the one subcommand that they begin with, else with all.
+    """Return the command with the one subcommand that the arguments name, or with all.
 
-    Loading and reading the signatures of all of them would take longer than a check.
+    Importing all of them and inspecting their signatures would take longer than checking a canvas.
     """
     app = typer.Typer(
         name="ragflow-lg",
         help="Run RAGFlow canvases on LangGraph.",
-        epilog="Begin with:  ragflow-lg run examples/customer_service_router.json 'Where is my parcel?' --model demo",
+        epilog="Start with:  ragflow-lg run examples/customer_service_router.json 'Where is my parcel?' --model demo",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -75,5 +75,5 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
-            app.command(name, no_args_is_help=name not in _NEEDS_NOTHING)(command)
+            app.command(name, no_args_is_help=name not in _RUN_WITHOUT_ARGUMENTS)(command)
     return app

@@ -1,4 +1,4 @@
-"""``ragflow-lg components``: what can run."""
+"""``ragflow-lg components``: the components and tools that canvases can use."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ from ragflow_lg.component.registry import Registry
 from ragflow_lg.component.spec import AnySpec, ComponentParams
 from ragflow_lg.dsl_compiler.known_components import LEGACY, NOT_YET
 from ragflow_lg.server.assembly.library import catalog
-from ragflow_lg.server.cli.parameter_help import Parameter, parameters_of
+from ragflow_lg.server.cli.parameter_help import ParameterHelp, parameters_of
 
 __all__ = ["components"]
 
 
-class Output(StrEnum):
-    """How to write the list."""
+class ListFormat(StrEnum):
+    """Formats of the list."""
 
     TEXT = "text"
     JSON = "json"
 
 
 def components(
-    name: Annotated[str, typer.Argument(help="Show one component with its parameters.", metavar="[NAME]")] = "",
-    output: Annotated[Output, typer.Option("--output", "-o", help="text or json.")] = Output.TEXT,
+    name: Annotated[str, typer.Argument(help="Describe this component and its parameters.", metavar="[NAME]")] = "",
+    output: Annotated[ListFormat, typer.Option("--output", "-o", help="text or json.")] = ListFormat.TEXT,
 ) -> None:
-    """List the components and what each can do.
+    """List all components, or describe one with its parameters.
 
     Example: ragflow-lg components Switch
     """
     registry = catalog()
     if not name:
-        sys.stdout.write(_all(registry, output))
+        sys.stdout.write(_list_all(registry, output))
         return
     spec = registry.get(name)
     if spec is None:
         near = registry.near(name)
         hint = f" Did you mean {' or '.join(near)}?" if near else " `ragflow-lg components` lists them."
-        reason = "is known, but cannot run yet." if name in NOT_YET else "is not a component."
+        reason = "is known but cannot run yet." if name in NOT_YET else "is not a component."
         raise typer.BadParameter(f"{name!r} {reason}{hint if name not in NOT_YET else ''}")
-    as_json = json.dumps(_described(spec), indent=2, ensure_ascii=False) + "\n" if output is Output.JSON else ""
+    as_json = json.dumps(_as_dict(spec), indent=2, ensure_ascii=False) + "\n" if output is ListFormat.JSON else ""
     sys.stdout.write(as_json or _as_text(spec))
 
 
-def _all(registry: Registry, output: Output) -> str:
-    known = [name for name in sorted(NOT_YET) if registry.get(name) is None]
-    if output is Output.JSON:
-        described = [_described(spec) for spec in registry]
-        return json.dumps({"components": described, "not_yet": known, "legacy": LEGACY}, indent=2) + "\n"
+def _list_all(registry: Registry, output: ListFormat) -> str:
+    missing = [name for name in sorted(NOT_YET) if registry.get(name) is None]
+    if output is ListFormat.JSON:
+        specs = [_as_dict(spec) for spec in registry]
+        return json.dumps({"components": specs, "not_yet": missing, "legacy": LEGACY}, indent=2) + "\n"
     lines = [f"{spec.name:<20} {spec.description}{'' if spec.is_ready else '  (not yet)'}" for spec in registry]
-    lines += ["", f"Known, but not yet: {', '.join(known)}", "Parameters of one: ragflow-lg components NAME"]
+    lines += ["", f"Not supported yet: {', '.join(missing)}", "Describe one: ragflow-lg components NAME"]
     return "\n".join(lines) + "\n"
 
 
-def _described(spec: AnySpec) -> dict[str, Any]:
+def _as_dict(spec: AnySpec) -> dict[str, Any]:
     common = ComponentParams.model_fields
     return {
         "name": spec.name,
@@ -76,27 +76,28 @@ def _described(spec: AnySpec) -> dict[str, Any]:
 def _as_text(spec: AnySpec) -> str:
     lines = [f"{spec.name}: {spec.description}", ""]
     lines += [] if spec.is_ready else ["This version cannot run it yet.", ""]
-    every = list(parameters_of(spec.params))
-    own = [one for one in every if one.name not in ComponentParams.model_fields]
-    lines += ["Parameters:", *_listed(own, 1)] if own else ["It has no parameters of its own."]
-    lines += ["", "Every component:", *_listed([one for one in every if one not in own], 1)]
-    lines += ["", f"Outputs: {', '.join(spec.outputs.model_fields) or 'as its parameters say'}"]
+    parameters = list(parameters_of(spec.params))
+    own = [one for one in parameters if one.name not in ComponentParams.model_fields]
+    lines += ["Parameters:", *_parameter_lines(own, 1)] if own else ["It has no parameters of its own."]
+    lines += ["", "Parameters of every component:"]
+    lines += _parameter_lines([one for one in parameters if one not in own], 1)
+    lines += ["", f"Outputs: {', '.join(spec.outputs.model_fields) or 'depend on the parameters'}"]
     return "\n".join(lines) + "\n"
 
 
-def _listed(parameters: Iterable[Parameter], level: int) -> Iterator[str]:
-    """Give a line or more for each parameter, and below it those of the shapes inside."""
+def _parameter_lines(parameters: Iterable[ParameterHelp], level: int) -> Iterator[str]:
+    """Yield the lines of each parameter, followed by those of its nested keys."""
     indent = "  " * level
     for one in parameters:
         default = "required" if one.required else f"default {json.dumps(one.default, ensure_ascii=False)}"
-        no_default = not one.required and one.default is None
-        yield f"{indent}{one.name}: {one.type}{'' if no_default else '; ' + default}"
+        has_no_default = not one.required and one.default is None
+        yield f"{indent}{one.name}: {one.type}{'' if has_no_default else '; ' + default}"
         if one.choices:
-            yield from _wrapped(f"one of: {', '.join(one.choices)}", indent)
+            yield from _wrap(f"one of: {', '.join(one.choices)}", indent)
         if one.about:
-            yield from _wrapped(one.about, indent)
-        yield from _listed(one.inside, level + 2)
+            yield from _wrap(one.about, indent)
+        yield from _parameter_lines(one.inside, level + 2)
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
+def _wrap(text: str, indent: str) -> list[str]:
     return textwrap.wrap(text, 100, initial_indent=f"{indent}    ", subsequent_indent=f"{indent}    ")

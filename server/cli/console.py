@@ -1,4 +1,4 @@
-"""Showing a turn to a person: nodes as they run, the answer as it comes."""
+"""Pretty output of a turn on a terminal: nodes as they run and the answer as it is generated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ragflow_lg.component.plan import Plan
 from ragflow_lg.dsl.forms import form_fields
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.runs.runner import Run
-from ragflow_lg.server.cli.agent_lines import brief, call_text, metrics_line
+from ragflow_lg.server.cli.agent_lines import call_text, metrics_line, one_line
 from ragflow_lg.server.cli.terminal import printable
 from ragflow_lg.wire.wire_events import Message, MessageEnd, WireEvent, WireNodeFinished, WireNodeStarted
 
@@ -22,31 +22,32 @@ __all__ = ["show", "show_forms"]
 
 
 async def show(plan: Plan, turn: Run, *, has_trace: bool = False) -> None:
-    """Play a turn: the answer on standard output; progress, and what a model thinks, on standard error.
+    """Run a turn: print the answer on standard output, progress and a model's thoughts on standard error.
 
-    Calls of tools are part of the progress; with ``has_trace`` rounds and thoughts of agents too.
+    Progress includes tool calls and, with ``has_trace``, the rounds and thoughts of agents.
     """
     view = _View(plan)
     async for event in turn.with_records():
         if isinstance(event, AgentRecord):
-            view.record(event, has_trace=has_trace)
+            view.show_record(event, has_trace=has_trace)
         else:
-            view.take(event)
+            view.show_event(event)
     view.close()
     if turn.status == "succeeded" and not turn.answer.strip():
-        view.say("[yellow]The turn ended without an answer[/]: no Message had a text to show.")
+        view.print_progress("[yellow]The turn ended without an answer[/]: no Message component had text to show.")
     if turn.agents.visits:
-        view.say(f"[dim]{escape(metrics_line(turn.agents))}[/]")
+        view.print_progress(f"[dim]{escape(metrics_line(turn.agents))}[/]")
     if turn.status == "failed":
-        who = plan.nodes[turn.failed_node].title or turn.failed_node if turn.failed_node in plan.nodes else ""  # pyright: ignore[reportArgumentType]
-        why = "" if turn.failed_node in view.failed else f": {escape(turn.error or '')}"
-        view.say(f"[bold red]failed[/]{' in ' + escape(who) if who else ''}{why}")
+        node = plan.nodes.get(NodeId(turn.failed_node or ""))
+        name = (node.title or turn.failed_node or "") if node is not None else ""
+        reason = "" if turn.failed_node in view.failed_nodes else f": {escape(turn.error or '')}"
+        view.print_progress(f"[bold red]failed[/]{' in ' + escape(name) if name else ''}{reason}")
     elif turn.status == "cancelled":
-        view.say("[yellow]stopped[/]")
+        view.print_progress("[yellow]stopped[/]")
 
 
 def show_forms(pauses: Iterable[Pause]) -> None:
-    """Show every form that waits for an answer: who asks, the tips, the fields."""
+    """Print every form that waits for an answer: its tips, its component and its fields."""
     screen = Console(stderr=True, highlight=False, emoji=False)
     for pause in pauses:
         tips = f" {pause.tips}" if pause.tips else ""
@@ -54,43 +55,43 @@ def show_forms(pauses: Iterable[Pause]) -> None:
         for field in form_fields(pause.inputs):
             choices = f" ({', '.join(map(str, field.options))})" if field.options else ""
             optional = ", optional" if field.is_optional else ""
-            told = printable(f"  {field.name}: {field.label}, {field.type}{optional}{choices}")
-            screen.print(escape(told), soft_wrap=True)
+            line = printable(f"  {field.name}: {field.label}, {field.type}{optional}{choices}")
+            screen.print(escape(line), soft_wrap=True)
 
 
 class _View:
-    """What is on the screen."""
+    """The output of one turn."""
 
     def __init__(self, plan: Plan) -> None:
-        self._rounds = _Rounds(plan)
+        self._rounds = _RoundCounter(plan)
         self._progress = Console(stderr=True, highlight=False, emoji=False)
         self._answer = Console(file=sys.stdout, highlight=False, emoji=False)
         self._is_thinking = False
         self._unfinished: Console | None = None
-        """Where a line is still being written."""
-        self.failed: set[str] = set()
-        """Ids of the nodes whose errors have been shown."""
+        """The console whose last line has not ended."""
+        self.failed_nodes: set[str] = set()
+        """Ids of the nodes whose errors have been printed."""
 
-    def say(self, text: str) -> None:
-        """Write a line of progress, below whatever is being written."""
+    def print_progress(self, text: str) -> None:
+        """Print a line of progress, after ending an unfinished line."""
         self._end_line()
         self._progress.print(printable(text), soft_wrap=True)
 
-    def take(self, event: WireEvent) -> None:
-        """Show an event."""
+    def show_event(self, event: WireEvent) -> None:
+        """Print an event."""
         match event:
             case WireNodeStarted():
                 name = event.component_name or event.component_id
-                round_ = self._rounds.of(event.component_id)
-                where = f" round {round_}" if round_ is not None else ""
-                self.say(f"[dim]▸ {escape(name)} ({escape(event.component_type)}){where}[/]")
+                number = self._rounds.start(event.component_id)
+                suffix = f" round {number}" if number is not None else ""
+                self.print_progress(f"[dim]▸ {escape(name)} ({escape(event.component_type)}){suffix}[/]")
             case WireNodeFinished():
                 name = escape(event.component_name or event.component_id)
                 if event.error:
-                    self.failed.add(event.component_id)
-                    self.say(f"[red]✗ {name}: {escape(event.error)}[/]")
+                    self.failed_nodes.add(event.component_id)
+                    self.print_progress(f"[red]✗ {name}: {escape(event.error)}[/]")
                 else:
-                    self.say(f"[dim]✓ {name} ({event.elapsed_time:.2f} s)[/]")
+                    self.print_progress(f"[dim]✓ {name} ({event.elapsed_time:.2f} s)[/]")
             case Message():
                 self._is_thinking = (self._is_thinking or event.start_to_think) and not event.end_to_think
                 if event.content and self._is_thinking:
@@ -100,33 +101,35 @@ class _View:
             case MessageEnd():
                 self._end_line()
             case _:
-                pass  # what is asked for is shown at the end, form by form
+                pass  # forms are printed at the end
 
-    def record(self, record: AgentRecord, *, has_trace: bool) -> None:
-        """Show what an agent does; those that are tools stand further in."""
+    def show_record(self, record: AgentRecord, *, has_trace: bool) -> None:
+        """Print what an agent does, indented by its depth: an agent may be a tool of another one."""
         details = record.details
         margin = "  " * (record.path.count("-->") + 1)
         match record.kind:
             case "tool_started" if not record.is_replayed:
-                self.say(f"[dim]{margin}→ {escape(call_text(_tool_name(record), details['arguments']))}[/]")
+                self.print_progress(f"[dim]{margin}→ {escape(call_text(_tool_name(record), details['arguments']))}[/]")
             case "tool_finished":
-                took = "from before" if record.is_replayed else f"{details['seconds']:.2f} s"
-                said = escape(brief(details["result"]))
-                self.say(f"[dim]{margin}✓ {escape(_tool_name(record))} ({took}): {said}[/]")
+                time = "stored result" if record.is_replayed else f"{details['seconds']:.2f} s"
+                result = escape(one_line(details["result"]))
+                self.print_progress(f"[dim]{margin}✓ {escape(_tool_name(record))} ({time}): {result}[/]")
             case "tool_failed":
-                self.say(f"[red]{margin}✗ {escape(_tool_name(record))}: {escape(brief(details['error']))}[/]")
+                error = escape(one_line(details["error"]))
+                self.print_progress(f"[red]{margin}✗ {escape(_tool_name(record))}: {error}[/]")
             case "note":
-                self.say(f"[dim]{margin}· {escape(brief(details['title']))}: {escape(brief(details['result']))}[/]")
+                title, result = escape(one_line(details["title"])), escape(one_line(details["result"]))
+                self.print_progress(f"[dim]{margin}· {title}: {result}[/]")
             case "iteration_started" if has_trace:
-                model = escape(brief(details["model"]))
-                self.say(f"[dim]{margin}· round {details['iteration']} ({model})[/]")
+                model = escape(one_line(details["model"]))
+                self.print_progress(f"[dim]{margin}· round {details['iteration']} ({model})[/]")
             case "thought" if has_trace:
-                self.say(f"[dim italic]{margin}“{escape(brief(details['text']))}”[/]")
+                self.print_progress(f"[dim italic]{margin}“{escape(one_line(details['text']))}”[/]")
             case _:
-                pass  # told by what comes next
+                pass  # the next record shows it
 
     def close(self) -> None:
-        """Finish the last line."""
+        """End the last line."""
         self._end_line()
 
     def _write(self, screen: Console, text: str, style: str | None) -> None:
@@ -142,30 +145,34 @@ class _View:
 
 
 def _tool_name(record: AgentRecord) -> str:
-    """Give the name for people, where there is such a tool."""
-    return brief(record.details["title"] or record.details["tool"])
+    """Return the title of the tool, or the name that the model used."""
+    return one_line(record.details["title"] or record.details["tool"])
 
 
-class _Rounds:
-    """Which round of a Loop or Iteration a node begins in, from 0 as for ``rerun --round``.
+class _RoundCounter:
+    """Counts the rounds of Loops and Iterations, from 0 as for ``rerun --round``.
 
-    Events do not tell; it is counted where the region has been seen to begin, and its rounds do not mix.
+    Events carry no round numbers. Rounds are counted from the start of a region, and only in regions whose rounds run
+    one after the other.
     """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._count: dict[str, int] = {}
+        self._rounds: dict[str, int] = {}
 
-    def of(self, id_: str) -> int | None:
-        """Take note of a node that begins; give its round. The item node also begins once to find that all is done."""
+    def start(self, id_: str) -> int | None:
+        """Record the start of a node and return its round, or None.
+
+        The item node of a region has no round: it also starts once more to find that no round is left.
+        """
         node = self._plan.nodes.get(NodeId(id_))
         if node is None:
             return None
         if node.spec.region is not None and node.spec.region.max_concurrency(node.params) == 1:
-            self._count[id_] = -1
-        around = node.parent or ""
-        if node.spec.kind == "region_item" and around in self._count:
-            self._count[around] += 1
+            self._rounds[id_] = -1
+        region = node.parent or ""
+        if node.spec.kind == "region_item" and region in self._rounds:
+            self._rounds[region] += 1
             return None
-        number = self._count.get(around, -1)
+        number = self._rounds.get(region, -1)
         return number if number >= 0 else None

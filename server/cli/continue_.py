@@ -1,51 +1,20 @@
-"""``ragflow-lg continue``: go on with a turn that was interrupted."""
+"""``ragflow-lg continue``: finish an interrupted turn."""
 
 from __future__ import annotations
 
-from ragflow_lg.server.cli.options import (
-    CanvasFile,
-    Checkpoint,
-    EventsOption,
-    Model,
-    Record,
-    Replay,
-    ReplayMode,
-    ReplayModeOption,
-    Session,
-    SettingsFile,
-    TraceOption,
-)
+from ragflow_lg.server.cli.options import CanvasFile, RunOptions, Session, with_run_options
 
 __all__ = ["continue_"]
 
 
-def continue_(
-    session: Session,
-    canvas: CanvasFile = None,
-    model: Model = "",
-    record: Record = None,
-    replay: Replay = None,
-    replay_mode: ReplayModeOption = ReplayMode.STRICT,
-    settings: SettingsFile = None,
-    checkpoint: Checkpoint = "",
-    events: EventsOption = None,
-    trace: TraceOption = False,
-) -> None:
-    """Go on with a turn after a crash, a stop or a cancel: only what is unfinished runs.
+@with_run_options
+def continue_(session: Session, options: RunOptions, canvas: CanvasFile = None) -> None:
+    """Finish a turn after a crash, a stop or a cancel: only unfinished nodes run.
 
-    Exit codes are those of run.
+    Exit codes: as of `run`.
 
     Example: ragflow-lg continue anna
     """
-    from ragflow_lg.server.cli.next_step_hints import Place
-    from ragflow_lg.server.cli.play import TapeOptions, play_session
+    from ragflow_lg.server.cli.play import play_session
 
-    play_session(
-        session,
-        lambda runner, name: runner.continue_(name),
-        canvas_file=canvas,
-        place=Place(checkpoint, settings, model),
-        tapes=TapeOptions(record, replay, replay_mode),
-        events=events,
-        has_trace=trace,
-    )
+    play_session(session, lambda runner, name: runner.continue_(name), canvas_file=canvas, options=options)

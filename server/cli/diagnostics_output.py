@@ -1,4 +1,4 @@
-"""What ``ragflow-lg check`` finds in canvas files, written for people or for programs."""
+"""The reports of ``ragflow-lg check``: text, JSON or SARIF."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.dsl_compiler.source import split_lines
 from ragflow_lg.server.assembly.canvas_files import NO_CANVAS
 from ragflow_lg.server.assembly.library import check_file
-from ragflow_lg.server.cli.terminal import counted, printable
+from ragflow_lg.server.cli.terminal import count_of, print_note, printable
 
 if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
 
-__all__ = ["Output", "check_as_asked", "check_files"]
+__all__ = ["ReportFormat", "check_files", "check_quickly"]
 
 
-class Output(StrEnum):
-    """How to write the findings."""
+class ReportFormat(StrEnum):
+    """Formats of a report."""
 
     TEXT = "text"
     JSON = "json"
     SARIF = "sarif"
 
 
-def check_as_asked(arguments: Sequence[str]) -> int | None:
-    """Check what ``check`` is given, if these are files and at most ``--output``; give the exit code.
+def check_quickly(arguments: Sequence[str]) -> int | None:
+    """Run ``check`` if its arguments are only files and ``--output``, and return the exit code.
 
-    None: the whole command line has to be understood. To load what does that would take longer than the check.
+    Return None if the full command line parser is needed: importing it takes longer than the check.
     """
     left, files, output = list(arguments), list[Path](), "text"
     while left:
@@ -44,54 +44,54 @@ def check_as_asked(arguments: Sequence[str]) -> int | None:
             return None
         else:
             files.append(Path(word))
-    return check_files(files, Output(output), None) if files and output in list(Output) else None
+    return check_files(files, ReportFormat(output), None) if files and output in list(ReportFormat) else None
 
 
-def check_files(files: Sequence[Path], output: Output, settings: Path | None) -> int:
-    """Check canvases and write what was found to standard output; give the exit code of the command.
+def check_files(files: Sequence[Path], output: ReportFormat, settings: Path | None) -> int:
+    """Check canvases, write the report to standard output and return the exit code of the command.
 
-    ``settings`` is the settings file, None for the one that is always read.
+    ``settings`` is the settings file; None stands for the default one.
     """
-    found: list[tuple[Path, tuple[Diagnostic, ...], str]] = []
-    unreadable = False
+    reports: list[tuple[Path, tuple[Diagnostic, ...], str]] = []
+    is_unreadable = False
 
-    def read() -> Settings:
+    def load() -> Settings:
         from ragflow_lg.server.settings import load_settings
 
         return load_settings(settings)
 
     for path in files:
-        if path.name == NO_CANVAS and len(files) > 1:  # files that were named by a pattern
-            sys.stderr.write(f"{printable(str(path))} is left out: it is LangGraph's configuration, no canvas.\n")
+        if path.name == NO_CANVAS and len(files) > 1:  # the files were probably named by a pattern
+            print_note(f"{path} is skipped: it is the configuration of LangGraph, not a canvas.")
             continue
         try:
-            _, diagnostics, text = check_file(path, read)
+            _, diagnostics, text = check_file(path, load)
         except SettingsError as error:
             sys.stderr.write(f"ragflow-lg: {error}\n")
-            unreadable = True
+            is_unreadable = True
             continue
-        found.append((path, diagnostics, text))
-    if output is Output.JSON:
-        sys.stdout.write(_as_json(found))
-    elif output is Output.SARIF:
+        reports.append((path, diagnostics, text))
+    if output is ReportFormat.JSON:
+        sys.stdout.write(_as_json(reports))
+    elif output is ReportFormat.SARIF:
         from ragflow_lg.server.cli.sarif import to_sarif
 
-        sys.stdout.write(to_sarif((path, diagnostics) for path, diagnostics, _ in found))
+        sys.stdout.write(to_sarif((path, diagnostics) for path, diagnostics, _ in reports))
     else:
-        for path, diagnostics, text in found:
+        for path, diagnostics, text in reports:
             sys.stdout.write(_as_text(path, diagnostics, text))
-    has_errors = any(d.severity == "error" for _, diagnostics, _ in found for d in diagnostics)
-    return 2 if unreadable else int(has_errors)
+    has_errors = any(d.severity == "error" for _, diagnostics, _ in reports for d in diagnostics)
+    return 2 if is_unreadable else int(has_errors)
 
 
-def _as_json(found: list[tuple[Path, tuple[Diagnostic, ...], str]]) -> str:
+def _as_json(reports: list[tuple[Path, tuple[Diagnostic, ...], str]]) -> str:
     documents = [
         {
             "file": str(path),
             "runs": not any(d.severity == "error" for d in diagnostics),
             "diagnostics": [d.as_dict() for d in diagnostics],
         }
-        for path, diagnostics, _ in found
+        for path, diagnostics, _ in reports
     ]
     return json.dumps(documents, ensure_ascii=False, indent=2) + "\n"
 
@@ -100,9 +100,9 @@ def _as_text(path: Path, diagnostics: tuple[Diagnostic, ...], text: str) -> str:
     lines = split_lines(text)
     parts: list[str] = []
     for diagnostic in diagnostics:
-        who = f" [{diagnostic.title or diagnostic.node}]" if diagnostic.node else ""
-        place = f":{diagnostic.line}:{diagnostic.column}" if diagnostic.line else ""
-        parts.append(f"{path}{place}: {diagnostic.severity} {diagnostic.code}{who}")
+        node = f" [{diagnostic.title or diagnostic.node}]" if diagnostic.node else ""
+        position = f":{diagnostic.line}:{diagnostic.column}" if diagnostic.line else ""
+        parts.append(f"{path}{position}: {diagnostic.severity} {diagnostic.code}{node}")
         parts.append(f"  {diagnostic.message}")
         if 0 < diagnostic.line <= len(lines):
             parts += _excerpt(lines[diagnostic.line - 1], diagnostic.line, diagnostic.column)
@@ -111,12 +111,12 @@ def _as_text(path: Path, diagnostics: tuple[Diagnostic, ...], text: str) -> str:
     errors = sum(d.severity == "error" for d in diagnostics)
     warnings = sum(d.severity == "warning" for d in diagnostics)
     verdict = "cannot run" if errors else "can run"
-    parts.append(f"{path}: {verdict} ({counted(errors, 'error')}, {counted(warnings, 'warning')})")
+    parts.append(f"{path}: {verdict} ({count_of(errors, 'error')}, {count_of(warnings, 'warning')})")
     return "\n".join(printable(part).replace("\n", " ") for part in parts) + "\n"
 
 
 def _excerpt(line: str, number: int, column: int) -> list[str]:
-    """Show the place with a caret; a long line is cut round it."""
+    """Return the line with a caret below the column; a long line is cut to 90 characters around it."""
     start = max(0, column - 40)
-    shown = line[start : start + 90].replace("\t", " ")
-    return [f"  {number:>5} | {shown}", f"        | {' ' * (column - 1 - start)}^"]
+    excerpt = line[start : start + 90].replace("\t", " ")
+    return [f"  {number:>5} | {excerpt}", f"        | {' ' * (column - 1 - start)}^"]

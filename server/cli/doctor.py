@@ -1,4 +1,4 @@
-"""``ragflow-lg doctor``: is the store of sessions fit for use, and do the MCP servers answer?"""
+"""``ragflow-lg doctor``: check the session store, MCP servers and installed packages."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["doctor"]
 
 
 def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
-    """Probe the store of sessions: reachable, modules, version, rights, time to live, clock. Say what to do.
+    """Check the session store (connection, modules, version, permissions, expiry, clock) and say how to fix problems.
 
-    MCP servers of the settings are asked for their tools; what installed packages should bring and cannot is told.
+    Also lists the tools of the configured MCP servers, and reports installed packages whose components do not load.
 
-    Exit code 0: all is well. 1: something has to be mended.
+    Exit code 0: everything is fine. 1: something needs fixing.
 
     Example: ragflow-lg doctor --checkpoint redis://localhost:6379
     """
@@ -32,11 +32,11 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     loaded = load_settings(settings)
     url = checkpoint or loaded.checkpoints
 
-    async def look() -> list[CheckResult]:
+    async def examine() -> list[CheckResult]:
         tools = [*probe_packages(catalog()), *await probe_tools(loaded)]
         return [*await probe_store(url, ttl_s=loaded.checkpoint_ttl_s), *tools]
 
-    findings = asyncio.run(look())
+    findings = asyncio.run(examine())
     for finding in findings:
         sys.stdout.write(printable(f"{'ok  ' if finding.is_well else 'FAIL'}  {finding.what}\n"))
         if finding.advice:

@@ -1,4 +1,4 @@
-"""``ragflow-lg draw``: a picture of a canvas."""
+"""``ragflow-lg draw``: a drawing of a canvas."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ragflow_lg.server.assembly.library import sketch_file
 __all__ = ["draw"]
 
 
-class Format(StrEnum):
-    """Kinds of pictures."""
+class PictureFormat(StrEnum):
+    """Formats of drawings."""
 
     MERMAID = "mermaid"
     SVG = "svg"
@@ -27,57 +27,67 @@ class Format(StrEnum):
 def draw(
     file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
     format: Annotated[
-        Format | None, typer.Option("--format", "-f", help="Kind of picture. Default: as the output file is called.")
+        PictureFormat | None,
+        typer.Option("--format", "-f", help="Format of the drawing. Default: by the name of the output file."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; without it the picture is printed.")
+        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
     ] = None,
 ) -> None:
-    """Draw a canvas: real titles, dashed edges where the way depends on the run, boxes round loops.
+    """Draw a canvas with the titles of its nodes, dashed conditional edges, and boxes around loops.
 
     Example: ragflow-lg draw my_canvas.json -o my_canvas.svg
     """
     from ragflow_lg.server.drawing import to_mermaid, to_png, to_svg, to_text_drawing
 
-    kind = format or _kind_of(output)
-    _refuse_misnamed(kind, output)
+    kind = format or _format_of(output)
+    _require_matching_suffix(kind, output)
     plan, diagnostics = sketch_file(file)
     if plan is None:
         raise CompileError(diagnostics)
-    if kind is Format.PNG:
+    if kind is PictureFormat.PNG:
         picture = to_png(plan)
     else:
-        make = {Format.MERMAID: to_mermaid, Format.SVG: to_svg, Format.ASCII: to_text_drawing}[kind]
-        picture = make(plan).encode("utf-8", "replace")
+        to_text = {
+            PictureFormat.MERMAID: to_mermaid,
+            PictureFormat.SVG: to_svg,
+            PictureFormat.ASCII: to_text_drawing,
+        }[kind]
+        picture = to_text(plan).encode("utf-8", "replace")
     if output is not None:
         try:
             output.write_bytes(picture)
         except OSError as error:
             raise typer.BadParameter(f"{str(output)!r} cannot be written: {error.strerror}.") from None
-    elif kind is Format.PNG and sys.stdout.isatty():
-        raise typer.BadParameter("A PNG is no text; name a file with --output.")
+    elif kind is PictureFormat.PNG and sys.stdout.isatty():
+        raise typer.BadParameter("A PNG cannot be printed on a terminal; use --output.")
     else:
         sys.stdout.buffer.write(picture)
         sys.stdout.buffer.flush()
 
 
-_PICTURES = {".svg": Format.SVG, ".png": Format.PNG, ".mmd": Format.MERMAID, ".mermaid": Format.MERMAID}
+_FORMATS = {
+    ".svg": PictureFormat.SVG,
+    ".png": PictureFormat.PNG,
+    ".mmd": PictureFormat.MERMAID,
+    ".mermaid": PictureFormat.MERMAID,
+}
 
 
-def _refuse_misnamed(kind: Format, output: Path | None) -> None:
-    """Refuse a file that is called like another kind of picture: nothing could open it."""
-    named = _PICTURES.get(output.suffix.lower()) if output else None
-    if named not in (None, kind):
-        message = f"{str(output)!r} is called like {named}, not like {kind}: leave --format out, or name another file."
+def _require_matching_suffix(kind: PictureFormat, output: Path | None) -> None:
+    """Refuse a file name with the suffix of another format, as no program could open the file."""
+    expected = _FORMATS.get(output.suffix.lower()) if output else None
+    if expected not in (None, kind):
+        message = f"The name {str(output)!r} stands for {expected}, not {kind}: leave out --format or change the name."
         raise typer.BadParameter(message, param_hint="--output")
 
 
-def _kind_of(output: Path | None) -> Format:
-    """Give the kind of picture that a file's name asks for; text where it asks for none."""
-    kinds = {**_PICTURES, ".txt": Format.ASCII, "": Format.ASCII}
+def _format_of(output: Path | None) -> PictureFormat:
+    """Return the format by the suffix of a file name; ASCII without a file or suffix."""
+    formats = {**_FORMATS, ".txt": PictureFormat.ASCII, "": PictureFormat.ASCII}
     suffix = output.suffix.lower() if output else ""
-    if suffix not in kinds:
-        known = ", ".join(name for name in kinds if name)
-        message = f"{suffix!r} is no kind of picture: use {known}, or say --format."
+    if suffix not in formats:
+        known = ", ".join(name for name in formats if name)
+        message = f"{suffix!r} is not a format of drawings: use {known}, or set --format."
         raise typer.BadParameter(message, param_hint="--output")
-    return kinds[suffix]
+    return formats[suffix]

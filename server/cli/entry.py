@@ -1,16 +1,16 @@
-"""The command ``ragflow-lg``."""
+"""Entry point of the command ``ragflow-lg``."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-# Pydantic would look through every installed distribution for plugins, which nothing here needs.
+# Pydantic would search every installed distribution for plugins, which nothing here uses.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 from ragflow_lg.base.errors import CompileError, RagflowLgError, SessionBusyError
 from ragflow_lg.base.extras import extra_of
-from ragflow_lg.server.cli.terminal import printable, write_as_utf8
+from ragflow_lg.server.cli.terminal import print_note, use_utf8
 
 __all__ = ["main"]
 
@@ -18,35 +18,35 @@ USAGE_ERROR = 2
 
 
 def main() -> None:
-    """Run the command. What a user can mend is one message and exit code 2; a closed pipe ends quietly."""
-    write_as_utf8()
+    """Run the command. Errors that the user can fix are one message and exit code 2; a closed pipe ends silently."""
+    use_utf8()
     try:
-        _play(sys.argv[1:])
+        _run(sys.argv[1:])
     except CompileError as error:
-        sys.stderr.write(printable(f"{error}\n"))
+        print_note(str(error))
         sys.exit(USAGE_ERROR)
     except RagflowLgError as error:
         holder = f" It is run by {error.holder}." if isinstance(error, SessionBusyError) and error.holder else ""
-        sys.stderr.write(printable(f"ragflow-lg: {error}{holder}\n"))
+        print_note(f"ragflow-lg: {error}{holder}")
         sys.exit(USAGE_ERROR)
     except ModuleNotFoundError as error:
         extra = extra_of(error.name)
         if not extra:
             raise
         command = f"ragflow-lg {sys.argv[1]}" if len(sys.argv) > 1 else "ragflow-lg"
-        sys.stderr.write(f"{command} needs {error.name}. Install it with: pip install 'ragflow-lg[{extra}]'\n")
+        print_note(f"{command} needs {error.name}. Install it with: pip install 'ragflow-lg[{extra}]'")
         sys.exit(USAGE_ERROR)
     except BrokenPipeError:
-        # The reader is gone; keep the interpreter from complaining when it flushes.
+        # Nobody reads standard output any more; without this the interpreter complains when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 
 
-def _play(arguments: list[str]) -> None:
+def _run(arguments: list[str]) -> None:
     if arguments[:1] == ["check"]:
-        from ragflow_lg.server.cli.diagnostics_output import check_as_asked
+        from ragflow_lg.server.cli.diagnostics_output import check_quickly
 
-        if (code := check_as_asked(arguments[1:])) is not None:
+        if (code := check_quickly(arguments[1:])) is not None:
             sys.exit(code)
     from ragflow_lg.server.cli.command_line import command_line
 

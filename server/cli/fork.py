@@ -1,15 +1,14 @@
-"""``ragflow-lg fork``: a new session that begins where another one has been."""
+"""``ragflow-lg fork``: a new session that starts at a checkpoint of another one."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, NewSession, Session, SettingsFile
-from ragflow_lg.server.cli.terminal import printable
+from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, NewSession, RunOptions, Session, SettingsFile
+from ragflow_lg.server.cli.terminal import print_line, print_note
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -26,7 +25,7 @@ def fork(
         str,
         typer.Option(
             "--at",
-            help="Checkpoint that history lists, or the beginning of its id. Default: the newest.",
+            help="Checkpoint id from history, or its first characters. Default: the newest.",
             metavar="CHECKPOINT",
         ),
     ] = "",
@@ -35,13 +34,13 @@ def fork(
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
 ) -> None:
-    """Make a new session of another one, as it was at a checkpoint; the old one stays as it is.
+    """Copy a session, as it was at a checkpoint, to a new one. The old session does not change.
 
-    Then resume it, continue it, or begin a new turn in it.
+    Then resume or continue the new session, or start a new turn in it.
 
     Example: ragflow-lg fork anna --at 1f0b… --as anna-2
     """
-    from ragflow_lg.server.cli.next_step_hints import Place
+    from ragflow_lg.server.cli.next_step_hints import next_command
     from ragflow_lg.server.cli.play import with_store
     from ragflow_lg.server.settings import load_settings
 
@@ -51,12 +50,12 @@ def fork(
         return _fork(store, session, new or "", at, file)
 
     target, status = with_store(load_settings(settings), checkpoint, work)
-    sys.stdout.write(printable(f"{target}\n"))
-    place = Place(checkpoint, settings)
+    print_line(target)
+    options = RunOptions(checkpoint=checkpoint, settings=settings)
     if status == "waiting":
-        sys.stderr.write(printable(f"It waits for an answer: {place.command('resume', target)}\n"))
+        print_note(f"It waits for an answer: {next_command(options, 'resume', target)}")
     elif status == "running":
-        sys.stderr.write(printable(f"Something is left to do: {place.command('continue', target)}\n"))
+        print_note(f"Its turn is unfinished: {next_command(options, 'continue', target)}")
 
 
 async def _fork(store: Store, session: str, name: str, at: str, file: Path | None) -> tuple[str, RunStatus]:

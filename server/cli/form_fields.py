@@ -1,4 +1,4 @@
-"""Filling a form from the command line: ``NAME=VALUE``, and questions on a terminal."""
+"""Filling forms from the command line: ``NAME=VALUE`` entries, and prompts on a terminal."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.pauses import Pause
 
 __all__ = [
-    "ask_fields",
+    "as_declared",
     "check_fields",
-    "chosen_fields",
-    "declared_form",
-    "is_asked",
+    "is_interactive",
+    "match_fields",
+    "parse_value",
+    "prompt_fields",
     "read_answers",
     "read_fields",
-    "read_value",
 ]
 
 _KINDS = {
@@ -37,165 +37,165 @@ _KINDS = {
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-def read_fields(form: Iterable[FormField], given: Iterable[str], *, needs_all: bool = False) -> dict[str, Any]:
-    """Read ``NAME=VALUE`` texts, each value as the form declares it.
+def read_fields(form: Iterable[FormField], entries: Iterable[str], *, needs_all: bool = False) -> dict[str, Any]:
+    """Read ``NAME=VALUE`` entries, with each value parsed by the type of its field.
 
     Raises:
-        typer.BadParameter: if any are written otherwise, or have a value of another type; it names them all, and with
-            ``needs_all`` those that are missing too.
+        typer.BadParameter: If entries are malformed or have a value of another type. The message names all of them
+            and, with ``needs_all``, the missing fields as well.
     """
-    declared = {field.name: field for field in form}
-    fields: dict[str, Any] = {}
+    fields_by_name = {field.name: field for field in form}
+    values: dict[str, Any] = {}
     problems: list[str] = []
     names: set[str] = set()
-    for entry in given:
+    for entry in entries:
         try:
-            name, value = _parted(entry)
+            name, text = _split_entry(entry)
             names.add(name)
-            if name not in declared and declared:
-                raise _no_field(name, declared)
-            fields[name] = read_value(declared[name], value) if name in declared else value
+            if name not in fields_by_name and fields_by_name:
+                raise _unknown_field(name, fields_by_name)
+            values[name] = parse_value(fields_by_name[name], text) if name in fields_by_name else text
         except typer.BadParameter as problem:
             problems.append(problem.message)
     if problems and needs_all:
-        missing = [field for name, field in declared.items() if name not in names]
-        problems += form_problems(declared_form(missing), {}).values()
-    _refuse(problems)
-    return fields
+        missing = [field for name, field in fields_by_name.items() if name not in names]
+        problems += form_problems(as_declared(missing), {}).values()
+    _raise_problems(problems)
+    return values
 
 
-def read_answers(pauses: Sequence[Pause], given: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Read ``NAME=VALUE`` texts for all forms that wait, by the ids of their pauses.
+def read_answers(pauses: Sequence[Pause], entries: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Read ``NAME=VALUE`` entries for all open forms, by the ids of their pauses.
 
-    ``COMPONENT@NAME=VALUE`` answers the form of one component, a plain name every form that has it and that is not
-    answered by itself, wherever it stands.
+    ``COMPONENT@NAME=VALUE`` answers the form of one component. A plain name answers every form that has this field
+    and no entry of its own for it; the order of the entries does not matter.
 
     Raises:
-        typer.BadParameter: if any are written otherwise, or have a value of another type; it names them all.
+        typer.BadParameter: If entries are malformed or have a value of another type. The message names all of them.
     """
-    everywhere, one = _names_of(pauses)
+    shared, qualified = _fields_by_name(pauses)
     answers: dict[str, dict[str, Any]] = {}
     problems: list[str] = []
-    for entry in given:
+    for entry in entries:
         try:
-            name, _ = _parted(entry)
-            if name not in one and name not in everywhere and one:
-                raise _no_field(name, one if "@" in name else {**everywhere, **one})
+            name, _ = _split_entry(entry)
+            if name not in qualified and name not in shared and qualified:
+                raise _unknown_field(name, qualified if "@" in name else {**shared, **qualified})
         except typer.BadParameter as problem:
             problems.append(problem.message)
-    chosen = chosen_fields(pauses, given)
+    matches = match_fields(pauses, entries)
     for pause in pauses:
         for field in form_fields(pause.inputs):
-            if (text := chosen.get(pause.id, {}).get(field.name)) is None:
+            if (text := matches.get(pause.id, {}).get(field.name)) is None:
                 continue
             try:
-                answers.setdefault(pause.id, {})[field.name] = read_value(field, text)
+                answers.setdefault(pause.id, {})[field.name] = parse_value(field, text)
             except typer.BadParameter as problem:
                 problems.append(problem.message)
-    _refuse(problems)
+    _raise_problems(problems)
     return answers
 
 
-def chosen_fields(pauses: Iterable[Pause], given: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Give the text that is meant for each field of each open form, by pause id; what fits nowhere is left out."""
-    everywhere, one = _names_of(pauses)
-    chosen: dict[str, dict[str, str]] = {}
-    parted = [entry.partition("=") for entry in given if "=" in entry]
-    for names in (everywhere, one):  # the answer to one form stands above the one to all
-        for name, _, text in parted:
+def match_fields(pauses: Iterable[Pause], entries: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return the text meant for each field of each open form, by pause id; ignore entries that match no field."""
+    shared, qualified = _fields_by_name(pauses)
+    matches: dict[str, dict[str, str]] = {}
+    pairs = [entry.partition("=") for entry in entries if "=" in entry]
+    for names in (shared, qualified):  # an answer to one form overrides an answer to all
+        for name, _, text in pairs:
             for id_, field in names.get(name, ()):
-                chosen.setdefault(id_, {})[field] = text
-    return chosen
+                matches.setdefault(id_, {})[field] = text
+    return matches
 
 
-_Names = dict[str, list[tuple[str, str]]]
+_FieldsByName = dict[str, list[tuple[str, str]]]
 
 
-def _names_of(pauses: Iterable[Pause]) -> tuple[_Names, _Names]:
-    """Give pause id and field for each plain name, and for each ``COMPONENT@NAME``."""
-    everywhere: _Names = {}
-    one: _Names = {}
+def _fields_by_name(pauses: Iterable[Pause]) -> tuple[_FieldsByName, _FieldsByName]:
+    """Return pause id and field for each plain name, and for each ``COMPONENT@NAME``."""
+    shared: _FieldsByName = {}
+    qualified: _FieldsByName = {}
     for pause in pauses:
         for name in pause.inputs:
-            everywhere.setdefault(name, []).append((pause.id, name))
-            one.setdefault(f"{pause.node}@{name}", []).append((pause.id, name))
-    return everywhere, one
+            shared.setdefault(name, []).append((pause.id, name))
+            qualified.setdefault(f"{pause.node}@{name}", []).append((pause.id, name))
+    return shared, qualified
 
 
-def _refuse(problems: Iterable[str]) -> None:
-    if told := " ".join(dict.fromkeys(problems)):
-        raise typer.BadParameter(told, param_hint="--input")
+def _raise_problems(problems: Iterable[str]) -> None:
+    if message := " ".join(dict.fromkeys(problems)):
+        raise typer.BadParameter(message, param_hint="--input")
 
 
-def _parted(entry: str) -> tuple[str, str]:
+def _split_entry(entry: str) -> tuple[str, str]:
     name, equals, value = entry.partition("=")
     if not equals or not name:
         raise typer.BadParameter(f"{entry!r} should be NAME=VALUE.", param_hint="--input")
     return name, value
 
 
-def _no_field(name: str, known: Iterable[str]) -> typer.BadParameter:
+def _unknown_field(name: str, known: Iterable[str]) -> typer.BadParameter:
     near = get_close_matches(name, list(known), n=1)
-    hint = f"Did you mean {near[0]}?" if near else f"It has {', '.join(known)}."
+    hint = f"Did you mean {near[0]}?" if near else f"Its fields: {', '.join(known)}."
     return typer.BadParameter(f"The form has no field {name!r}. {hint}", param_hint="--input")
 
 
 def check_fields(form: Iterable[FormField], fields: Mapping[str, Any]) -> None:
-    """Refuse what does not fit the form.
+    """Check values against a form.
 
     Raises:
-        typer.BadParameter: that names every field.
+        typer.BadParameter: If fields are missing or invalid. The message names all of them.
     """
-    _refuse(form_problems(declared_form(form), fields).values())
+    _raise_problems(form_problems(as_declared(form), fields).values())
 
 
-def declared_form(form: Iterable[FormField]) -> dict[str, dict[str, Any]]:
-    """Give a form as a canvas declares it."""
+def as_declared(form: Iterable[FormField]) -> dict[str, dict[str, Any]]:
+    """Return a form in the shape in which a canvas declares it."""
     return {
         f.name: {"name": f.label, "type": f.type, "optional": f.is_optional, "options": list(f.options)} for f in form
     }
 
 
-def read_value(field: FormField, text: str) -> Any:
-    """Read the value of a field from text.
+def parse_value(field: FormField, text: str) -> Any:
+    """Parse a text by the type of its field.
 
     Raises:
-        typer.BadParameter: if it is of another type.
+        typer.BadParameter: If it is not of that type.
     """
     kind = field.type.lower()
     try:
         if kind in ("integer", "number"):
-            return int(text) if kind == "integer" else _finite(float(text))
+            return int(text) if kind == "integer" else _require_finite(float(text))
         if kind == "object":
-            return json.loads(text, parse_constant=lambda word: _finite(float(word)))
+            return json.loads(text, parse_constant=lambda word: _require_finite(float(word)))
     except (RecursionError, ValueError):
-        raise _wrong(field, kind, text) from None
+        raise _type_error(field, kind, text) from None
     if kind == "boolean":
         if text.lower() not in _BOOLEANS:
-            raise _wrong(field, kind, text)
+            raise _type_error(field, kind, text)
         return _BOOLEANS[text.lower()]
     return text
 
 
-def _wrong(field: FormField, kind: str, text: str) -> typer.BadParameter:
+def _type_error(field: FormField, kind: str, text: str) -> typer.BadParameter:
     return typer.BadParameter(f"{field.display_name} should be {_KINDS[kind]}, not {text!r:.80}.", param_hint="--input")
 
 
-def is_asked() -> bool:
-    """Whether somebody sits at the terminal to be asked."""
+def is_interactive() -> bool:
+    """Return whether standard input and output are terminals, so that a user can be prompted."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _finite(number: float) -> float:
+def _require_finite(number: float) -> float:
     if not math.isfinite(number):
         raise ValueError("JSON has no such number")
     return number
 
 
-def ask_fields(form: Iterable[FormField], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask on a terminal for the fields that are missing; elsewhere give what there is."""
-    fields = dict(given)
-    if not is_asked():
+def prompt_fields(form: Iterable[FormField], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Prompt for the required fields that have no value; without a terminal, return ``values`` unchanged."""
+    fields = dict(values)
+    if not is_interactive():
         return fields
     for field in form:
         while field.name not in fields and not field.is_optional:
@@ -203,11 +203,11 @@ def ask_fields(form: Iterable[FormField], given: Mapping[str, Any]) -> dict[str,
             start = "" if field.value in (None, "", [], {}) else to_text(field.value)
             text = str(typer.prompt(f"{field.label}{choices}", default=start, show_default=bool(start)))
             try:
-                value = read_value(field, text)
+                value = parse_value(field, text)
             except typer.BadParameter as problem:
                 typer.echo(str(problem), err=True)
                 continue
-            if problems := form_problems(declared_form([field]), {field.name: value}):
+            if problems := form_problems(as_declared([field]), {field.name: value}):
                 typer.echo(problems[field.name], err=True)
                 continue
             fields[field.name] = value

@@ -1,4 +1,4 @@
-"""``ragflow-lg kb add``: take files into a dataset."""
+"""``ragflow-lg kb add``: add files to a dataset."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.cli.kb_database import tell
 from ragflow_lg.server.cli.options import SettingsFile
-from ragflow_lg.server.cli.terminal import counted, printable
+from ragflow_lg.server.cli.terminal import count_of, print_line, print_note, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,29 +27,33 @@ if TYPE_CHECKING:
 __all__ = ["add"]
 
 _BATCH = 256
-"""How many chunks are stored together where no endpoint is asked."""
+"""Chunks stored in one transaction if vectors are computed without an endpoint."""
 
-_SHOWN = 3
-"""How many files of other kinds are named."""
+_MAX_NAMES = 3
+"""Skipped files that are named."""
 
 
 def add(
     paths: Annotated[list[Path], typer.Argument(help="Files and folders.", metavar="PATH...")],
     dataset: Annotated[
-        str, typer.Option("--dataset", "-d", help="Name or id. Default: the folder's name.", metavar="DATASET")
+        str,
+        typer.Option(
+            "--dataset", "-d", help="Name or id of the dataset. Default: the folder's name.", metavar="DATASET"
+        ),
     ] = "",
     embedding: Annotated[
-        str, typer.Option("--embedding", help='ID of [embeddings."ID"] for a new dataset.', metavar="ID")
+        str,
+        typer.Option("--embedding", help='ID of [embeddings."ID"] for a new dataset.', metavar="ID"),
     ] = "",
-    prune: Annotated[bool, typer.Option("--prune", help="Delete documents whose files are gone.")] = False,
-    parallel: Annotated[int, typer.Option(help="Requests to the embedding model at once.", min=1, max=64)] = 4,
+    prune: Annotated[bool, typer.Option("--prune", help="Delete documents whose files no longer exist.")] = False,
+    parallel: Annotated[int, typer.Option(help="Parallel requests to the embedding model.", min=1, max=64)] = 4,
     settings: SettingsFile = None,
 ) -> None:
-    """Take files into a dataset, which is made if there is none: txt, md, html, csv, json, docx, pdf, xlsx.
+    """Add files to a dataset, which is created if missing: txt, md, html, csv, json, docx, pdf, xlsx.
 
-    Only new and changed files are read. When it was stopped, the same command goes on.
+    Only new and changed files are read. After an interruption, run the same command again: it continues.
 
-    Exit code 0: all is in. 1: some file could not be read.
+    Exit code 0: all files were added. 1: some files could not be read.
 
     Examples:
     ragflow-lg kb add examples/handbook
@@ -66,34 +69,34 @@ def add(
     loaded = load_settings(settings)
     for path in paths:
         if not path.exists():
-            raise SettingsError(f"There is no file or folder {str(path)!r}.")
+            raise SettingsError(f"The file or folder {str(path)!r} does not exist.")
 
-    async def take_in() -> bool:
+    async def add_all() -> bool:
         knowledge = SettingsKnowledge(loaded)
         try:
             return all([await _add(path, dataset, embedding, prune, parallel, loaded, knowledge) for path in paths])
         except ServiceError as error:
-            advice = "What was stored stays; the same command goes on where it was."
+            advice = "Everything added so far is stored; run the same command again to continue."
             raise ServiceError(f"{error}\n{advice}") from error
         finally:
             await knowledge.aclose()
 
-    raise typer.Exit(0 if asyncio.run(take_in()) else 1)
+    raise typer.Exit(0 if asyncio.run(add_all()) else 1)
 
 
 async def _add(
     path: Path, name: str, embedding: str, prune: bool, parallel: int, settings: Settings, knowledge: SettingsKnowledge
 ) -> bool:
-    """Take in one file or folder; tell whether all of it could be read."""
+    """Add one file or folder; return whether all of its files could be read."""
     from ragflow_lg.adapters.knowledge.indexing import Indexer
     from ragflow_lg.adapters.knowledge.source_files import other_files, source_files, source_name
 
     files, root = list(source_files(path)), Path(source_name(path))
-    usual = root.parent.name if [file.path for file in files] == [path] else root.name
+    default_name = root.parent.name if [file.path for file in files] == [path] else root.name
     database = knowledge.embedded().database
-    dataset, embedder = _dataset(knowledge, name or usual or "files", embedding)
+    dataset, embedder = _dataset(knowledge, name or default_name or "files", embedding)
     section = settings.embeddings.get(embedder.name)
-    with _shown_progress(dataset.name) as show:
+    with _progress_bar(dataset.name) as show:
         indexer = Indexer(
             database, dataset, embedder, batch=section.batch if section else _BATCH, parallel=parallel, tell=show
         )
@@ -101,31 +104,31 @@ async def _add(
     if prune and report.missing:
         _prune(knowledge, dataset, report.missing)
     if others := list(other_files(path)):
-        more = f" and {len(others) - _SHOWN:,} more" if len(others) > _SHOWN else ""
-        _say(f"· {', '.join(others[:_SHOWN])}{more}: no kind of file that is read, left out.")
-    _tell_report(report, dataset, embedder, prune=prune)
+        more = f" and {len(others) - _MAX_NAMES:,} more" if len(others) > _MAX_NAMES else ""
+        print_note(f"· {', '.join(others[:_MAX_NAMES])}{more}: skipped, this file type is not supported.")
+    _print_report(report, dataset, embedder, prune=prune)
     if not files:
-        tell(f"{path} has no file that can be read.")
-    _warn_of_size(knowledge, dataset)
+        print_line(f"{path} contains no supported file.")
+    _warn_about_size(knowledge, dataset)
     return not report.failed
 
 
 def _dataset(knowledge: SettingsKnowledge, name: str, embedding: str) -> tuple[DatasetRecord, Embedder]:
-    """Find or make the dataset, and find its embedding model."""
+    """Return the dataset, created if it is missing, and its embedding model."""
     from ragflow_lg.adapters.knowledge.knowledge_records import add_dataset, find_dataset
     from ragflow_lg.base.errors import SettingsError
 
     embedders: ConfiguredEmbedders = knowledge.embedders()
-    wanted = embedding or embedders.default
-    embedders.embedder(wanted)
+    model = embedding or embedders.default
+    embedders.embedder(model)
     with knowledge.embedded().database.writing() as connection:
-        found = find_dataset(connection, name) or add_dataset(connection, name, wanted)
-    if embedding and found.embedding_model != embedding:
+        dataset = find_dataset(connection, name) or add_dataset(connection, name, model)
+    if embedding and dataset.embedding_model != embedding:
         raise SettingsError(
-            f"The dataset {name!r} was made with the embedding model {found.embedding_model!r}; vectors of two models "
-            "cannot be compared. Leave --embedding out, or choose another name with --dataset."
+            f"The dataset {name!r} was created with the embedding model {dataset.embedding_model!r}, and vectors of "
+            "two models cannot be compared. Leave out --embedding, or choose another name with --dataset."
         )
-    return found, embedders.embedder(found.embedding_model)
+    return dataset, embedders.embedder(dataset.embedding_model)
 
 
 def _prune(knowledge: SettingsKnowledge, dataset: DatasetRecord, names: list[str]) -> None:
@@ -137,39 +140,39 @@ def _prune(knowledge: SettingsKnowledge, dataset: DatasetRecord, names: list[str
                 delete_document(connection, dataset.number, document.number)
 
 
-def _warn_of_size(knowledge: SettingsKnowledge, dataset: DatasetRecord) -> None:
+def _warn_about_size(knowledge: SettingsKnowledge, dataset: DatasetRecord) -> None:
     from ragflow_lg.adapters.knowledge.indexing import MAX_CHUNKS
     from ragflow_lg.adapters.knowledge.knowledge_records import find_dataset
 
     with knowledge.embedded().database.reading() as connection:
-        held = find_dataset(connection, dataset.id)
-    if held is not None and held.chunks > MAX_CHUNKS:
-        size_gb = held.chunks * held.dims * 4 / 1e9
-        _say(
-            f"{held.name} has {held.chunks:,} chunks now. Above {MAX_CHUNKS:,} a server is the better place: every "
-            f"search goes through {size_gb:.1f} GB of vectors in memory. See docs/knowledge.md."
+        record = find_dataset(connection, dataset.id)
+    if record is not None and record.chunks > MAX_CHUNKS:
+        size_gb = record.chunks * record.dims * 4 / 1e9
+        print_note(
+            f"{record.name} now has {record.chunks:,} chunks. Above {MAX_CHUNKS:,} use a server: every search scans "
+            f"{size_gb:.1f} GB of vectors in memory. See docs/knowledge.md."
         )
 
 
-def _tell_report(report: AddedFiles, dataset: DatasetRecord, embedder: Embedder, *, prune: bool) -> None:
-    for name, why in report.failed.items():
-        _say(f"✗ {name}: {why}.")
+def _print_report(report: AddedFiles, dataset: DatasetRecord, embedder: Embedder, *, prune: bool) -> None:
+    for name, reason in report.failed.items():
+        print_note(f"✗ {name}: {reason}.")
     for name, first in report.duplicates.items():
-        _say(f"= {name}: the same as {first}, left out.")
+        print_note(f"= {name}: skipped, same content as {first}.")
     for name in report.missing:
-        _say(f"- {name}: its file is gone; {'deleted.' if prune else 'delete it with --prune.'}")
+        print_note(f"- {name}: its file no longer exists; {'deleted.' if prune else 'delete it with --prune.'}")
     counts = ((report.added, "added"), (report.changed, "changed"), (report.unchanged, "unchanged"))
-    told = [f"{len(names)} {what}" for names, what in counts]
-    told += [f"{len(report.failed)} failed"] if report.failed else []
-    told += [counted(len(report.duplicates), "duplicate")] if report.duplicates else []
-    tell(f"{dataset.name}: {', '.join(told)}; {counted(report.chunks, 'new chunk')}")
+    parts = [f"{len(names)} {state}" for names, state in counts]
+    parts += [f"{len(report.failed)} failed"] if report.failed else []
+    parts += [count_of(len(report.duplicates), "duplicate")] if report.duplicates else []
+    print_line(f"{dataset.name}: {', '.join(parts)}; {count_of(report.chunks, 'new chunk')}")
     if embedder.is_stand_in:
-        _say(f'Vectors: {embedder.name}. For meanings set [embeddings."ID"] (docs/knowledge.md).')
+        print_note(f'Vectors: {embedder.name}. For semantic search set [embeddings."ID"] (docs/knowledge.md).')
 
 
 @contextmanager
-def _shown_progress(name: str) -> Generator[Callable[[Progress], None]]:
-    """Show a bar on a terminal, nothing elsewhere."""
+def _progress_bar(name: str) -> Generator[Callable[[Progress], None]]:
+    """Yield a function that shows a progress bar if standard error is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -179,7 +182,7 @@ def _shown_progress(name: str) -> Generator[Callable[[Progress], None]]:
     from rich.progress import Progress as Bar
 
     columns = (
-        TextColumn("{task.description}"),  # a name is no format
+        TextColumn("{task.description}"),  # names are not format strings
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[chunks]}"),
@@ -193,7 +196,3 @@ def _shown_progress(name: str) -> Generator[Callable[[Progress], None]]:
             )
 
         yield show
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(printable(text + "\n"))

@@ -1,4 +1,4 @@
-"""``ragflow-lg mock-llm``: a server that answers as the rules say."""
+"""``ragflow-lg mock-llm``: an OpenAI-compatible server that answers by rules."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from typing import Annotated, TextIO
 import typer
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.cli.terminal import print_line
 
 __all__ = ["mock_llm"]
 
 
 def mock_llm(
-    rules: Annotated[Path, typer.Argument(help="File of rules: TOML, or JSON (.json).", metavar="RULES")],
-    host: Annotated[str, typer.Option("--host", help="Address to listen at; others than the default open it.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option("--port", "-p", help="Port; 0 takes a free one.", min=0, max=65535)] = 0,
+    rules: Annotated[Path, typer.Argument(help="Rules file: TOML, or JSON (.json).", metavar="RULES")],
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen on. The default accepts only local connections.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", "-p", help="Port to listen on; 0 picks a free one.", min=0, max=65535)
+    ] = 0,
     log: Annotated[
-        Path | None, typer.Option("--log", help="File to add the request log to. Default: standard error.")
+        Path | None, typer.Option("--log", help="File to append the request log to. Default: standard error.")
     ] = None,
 ) -> None:
-    """Answer like an OpenAI-compatible endpoint, as the rules of a file say, without any model.
+    """Serve an OpenAI-compatible endpoint that answers by the rules of a file, without any model.
 
-    The first line of the output is the address. Requests are logged as JSON lines, without keys. Ctrl-C ends it.
-    docs/offline.md tells what rules can say: tool calls, fragments, delays, 429 and 500, streams that break off.
+    The first line of the output is the URL. Requests are logged as JSON Lines, without API keys. Ctrl-C ends the
+    server. docs/offline.md describes the rules: tool calls, fragments, delays, 429 and 500, broken streams.
 
     Examples:
     ragflow-lg mock-llm examples/mock_rules.toml --port 8089
@@ -44,7 +47,7 @@ def mock_llm(
 
     loaded = load_rules(rules)
     with ExitStack() as opened:
-        lines = sys.stderr if log is None else opened.enter_context(_open(log))
+        lines = sys.stderr if log is None else opened.enter_context(_open_log(log))
 
         def write(line: str) -> None:
             lines.write(line)
@@ -52,15 +55,10 @@ def mock_llm(
 
         app = mock_app(loaded, RequestLog(write))
         listener = opened.enter_context(open_socket(host, port))
-        asyncio.run(serve(app, listener, _announce))
+        asyncio.run(serve(app, listener, print_line))
 
 
-def _announce(url: str) -> None:
-    sys.stdout.write(url + "\n")
-    sys.stdout.flush()
-
-
-def _open(log: Path) -> TextIO:
+def _open_log(log: Path) -> TextIO:
     try:
         return log.open("a", encoding="utf-8")
     except OSError as error:

@@ -1,10 +1,13 @@
-"""Options that several commands have."""
+"""Command line options that several commands share."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
@@ -23,18 +26,20 @@ __all__ = [
     "Replay",
     "ReplayMode",
     "ReplayModeOption",
+    "RunOptions",
     "Session",
     "SettingsFile",
     "TraceOption",
-    "named",
+    "check_session_name",
+    "with_run_options",
 ]
 
 
-def named(name: str | None) -> str | None:
-    """Refuse a session without a name.
+def check_session_name(name: str | None) -> str | None:
+    """Return the name of a session.
 
     Raises:
-        typer.BadParameter: if there is nothing but blanks.
+        typer.BadParameter: If it is empty or blank.
     """
     if name is not None and not name.strip():
         raise typer.BadParameter("A session needs a name.")
@@ -42,77 +47,140 @@ def named(name: str | None) -> str | None:
 
 
 class Events(StrEnum):
-    """How to write what happens."""
+    """Formats of the events of a run."""
 
     JSON = "json"
     PRETTY = "pretty"
 
 
 class ReplayMode(StrEnum):
-    """How a request finds its recorded answer."""
+    """How a request is matched with its recorded answer."""
 
     STRICT = "strict"
     LOOSE = "loose"
 
 
-Session: TypeAlias = Annotated[str, typer.Argument(help="Name of the session.", metavar="SESSION", callback=named)]
+Session: TypeAlias = Annotated[
+    str, typer.Argument(help="Name of the session.", metavar="SESSION", callback=check_session_name)
+]
 NewSession: TypeAlias = Annotated[
     str | None,
-    typer.Option("--as", help="Name of the new session. Default: the old one's with an ending.", callback=named),
+    typer.Option(
+        "--as",
+        help="Name of the new session. Default: the old name with a suffix.",
+        callback=check_session_name,
+    ),
 ]
 CanvasFile: TypeAlias = Annotated[
-    Path | None, typer.Option("--canvas", help="Canvas file. Default: the one that the session was last run with.")
+    Path | None, typer.Option("--canvas", help="Canvas file. Default: the file of the session's last run.")
 ]
 Checkpoint: TypeAlias = Annotated[
     str,
     typer.Option(
         "--checkpoint",
-        help="Where sessions are kept: memory://, sqlite:///PATH, redis://HOST:PORT, rediss://HOST:PORT or"
-        " redis+sentinel://HOST:PORT/SERVICE. Default: settings.",
+        help="Store of sessions: memory://, sqlite:///PATH, redis://HOST:PORT, rediss://HOST:PORT or"
+        " redis+sentinel://HOST:PORT/SERVICE. Default: from the settings.",
     ),
 ]
 SettingsFile: TypeAlias = Annotated[Path | None, typer.Option("--settings", help="Settings file (TOML).")]
 Model: TypeAlias = Annotated[
-    str, typer.Option("--model", "-m", help="Ask this model in place of every other; demo needs no key.")
+    str,
+    typer.Option("--model", "-m", help="Use this model in place of every model of the canvas; demo needs no API key."),
 ]
 Record: TypeAlias = Annotated[
     Path | None,
     typer.Option(
-        "--record", help="Write what models and HTTP servers answer to this file, without secrets.", metavar="FILE"
+        "--record", help="Record the answers of models and HTTP servers in this file, without secrets.", metavar="FILE"
     ),
 ]
 Replay: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--replay", help="Take all answers from such a file: no network, no key, no model.", metavar="FILE"),
+    typer.Option(
+        "--replay", help="Take all answers from a recorded file: no network, API key or model is used.", metavar="FILE"
+    ),
 ]
 ReplayModeOption: TypeAlias = Annotated[
     ReplayMode,
     typer.Option(
         "--replay-mode",
-        help="strict: what was not recorded is an error. loose: a request that differs gets its node's next answer.",
+        help="strict: a request that was not recorded is an error. loose: a request that differs takes the next"
+        " recorded answer of its node.",
     ),
 ]
 Attachments: TypeAlias = Annotated[
     list[Path] | None,
-    typer.Option("--file", "-f", help="A text file or picture that goes along (sys.files).", metavar="PATH"),
+    typer.Option("--file", "-f", help="Attach a text file or picture (sys.files). Repeatable.", metavar="PATH"),
 ]
 BeginInputs: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--input", "-i", help="A field of Begin's form.", metavar="NAME=VALUE")
+    list[str] | None,
+    typer.Option("--input", "-i", help="Fill a field of Begin's form. Repeatable.", metavar="NAME=VALUE"),
 ]
 Conversation: TypeAlias = Annotated[
     str | None,
-    typer.Option("--session", "-s", help="Continue (or begin) the conversation of this name.", callback=named),
+    typer.Option("--session", "-s", help="Name of the conversation to continue or start.", callback=check_session_name),
 ]
 Inputs: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--input", "-i", help="A field of the form.", metavar="NAME=VALUE")
+    list[str] | None, typer.Option("--input", "-i", help="Fill a field of the form. Repeatable.", metavar="NAME=VALUE")
 ]
 EventsOption: TypeAlias = Annotated[
     Events | None,
-    typer.Option("--events", "-e", help="json: one event a line. pretty: for people. Default: by terminal."),
+    typer.Option(
+        "--events",
+        "-e",
+        help="json: one event per line. pretty: for reading. Default: pretty on a terminal, else json.",
+    ),
 ]
 TraceOption: TypeAlias = Annotated[
     bool,
     typer.Option(
-        "--trace", help="Show what agents do: all of it as events agent_record in json, rounds and thoughts too."
+        "--trace", help="Show what agents do: events agent_record in json; rounds and thoughts in pretty output."
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The options of all commands that run a turn."""
+
+    model: Model = ""
+    record: Record = None
+    replay: Replay = None
+    replay_mode: ReplayModeOption = ReplayMode.STRICT
+    settings: SettingsFile = None
+    checkpoint: Checkpoint = ""
+    events: EventsOption = None
+    trace: TraceOption = False
+
+    def check_replay(self) -> None:
+        """Check that the options for recording and replaying go together.
+
+        Raises:
+            typer.BadParameter: If they do not.
+        """
+        if self.replay and self.record:
+            raise typer.BadParameter("Use either --record or --replay.", param_hint="--replay")
+        if self.replay and self.model:
+            raise typer.BadParameter("A replay uses no model; leave out --model.", param_hint="--replay")
+        if self.replay_mode is ReplayMode.LOOSE and not self.replay:
+            raise typer.BadParameter("It needs a recorded file: add --replay.", param_hint="--replay-mode")
+
+
+def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace a command's parameter ``options: RunOptions`` by one command line option for each field.
+
+    Typer reads the signature of a command and knows no options objects.
+    """
+    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
+    hints = get_type_hints(RunOptions, include_extras=True)
+    shared = [
+        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
+        for f in fields(RunOptions)
+    ]
+
+    def wrapper(**values: Any) -> None:
+        options = RunOptions(**{parameter.name: values.pop(parameter.name) for parameter in shared})
+        command(**values, options=options)
+
+    wrapper.__doc__ = command.__doc__
+    wrapper.__signature__ = inspect.Signature([*own, *shared])  # pyright: ignore[reportFunctionMemberAccess] - PEP 362
+    return wrapper

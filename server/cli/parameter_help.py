@@ -1,4 +1,4 @@
-"""The parameters of a component as a user writes them: types, choices, defaults, shapes inside, what they are for."""
+"""Descriptions of a component's parameters as a canvas writes them: type, choices, default, nested keys, purpose."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pydantic import BaseModel
 
 from ragflow_lg.dsl.variable_references import Reference, Template
 
-__all__ = ["Parameter", "parameters_of"]
+__all__ = ["ParameterHelp", "parameters_of"]
 
 MAX_LEVELS = 3
-"""How deep the shapes inside of shapes are told."""
+"""Depth to which nested keys are described."""
 
 _WORDS: Mapping[Any, str] = {
     str: "text",
@@ -31,27 +31,27 @@ _WORDS: Mapping[Any, str] = {
 }
 
 
-class Parameter(NamedTuple):
-    """One parameter, or one key of a shape inside of one."""
+class ParameterHelp(NamedTuple):
+    """A parameter, or a nested key of one."""
 
     name: str
     type: str
     required: bool
     default: Any
-    """As it is written in a canvas; nothing for a required one."""
+    """As a canvas writes it; None for a required parameter."""
     choices: tuple[str, ...]
     about: str
-    inside: tuple[Parameter, ...] = ()
+    inside: tuple[ParameterHelp, ...] = ()
     """The keys of a map, or of the maps in a list."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Give it as JSON."""
-        held = self._asdict()
-        return {**held, "choices": list(self.choices), "inside": [one.as_dict() for one in self.inside]}
+        """Return the fields as JSON values."""
+        values = self._asdict()
+        return {**values, "choices": list(self.choices), "inside": [one.as_dict() for one in self.inside]}
 
 
-def parameters_of(model: type[BaseModel], level: int = 1) -> Iterator[Parameter]:
-    """Go through the fields of a model of params, in the order of the model."""
+def parameters_of(model: type[BaseModel], level: int = 1) -> Iterator[ParameterHelp]:
+    """Yield the parameters of a params model, in its order."""
     defaults = model.model_construct().model_dump(mode="json", by_alias=True, warnings=False)
     properties: dict[str, Any] = model.model_json_schema(by_alias=True).get("properties", {})
     for name, field in model.model_fields.items():
@@ -59,9 +59,9 @@ def parameters_of(model: type[BaseModel], level: int = 1) -> Iterator[Parameter]
         shape = next(_models(field.annotation), None)
         inside = tuple(parameters_of(shape, level + 1)) if shape is not None and level < MAX_LEVELS else ()
         about = _about(model, name) or field.description or (_plain(shape.__doc__) if shape is not None else "")
-        yield Parameter(
+        yield ParameterHelp(
             key,
-            _word(field.annotation) + _range(properties.get(key, {})),
+            _type_name(field.annotation) + _range(properties.get(key, {})),
             field.is_required(),
             defaults.get(key),
             _choices(properties.get(key, {})),
@@ -70,19 +70,19 @@ def parameters_of(model: type[BaseModel], level: int = 1) -> Iterator[Parameter]
         )
 
 
-def _word(annotation: Any) -> str:
-    """Say what a value has to be. Null is left out: it stands for "not set" everywhere."""
+def _type_name(annotation: Any) -> str:
+    """Return the type in words, without None, which means "not set" for every parameter."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _word(args[0])
+        return _type_name(args[0])
     if origin in (Union, types.UnionType):
-        return " or ".join(dict.fromkeys(_word(option) for option in args if option is not types.NoneType))
+        return " or ".join(dict.fromkeys(_type_name(option) for option in args if option is not types.NoneType))
     if origin is Literal:
         return "text"
     if origin is list:
-        return f"list of {_plural(_word(args[0]))}" if args and args[0] is not Any else "list"
+        return f"list of {_plural(_type_name(args[0]))}" if args and args[0] is not Any else "list"
     if origin is dict:
-        return f"map of {_plural(_word(args[1]))}" if len(args) > 1 and args[1] is not Any else "map"
+        return f"map of {_plural(_type_name(args[1]))}" if len(args) > 1 and args[1] is not Any else "map"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return "map"
     return _WORDS.get(annotation, "anything")
@@ -94,7 +94,7 @@ def _plural(word: str) -> str:
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Find the models in a type."""
+    """Yield the models that a type contains."""
     if isinstance(annotation, type) and not get_args(annotation) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):
@@ -107,8 +107,8 @@ def _options(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _choices(schema: Mapping[str, Any]) -> tuple[str, ...]:
-    found = (entry for option in _options(schema) for entry in option.get("enum", option.get("examples", ())))
-    return tuple(dict.fromkeys(str(entry) for entry in found))
+    entries = (entry for option in _options(schema) for entry in option.get("enum", option.get("examples", ())))
+    return tuple(dict.fromkeys(str(entry) for entry in entries))
 
 
 def _range(schema: Mapping[str, Any]) -> str:
@@ -121,24 +121,24 @@ def _range(schema: Mapping[str, Any]) -> str:
 
 
 def _about(model: type[BaseModel], name: str) -> str:
-    return next((found for cls in model.__mro__ if (found := _docstrings(cls).get(name))), "")
+    return next((text for cls in model.__mro__ if (text := _docstrings(cls).get(name))), "")
 
 
 @lru_cache(maxsize=256)
 def _docstrings(cls: type) -> Mapping[str, str]:
-    """Read the texts behind the attributes of a class from its source, if there is one."""
+    """Return the docstrings of a class's attributes, read from its source; none if the source is not available."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[cls.__module__]))
     except (KeyError, OSError, TypeError, SyntaxError):
         return {}
     classes = {node.name: node.body for node in tree.body if isinstance(node, ast.ClassDef)}
-    found: dict[str, str] = {}
-    for line, behind in itertools.pairwise(classes.get(cls.__name__, ())):
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and isinstance(behind, ast.Expr):
-            text = behind.value.value if isinstance(behind.value, ast.Constant) else None
+    docstrings: dict[str, str] = {}
+    for line, following in itertools.pairwise(classes.get(cls.__name__, ())):
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and isinstance(following, ast.Expr):
+            text = following.value.value if isinstance(following.value, ast.Constant) else None
             if isinstance(text, str):
-                found[line.target.id] = _plain(text)
-    return found
+                docstrings[line.target.id] = _plain(text)
+    return docstrings
 
 
 def _plain(text: str | None) -> str:

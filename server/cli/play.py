@@ -1,4 +1,4 @@
-"""Playing a turn on the terminal: what every command that runs something does."""
+"""Running a turn from the command line, as all commands that run something do."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ragflow_lg.runs.runner import Run, Runner
 from ragflow_lg.server.assembly.library import load_canvas, open_services, read_canvas
 from ragflow_lg.server.assembly.recordings import open_recording
 from ragflow_lg.server.cli.console import show, show_forms
-from ragflow_lg.server.cli.next_step_hints import Place, how_to_answer, how_to_wait
-from ragflow_lg.server.cli.options import Events, ReplayMode
-from ragflow_lg.server.cli.terminal import printable
+from ragflow_lg.server.cli.next_step_hints import answer_hint, next_command, waiting_hint
+from ragflow_lg.server.cli.options import Events, ReplayMode, RunOptions
+from ragflow_lg.server.cli.terminal import count_of, print_note
 from ragflow_lg.server.observability.telemetry import open_callbacks
 from ragflow_lg.server.runs.stored_sessions import has_session, newest_run
 from ragflow_lg.server.settings import Settings, load_settings
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 
 __all__ = [
-    "TapeOptions",
     "canvas_of",
     "free_name",
     "no_session",
@@ -45,31 +44,10 @@ __all__ = [
 T = TypeVar("T")
 MEMORY = "memory://"
 EXIT_CODES = {"succeeded": 0, "waiting": 0, "refused": 2}
-"""By status; everything else is 1."""
+"""Exit code by status; every other status is 1."""
 
 Begin = Callable[[Runner, str], Run | Awaitable[Run]]
-"""Gives the run to play, from a runner and the session's name."""
-
-
-class TapeOptions(Struct, frozen=True):
-    """Whether a run is recorded or replayed."""
-
-    record: Path | None = None
-    replay: Path | None = None
-    mode: ReplayMode = ReplayMode.STRICT
-
-    def check(self, model: str) -> None:
-        """Refuse what cannot be together.
-
-        Raises:
-            typer.BadParameter: if it is.
-        """
-        if self.replay and self.record:
-            raise typer.BadParameter("A run is either recorded or replayed.", param_hint="--replay")
-        if self.replay and model:
-            raise typer.BadParameter("A replay asks no model; leave --model out.", param_hint="--replay")
-        if self.mode is ReplayMode.LOOSE and not self.replay:
-            raise typer.BadParameter("It says how to replay; name a file with --replay.", param_hint="--replay-mode")
+"""Returns the run to play, from a runner and the name of the session."""
 
 
 def play_canvas(
@@ -78,51 +56,51 @@ def play_canvas(
     *,
     session: str,
     settings: Settings,
-    place: Place,
+    options: RunOptions,
     canvas_id: str,
-    events: Events | None,
-    tapes: TapeOptions = TapeOptions(),
     inputs: Mapping[str, Any] | None = None,
-    has_trace: bool = False,
-    given: Sequence[str] = (),
+    entries: Sequence[str] = (),
     before: Callable[[Store], Awaitable[None]] | None = None,
 ) -> None:
-    """Play a run and end the program: 0 if it ran or waits, 1 if it failed or was stopped, 2 if it could not begin.
+    """Play a run and exit: 0 if it succeeded or waits, 1 if it failed or was stopped, 2 if it could not start.
 
-    ``inputs`` may hold secrets that a recording has to leave out; ``given`` are the answers to forms as they were
-    typed, for what is said where they are refused; ``before`` may look into the store and refuse.
+    ``inputs`` are values that a recording must not contain in clear, as they may hold secrets. ``entries`` are the
+    answers to forms as typed, for the hint after a refused answer. ``before`` may inspect the store and raise.
     """
-    tapes.check(place.model)
-    is_pretty = events is Events.PRETTY or (events is None and sys.stdout.isatty())
-    name = session or uuid.uuid4().hex  # noqa: TID251 - a session nobody comes back to
-    url = place.checkpoint or (settings.checkpoints if session else MEMORY)
-    told = _Told(place, name, given, is_kept=url != MEMORY)
+    options.check_replay()
+    is_pretty = options.events is Events.PRETTY or (options.events is None and sys.stdout.isatty())
+    name = session or uuid.uuid4().hex  # noqa: TID251 - a session that nobody continues
+    url = options.checkpoint or (settings.checkpoints if session else MEMORY)
+    caller = _Caller(options, name, entries, is_stored=url != MEMORY)
 
     async def play() -> str:
         async with AsyncExitStack() as opened:
-            sources = [read_canvas(Path(canvas_id)), dict(inputs or {})] if tapes.record or tapes.replay else []
-            tape = opened.enter_context(
+            is_taped = options.record or options.replay
+            sources = [read_canvas(Path(canvas_id)), dict(inputs or {})] if is_taped else []
+            recording = opened.enter_context(
                 open_recording(
-                    tapes.record or "",
-                    tapes.replay or "",
+                    options.record or "",
+                    options.replay or "",
                     plan=canvas.plan,
-                    is_loose=tapes.mode is ReplayMode.LOOSE,
+                    is_loose=options.replay_mode is ReplayMode.LOOSE,
                     secrets=settings.secrets,
                     sources=sources,
                 )
             )
-            services = await opened.enter_async_context(open_services(settings, model=place.model, recording=tape))
-            store = await opened.enter_async_context(_open(url, settings))
+            services = await opened.enter_async_context(
+                open_services(settings, model=options.model, recording=recording)
+            )
+            store = await opened.enter_async_context(_open_store(url, settings))
             if before is not None:
                 await before(store)
             callbacks = await opened.enter_async_context(open_callbacks(settings))
             limit = settings.run.event_limit
             runner = Runner(canvas, services, store=store, canvas_id=canvas_id, event_limit=limit, callbacks=callbacks)
-            begun = begin(runner, name)
-            run = begun if isinstance(begun, Run) else await begun
-            shown = show(canvas.plan, run, has_trace=has_trace) if is_pretty else _write_lines(run, has_trace)
-            status = await _show(runner, run, told, shown, is_pretty=is_pretty)
-            return _replayed(tape, run) if isinstance(tape, Player) else status
+            result = begin(runner, name)
+            run = result if isinstance(result, Run) else await result
+            output = show(canvas.plan, run, has_trace=options.trace) if is_pretty else _write_events(run, options.trace)
+            status = await _play(runner, run, caller, output, is_pretty=is_pretty)
+            return _finish_replay(recording, run) if isinstance(recording, Player) else status
 
     status = asyncio.run(play())
     raise typer.Exit(EXIT_CODES.get(status, 1))
@@ -133,53 +111,50 @@ def play_session(
     begin: Begin,
     *,
     canvas_file: Path | None,
-    place: Place,
-    events: Events | None,
-    tapes: TapeOptions = TapeOptions(),
+    options: RunOptions,
     inputs: Mapping[str, Any] | None = None,
-    has_trace: bool = False,
-    target: Callable[[Store], Awaitable[str]] | None = None,
-    given: Sequence[str] = (),
+    name_target: Callable[[Store], Awaitable[str]] | None = None,
+    entries: Sequence[str] = (),
 ) -> None:
-    """Play a run of a session that there is, with its own canvas. ``target`` names the session that comes of it."""
-    tapes.check(place.model)
-    settings = load_settings(place.settings)
+    """Play a run of an existing session with its own canvas.
 
-    async def found(store: Store) -> tuple[Path, str]:
+    ``name_target`` returns the name of the session in which the run takes place, if it is a new one.
+    """
+    options.check_replay()
+    settings = load_settings(options.settings)
+
+    async def look_up(store: Store) -> tuple[Path, str]:
         file = canvas_file or Path(await canvas_of(store, session))
-        return file, await target(store) if target else session
+        return file, await name_target(store) if name_target else session
 
-    file, name = with_store(settings, place.checkpoint, found)
+    file, name = with_store(settings, options.checkpoint, look_up)
     play_canvas(
-        load_canvas(file, settings, asks_servers=tapes.replay is None),
+        load_canvas(file, settings, asks_servers=options.replay is None),
         begin,
         session=name,
         settings=settings,
-        place=place,
+        options=options,
         canvas_id=str(file.resolve()),
-        events=events,
-        tapes=tapes,
         inputs=inputs,
-        has_trace=has_trace,
-        given=given,
+        entries=entries,
     )
 
 
 def with_store(settings: Settings, checkpoint: str, work: Callable[[Store], Awaitable[T]]) -> T:
-    """Open the store of sessions, do something with it, close it."""
+    """Open the store of sessions, run ``work`` with it, close it and return the result."""
 
     async def run() -> T:
-        async with _open(checkpoint or settings.checkpoints, settings) as store:
+        async with _open_store(checkpoint or settings.checkpoints, settings) as store:
             return await work(store)
 
     return asyncio.run(run())
 
 
 async def canvas_of(store: Store, session: str) -> str:
-    """Give the canvas file that a session was last run with.
+    """Return the path of the canvas file of a session's last run.
 
     Raises:
-        CheckpointError: if the store does not know the session.
+        CheckpointError: If the store has no such session.
     """
     if newest := await newest_run(store, session):
         return newest.canvas_id
@@ -187,77 +162,81 @@ async def canvas_of(store: Store, session: str) -> str:
 
 
 def no_session(session: str) -> CheckpointError:
-    """Give the error that a session is not there."""
-    return CheckpointError(f"There is no session {session!r} here; `ragflow-lg sessions` lists them.")
+    """Return the error for a session that does not exist."""
+    return CheckpointError(f"There is no session {session!r}; `ragflow-lg sessions` lists all sessions.")
 
 
 async def free_name(store: Store, name: str) -> str:
-    """Give the name, or the first of NAME-2, NAME-3 and so on, that no session has."""
-    number, free = 1, name
-    while await has_session(store, free):
+    """Return the first of NAME, NAME-2, NAME-3 and so on that no session has."""
+    number, candidate = 1, name
+    while await has_session(store, candidate):
         number += 1
-        free = f"{name}-{number}"
-    return free
+        candidate = f"{name}-{number}"
+    return candidate
 
 
-def _open(url: str, settings: Settings) -> Any:
+def _open_store(url: str, settings: Settings) -> Any:
     from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.checkpoints import open_store
 
     return open_store(url, SystemClock(), prefix=settings.checkpoint_prefix, ttl_s=settings.checkpoint_ttl_s)
 
 
-class _Told(Struct, frozen=True):
-    """What is known beside the run for what is said about it."""
+class _Caller(Struct, frozen=True):
+    """How the command was called, for messages about the run."""
 
-    place: Place
+    options: RunOptions
     session: str
-    given: Sequence[str]
-    is_kept: bool
-    """Whether another command can come back to the session."""
+    entries: Sequence[str]
+    is_stored: bool
+    """Whether another command can reach the session."""
 
 
-async def _show(runner: Runner, run: Run, told: _Told, shown: Coroutine[Any, Any, None], *, is_pretty: bool) -> str:
+async def _play(
+    runner: Runner, run: Run, caller: _Caller, output: Coroutine[Any, Any, None], *, is_pretty: bool
+) -> str:
+    """Await the output of the run, print notes about its end and return its status."""
     _stop_on_signals(runner, run)
     try:
-        await shown
+        await output
     except AnswerError as error:
-        _say(f"ragflow-lg: {error}")
-        _say(how_to_answer(await runner.pauses(told.session), told.given, told.place, told.session))
+        print_note(f"ragflow-lg: {error}")
+        pauses = await runner.pauses(caller.session)
+        print_note(answer_hint(pauses, caller.entries, caller.options, caller.session))
         return "refused"
     except (ConflictError, CanvasChangedError) as error:
-        _say(f"ragflow-lg: {error}")
+        print_note(f"ragflow-lg: {error}")
         return "refused"
     except RagflowLgError as error:
-        _say(f"ragflow-lg: {error}")
+        print_note(f"ragflow-lg: {error}")
     if run.status == "failed" and not is_pretty and run.error and run.failed_node:
-        _say(f"ragflow-lg: {run.failed_node}: {run.error}")
+        print_note(f"ragflow-lg: {run.failed_node}: {run.error}")
     if run.status == "waiting":
-        pauses = await runner.pauses(told.session)
+        pauses = await runner.pauses(caller.session)
         if is_pretty:
             show_forms(pauses)
-        _say(how_to_wait(pauses, told.place, told.session, is_kept=told.is_kept))
-    if run.status in ("drained", "cancelled") and told.is_kept:
-        _say(f"The turn was stopped; go on with: {told.place.command('continue', told.session)}")
+        print_note(waiting_hint(pauses, caller.options, caller.session, is_stored=caller.is_stored))
+    if run.status in ("drained", "cancelled") and caller.is_stored:
+        print_note(f"The turn was stopped; finish it with: {next_command(caller.options, 'continue', caller.session)}")
     return run.status
 
 
-def _replayed(replay: Player, run: Run) -> str:
-    """Tell of what was asked in vain, also where the canvas has gone on; and of what was not asked any more."""
-    for problem in replay.problems:
+def _finish_replay(player: Player, run: Run) -> str:
+    """Report requests without a recorded answer and answers without a request; return the status.
+
+    A request without an answer fails the command even if the canvas handled the error.
+    """
+    for problem in player.problems:
         if problem != run.error:
-            _say(f"ragflow-lg: {problem}")
-    if not replay.problems and replay.unused and run.status != "failed":
-        _say(f"{replay.unused} recorded answer{' was' if replay.unused == 1 else 's were'} not asked for.")
-    return "failed" if replay.problems else run.status
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(printable(text + "\n"))
+            print_note(f"ragflow-lg: {problem}")
+    if not player.problems and player.unused and run.status != "failed":
+        verb = "was" if player.unused == 1 else "were"
+        print_note(f"{count_of(player.unused, 'recorded answer')} {verb} not used.")
+    return "failed" if player.problems else run.status
 
 
 def _stop_on_signals(runner: Runner, run: Run) -> None:
-    """Let Ctrl-C cancel the turn, a second one end the program; SIGTERM stop it where it can go on."""
+    """Make Ctrl-C cancel the turn (a second one ends the program) and SIGTERM stop it at the next step."""
     loop = asyncio.get_running_loop()
 
     def cancel() -> None:
@@ -268,7 +247,8 @@ def _stop_on_signals(runner: Runner, run: Run) -> None:
     loop.add_signal_handler(signal.SIGTERM, runner.drain)
 
 
-async def _write_lines(run: Run, has_trace: bool) -> None:
+async def _write_events(run: Run, has_trace: bool) -> None:
+    """Write the events as JSON Lines."""
     events: AsyncIterator[Any] = run.with_records() if has_trace else aiter(run)
     async for event in events:
         sys.stdout.write(json.dumps(run.envelope.wrap(event), ensure_ascii=False) + "\n")

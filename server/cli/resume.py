@@ -1,4 +1,4 @@
-"""``ragflow-lg resume``: answer what a session waits for."""
+"""``ragflow-lg resume``: answer the forms that a session waits for."""
 
 from __future__ import annotations
 
@@ -7,88 +7,51 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ragflow_lg.server.cli.options import (
-    CanvasFile,
-    Checkpoint,
-    EventsOption,
-    Inputs,
-    Model,
-    Record,
-    Replay,
-    ReplayMode,
-    ReplayModeOption,
-    Session,
-    SettingsFile,
-    TraceOption,
-)
+from ragflow_lg.server.cli.options import CanvasFile, Inputs, RunOptions, Session, with_run_options
 
 if TYPE_CHECKING:
     from ragflow_lg.runs.runner import Run, Runner
-    from ragflow_lg.server.cli.next_step_hints import Place
 
 __all__ = ["resume"]
 
 
-def resume(
-    session: Session,
-    inputs: Inputs = None,
-    canvas: CanvasFile = None,
-    model: Model = "",
-    record: Record = None,
-    replay: Replay = None,
-    replay_mode: ReplayModeOption = ReplayMode.STRICT,
-    settings: SettingsFile = None,
-    checkpoint: Checkpoint = "",
-    events: EventsOption = None,
-    trace: TraceOption = False,
-) -> None:
-    """Answer the form that a session waits for; on a terminal it asks for what is missing.
+@with_run_options
+def resume(session: Session, options: RunOptions, inputs: Inputs = None, canvas: CanvasFile = None) -> None:
+    """Answer the form that a session waits for. On a terminal, missing fields are asked for.
 
-    Of several open forms one is answered by the id of its component. A wrong answer leaves the form open. Exit codes
-    are those of run.
+    If several forms are open, COMPONENT@NAME=VALUE answers one of them. An invalid answer leaves the form open. Exit
+    codes: as of `run`.
 
     Examples:
     ragflow-lg resume anna --input colour=red --input size=42
 
     ragflow-lg resume anna --input UserFillUp:Size@size=42
     """
-    from ragflow_lg.server.cli.next_step_hints import Place
-    from ragflow_lg.server.cli.play import TapeOptions, play_session
-
-    place = Place(checkpoint, settings, model)
+    from ragflow_lg.server.cli.play import play_session
 
     def begin(runner: Runner, name: str) -> Awaitable[Run]:
-        return _answered(runner, name, inputs or [], place)
+        return _resume(runner, name, inputs or [], options)
 
-    play_session(
-        session,
-        begin,
-        canvas_file=canvas,
-        place=place,
-        tapes=TapeOptions(record, replay, replay_mode),
-        events=events,
-        has_trace=trace,
-        given=inputs or [],
-    )
+    play_session(session, begin, canvas_file=canvas, options=options, entries=inputs or [])
 
 
-async def _answered(runner: Runner, session: str, given: list[str], place: Place) -> Run:
+async def _resume(runner: Runner, session: str, entries: list[str], options: RunOptions) -> Run:
     from ragflow_lg.dsl.forms import form_fields
     from ragflow_lg.server.cli.console import show_forms
-    from ragflow_lg.server.cli.form_fields import ask_fields, is_asked, read_answers
-    from ragflow_lg.server.cli.next_step_hints import how_to_answer
+    from ragflow_lg.server.cli.form_fields import is_interactive, prompt_fields, read_answers
+    from ragflow_lg.server.cli.next_step_hints import answer_hint
 
     pauses = await runner.pauses(session)
     try:
-        answers = read_answers(pauses, given)
+        answers = read_answers(pauses, entries)
     except typer.BadParameter as problem:
-        told = f"{problem.message} {how_to_answer(pauses, given, place, session)}".strip()
-        raise typer.BadParameter(told, param_hint=problem.param_hint) from None
-    # A form of which nothing is given stays open if others are met.
-    met = [pause for pause in pauses if pause.id in answers] or pauses
-    for pause in met:
-        if len(pauses) > 1 and is_asked():
+        message = f"{problem.message} {answer_hint(pauses, entries, options, session)}".strip()
+        raise typer.BadParameter(message, param_hint=problem.param_hint) from None
+    # A form without any answer stays open if another form has one.
+    targets = [pause for pause in pauses if pause.id in answers] or pauses
+    for pause in targets:
+        if len(pauses) > 1 and is_interactive():
             show_forms([pause])
-        answers[pause.id] = ask_fields(form_fields(pause.inputs), answers.get(pause.id, {}))
+        answers[pause.id] = prompt_fields(form_fields(pause.inputs), answers.get(pause.id, {}))
     wrapped = {id_: {name: {"value": value} for name, value in fields.items()} for id_, fields in answers.items()}
     return runner.resume(session, {id_: fields for id_, fields in wrapped.items() if fields})

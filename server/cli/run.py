@@ -1,4 +1,4 @@
-"""``ragflow-lg run``: play one turn of a canvas."""
+"""``ragflow-lg run``: run one turn of a canvas."""
 
 from __future__ import annotations
 
@@ -9,54 +9,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragflow_lg.server.cli.options import (
-    Attachments,
-    BeginInputs,
-    Checkpoint,
-    Conversation,
-    EventsOption,
-    Model,
-    Record,
-    Replay,
-    ReplayMode,
-    ReplayModeOption,
-    SettingsFile,
-    TraceOption,
-)
-from ragflow_lg.server.cli.terminal import printable
+from ragflow_lg.server.cli.options import Attachments, BeginInputs, Conversation, RunOptions, with_run_options
+from ragflow_lg.server.cli.terminal import print_note
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.dsl.forms import FormField
     from ragflow_lg.runs.pauses import Pause
     from ragflow_lg.runs.runner import Run, Runner
-    from ragflow_lg.server.cli.next_step_hints import Place
 
 __all__ = ["run"]
 
 
+@with_run_options
 def run(
     file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
-    query: Annotated[str, typer.Argument(help="The question; - reads it from standard input.", metavar="[QUERY]")] = "",
+    options: RunOptions,
+    query: Annotated[
+        str, typer.Argument(help="The question, or - to read it from standard input.", metavar="[QUERY]")
+    ] = "",
     inputs: BeginInputs = None,
     files: Attachments = None,
     session: Conversation = None,
-    model: Model = "",
-    record: Record = None,
-    replay: Replay = None,
-    replay_mode: ReplayModeOption = ReplayMode.STRICT,
-    settings: SettingsFile = None,
-    checkpoint: Checkpoint = "",
-    events: EventsOption = None,
-    trace: TraceOption = False,
 ) -> None:
-    """Run one turn of a canvas and show its answer as it comes.
+    """Run one turn of a canvas and print the answer while it is generated.
 
-    Exit code 0: it ran, or waits for an answer. 1: it failed or was stopped. 2: it cannot be run, or the command is
-    wrong.
+    Exit code 0: the turn succeeded, or waits for an answer. 1: it failed or was stopped. 2: the canvas cannot run, or
+    the command line is invalid.
 
     Examples:
     ragflow-lg run canvas.json "Where is my parcel?" --model demo
@@ -65,63 +45,67 @@ def run(
 
     ragflow-lg run chat.json "What is in it?" --file report.md --session anna
 
-    ragflow-lg run chat.json "Hello" --record hello.jsonl, and from then on without a model: --replay hello.jsonl
+    ragflow-lg run chat.json "Hello" --record hello.jsonl   (later, without a model: --replay hello.jsonl)
     """
     from ragflow_lg.server.assembly.library import load_canvas
     from ragflow_lg.server.cli.attachments import read_attachments
-    from ragflow_lg.server.cli.next_step_hints import Place
-    from ragflow_lg.server.cli.play import TapeOptions, play_canvas
+    from ragflow_lg.server.cli.play import play_canvas
     from ragflow_lg.server.settings import load_settings
 
-    if checkpoint and not session:
-        raise typer.BadParameter("It keeps sessions; name one with --session.", param_hint="--checkpoint")
-    loaded = load_settings(settings)
-    canvas = load_canvas(file, loaded, asks_servers=replay is None)
+    if options.checkpoint and not session:
+        raise typer.BadParameter("It stores sessions: name one with --session.", param_hint="--checkpoint")
+    settings = load_settings(options.settings)
+    canvas = load_canvas(file, settings, asks_servers=options.replay is None)
     text = sys.stdin.read().strip() if query == "-" else query
-    fields = _fields(canvas.plan.form, inputs or [], text)
+    fields = _fill_form(canvas.plan.form, inputs or [], text)
     request: TurnRequest = {"query": text, "inputs": {name: {"value": value} for name, value in fields.items()}}
     request["files"] = read_attachments(files or [])
-    place, canvas_id = Place(checkpoint, settings, model), str(file.resolve())
+    canvas_id = str(file.resolve())
 
     play_canvas(
         canvas,
-        _beginning(request, place, has_session=bool(session)),
+        _start_turn(request, options, has_session=bool(session)),
         session=session or "",
-        settings=loaded,
-        place=place,
+        settings=settings,
+        options=options,
         inputs=fields,
-        tapes=TapeOptions(record, replay, replay_mode),
         canvas_id=canvas_id,
-        events=events,
-        has_trace=trace,
-        before=_refuse_other(session, canvas_id, canvas.plan.canvas_hash, place) if session else None,
+        before=_require_same_canvas(session, canvas_id, canvas.plan.canvas_hash, options) if session else None,
     )
 
 
-def _fields(form: Sequence[FormField], given: Sequence[str], query: str) -> dict[str, Any]:
-    """Read the fields of Begin's form, and on a terminal ask for the others; a query alone is the only field."""
-    from ragflow_lg.server.cli.form_fields import ask_fields, check_fields, is_asked, read_fields
+def _fill_form(form: Sequence[FormField], entries: Sequence[str], query: str) -> dict[str, Any]:
+    """Read the fields of Begin's form and prompt for the others on a terminal.
 
-    takes_query = bool(query) and len(form) == 1
-    fields = read_fields(form, given, needs_all=not takes_query and not is_asked())
-    if not takes_query:
-        fields = ask_fields(form, fields)
+    A query fills a form of one field, which is then not asked for.
+    """
+    from ragflow_lg.server.cli.form_fields import check_fields, is_interactive, prompt_fields, read_fields
+
+    is_filled_by_query = bool(query) and len(form) == 1
+    fields = read_fields(form, entries, needs_all=not is_filled_by_query and not is_interactive())
+    if not is_filled_by_query:
+        fields = prompt_fields(form, fields)
         check_fields(form, fields)
     return fields
 
 
-def _beginning(request: TurnRequest, place: Place, *, has_session: bool) -> Callable[[Runner, str], Awaitable[Run]]:
+def _start_turn(
+    request: TurnRequest, options: RunOptions, *, has_session: bool
+) -> Callable[[Runner, str], Awaitable[Run]]:
     async def begin(runner: Runner, name: str) -> Run:
         if has_session and (pauses := await runner.pauses(name)):
-            sys.stderr.write(printable(_told(pauses, request, place, name) + "\n"))
+            print_note(_waiting_note(pauses, request, options, name))
         return runner.start(name, request)
 
     return begin
 
 
-def _refuse_other(session: str, canvas_id: str, canvas_hash: str, place: Place) -> Callable[[Store], Awaitable[None]]:
-    """Refuse to begin a turn of another canvas where the session waits: its form would be lost without a word."""
+def _require_same_canvas(
+    session: str, canvas_id: str, canvas_hash: str, options: RunOptions
+) -> Callable[[Store], Awaitable[None]]:
+    """Return a check that refuses a turn of another canvas in a waiting session, whose form would be lost."""
     from ragflow_lg.base.errors import ConflictError
+    from ragflow_lg.server.cli.next_step_hints import next_command
     from ragflow_lg.server.runs.stored_sessions import newest_run
 
     async def check(store: Store) -> None:
@@ -130,19 +114,21 @@ def _refuse_other(session: str, canvas_id: str, canvas_hash: str, place: Place) 
             return
         if newest.canvas_id not in ("", canvas_id):
             raise ConflictError(
-                f"The session {session!r} waits for an answer to {newest.canvas_id}; name another session, or\n"
-                f"  answer it: {place.command('resume', session)}\n"
-                f"  give it up: {place.command('cancel', session)}"
+                f"The session {session!r} waits for an answer to {newest.canvas_id}. Use another session, or\n"
+                f"  answer it: {next_command(options, 'resume', session)}\n"
+                f"  cancel it: {next_command(options, 'cancel', session)}"
             )
 
     return check
 
 
-def _told(pauses: Sequence[Pause], request: TurnRequest, place: Place, session: str) -> str:
-    """Say what becomes of a request to a session that waits: it is no new turn."""
+def _waiting_note(pauses: Sequence[Pause], request: TurnRequest, options: RunOptions, session: str) -> str:
+    """Return what happens to a request in a session that waits: it does not start a new turn."""
+    from ragflow_lg.server.cli.next_step_hints import next_command
+
     query, names = request.get("query"), [f"{pause.node}@{name}" for pause in pauses for name in pause.inputs]
-    what = ""
+    use = ""
     if query and not request.get("inputs"):
-        what = f" {query!r:.60} is taken as {names[0]}." if len(names) == 1 else f" {query!r:.60} was not used."
-    how = place.command("cancel", session)
-    return f"The session {session!r} waits for an answer.{what} To begin a new turn, give it up with: {how}"
+        use = f" {query!r:.60} is used as {names[0]}." if len(names) == 1 else f" {query!r:.60} is ignored."
+    command = next_command(options, "cancel", session)
+    return f"The session {session!r} waits for an answer.{use} To start a new turn, cancel this one: {command}"

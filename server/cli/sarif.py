@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, for code scanning."""
+"""Diagnostics as SARIF 2.1.0, for code scanning."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["to_sarif"]
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
-def to_sarif(found: Iterable[tuple[Path, tuple[Diagnostic, ...]]]) -> str:
-    """Write all findings as one SARIF run."""
+def to_sarif(reports: Iterable[tuple[Path, tuple[Diagnostic, ...]]]) -> str:
+    """Return the diagnostics of all files as one SARIF run."""
     rules = [{"id": code, "shortDescription": {"text": text}} for code, text in CODES.items()]
-    results = [_result(path, d) for path, diagnostics in found for d in diagnostics]
+    results = [_result(path, d) for path, diagnostics in reports for d in diagnostics]
     log = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",

@@ -10,19 +10,21 @@ from typing import Annotated
 import typer
 
 from ragflow_lg.server.assembly.library import catalog
+from ragflow_lg.server.cli.terminal import print_note
 
 __all__ = ["schema"]
 
 
 def schema(
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; without it the schema is printed.")
+        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
     ] = None,
     check: Annotated[
-        Path | None, typer.Option("--check", help="Say whether this file is the schema of this version.")
+        Path | None,
+        typer.Option("--check", help="Exit with 1 if this file is not the schema of this version."),
     ] = None,
 ) -> None:
-    """Print the JSON Schema of DSL v1, made from the components of this version.
+    """Print the JSON Schema of DSL v1 with the components of this version.
 
     Example: ragflow-lg schema -o canvas.schema.json
     """
@@ -31,9 +33,7 @@ def schema(
     text = json.dumps(canvas_schema(catalog()), ensure_ascii=False, indent=2) + "\n"
     if check is not None:
         if not check.is_file() or check.read_text(encoding="utf-8") != text:
-            sys.stderr.write(
-                f"{check} is not the schema of this version; write it with: ragflow-lg schema -o {check}\n"
-            )
+            print_note(f"{check} is not the schema of this version; update it with: ragflow-lg schema -o {check}")
             raise typer.Exit(1)
     elif output is not None:
         output.write_text(text, encoding="utf-8")

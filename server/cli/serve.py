@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragflow_lg.server.cli.options import Model, SettingsFile
+from ragflow_lg.server.cli.terminal import print_line
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
@@ -22,24 +22,25 @@ __all__ = ["DEFAULT_TENANT", "serve"]
 logger = logging.getLogger(__name__)
 
 DEFAULT_TENANT = "default"
-"""Whose the first key is."""
+"""Tenant of the first API key."""
 
 
 def serve(
     host: Annotated[
-        str | None, typer.Option("--host", help="Address to listen at; others than the loopback open the server.")
+        str | None,
+        typer.Option("--host", help="Address to listen on; any but a loopback address accepts remote connections."),
     ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", "-p", help="Port; 0 takes a free one.", min=0, max=65535)
+        int | None, typer.Option("--port", "-p", help="Port to listen on; 0 picks a free one.", min=0, max=65535)
     ] = None,
     model: Model = "",
     settings: SettingsFile = None,
 ) -> None:
-    """Serve agents to RAGFlow's clients and to OpenAI's. docs/server.md tells how.
+    """Serve agents to clients of RAGFlow's and OpenAI's APIs (see docs/server.md).
 
-    The first line of the output is the address. The first start prints an API key, once. The last line says where all
-    routes are described. SIGTERM and Ctrl-C let runs
-    stop at their next step, from which they can go on; a second one ends at once.
+    The first line of the output is the URL. The first start prints an API key, which is never shown again. The last
+    line is the URL of the OpenAPI document. SIGTERM or Ctrl-C stops runs at their next step, from which they can
+    continue; a second one ends the server at once.
 
     Examples:
     ragflow-lg serve --model demo
@@ -50,8 +51,8 @@ def serve(
     from ragflow_lg.server.settings import load_settings
 
     loaded = load_settings(settings)
-    given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-    run(_serve(loaded.model_copy(update={"server": loaded.server.model_copy(update=given)}), model))
+    overrides = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    run(_serve(loaded.model_copy(update={"server": loaded.server.model_copy(update=overrides)}), model))
 
 
 async def _serve(settings: Settings, model: str) -> None:
@@ -63,29 +64,29 @@ async def _serve(settings: Settings, model: str) -> None:
     from ragflow_lg.server.observability.logs import open_logs
 
     section = settings.server
-    own = (section.metrics_key.get_secret_value(), section.database.get_secret_value())
+    secrets = (section.metrics_key.get_secret_value(), section.database.get_secret_value())
     with (
-        open_logs(section, (*settings.secrets, *own)),
+        open_logs(section, (*settings.secrets, *secrets)),
         open_audit(section.audit),
-        open_socket(section.host, section.port) as opened,
+        open_socket(section.host, section.port) as listener,
     ):
         async with open_app_state(settings, model=model) as app_state:
             app = make_app(app_state)
-            key = await _first_key(app_state)
+            key = await _create_first_key(app_state)
 
             def announce(url: str) -> None:
-                _tell(url)
+                print_line(url)
                 if key:
-                    _tell(f"API key, shown this once: {key}")
-                _tell(f"OpenAPI document of all routes: {url}/openapi.json")
+                    print_line(f"API key (shown only once): {key}")
+                print_line(f"OpenAPI document: {url}/openapi.json")
 
             async with app.state.operations.metrics.measure_loop_lag(), _metrics(section, app.state.operations):
-                await serve_app(app, opened, announce, app.state.turns.drain, section)
+                await serve_app(app, listener, announce, app.state.turns.drain, section)
 
 
 @asynccontextmanager
 async def _metrics(section: ServerSection, operations: Operations) -> AsyncGenerator[None]:
-    """Serve metrics at their own port meanwhile, if they have one."""
+    """Serve metrics inside the context if the settings give them a port of their own."""
     if section.metrics != "port":
         yield
         return
@@ -96,14 +97,14 @@ async def _metrics(section: ServerSection, operations: Operations) -> AsyncGener
     async def drain() -> None:
         pass
 
-    with open_socket(section.metrics_host, section.metrics_port) as opened:
-        async with start_server(build_metrics_app(operations.metrics), opened, drain, 0.0) as url:
+    with open_socket(section.metrics_host, section.metrics_port) as listener:
+        async with start_server(build_metrics_app(operations.metrics), listener, drain, 0.0) as url:
             logger.warning("metrics at %s/metrics", url)
             yield
 
 
-async def _first_key(app_state: AppState) -> str:
-    """Make a key if there never was one; give it, else ``""``."""
+async def _create_first_key(app_state: AppState) -> str:
+    """Create an API key if the database never had one, and return it; else return ``""``."""
     from ragflow_lg.server.database.key_repository import KeyRepository
     from ragflow_lg.server.observability.audit import audit
 
@@ -112,8 +113,3 @@ async def _first_key(app_state: AppState) -> str:
         return ""
     audit("key.created", tenant=DEFAULT_TENANT, name="first start", kind="api")
     return await keys.create(DEFAULT_TENANT, app_state.now_ms(), name="first start")
-
-
-def _tell(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()

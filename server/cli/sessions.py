@@ -1,15 +1,14 @@
-"""``ragflow-lg sessions``: what sessions there are; and deleting them."""
+"""``ragflow-lg sessions``: list and delete sessions."""
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
-from ragflow_lg.server.cli.terminal import printable, shown_time
+from ragflow_lg.server.cli.terminal import format_time, print_line
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
@@ -23,15 +22,16 @@ def sessions(
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
     delete: Annotated[
-        list[str] | None, typer.Option("--delete", help="Delete this session.", metavar="SESSION")
+        list[str] | None, typer.Option("--delete", help="Delete this session. Repeatable.", metavar="SESSION")
     ] = None,
     older_than_days: Annotated[
-        float | None, typer.Option("--delete-older-than", help="Delete sessions not run for so many days.", min=0)
+        float | None,
+        typer.Option("--delete-older-than", help="Delete sessions without a run for this number of days.", min=0),
     ] = None,
 ) -> None:
-    """List sessions, the newest first: name, status, time of the last run, canvas.
+    """List sessions, newest first, with status, time of the last run and canvas; or delete sessions.
 
-    "interrupted" are those whose process has died or was stopped: continue goes on with them.
+    A session is "interrupted" if the process of its turn died or was stopped; `continue` finishes the turn.
 
     Examples:
     ragflow-lg sessions
@@ -42,10 +42,10 @@ def sessions(
     from ragflow_lg.server.settings import load_settings
 
     loaded = load_settings(settings)
-    with_store(loaded, checkpoint, lambda store: _sessions(store, delete or [], older_than_days))
+    with_store(loaded, checkpoint, lambda store: _list_or_delete(store, delete or [], older_than_days))
 
 
-async def _sessions(store: Store, names: list[str], older_than_days: float | None) -> None:
+async def _list_or_delete(store: Store, names: list[str], older_than_days: float | None) -> None:
     from ragflow_lg.server.cli.play import no_session
     from ragflow_lg.server.runs.stored_sessions import has_session, is_interrupted
 
@@ -55,7 +55,7 @@ async def _sessions(store: Store, names: list[str], older_than_days: float | Non
     for name in names:
         if await has_session(store, name):
             await store.delete_session(name)
-            _tell(f"deleted {name}")
+            print_line(f"deleted {name}")
         else:
             missing.append(name)
     for name in missing:
@@ -64,9 +64,9 @@ async def _sessions(store: Store, names: list[str], older_than_days: float | Non
         return
     async for record in store.runs.sessions():
         reason = f"  {record.reason}" if record.reason else ""
-        when = shown_time(datetime.fromtimestamp(record.started_ms / 1000, UTC))
+        time = format_time(datetime.fromtimestamp(record.started_ms / 1000, UTC))
         status = "interrupted" if await is_interrupted(store, record) else record.status
-        _tell(f"{record.name or record.session:<32}  {status:<11}  {when}  {record.canvas_id}{reason}")
+        print_line(f"{record.name or record.session:<32}  {status:<11}  {time}  {record.canvas_id}{reason}")
 
 
 async def _delete_old(store: Store, older_than_days: float) -> None:
@@ -77,13 +77,9 @@ async def _delete_old(store: Store, older_than_days: float) -> None:
     for record in old:
         name = record.name or record.session
         if holder := await store.leases.holder(record.session):
-            _tell(f"kept {name}: it is being run by {holder}")
+            print_line(f"{name} was not deleted: it is run by {holder}")
         else:
             await store.delete_session(record.session)
-            _tell(f"deleted {name}")
+            print_line(f"deleted {name}")
     if not old:
-        _tell("No session is that old.")
-
-
-def _tell(line: str) -> None:
-    sys.stdout.write(printable(line).replace("\n", " ") + "\n")
+        print_line("No session is older than that.")

@@ -1,4 +1,4 @@
-"""Text from canvases and models on somebody's terminal."""
+"""Printing text of canvases, models and users on a terminal."""
 
 from __future__ import annotations
 
@@ -7,31 +7,50 @@ import shlex
 import sys
 from datetime import UTC, datetime
 
-__all__ = ["counted", "printable", "shown_command", "shown_time", "write_as_utf8"]
+__all__ = [
+    "count_of",
+    "format_command",
+    "format_time",
+    "print_line",
+    "print_note",
+    "printable",
+    "use_utf8",
+]
 
 
-def counted(number: int, what: str) -> str:
-    """Say how many there are of something: ``1 chunk``, ``2,000 chunks``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def count_of(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 chunk``, ``2,000 chunks``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def printable(text: str) -> str:
-    """Leave out what would steer the terminal; line breaks and tabs stay."""
+    """Replace characters that control the terminal by spaces; keep line breaks and tabs."""
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
 
 
-def write_as_utf8() -> None:
-    """Let the standard streams take every text, whatever the locale."""
+def print_line(text: str) -> None:
+    """Print one line on standard output at once; line breaks in ``text`` become spaces."""
+    sys.stdout.write(printable(text).replace("\n", " ") + "\n")
+    sys.stdout.flush()
+
+
+def print_note(text: str) -> None:
+    """Print a message, which may have several lines, on standard error."""
+    sys.stderr.write(printable(f"{text}\n"))
+
+
+def use_utf8() -> None:
+    """Make the standard streams encode every text, whatever the locale."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")
 
 
-def shown_time(when: datetime) -> str:
-    """Show a time, the same way everywhere."""
-    return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+def format_time(time: datetime) -> str:
+    """Return a time in UTC, as all commands print it."""
+    return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def shown_command(*words: str) -> str:
-    """Show a command of ours as it can be typed."""
+def format_command(*words: str) -> str:
+    """Return a ``ragflow-lg`` command line that can be pasted into a shell."""
     return shlex.join(["ragflow-lg", *words])

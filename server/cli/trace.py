@@ -1,4 +1,4 @@
-"""``ragflow-lg trace``: what the agents of a session have called."""
+"""``ragflow-lg trace``: the tool calls of a session's agents."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from ragflow_lg.server.cli.agent_lines import brief, call_text
+from ragflow_lg.server.cli.agent_lines import call_text, one_line
 from ragflow_lg.server.cli.options import Checkpoint, Session, SettingsFile
-from ragflow_lg.server.cli.terminal import printable, shown_time
+from ragflow_lg.server.cli.terminal import format_time, print_note, printable
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
@@ -23,62 +23,65 @@ __all__ = ["trace"]
 
 def trace(
     session: Session,
-    run: Annotated[str, typer.Option("--run", help="Only the run of this id; its beginning is enough.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One run a line, in RAGFlow's form.")] = False,
+    run: Annotated[str, typer.Option("--run", help="Show only the run with this id, or its first characters.")] = "",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print each run as one line of JSON, in RAGFlow's format.")
+    ] = False,
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
 ) -> None:
-    """Show which tools the agents of a session have called, run by run, the oldest first.
+    """Show the tool calls of a session's agents for each run, oldest first.
 
-    SQLite keeps this of the last 100 runs of a session, Redis for ten minutes, as RAGFlow does.
+    SQLite stores the calls of a session's last 100 runs. Redis stores calls for ten minutes, as RAGFlow does.
 
     Example: ragflow-lg trace anna
     """
     from ragflow_lg.server.cli.play import with_store
     from ragflow_lg.server.settings import load_settings
 
-    with_store(load_settings(settings), checkpoint, lambda store: _trace(store, session, run, as_json))
+    with_store(load_settings(settings), checkpoint, lambda store: _print_trace(store, session, run, as_json))
 
 
-async def _trace(store: Store, session: str, run_id: str, as_json: bool) -> None:
+async def _print_trace(store: Store, session: str, run_id: str, as_json: bool) -> None:
     from ragflow_lg.server.cli.play import no_session
 
     records = [record async for record in store.runs.of_session(session)]
     if not records:
         raise no_session(session)
-    chosen = [record for record in reversed(records) if record.run_id.startswith(run_id)]
-    if not chosen:
+    matches = [record for record in reversed(records) if record.run_id.startswith(run_id)]
+    if not matches:
         raise typer.BadParameter(f"The session has no run {run_id!r}.", param_hint="--run")
     is_empty = True
-    for record in chosen:
-        found = await store.traces.get(record.run_id)
-        if not found:
+    for record in matches:
+        trace = await store.traces.get(record.run_id)
+        if not trace:
             continue
         is_empty = False
-        lines = [_json_line(record, found)] if as_json else _lines(record, found)
+        lines = [_json_line(record, trace)] if as_json else _lines(record, trace)
         sys.stdout.write("".join(line + "\n" for line in lines))
     if is_empty:
-        sys.stderr.write("Nothing is kept: no agent has called a tool, or it was too long ago.\n")
+        print_note("There are no stored calls: no agent has called a tool, or the calls have expired.")
 
 
-def _json_line(record: RunRecord, found: Trace) -> str:
-    frame = {"run_id": record.run_id, "session_id": record.session, "trace": found}
+def _json_line(record: RunRecord, trace: Trace) -> str:
+    frame = {"run_id": record.run_id, "session_id": record.session, "trace": trace}
     return json.dumps(frame, ensure_ascii=False)
 
 
-def _lines(record: RunRecord, found: Trace) -> Iterator[str]:
-    when = shown_time(datetime.fromtimestamp(record.started_ms / 1000, UTC))
-    yield printable(f"{record.run_id}  {when}  {record.status}")
-    for block in found:
-        for entry in block["trace"]:
+def _lines(record: RunRecord, trace: Trace) -> Iterator[str]:
+    time = format_time(datetime.fromtimestamp(record.started_ms / 1000, UTC))
+    yield printable(f"{record.run_id}  {time}  {record.status}")
+    for block in trace:
+        for entry in cast("list[dict[str, Any]]", block["trace"]):
             yield from _entry_lines(block, entry)
 
 
 def _entry_lines(block: dict[str, Any], entry: dict[str, Any]) -> Iterator[str]:
     path = str(entry.get("path", ""))
-    who = path if path and not path.startswith("-->") else f"{block.get('component_id', '')}{path}"
+    agent = path if path and not path.startswith("-->") else f"{block.get('component_id', '')}{path}"
     seconds = entry.get("elapsed_time")
-    took = f"  {seconds:.2f} s" if isinstance(seconds, float | int) else ""
-    again = "  (from before)" if entry.get("is_replayed") else ""
-    yield f"  {brief(who)}: {call_text(str(entry.get('tool_name', '')), entry.get('arguments'))}{took}{again}"
-    yield f"    {brief(entry.get('result'))}"
+    time = f"  {seconds:.2f} s" if isinstance(seconds, float | int) else ""
+    source = "  (stored result)" if entry.get("is_replayed") else ""
+    call = call_text(str(entry.get("tool_name", "")), entry.get("arguments"))
+    yield f"  {one_line(agent)}: {call}{time}{source}"
+    yield f"    {one_line(entry.get('result'))}"

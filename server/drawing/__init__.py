@@ -1,4 +1,7 @@
-"""Drawings of a plan, made without a network and without LangGraph."""
+"""Drawings of a plan as SVG, PNG, Mermaid and text, without a network and without LangGraph.
+
+May import the plan, the ids and errors of the base, and the colours of Studio's graphs.
+"""
 
 from ragflow_lg.server.drawing.mermaid import to_mermaid
 from ragflow_lg.server.drawing.svg import to_png, to_svg

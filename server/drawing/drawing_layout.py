@@ -1,7 +1,7 @@
-"""Placing the nodes of a plan in columns, from left to right, after Sugiyama.
+"""Layout of a plan in columns from left to right, after Sugiyama.
 
-Columns by longest path, order within them by the mean place of the neighbours, then rows as straight as the
-order allows. An edge over several columns goes through a place of its own in each, so that it meets no node.
+The longest path gives the column of a node, the mean position of the neighbours its order in the column. Rows are then
+as straight as the order allows. An edge that spans several columns has a slot in each of them, so it crosses no node.
 """
 
 from __future__ import annotations
@@ -17,60 +17,61 @@ from ragflow_lg.component.plan import Edge, Plan, PlanNode
 __all__ = ["Box", "Layout", "drawn_edges", "drawn_nodes", "label_of", "lay_out"]
 
 SWEEPS = 8
-"""How often order and rows are improved."""
+"""Number of passes that improve order and rows."""
 
 MAX_BENDS = 5_000
-"""Most places for long edges; where a drawing needs more, its long edges go straight."""
+"""Maximum number of slots for long edges; a drawing that needs more draws them straight."""
 
 NODE_ROWS, BEND_ROWS = 1.0, 0.4
-"""Rows that a node and a passing edge take up."""
+"""Height in rows of a node and of a passing edge."""
 
 
 class Box(Struct, frozen=True):
-    """Where something stands: its column from the left and its row from the top."""
+    """A position: column from the left and row from the top, both from 0."""
 
     column: int
     row: float
 
 
 class Layout(Struct, frozen=True):
-    """A drawing in abstract units."""
+    """The positions of nodes and edges, in columns and rows."""
 
     boxes: Mapping[NodeId, Box]
     bends: Mapping[tuple[NodeId, NodeId], tuple[Box, ...]]
-    """Where an edge passes the columns between its ends."""
+    """Positions at which an edge passes the columns between its ends."""
     columns: int
     rows: float
     back: tuple[tuple[NodeId, NodeId], ...]
-    """Edges that lead back, against the flow."""
+    """Edges against the direction of the flow."""
 
 
 def drawn_nodes(plan: Plan) -> list[PlanNode]:
-    """Give the nodes that can run, in the order a run first meets them."""
+    """Return the reachable nodes in the order in which a run first visits them."""
     return sorted((node for node in plan.nodes.values() if node.rank >= 0), key=lambda node: node.rank)
 
 
 def drawn_edges(plan: Plan) -> list[Edge]:
-    """Give all edges, a region's entry into its body included; several ways to one target are one edge."""
+    """Return all edges, including a region's entry into its body; parallel edges are merged into one."""
     merged: dict[tuple[NodeId, NodeId], Edge] = {}
     for node in drawn_nodes(plan):
         region = plan.regions.get(node.id)
         inner = [Edge(node.id, first) for first in ((region.item,) if region.item else region.start)] if region else []
         for edge in (*inner, *node.edges):
-            held = merged.get((edge.source, edge.target))
-            label = f"{held.label}, {edge.label}" if held and held.label and edge.label else edge.label
-            always = held is not None and not held.is_conditional
-            merged[edge.source, edge.target] = Edge(edge.source, edge.target, label, edge.is_conditional and not always)
+            other = merged.get((edge.source, edge.target))
+            label = f"{other.label}, {edge.label}" if other and other.label and edge.label else edge.label
+            merged[edge.source, edge.target] = Edge(
+                edge.source, edge.target, label, edge.is_conditional and (other is None or other.is_conditional)
+            )
     return list(merged.values())
 
 
 def label_of(node: PlanNode) -> str:
-    """Give the name a person knows a node by."""
+    """Return the title of a node, or its id."""
     return node.title or node.id
 
 
 def lay_out(plan: Plan) -> Layout:
-    """Place all nodes."""
+    """Return the layout of all reachable nodes."""
     nodes = [node.id for node in drawn_nodes(plan)]
     edges = [(e.source, e.target) for e in drawn_edges(plan)]
     back = _back_edges(nodes, edges)
@@ -82,8 +83,7 @@ def lay_out(plan: Plan) -> Layout:
     top = min(rows, default=0.0)
     boxes = {node: Box(column[node], rows[index] - top) for index, node in enumerate(nodes)}
     bends = {
-        edge: tuple(Box(grid.columns[place], rows[place] - top) for place in places)
-        for edge, places in grid.bends.items()
+        edge: tuple(Box(grid.columns[slot], rows[slot] - top) for slot in slots) for edge, slots in grid.bends.items()
     }
     return Layout(
         boxes,
@@ -95,7 +95,7 @@ def lay_out(plan: Plan) -> Layout:
 
 
 def _back_edges(nodes: Sequence[NodeId], edges: Sequence[tuple[NodeId, NodeId]]) -> set[tuple[NodeId, NodeId]]:
-    """Find edges to a node that is still being visited, depth first."""
+    """Return the edges to a node that a depth-first search is still visiting."""
     successors: dict[NodeId, list[NodeId]] = {node: [] for node in nodes}
     for source, target in edges:
         successors[source].append(target)
@@ -121,7 +121,7 @@ def _back_edges(nodes: Sequence[NodeId], edges: Sequence[tuple[NodeId, NodeId]])
 
 
 def _columns(nodes: Sequence[NodeId], edges: Sequence[tuple[NodeId, NodeId]]) -> dict[NodeId, int]:
-    """Put each node one column behind the last of its predecessors."""
+    """Return the column of each node: one to the right of its rightmost predecessor."""
     waiting = dict.fromkeys(nodes, 0)
     following: dict[NodeId, list[NodeId]] = {node: [] for node in nodes}
     for source, target in edges:
@@ -129,7 +129,7 @@ def _columns(nodes: Sequence[NodeId], edges: Sequence[tuple[NodeId, NodeId]]) ->
         following[source].append(target)
     column = dict.fromkeys(nodes, 0)
     ready = [node for node in nodes if not waiting[node]]
-    for node in ready:  # grows as it goes
+    for node in ready:  # grows during the loop
         for target in following[node]:
             column[target] = max(column[target], column[node] + 1)
             waiting[target] -= 1
@@ -139,7 +139,7 @@ def _columns(nodes: Sequence[NodeId], edges: Sequence[tuple[NodeId, NodeId]]) ->
 
 
 class _Grid:
-    """Places in columns: first the nodes, then the bends of long edges, by number."""
+    """Slots in columns, by number: first the nodes, then the bends of long edges."""
 
     def __init__(
         self, nodes: Sequence[NodeId], edges: Iterable[tuple[NodeId, NodeId]], column: Mapping[NodeId, int]
@@ -153,16 +153,16 @@ class _Grid:
         self.before: list[list[int]] = [[] for _ in nodes]
         self.after: list[list[int]] = [[] for _ in nodes]
         for edge, span in spans.items():
-            places = [self._add(passed) for passed in span] if has_bends else []
-            if places:
-                self.bends[edge] = places
-            path = [number[edge[0]], *places, number[edge[1]]]
+            slots = [self._add(crossed) for crossed in span] if has_bends else []
+            if slots:
+                self.bends[edge] = slots
+            path = [number[edge[0]], *slots, number[edge[1]]]
             for left, right in pairwise(path):
                 self.after[left].append(right)
                 self.before[right].append(left)
         self.members: list[list[int]] = [[] for _ in range(max(self.columns, default=0) + 1)]
-        for place, at in enumerate(self.columns):
-            self.members[at].append(place)
+        for slot, at in enumerate(self.columns):
+            self.members[at].append(slot)
 
     def _add(self, column: int) -> int:
         self.columns.append(column)
@@ -171,7 +171,7 @@ class _Grid:
         return len(self.columns) - 1
 
     def order(self) -> None:
-        """Order each column by the mean position of the neighbours, to and fro."""
+        """Order each column by the mean position of the neighbours, forward and backward in turn."""
         position = [0.0] * len(self.columns)
         for sweep in range(SWEEPS):
             is_forward = sweep % 2 == 0
@@ -180,39 +180,39 @@ class _Grid:
                 mean = {p: _mean([position[n] for n in neighbours[p]], position[p]) for p in members}
                 if sweep:
                     members.sort(key=mean.__getitem__)
-                else:  # as written, below the first predecessor
+                else:  # first in the order of the canvas
                     members.sort(key=lambda p: (mean[p], p))
-                for index, place in enumerate(members):
-                    position[place] = index - (len(members) - 1) / 2
+                for index, slot in enumerate(members):
+                    position[slot] = index - (len(members) - 1) / 2
 
     def rows(self) -> list[float]:
-        """Give a row to every place: as near to its neighbours as the order and the space allow."""
+        """Return the row of every slot: as close to its neighbours as order and space allow."""
         rows = [0.0] * len(self.columns)
         for sweep in range(SWEEPS):
             is_forward = sweep % 2 == 0
             for members in self.members if is_forward else reversed(self.members):
                 near = self.before if is_forward else self.after
-                wanted = [_mean([rows[n] for n in near[p]], rows[p]) for p in members]
-                rows_of = _spread(wanted, [self._height(p) for p in members])
-                for place, row in zip(members, rows_of, strict=True):
-                    rows[place] = row
+                targets = [_mean([rows[n] for n in near[p]], rows[p]) for p in members]
+                new_rows = _spread(targets, [self._height(p) for p in members])
+                for slot, row in zip(members, new_rows, strict=True):
+                    rows[slot] = row
         return rows
 
-    def _height(self, place: int) -> float:
-        return NODE_ROWS if place < self.node_count else BEND_ROWS
+    def _height(self, slot: int) -> float:
+        return NODE_ROWS if slot < self.node_count else BEND_ROWS
 
 
 def _mean(values: Sequence[float], default: float) -> float:
     return sum(values) / len(values) if values else default
 
 
-def _spread(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
-    """Give rows nearest to the wanted ones (least squares) that keep the order and do not overlap."""
+def _spread(targets: Sequence[float], heights: Sequence[float]) -> list[float]:
+    """Return the rows closest to the targets (least squares) that keep the order and do not overlap."""
     offsets = [0.0]
     for above, below in pairwise(heights):
         offsets.append(offsets[-1] + (above + below) / 2)
-    blocks: list[list[float]] = []  # [sum, count]: neighbours that touch move as one
-    for row, offset in zip(wanted, offsets, strict=True):
+    blocks: list[list[float]] = []  # [sum, count]: touching neighbours move together
+    for row, offset in zip(targets, offsets, strict=True):
         blocks.append([row - offset, 1])
         while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] > blocks[-1][0] / blocks[-1][1]:
             total, count = blocks.pop()

@@ -1,4 +1,4 @@
-"""A plan as Mermaid text."""
+"""Drawing a plan as a Mermaid flowchart."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ _SHAPES = {"entry": ("([", "])"), "route": ("{{", "}}"), "message": ("[/", "/]")
 
 
 def to_mermaid(plan: Plan) -> str:
-    """Draw from left to right; dashed edges depend on the run, boxes hold the bodies of Loops and Iterations."""
+    """Return a flowchart from left to right with dashed conditional edges; boxes contain the bodies of regions."""
     names = {node.id: f"n{index}" for index, node in enumerate(drawn_nodes(plan))}
     lines = ["flowchart LR"]
     for node in drawn_nodes(plan):
         opening, closing = _SHAPES.get(node.spec.kind, ("[", "]"))
-        text = f"{_escaped(label_of(node))}<br/><small>{_escaped(node.spec.name)}</small>"
+        text = f"{_escape(label_of(node))}<br/><small>{_escape(node.spec.name)}</small>"
         if node.parent is None:
             lines.append(f'    {names[node.id]}{opening}"{text}"{closing}')
     for region in plan.regions.values():
         if region.owner in names:
-            lines.append(f'    subgraph body_{names[region.owner]}["{_escaped(label_of(plan.nodes[region.owner]))}"]')
+            lines.append(f'    subgraph body_{names[region.owner]}["{_escape(label_of(plan.nodes[region.owner]))}"]')
             for inner in (*((region.item,) if region.item else ()), *region.body):
                 if inner in names:
-                    lines.append(f'        {names[inner]}["{_escaped(label_of(plan.nodes[inner]))}"]')
+                    lines.append(f'        {names[inner]}["{_escape(label_of(plan.nodes[inner]))}"]')
             lines.append("    end")
     for edge in drawn_edges(plan):
         arrow = "-.->" if edge.is_conditional else "-->"
-        label = f'|"{_escaped(edge.label)}"|' if edge.label else ""
+        label = f'|"{_escape(edge.label)}"|' if edge.label else ""
         lines.append(f"    {names[edge.source]} {arrow}{label} {names[edge.target]}")
     return "\n".join(lines) + "\n"
 
 
-def _escaped(text: str) -> str:
-    """Write what Mermaid or HTML would read as an entity; leave out what cannot be seen."""
+def _escape(text: str) -> str:
+    """Encode characters that have a meaning in Mermaid or HTML; replace invisible ones by spaces."""
     visible = (c if c.isprintable() else " " for c in text[:80])
     return "".join(c if c.isalnum() or c in " .,:_-" else f"#{ord(c)};" for c in visible)

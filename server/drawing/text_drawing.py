@@ -1,4 +1,4 @@
-"""A plan as lines of text, for terminals: a tree of what follows what."""
+"""Drawing a plan as a tree of text lines, for terminals."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MAX_LINES = 2_000
 
 
 def to_text_drawing(plan: Plan) -> str:
-    """Draw each node once, below the first node that leads to it; ``⋯`` edges depend on the run.
+    """Return a tree with each node below its first predecessor; ``⋯`` marks conditional edges.
 
-    Further edges to a node that stands elsewhere are shown as ``↪``.
+    ``↪`` marks further edges to a node that is already in the tree.
     """
     following: dict[NodeId, list[Edge]] = {}
     for edge in drawn_edges(plan):
         following.setdefault(edge.source, []).append(edge)
-    lines: list[str] = [_named(plan, plan.entry)]
+    lines: list[str] = [_describe(plan, plan.entry)]
     placed = {plan.entry}
     stack: list[tuple[Edge, str, bool]] = []
     _push(stack, following.get(plan.entry, []), "")
@@ -31,10 +31,10 @@ def to_text_drawing(plan: Plan) -> str:
             lines.append(f"{indent}{branch}↪{label} {_clean(label_of(plan.nodes[edge.target]))}")
             continue
         placed.add(edge.target)
-        lines.append(f"{indent}{branch}▶{label} {_named(plan, edge.target)}")
+        lines.append(f"{indent}{branch}▶{label} {_describe(plan, edge.target)}")
         _push(stack, following.get(edge.target, []), indent + ("   " if is_last else "│  "))
     if stack:
-        lines.append("… (too large to show whole; draw it as svg)")
+        lines.append("… (too large to show completely; draw it as SVG)")
     return "\n".join(lines) + "\n"
 
 
@@ -43,11 +43,11 @@ def _push(stack: list[tuple[Edge, str, bool]], edges: list[Edge], indent: str) -
         stack.append((edge, indent, index == len(edges) - 1))
 
 
-def _named(plan: Plan, id_: NodeId) -> str:
+def _describe(plan: Plan, id_: NodeId) -> str:
     node = plan.nodes[id_]
     return f"{_clean(label_of(node))}  ({node.spec.name})"
 
 
 def _clean(text: str) -> str:
-    """Leave out control characters, which a terminal would obey."""
+    """Replace control characters, which a terminal would execute, by spaces."""
     return "".join(c if c.isprintable() else " " for c in text)[:80]

@@ -1,4 +1,8 @@
-"""Canvases in LangGraph Studio and on the Agent Server: what the module that ``ragflow-lg studio`` writes imports."""
+"""Canvases in LangGraph Studio: the files, graph factories and server process of ``ragflow-lg studio``.
+
+May import `server.assembly`, `server.settings`, `server.http.edge` and the compiler. Written modules import the names
+below.
+"""
 
 from ragflow_lg.server.studio.graph_factories import canvas_factory, open_sessions
 

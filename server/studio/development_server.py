@@ -1,4 +1,4 @@
-"""``langgraph dev`` as a child process: started, waited for, begun again when canvases come or go."""
+"""``langgraph dev`` as a child process, restarted when canvases are added or removed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ START_S = 120.0
 STOP_S = 10.0
 _COMMAND = "ragflow_lg.server.studio.langgraph_command"
 _JOBS = 10
-"""Runs side by side; LangGraph's own default is one."""
+"""Concurrent runs; LangGraph's default is one."""
 
 _QUIET = {
     "LANGGRAPH_CLI_NO_ANALYTICS": "1",
@@ -33,26 +33,26 @@ _PROBLEMS_ONLY = {"LOG_LEVEL": "WARNING"}
 
 
 def free_port(host: str, port: int = 0) -> int:
-    """Give a port that is free now: the one that is named, or any.
+    """Return ``port`` if it is free, or any free port for 0.
 
-    LangGraph's server would silently take another one.
+    LangGraph's server would silently use another port.
 
     Raises:
-        SettingsError: if the named one is not free.
+        SettingsError: If ``port`` is in use.
     """
     from ragflow_lg.server.http.edge.listening_socket import open_socket  # needs uvicorn
 
-    with open_socket(host, port) as opened:
-        return opened.getsockname()[1]
+    with open_socket(host, port) as listener:
+        return listener.getsockname()[1]
 
 
 def studio_link(url: str) -> str:
-    """Give the address of the page that shows the server at ``url``."""
+    """Return the URL of the Studio page for the server at ``url``."""
     return f"https://smith.langchain.com/studio/?baseUrl={url}"
 
 
 class DevelopmentServer:
-    """One ``langgraph dev``. The canvases' folder is its working directory."""
+    """A ``langgraph dev`` process whose working directory is the folder of the config."""
 
     def __init__(
         self,
@@ -62,55 +62,56 @@ class DevelopmentServer:
         *,
         environment: Mapping[str, str],
         log: BinaryIO | None = None,
-        tells_all: bool = True,
+        is_verbose: bool = True,
     ) -> None:
-        """``environment`` is laid over that of this process.
+        """Prepare the process.
 
-        What it says goes to ``log``, or to standard error; only problems, unless it ``tells_all``.
+        ``environment`` overrides the environment of this process. The output goes to ``log``, else to standard error;
+        unless ``is_verbose``, only warnings and errors are logged.
         """
         self._config = config
         self._host, self._port = host, port
         self._log = log or sys.stderr.buffer
         colours = {} if self._log.isatty() else {"LOG_COLOR": "false"}
-        quiet = {} if tells_all else _PROBLEMS_ONLY
-        self._environment = {**colours, **quiet, **os.environ, **_QUIET, **environment}
+        level = {} if is_verbose else _PROBLEMS_ONLY
+        self._environment = {**colours, **level, **os.environ, **_QUIET, **environment}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        """The address of its API."""
+        """URL of the API."""
         return f"http://{self._host}:{self._port}"
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process has been started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it and wait until it answers.
+        """Start the process and wait until it responds.
 
         Raises:
-            SettingsError: if LangGraph's command is not installed, or the server ends or does not answer in time.
+            SettingsError: If LangGraph's command is not installed, or the server ends or does not respond in time.
         """
         require("studio", "LangGraph's development server (`--no-server` writes the files without it)")
-        # -P: what lies beside the canvases takes no module's place
+        # -P: files next to the canvases must not shadow modules
         command = [sys.executable, "-P", "-m", _COMMAND, "dev", "--no-browser", "--config", str(self._config.name)]
         command += ["--host", self._host, "--port", str(self._port), "--n-jobs-per-worker", str(_JOBS)]
         self._process = subprocess.Popen(
             command,
             cwd=self._config.parent,
             env=self._environment,
-            stdin=subprocess.PIPE,  # closed when this process ends, however it does
+            stdin=subprocess.PIPE,  # closed when this process ends, even if it is killed
             stdout=self._log,
             stderr=self._log,
-            start_new_session=True,  # so that Ctrl-C reaches it through us
+            start_new_session=True,  # Ctrl-C must reach only this process, which then stops the child
         )
-        if not self._answers(START_S):
+        if not self._wait_until_ready(START_S):
             self.stop()
-            raise SettingsError("LangGraph's development server did not start; what it says is above.")
+            raise SettingsError("LangGraph's development server did not start; its output is above.")
 
     def stop(self) -> None:
-        """End it, and what it has started."""
+        """Stop the process and its children."""
         process = self._process
         if process is None:
             return
@@ -127,15 +128,15 @@ class DevelopmentServer:
         self._process = None
 
     def watch(self, has_changed: Callable[[], bool], *, interval_s: float = 1.0) -> None:
-        """Wait until the server ends; begin it again whenever ``has_changed`` says so."""
+        """Block until the server ends; restart it whenever ``has_changed`` returns True."""
         while self.is_running:
             time.sleep(interval_s)
             if has_changed():
                 self.stop()
                 self.start()
 
-    def _answers(self, patience_s: float) -> bool:
-        end = time.monotonic() + patience_s
+    def _wait_until_ready(self, timeout_s: float) -> bool:
+        end = time.monotonic() + timeout_s
         with httpx.Client(base_url=self.url, trust_env=False, timeout=5) as client:
             while self.is_running and time.monotonic() < end:
                 try:

@@ -1,4 +1,4 @@
-"""One server a folder: a second one would write the first one's files anew, under its feet."""
+"""A lock on a folder: a second server in it would overwrite the files of the first one."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from pathlib import Path
 
 from ragflow_lg.base.errors import SettingsError
 
-__all__ = ["folder_alone"]
+__all__ = ["lock_folder"]
 
 
 @contextmanager
-def folder_alone(folder: Path) -> Generator[None]:
-    """Hold a folder meanwhile. It is free again when this process has ended, in whatever way.
+def lock_folder(folder: Path) -> Generator[None]:
+    """Lock a folder inside the context. The lock also ends with the process, even if it is killed.
 
     Raises:
-        SettingsError: if another process holds it, or there is no such folder.
+        SettingsError: If another process has locked the folder, or it does not exist.
     """
     try:
-        opened = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY)
     except OSError as error:
         raise SettingsError(f"{str(folder)!r} cannot be opened: {error.strerror}.") from None
     try:
         try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise SettingsError(
-                f"Another `ragflow-lg studio` serves {str(folder)!r}: end it, or name another folder by --output."
+                f"Another `ragflow-lg studio` serves {str(folder)!r}: stop it, or use another folder with --output."
             ) from None
-        except OSError:  # a file system without locks
+        except OSError:  # the file system does not support locks
             pass
         yield
     finally:
-        os.close(opened)
+        os.close(descriptor)

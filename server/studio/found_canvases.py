@@ -1,4 +1,4 @@
-"""The canvases of a file or folder, each with a name for its graph, and what changes among them."""
+"""Finding the canvases of a file or folder, naming their graphs, and noticing changes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ragflow_lg.server.assembly.library import sketch_file
 
 __all__ = ["Canvas", "Project", "Watched", "find_canvases"]
 
-_NO_NAME = re.compile(r"\W+", re.ASCII)
-_TAKEN = ("canvas_factory", "open_sessions")
-"""What the module imports."""
+_NOT_IDENTIFIER = re.compile(r"\W+", re.ASCII)
+_RESERVED = ("canvas_factory", "open_sessions")
+"""Names that the written module imports."""
 _DIGITS = 6
-_REASONS_TOLD = 5
+_MAX_REASONS = 5
 _MAX_CANVASES = 1_000
 
 
 class Canvas(Struct, frozen=True):
-    """A canvas file, the id of its graph, and its title."""
+    """A canvas file with the id of its graph and its title."""
 
     file: Path
     graph: str
@@ -35,45 +35,46 @@ class Canvas(Struct, frozen=True):
 
 
 class Project(Struct, frozen=True):
-    """What is to be written. ``left_out`` says of files what keeps them out."""
+    """The canvases to write, and the files that are skipped, each with the reason."""
 
     canvases: tuple[Canvas, ...]
     left_out: Mapping[Path, str]
 
 
 class Watched:
-    """The files of a place, to see when canvases come or go. One that only changes is read anew by its factory."""
+    """Watches a file or folder for added and removed canvases.
+
+    The graph factories notice changed canvases themselves.
+    """
 
     def __init__(self, place: Path, project: Project) -> None:
         self._place = place
         self.look(project)
 
     def look(self, project: Project | None) -> None:
-        """Remember the files as they are; without a project only that they have been looked at."""
+        """Remember the current files and, if ``project`` is given, which of them are skipped."""
         if project is not None:
             self._left_out = set(project.left_out)
-        self._seen = self._now()
+        self._snapshot = self._take_snapshot()
 
     def have_changed(self) -> bool:
-        """Whether a file has come or gone, or one that was left out is another now."""
-        return self._now() != self._seen
+        """Return whether a file was added or removed, or a skipped file was modified."""
+        return self._take_snapshot() != self._snapshot
 
-    def _now(self) -> dict[Path, int]:
-        return {file: _changed_at(file) if file in self._left_out else 0 for file in _files(self._place)}
+    def _take_snapshot(self) -> dict[Path, int]:
+        return {file: _modified_ns(file) if file in self._left_out else 0 for file in _files(self._place)}
 
 
 def find_canvases(place: Path) -> Project:
-    """Find the canvases of a file or folder; folders in it are not looked into.
+    """Find the canvases of a file or folder, without its subfolders.
 
     Raises:
-        SettingsError: if there are none, or too many.
-        CompileError: if the one file that is named is no canvas.
+        SettingsError: If there are none, or too many.
+        CompileError: If ``place`` is a file that is not a valid canvas.
     """
     files = _files(place)
     if len(files) > _MAX_CANVASES:
-        raise SettingsError(
-            f"{str(place)!r} has {len(files):,} JSON files; at most {_MAX_CANVASES:,} are served at once."
-        )
+        raise SettingsError(f"{str(place)!r} has {len(files):,} JSON files; at most {_MAX_CANVASES:,} can be served.")
     names = _names([file.stem for file in files])
     canvases: list[Canvas] = []
     left_out: dict[Path, str] = {}
@@ -90,10 +91,10 @@ def find_canvases(place: Path) -> Project:
 
 
 def _reasons(left_out: Mapping[Path, str]) -> str:
-    """Say what keeps the first few files out."""
-    told = [f"\n{file.name}: {why}" for file, why in islice(left_out.items(), _REASONS_TOLD)]
-    more = len(left_out) - len(told)
-    return "".join(told) + (f"\n{more:,} more files are none, either." if more else "")
+    """Return the reasons why the first few files are skipped."""
+    lines = [f"\n{file.name}: {reason}" for file, reason in islice(left_out.items(), _MAX_REASONS)]
+    more = len(left_out) - len(lines)
+    return "".join(lines) + (f"\n{more:,} more files are not canvases." if more else "")
 
 
 def _files(place: Path) -> list[Path]:
@@ -104,27 +105,27 @@ def _title(file: Path) -> str:
     try:
         str(file).encode()
     except UnicodeEncodeError:
-        raise SettingsError("its name is not UTF-8; rename it.") from None
-    if file.exists() and not file.is_file():  # to read a pipe would wait for a writer
-        raise SettingsError(f"{str(file)!r} is no file.")
+        raise SettingsError("The file name is not UTF-8; rename the file.") from None
+    if file.exists() and not file.is_file():  # reading a pipe would block
+        raise SettingsError(f"{str(file)!r} is not a regular file.")
     plan, diagnostics = sketch_file(file)
     if plan is None:
         raise CompileError(diagnostics)
     return plan.title or file.stem
 
 
-def _changed_at(file: Path) -> int:
+def _modified_ns(file: Path) -> int:
     try:
         return file.stat().st_mtime_ns
-    except OSError:  # it goes just now, or is a link to nowhere
+    except OSError:  # just removed, or a broken link
         return -1
 
 
 def _names(stems: Sequence[str]) -> list[str]:
-    """Give each a name of its own that a Python module can have.
+    """Return unique names that are Python identifiers.
 
-    Where several would have one name, it is that of the file that is called just so; the others bear a digest. So
-    no file takes a name that has been another's, however many come and go: threads belong to the name.
+    If several stems map to one name, it belongs to the stem that is equal to it; the others get a digest. So a file
+    never takes over the name of another one, however files come and go: threads are stored by name.
     """
     plain = [_name(stem) for stem in stems]
     count = Counter(plain)
@@ -136,7 +137,7 @@ def _names(stems: Sequence[str]) -> list[str]:
 
 
 def _name(stem: str) -> str:
-    """Give a name that a Python module can have; different letters stay different."""
+    """Return a Python identifier; letters outside ASCII are replaced by their code points."""
     plain = "".join(c if c.isascii() else f"_{ord(c):x}_" for c in stem)
-    name = _NO_NAME.sub("_", plain).strip("_").lower() or "canvas"
-    return f"canvas_{name}" if name[0].isdigit() or keyword.iskeyword(name) or name in _TAKEN else name
+    name = _NOT_IDENTIFIER.sub("_", plain).strip("_").lower() or "canvas"
+    return f"canvas_{name}" if name[0].isdigit() or keyword.iskeyword(name) or name in _RESERVED else name

@@ -1,4 +1,4 @@
-"""Graph factories: LangGraph's server calls one for every operation and gets the canvas as its file is now."""
+"""Graph factories, which LangGraph's server calls for every operation to get the current version of a canvas."""
 
 from __future__ import annotations
 
@@ -29,40 +29,40 @@ def _settings() -> Settings:
     return load_settings(None)
 
 
-def _opening(model: str) -> AbstractAsyncContextManager[Services]:
+def _open_services(model: str) -> AbstractAsyncContextManager[Services]:
     return open_services(_settings(), model=model)
 
 
 @cache
 def _services(model: str) -> SharedServices:
-    """Give the services of all graphs that answer by a model; they stay open, for runs follow each other."""
-    return SharedServices(_opening, model=model, stays_open=True)
+    """Return the services of all graphs with this model. They stay open between runs."""
+    return SharedServices(_open_services, model=model, stays_open=True)
 
 
 def canvas_factory(path: Path | str, *, model: str = "") -> Callable[[], Awaitable[CanvasApplication]]:
-    """Make a factory of a canvas file.
+    """Return the graph factory of a canvas file.
 
-    The file is read anew when it has changed. Of a canvas that cannot run there is a graph to look at, if it can be
-    drawn at all. ``model`` answers in place of every model of the canvas.
+    The file is compiled again when it has changed. A canvas that cannot run still has a graph to view, if it can be
+    drawn. ``model`` replaces every model of the canvas.
     """
     _prepare()
     file = Path(path).absolute()
-    kept: dict[tuple[int, int], CanvasApplication] = {}
+    cache: dict[tuple[int, int], CanvasApplication] = {}
 
     async def graph() -> CanvasApplication:
-        seen = _version(file)
-        if seen not in kept:
-            compiled = await asyncio.to_thread(_compiled, file, model)
-            kept.clear()
-            kept[seen] = compiled
-        return kept[seen]
+        version = _version(file)
+        if version not in cache:
+            application = await asyncio.to_thread(_compile, file, model)
+            cache.clear()
+            cache[version] = application
+        return cache[version]
 
     return graph
 
 
 @cache
 def _prepare() -> None:
-    """Load what every canvas needs, when the server starts and not with the first request."""
+    """Import what every canvas needs when the server starts, not with the first request."""
     for name in (
         "ragflow_lg.dsl_compiler.lower",
         "ragflow_lg.adapters.chat.chat_models",
@@ -75,14 +75,14 @@ def _prepare() -> None:
 
 def _version(file: Path) -> tuple[int, int]:
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError as error:
         reason = f"{str(file)!r} cannot be read: {error.strerror}. Run `ragflow-lg studio` again."
         raise InputRefusedError(reason) from None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
-def _compiled(file: Path, model: str) -> CanvasApplication:
+def _compile(file: Path, model: str) -> CanvasApplication:
     from ragflow_lg.dsl_compiler.lower import as_application, lower_plan
 
     try:
@@ -96,7 +96,7 @@ def _compiled(file: Path, model: str) -> CanvasApplication:
 
 @asynccontextmanager
 async def open_sessions() -> AsyncGenerator[Any]:
-    """Open the store of sessions that the settings name, for ``checkpointer`` in ``langgraph.json``."""
+    """Open the session store of the settings and yield its saver, for ``checkpointer`` in ``langgraph.json``."""
     from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.checkpoints import open_store
 

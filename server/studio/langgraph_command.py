@@ -1,6 +1,6 @@
-"""LangGraph's command ``langgraph``, without its banner, and gone when the process that has begun it is.
+"""LangGraph's command ``langgraph`` without its banner; it ends with the process that started it.
 
-`ragflow-lg studio` may be killed, or its terminal closed, before it can end the server that it has begun.
+`ragflow-lg studio` may be killed, or its terminal closed, before it can stop the server that it started.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from collections.abc import Callable
 __all__ = ["main", "when_closed"]
 
 _BANNER = "langgraph_api.cli"
-"""The logger that shows it; whoever runs `ragflow-lg studio` has been told the addresses."""
+"""Logger of the banner. `ragflow-lg studio` prints the URLs itself."""
 _GRACE_S = 10.0
 
 
 def when_closed(pipe: int, end: Callable[[], None]) -> None:
-    """Call ``end``, in a thread, as soon as the other side of a pipe is closed, however its process has ended."""
+    """Call ``end`` in a thread when the other side of a pipe is closed, even if its process was killed."""
 
     def wait() -> None:
         while os.read(pipe, 1):
@@ -33,15 +33,15 @@ def when_closed(pipe: int, end: Callable[[], None]) -> None:
 
 
 def _end_all() -> None:
-    """End this process and what it has started."""
+    """End this process and its children."""
     os.killpg(os.getpgrp(), signal.SIGINT)
     time.sleep(_GRACE_S)
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def main() -> None:
-    """Run the command line that this process was given. Standard input is a pipe, which whoever began it holds."""
-    if os.getpgrp() == os.getpid():  # a group of its own, in which nobody else is
+    """Run ``langgraph`` with the arguments of this process. Standard input is a pipe from the parent process."""
+    if os.getpgrp() == os.getpid():  # started as leader of its own process group
         when_closed(sys.stdin.fileno(), _end_all)
     logging.getLogger(_BANNER).setLevel(logging.WARNING)
     runpy.run_module("langgraph_cli", run_name="__main__", alter_sys=True)

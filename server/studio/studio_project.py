@@ -1,4 +1,4 @@
-"""The files that LangGraph's tools ask for: ``langgraph.json``, and a module with a graph for each canvas."""
+"""The files that LangGraph's tools read: ``langgraph.json`` and a module with a graph for each canvas."""
 
 from __future__ import annotations
 
@@ -21,40 +21,42 @@ _MARK = "Written by `ragflow-lg studio`"
 
 
 def write_project(
-    folder: Path, canvases: Sequence[Canvas], *, model: str = "", keeps_sessions: bool = True
+    folder: Path, canvases: Sequence[Canvas], *, model: str = "", uses_store: bool = True
 ) -> tuple[Path, bool]:
-    """Write both files; give the path of the config, and whether anything is new.
+    """Write both files; return the path of the config and whether any content changed.
 
-    ``keeps_sessions``: whether sessions are kept where the settings say, not where LangGraph's server keeps its own.
+    With ``uses_store``, sessions are stored in the store of the settings, else in that of LangGraph's server.
 
     Raises:
-        SettingsError: if somebody else has written one of them, or they cannot be written.
+        SettingsError: If one of the files was not written by this command, or they cannot be written.
     """
     config, module = folder / CONFIG, folder / MODULE
-    held, written = _read(config), _read(module)
-    if written is not None and _MARK not in written:
-        raise SettingsError(f"{str(module)!r} is not ours to write: move it, or name another folder by --output.")
-    if held is not None and not _is_ours(held):
+    old_config, old_module = _read(config), _read(module)
+    if old_module is not None and _MARK not in old_module:
         raise SettingsError(
-            f"{str(config)!r} is your own, not ours to write: name another folder by --output, and copy from there."
+            f"{str(module)!r} was not written by this command: move it, or use another folder with --output."
         )
-    wanted = {config: _config(canvases, held, keeps_sessions), module: _module(folder, canvases, model, keeps_sessions)}
-    is_new = False
-    for path, text in wanted.items():
+    if old_config is not None and not _is_ours(old_config):
+        raise SettingsError(
+            f"{str(config)!r} was not written by this command: use another folder with --output and copy from there."
+        )
+    files = {config: _config(canvases, old_config, uses_store), module: _module(folder, canvases, model, uses_store)}
+    has_changed = False
+    for path, text in files.items():
         if _read(path) != text:
-            is_new = True
+            has_changed = True
             _write(path, text)
-    return config, is_new
+    return config, has_changed
 
 
 def _write(path: Path, text: str) -> None:
-    """Write all of it, or nothing."""
-    beside = path.resolve().with_name(f".{path.name}.new")  # no .py: the server watches those
+    """Write a file atomically."""
+    temporary = path.resolve().with_name(f".{path.name}.new")  # not .py: the server watches those files
     try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path.resolve())
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path.resolve())
     except (OSError, ValueError) as error:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise SettingsError(f"{str(path)!r} cannot be written: {error}.") from None
 
 
@@ -68,47 +70,47 @@ def _read(path: Path) -> str | None:
 
 
 def _is_ours(text: str) -> bool:
-    graphs = _map(_map(_parsed(text)).get("graphs"))
-    return bool(graphs) and all(_leads_here(graph) for graph in graphs.values())
+    graphs = _map(_map(_parse(text)).get("graphs"))
+    return bool(graphs) and all(_is_in_module(graph) for graph in graphs.values())
 
 
-def _leads_here(target: Any) -> bool:
-    """Whether something in a config is of our module."""
+def _is_in_module(target: Any) -> bool:
+    """Return whether an entry of a config refers to our module."""
     path = _map(target).get("path", target)
     return isinstance(path, str) and path.partition(":")[0] == f"./{MODULE}"
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise SettingsError(f"{CONFIG} is no JSON: mend or delete it.") from None
+        raise SettingsError(f"{CONFIG} is not valid JSON: fix or delete it.") from None
 
 
 def _map(value: Any) -> dict[str, Any]:
     return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {}
 
 
-def _config(canvases: Sequence[Canvas], held: str | None, keeps_sessions: bool) -> str:
-    """What somebody has added to a config of ours stays."""
-    config: dict[str, Any] = {"dependencies": ["."], **_map(_parsed(held) if held else {})}
+def _config(canvases: Sequence[Canvas], old: str | None, uses_store: bool) -> str:
+    """Return the text of the config. Entries that a user added to the old one are preserved."""
+    config: dict[str, Any] = {"dependencies": ["."], **_map(_parse(old) if old else {})}
     config["graphs"] = {
         canvas.graph: {"path": f"./{MODULE}:{canvas.graph}", "description": canvas.title} for canvas in canvases
     }
     saver = config.pop("checkpointer", None)
-    if saver is not None and not _leads_here(saver):
+    if saver is not None and not _is_in_module(saver):
         config["checkpointer"] = saver
-    elif keeps_sessions:
+    elif uses_store:
         config["checkpointer"] = {**_map(saver), "path": f"./{MODULE}:open_sessions"}
     return json.dumps(config, indent=2, ensure_ascii=False) + "\n"
 
 
-def _module(folder: Path, canvases: Sequence[Canvas], model: str, keeps_sessions: bool) -> str:
-    imported = "canvas_factory, open_sessions" if keeps_sessions else "canvas_factory"
-    exported = [canvas.graph for canvas in canvases] + (["open_sessions"] if keeps_sessions else [])
-    given = f", model={_text(model)}" if model else ""
+def _module(folder: Path, canvases: Sequence[Canvas], model: str, uses_store: bool) -> str:
+    imported = "canvas_factory, open_sessions" if uses_store else "canvas_factory"
+    exported = [canvas.graph for canvas in canvases] + (["open_sessions"] if uses_store else [])
+    model_argument = f", model={_text(model)}" if model else ""
     lines = [
-        f'"""{_MARK}: a LangGraph graph for each canvas. Run it again to write it anew."""',
+        f'"""{_MARK}: a LangGraph graph for each canvas. Run the command again to update it."""',
         "",
         "from pathlib import Path",
         "",
@@ -118,18 +120,18 @@ def _module(folder: Path, canvases: Sequence[Canvas], model: str, keeps_sessions
         "",
         "FOLDER = Path(__file__).parent",
         "",
-        *(f"{c.graph} = canvas_factory(FOLDER / {_text(_relative(c.file, folder))}{given})" for c in canvases),
+        *(f"{c.graph} = canvas_factory(FOLDER / {_text(_relative(c.file, folder))}{model_argument})" for c in canvases),
     ]
     return "\n".join(lines) + "\n"
 
 
 def _text(value: str) -> str:
-    """Write a text as Python does; escapes of JSON would make two characters of some."""
+    """Return a text as a Python literal. JSON's ASCII escapes would split characters outside the BMP in two."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def _relative(file: Path, folder: Path) -> str:
-    """Name the file as seen from the folder; where there is no way, from the root."""
+    """Return the path relative to the folder, or the absolute path if the file is not in it."""
     whole, base = file.absolute(), folder.absolute()
     try:
         return whole.relative_to(base).as_posix()

@@ -53,7 +53,7 @@ def studio_server(folder: Path, *, checkpoints: str = "memory://", **variables: 
     """Serve the canvases of a folder, which is alone in its own, with the demo model."""
     project = find_canvases(folder)
     keeps = not checkpoints.startswith("memory")
-    config, _ = write_project(folder, project.canvases, model="demo", keeps_sessions=keeps)
+    config, _ = write_project(folder, project.canvases, model="demo", uses_store=keeps)
     environment = {"PYTHONPATH": str(ROOT), "RAGFLOW_LG_CHECKPOINTS": checkpoints, **variables}
     log = folder.parent / "server.log"  # not where the server watches for changes
     with log.open("wb") as written:

@@ -77,6 +77,6 @@ async def _start(settings: Path, key: str) -> Replica:
     assert process.stdout is not None
     url = (await process.stdout.readline()).decode().strip()
     if not key:
-        key = (await process.stdout.readline()).decode().strip().removeprefix("API key, shown this once: ")
+        key = (await process.stdout.readline()).decode().strip().removeprefix("API key (shown only once): ")
     headers = {"Authorization": f"Bearer {key}"}
     return Replica(process, httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=60), key)

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
+from unittest.mock import patch
 
 from typer.testing import CliRunner, Result
 
 from ragflow_lg.server.cli.command_line import command_line
+from ragflow_lg.server.cli.entry import main
 
 ROOT = Path(__file__).parents[3]
 SUPPORT = ROOT / "tests" / "fixtures" / "drawings" / "support.json"
+
+
+class Completed(NamedTuple):
+    """The exit code and output of a command."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Cli: TypeAlias = Callable[..., Completed]
 
 
 def invoke(*arguments: str | Path, text: str = "", environment: Mapping[str, str] | None = None) -> Result:
@@ -21,8 +37,31 @@ def invoke(*arguments: str | Path, text: str = "", environment: Mapping[str, str
     return CliRunner().invoke(command_line(words), words, input=text, env=dict(environment or {}))
 
 
+def call(*arguments: str | Path) -> Completed:
+    """Call `main` as the installed command does, including its error messages and exit code."""
+    stdout, stderr = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    code: Any = 0
+    argv = patch.object(sys, "argv", ["ragflow-lg", *map(str, arguments)])
+    with argv, redirect_stdout(stdout), redirect_stderr(stderr):
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+    texts: list[str] = []
+    for stream in (stdout, stderr):
+        stream.flush()
+        stream.seek(0)
+        texts.append(stream.read())
+    return Completed(code, *texts)
+
+
+def one_line(text: str) -> str:
+    """Return a message without its line breaks and the frame that Typer may draw around it."""
+    return " ".join(text.replace("│", " ").split())
+
+
 def frames(result: Result) -> list[dict[str, Any]]:
-    """Give the events that were written."""
+    """Return the events that were written."""
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 

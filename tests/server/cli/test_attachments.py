@@ -19,20 +19,20 @@ def test_texts_are_read_and_pictures_encoded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "why"),
+    ("name", "content", "reason"),
     [
         ("none.txt", None, "no such file"),
         (".", None, "is a directory"),
         ("bad\0name", None, "cannot be read"),
         ("a.bin", b"\xff\xfe\x00", "neither UTF-8 text nor a picture"),
-        ("big.txt", b"x" * 101, "has more than"),
+        ("big.txt", b"x" * 101, "is larger than"),
     ],
 )
-def test_what_cannot_go_along_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes | None, why: str
+def test_files_that_cannot_be_attached_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes | None, reason: str
 ) -> None:
     monkeypatch.setattr(attachments, "MAX_BYTES", 100)
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(typer.BadParameter, match=why):
+    with pytest.raises(typer.BadParameter, match=reason):
         read_attachments([tmp_path / name])

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import json
 from pathlib import Path
 
@@ -7,7 +9,7 @@ from tests.fakes.regions import out
 from tests.server.cli.command import invoke
 
 
-def test_it_tells_how_often_and_how_it_ended(tmp_path: Path) -> None:
+def test_it_prints_kills_differences_and_progress(tmp_path: Path) -> None:
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text(json.dumps(canvas(out("x"))))
     bad.write_text("{}")
@@ -15,7 +17,7 @@ def test_it_tells_how_often_and_how_it_ended(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert done.stdout.splitlines()[-1].endswith(" kills, 0 differences")
     kills = int(done.stdout.splitlines()[-1].split()[0])
-    told = done.stderr.splitlines()
-    assert (told[0], told[-1]) == (f"{good}: 0 of {kills} kills", f"{good}: {kills} of {kills} kills")
-    assert "s left" in told[1]
+    progress = done.stderr.splitlines()
+    assert (progress[0], progress[-1]) == (f"{good}: 0 of {kills} kills", f"{good}: {kills} of {kills} kills")
+    assert "s left" in progress[1]
     assert isinstance(invoke("chaos", bad).exception, CompileError)

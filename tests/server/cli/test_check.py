@@ -23,13 +23,13 @@ def unknown(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_good_canvas() -> None:
+def test_a_valid_canvas_can_run() -> None:
     result = invoke("check", SUPPORT)
     assert result.exit_code == 0
     assert "can run (0 errors" in result.stdout
 
 
-def test_a_problem_is_shown_where_it_stands(unknown: Path) -> None:
+def test_a_problem_is_shown_with_its_line(unknown: Path) -> None:
     result = invoke("check", unknown)
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
@@ -40,7 +40,7 @@ def test_a_problem_is_shown_where_it_stands(unknown: Path) -> None:
     assert "Switch" in result.stdout
 
 
-def test_a_very_long_line_is_cut_round_the_place(tmp_path: Path) -> None:
+def test_a_long_line_is_cut_around_the_column(tmp_path: Path) -> None:
     path = tmp_path / "long.json"
     path.write_text(json.dumps({"padding": "x" * 5000, **json.loads(UNKNOWN)}))
     lines = invoke("check", path).stdout.splitlines()
@@ -49,13 +49,13 @@ def test_a_very_long_line_is_cut_round_the_place(tmp_path: Path) -> None:
     assert lines[caret - 1][lines[caret].index("^") :].startswith('"Swtch"')
 
 
-def test_json(unknown: Path) -> None:
-    found = json.loads(invoke("check", SUPPORT, unknown, "--output", "json").stdout)
-    assert [entry["runs"] for entry in found] == [True, False]
-    assert found[1]["diagnostics"][0]["pointer"] == "/components/Swtch:A/obj/component_name"
+def test_json_lists_the_diagnostics_of_each_file(unknown: Path) -> None:
+    reports = json.loads(invoke("check", SUPPORT, unknown, "--output", "json").stdout)
+    assert [entry["runs"] for entry in reports] == [True, False]
+    assert reports[1]["diagnostics"][0]["pointer"] == "/components/Swtch:A/obj/component_name"
 
 
-def test_sarif(unknown: Path) -> None:
+def test_sarif_has_a_location_for_each_result(unknown: Path) -> None:
     log = json.loads(invoke("check", unknown, "--output", "sarif").stdout)
     assert log["version"] == "2.1.0"
     (run,) = log["runs"]
@@ -76,26 +76,26 @@ def test_an_unreadable_file_does_not_hide_the_others(tmp_path: Path, unknown: Pa
     assert "component-unknown" in result.stdout
 
 
-def test_the_configuration_beside_canvases_is_left_out(tmp_path: Path) -> None:
+def test_the_configuration_next_to_canvases_is_skipped(tmp_path: Path) -> None:
     config = tmp_path / "langgraph.json"
     config.write_text('{"graphs": {}}')
     result = invoke("check", SUPPORT, config)
     assert result.exit_code == 0, result.stdout
-    assert "LangGraph's configuration, no canvas" in result.stderr
-    assert invoke("check", config).exit_code == 1, "it is asked for by name"
+    assert "the configuration of LangGraph, not a canvas" in result.stderr
+    assert invoke("check", config).exit_code == 1, "it is the only file"
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"\xff\xfe\x00", b"{", b"[" * 100_000, b"null", b'{"components": 5}', b"\x00"]
 )
-def test_any_file_has_a_verdict(tmp_path: Path, content: bytes) -> None:
+def test_every_file_has_a_verdict(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "any.json"
     path.write_bytes(content)
     for output in ("text", "json", "sarif"):
         assert invoke("check", path, "--output", output).exit_code == 1
 
 
-def test_titles_do_not_steer_the_terminal(tmp_path: Path) -> None:
+def test_titles_do_not_control_the_terminal(tmp_path: Path) -> None:
     document = json.loads(UNKNOWN)
     document["graph"] = {"nodes": [{"id": "Swtch:A", "data": {"name": "\x1b]0;x\x07\nline"}}], "edges": []}
     path = tmp_path / "hostile.json"
@@ -103,7 +103,7 @@ def test_titles_do_not_steer_the_terminal(tmp_path: Path) -> None:
     assert invoke("check", path).stdout.replace("\n", "").isprintable()
 
 
-def test_the_excerpt_is_the_line_that_is_meant(tmp_path: Path) -> None:
+def test_the_excerpt_is_the_line_of_the_problem(tmp_path: Path) -> None:
     path = tmp_path / "lines.json"
     document = json.loads(UNKNOWN)
     path.write_bytes(json.dumps({"note": "a\u2028b\x85c", **document}, ensure_ascii=False, indent=1).encode())

@@ -16,7 +16,7 @@ from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.server.cli.command import write_canvas
 
 
-def asked(tmp_path: Path, reply: Reply) -> tuple[Runner, Run]:
+def start_turn(tmp_path: Path, reply: Reply) -> tuple[Runner, Run]:
     path = write_canvas(
         tmp_path / "ask.json",
         ("begin", "Begin", {}, ["LLM:Ask"]),
@@ -27,8 +27,8 @@ def asked(tmp_path: Path, reply: Reply) -> tuple[Runner, Run]:
     return runner, runner.start("s", {"query": "Well?"})
 
 
-async def test_what_a_model_thinks_is_no_part_of_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, turn = asked(tmp_path, Reply("<think>Hm.</think>Yes [red]indeed[/]."))
+async def test_thoughts_are_not_part_of_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, turn = start_turn(tmp_path, Reply("<think>Hm.</think>Yes [red]indeed[/]."))
     await show(load_canvas(tmp_path / "ask.json").plan, turn)
     written = capsys.readouterr()
     assert written.out == "Yes [red]indeed[/].\n"
@@ -37,25 +37,25 @@ async def test_what_a_model_thinks_is_no_part_of_the_answer(tmp_path: Path, caps
     assert "\nHm.\n" in written.err
 
 
-async def test_words_between_colons_stay_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, turn = asked(tmp_path, Reply("Say :smile: now"))
+async def test_words_between_colons_are_not_emoji(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, turn = start_turn(tmp_path, Reply("Say :smile: now"))
     await show(load_canvas(tmp_path / "ask.json").plan, turn)
     assert capsys.readouterr().out == "Say :smile: now\n"
     field = {"name": "Label :cat:", "type": "line"}
     show_forms([Pause("1", "Form:A", "Tips :smile:", {"f": field})])
     assert capsys.readouterr().err == "? Tips :smile: (Form:A)\n  f: Label :cat:, line\n"
-    _, turn = asked(tmp_path, Reply(error="No :smile:."))
+    _, turn = start_turn(tmp_path, Reply(error="No :smile:."))
     await show(load_canvas(tmp_path / "ask.json").plan, turn)
     assert capsys.readouterr().err.count("No :smile:.") == 1
 
 
-async def test_progress_tells_the_round(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_progress_has_the_round(capsys: pytest.CaptureFixture[str]) -> None:
     inner = {**loop({"k": text()}, count=2), **out("x")}
     inner["out"] = text()
     play = runner_of(inner)
     await show(compile_canvas(canvas(inner), CATALOG).plan, play.start("s", {"query": "q"}))
-    begun = [line[2:] for line in capsys.readouterr().err.splitlines() if line.startswith("▸")]
-    assert begun == [
+    started = [line[2:] for line in capsys.readouterr().err.splitlines() if line.startswith("▸")]
+    assert started == [
         "begin (Begin)",
         "lp (Loop)",
         "li (LoopItem)",
@@ -68,7 +68,7 @@ async def test_progress_tells_the_round(capsys: pytest.CaptureFixture[str]) -> N
 
 
 async def test_an_error_names_its_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, turn = asked(tmp_path, Reply(error="The line [bold]is[/] cut.\x1b[2J"))
+    _, turn = start_turn(tmp_path, Reply(error="The line [bold]is[/] cut.\x1b[2J"))
     await show(load_canvas(tmp_path / "ask.json").plan, turn)
     written = capsys.readouterr()
     assert "✗ LLM:Ask: The line [bold]is[/] cut. [2J" in written.err
@@ -76,8 +76,8 @@ async def test_an_error_names_its_node(tmp_path: Path, capsys: pytest.CaptureFix
     assert "\x1b" not in written.err
 
 
-async def test_a_stopped_turn_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, turn = asked(tmp_path, Reply("Yes"))
+async def test_a_stopped_turn_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, turn = start_turn(tmp_path, Reply("Yes"))
     turn.cancel()
     await show(load_canvas(tmp_path / "ask.json").plan, turn)
     assert capsys.readouterr().err.splitlines()[-1] == "stopped"
@@ -107,8 +107,8 @@ async def test_calls_of_tools_are_progress(capsys: pytest.CaptureFixture[str]) -
         assert ("· round 1 (m@Test)" in lines, "“Hm.”" in lines) == (has_trace, has_trace)
 
 
-def test_a_form_shows_who_asks_for_what(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_form_shows_its_component_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
     size = {"name": "[b]Size", "type": "options", "options": [1, 2], "optional": True}
     show_forms([Pause("1", "Form:A", "Which?\x1b[2J", {"size": size}), Pause("2", "Form:B", "", {})])
-    shown = "? Which? [2J (Form:A)\n  size: [b]Size, options, optional (1, 2)\n? (Form:B)\n"
-    assert capsys.readouterr() == ("", shown)
+    expected = "? Which? [2J (Form:A)\n  size: [b]Size, options, optional (1, 2)\n? (Form:B)\n"
+    assert capsys.readouterr() == ("", expected)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.server.cli.diagnostics_output import check_as_asked
+from ragflow_lg.server.cli.diagnostics_output import check_quickly
 from tests.server.cli.command import ROOT, SUPPORT, invoke
 
 
@@ -20,24 +20,24 @@ from tests.server.cli.command import ROOT, SUPPORT, invoke
         ["SUPPORT", "missing.json", "--output", "text"],
     ],
 )
-def test_the_short_way_says_what_the_whole_command_line_says(
+def test_the_quick_check_reports_the_same_as_the_full_command_line(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = [str(SUPPORT) if word == "SUPPORT" else word for word in words]
-    code = check_as_asked(given)
-    said, whole = capsys.readouterr(), invoke("check", *given)
-    assert (code, said.out, said.err) == (whole.exit_code, whole.stdout, whole.stderr)
+    arguments = [str(SUPPORT) if word == "SUPPORT" else word for word in words]
+    code = check_quickly(arguments)
+    quick, full = capsys.readouterr(), invoke("check", *arguments)
+    assert (code, quick.out, quick.err) == (full.exit_code, full.stdout, full.stderr)
 
 
 @pytest.mark.parametrize(
     "words",
     [[], ["--help"], ["a.json", "--settings", "s.toml"], ["a.json", "-o"], ["a.json", "-o", "xml"], ["--outptu=json"]],
 )
-def test_everything_else_is_for_the_whole_command_line(words: list[str]) -> None:
-    assert check_as_asked(words) is None
+def test_other_arguments_need_the_full_command_line(words: list[str]) -> None:
+    assert check_quickly(words) is None
 
 
-def test_nothing_is_loaded_that_reads_options(tmp_path: Path) -> None:
+def test_the_quick_check_loads_no_parser(tmp_path: Path) -> None:
     program = (
         "import sys\nfrom ragflow_lg.server.cli.entry import main\nsys.argv = ['ragflow-lg', 'check', sys.argv[1]]\n"
         "try:\n    main()\nexcept SystemExit:\n    print([name for name in ('typer', 'click') if name in sys.modules])"

@@ -6,42 +6,42 @@ import pytest
 
 from ragflow_lg.base.errors import CompileError
 from ragflow_lg.server.assembly.canvas_files import canvas_files
-from tests.server.cli.command import ROOT, SUPPORT, invoke
+from tests.server.cli.command import ROOT, SUPPORT, invoke, one_line
 
 
-def test_a_terminal_gets_lines_of_text() -> None:
+def test_the_default_is_text() -> None:
     drawn = invoke("draw", SUPPORT).stdout
     assert drawn == (SUPPORT.parent / "support.ascii.txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("kind", "beginning"), [("mermaid", "flowchart LR"), ("svg", "<svg "), ("ascii", "Start")])
-def test_each_kind_by_name(kind: str, beginning: str) -> None:
+def test_each_format_by_name(kind: str, beginning: str) -> None:
     assert invoke("draw", SUPPORT, "--format", kind).stdout.startswith(beginning)
 
 
 @pytest.mark.parametrize(
     ("name", "beginning"), [("a.svg", b"<svg "), ("a.mmd", b"flowchart"), ("a.PNG", b"\x89PNG"), ("a.txt", b"Start")]
 )
-def test_the_file_name_tells_the_kind(tmp_path: Path, name: str, beginning: bytes) -> None:
+def test_the_file_name_decides_the_format(tmp_path: Path, name: str, beginning: bytes) -> None:
     result = invoke("draw", SUPPORT, "-o", tmp_path / name)
     assert result.exit_code == 0
     assert (tmp_path / name).read_bytes().startswith(beginning)
 
 
-def test_an_ending_that_means_no_picture_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_suffix_is_refused(tmp_path: Path) -> None:
     result = invoke("draw", SUPPORT, "-o", tmp_path / "a.doc")
     assert result.exit_code == 2
-    assert "'.doc' is no kind of picture" in result.stderr
+    assert "'.doc' is not a format of drawings" in result.stderr
     assert not (tmp_path / "a.doc").exists()
 
 
-def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     result = invoke("draw", SUPPORT, "-o", tmp_path / "none" / "a.svg")
     assert result.exit_code == 2
     assert "cannot be written" in result.stderr
 
 
-def test_what_cannot_run_is_not_drawn(tmp_path: Path) -> None:
+def test_an_invalid_canvas_is_not_drawn(tmp_path: Path) -> None:
     path = tmp_path / "bad.json"
     path.write_text("{}")
     assert isinstance(invoke("draw", path).exception, CompileError)
@@ -57,8 +57,8 @@ def test_every_example_is_drawn(example: Path) -> None:
     ("kind", "name", "code"),
     [("mermaid", "a.svg", 2), ("svg", "a.PNG", 2), ("mermaid", "a.md", 0), ("png", "a.png", 0)],
 )
-def test_a_file_is_not_called_like_another_kind_of_picture(tmp_path: Path, kind: str, name: str, code: int) -> None:
+def test_the_suffix_of_another_format_is_refused(tmp_path: Path, kind: str, name: str, code: int) -> None:
     drawn = invoke("draw", SUPPORT, "--format", kind, "--output", tmp_path / name)
     assert drawn.exit_code == code
     assert (tmp_path / name).is_file() == (code == 0)
-    assert ("is called like" in drawn.stderr) == (code == 2)
+    assert ("leave out --format" in one_line(drawn.stderr)) == (code == 2)

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from typing import Any
 
 import pytest
@@ -5,7 +7,7 @@ import typer
 
 from ragflow_lg.dsl.forms import FormField
 from ragflow_lg.runs.pauses import Pause
-from ragflow_lg.server.cli.form_fields import ask_fields, check_fields, read_answers, read_fields, read_value
+from ragflow_lg.server.cli.form_fields import check_fields, parse_value, prompt_fields, read_answers, read_fields
 
 
 @pytest.mark.parametrize(
@@ -15,17 +17,17 @@ from ragflow_lg.server.cli.form_fields import ask_fields, check_fields, read_ans
         ("boolean", "Yes", True), ("BOOLEAN", "0", False), ("options", "b", "b"),
     ],
 )  # fmt: skip
-def test_values_are_read_as_the_form_declares_them(kind: str, text: str, value: Any) -> None:
-    assert read_value(FormField("f", "F", kind), text) == value
+def test_values_are_parsed_by_the_type_of_the_field(kind: str, text: str, value: Any) -> None:
+    assert parse_value(FormField("f", "F", kind), text) == value
 
 
 @pytest.mark.parametrize(("kind", "text"), [("integer", "x"), ("number", ""), ("object", "{"), ("boolean", "maybe")])
-def test_others_are_refused(kind: str, text: str) -> None:
+def test_values_of_another_type_are_refused(kind: str, text: str) -> None:
     with pytest.raises(typer.BadParameter, match=r"'F' \(f\) should be"):
-        read_value(FormField("f", "F", kind), text)
+        parse_value(FormField("f", "F", kind), text)
 
 
-def test_fields_are_name_and_value() -> None:
+def test_entries_are_name_and_value() -> None:
     form = [FormField("n", "N", "integer")]
     assert read_fields(form, ["n=3"]) == {"n": 3}
     assert read_fields([], ["other=a=b"]) == {"other": "a=b"}
@@ -39,19 +41,23 @@ def test_fields_are_name_and_value() -> None:
             read_fields(form, [wrong])
 
 
-def test_a_terminal_is_asked_until_the_answer_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_is_prompted_until_the_answer_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     form = [
         FormField("n", "N", "integer"),
         FormField("o", "O", "options", options=("a", "b")),
         FormField("x", "X", "line", True),
     ]
     answers = iter(["three", "3", "c", "a"])
-    monkeypatch.setattr("typer.prompt", lambda *_, **__: next(answers))
-    assert ask_fields(form, {}) == {}
+
+    def answer(*_: Any, **__: Any) -> str:
+        return next(answers)
+
+    monkeypatch.setattr("typer.prompt", answer)
+    assert prompt_fields(form, {}) == {}
     for stream in ("stdin", "stdout"):
         monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
-    assert ask_fields(form, {}) == {"n": 3, "o": "a"}
-    assert ask_fields(form, {"n": 1, "o": "b"}) == {"n": 1, "o": "b"}
+    assert prompt_fields(form, {}) == {"n": 3, "o": "a"}
+    assert prompt_fields(form, {"n": 1, "o": "b"}) == {"n": 1, "o": "b"}
 
 
 def test_each_of_several_open_forms_can_be_answered() -> None:
@@ -73,14 +79,14 @@ def test_each_of_several_open_forms_can_be_answered() -> None:
             read_answers(pauses, [wrong])
 
 
-def test_all_that_is_wrong_comes_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     form = [FormField("n", "N", "integer"), FormField("b", "B", "boolean"), FormField("x", "X", "line")]
     with pytest.raises(typer.BadParameter) as caught:
         read_fields(form, ["n=three", "b=perhaps", "y", "z=1"], needs_all=True)
-    told = caught.value.message
+    message = caught.value.message
     for part in ("'N' (n) should be", "'B' (b) should be", "'y' should be NAME=VALUE", "field 'z'", "'X' (x) is req"):
-        assert part in told
-    assert told.count("(n)") == 1
+        assert part in message
+    assert message.count("(n)") == 1
     both = {"n": {"type": "integer"}, "b": {"type": "boolean"}}
     with pytest.raises(typer.BadParameter, match=r"'n' should be.*'b' should be"):
         read_answers([Pause("1", "Form", "", both)], ["n=three", "b=perhaps"])
@@ -89,20 +95,23 @@ def test_all_that_is_wrong_comes_at_once() -> None:
 @pytest.mark.parametrize(
     ("value", "shown"), [(None, ""), ("", ""), ([], ""), ({}, ""), (0, "0"), ({"a": 1}, '{"a": 1}'), (False, "false")]
 )
-def test_a_prompt_shows_what_is_taken_if_nothing_is_typed(
-    value: Any, shown: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said: dict[str, Any] = {}
-    monkeypatch.setattr("typer.prompt", lambda *_, **more: said.update(more) or "x")
+def test_a_prompt_shows_the_default(value: Any, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {}
+
+    def prompt(*_: Any, **more: Any) -> str:
+        options.update(more)
+        return "x"
+
+    monkeypatch.setattr("typer.prompt", prompt)
     for stream in ("stdin", "stdout"):
         monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
-    ask_fields([FormField("n", "N", "line", value=value)], {})
-    assert said == {"default": shown, "show_default": bool(shown)}
+    prompt_fields([FormField("n", "N", "line", value=value)], {})
+    assert options == {"default": shown, "show_default": bool(shown)}
 
 
 @pytest.mark.parametrize(
     ("kind", "text"), [("number", "nan"), ("number", "inf"), ("object", '{"a": NaN}'), ("object", "[" * 100_000)]
 )
-def test_what_json_cannot_hold_is_refused(kind: str, text: str) -> None:
+def test_values_that_json_does_not_have_are_refused(kind: str, text: str) -> None:
     with pytest.raises(typer.BadParameter, match="should be"):
-        read_value(FormField("x", "X", kind), text)
+        parse_value(FormField("x", "X", kind), text)

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import json
 from pathlib import Path
 
@@ -8,13 +10,7 @@ from tests.fakes.regions import form, out
 from tests.server.cli.command import invoke
 
 
-def test_it_explains_itself() -> None:
-    result = invoke("history", "--help")
-    assert result.exit_code == 0
-    assert "ragflow-lg history" in result.stdout
-
-
-def test_nodes_are_told_by_id_and_title(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_are_listed_by_id_and_title(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     titled = {"nodes": [{"id": "Form:A", "data": {"name": "Which size?"}}], "edges": []}
     document = canvas({"Form:A": form("size", downstream=["out"]), **out("x")}, graph=titled)

@@ -14,10 +14,10 @@ def settings(tmp_path: Path) -> Mapping[str, str]:
     return {"RAGFLOW_LG_KNOWLEDGE__URL": f"sqlite:///{tmp_path}/k.db"}
 
 
-def test_it_explains_itself() -> None:
+def test_each_subcommand_has_an_example() -> None:
     for name in ("create", "add", "search", "list", "delete", "export"):
         assert f"ragflow-lg kb {name}" in invoke("kb", name, "--help").stdout
-    assert "Make datasets of files" in invoke("--help").stdout
+    assert "Create, fill, search and delete datasets" in invoke("--help").stdout
 
 
 def test_the_life_of_a_dataset(tmp_path: Path, settings: Mapping[str, str]) -> None:
@@ -45,7 +45,7 @@ def test_the_life_of_a_dataset(tmp_path: Path, settings: Mapping[str, str]) -> N
     "arguments",
     [("list", "none"), ("delete", "none", "-y"), ("export", "none"), ("create", "x", "--embedding", "none")],
 )
-def test_what_is_not_there_is_one_line(arguments: tuple[str, ...], settings: Mapping[str, str]) -> None:
+def test_a_missing_dataset_is_one_message(arguments: tuple[str, ...], settings: Mapping[str, str]) -> None:
     error = invoke("kb", *arguments, environment=settings).exception
     assert isinstance(error, SettingsError)
     assert "'none'" in str(error)

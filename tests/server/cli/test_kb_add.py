@@ -25,7 +25,7 @@ def test_a_folder_becomes_a_dataset_of_its_name(settings: Mapping[str, str]) -> 
     assert again.stdout == "handbook: 0 added, 0 changed, 6 unchanged; 0 new chunks\n"
 
 
-def test_bad_files_are_told_one_by_one_and_the_exit_code_is_1(tmp_path: Path, settings: Mapping[str, str]) -> None:
+def test_bad_files_are_reported_one_by_one_and_the_exit_code_is_1(tmp_path: Path, settings: Mapping[str, str]) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
     for name, text in (
@@ -49,25 +49,27 @@ def test_bad_files_are_told_one_by_one_and_the_exit_code_is_1(tmp_path: Path, se
         in added.stderr
     )
     assert "✗ d.csv: it holds no text." in added.stderr
-    assert "= c.md: the same as a.md, left out." in added.stderr
-    assert "· e.png, f.py: no kind of file that is read, left out." in added.stderr
+    assert "= c.md: skipped, same content as a.md." in added.stderr
+    assert "· e.png, f.py: skipped, this file type is not supported." in added.stderr
 
 
-def test_files_that_are_gone_are_told_and_deleted_on_demand(tmp_path: Path, settings: Mapping[str, str]) -> None:
+def test_missing_files_are_reported_and_deleted_on_request(tmp_path: Path, settings: Mapping[str, str]) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
     for name in ("a.md", "b.md"):
         (folder / name).write_text(name, "utf-8")
     invoke("kb", "add", folder, environment=settings)
     (folder / "b.md").unlink()
+    missing = invoke("kb", "add", folder, environment=settings)
+    assert "- b.md: its file no longer exists; delete it with --prune." in missing.stderr
     assert (
-        "- b.md: its file is gone; delete it with --prune." in invoke("kb", "add", folder, environment=settings).stderr
+        "b.md: its file no longer exists; deleted."
+        in invoke("kb", "add", folder, "--prune", environment=settings).stderr
     )
-    assert "b.md: its file is gone; deleted." in invoke("kb", "add", folder, "--prune", environment=settings).stderr
     assert "b.md" not in invoke("kb", "list", "files", environment=settings).stdout
 
 
-def test_a_name_with_braces_beside_the_bar(
+def test_a_name_with_braces_next_to_the_bar(
     tmp_path: Path, settings: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def is_terminal(_: object) -> bool:
@@ -86,15 +88,15 @@ def test_a_file_goes_to_the_dataset_of_its_folder(tmp_path: Path, settings: Mapp
     assert added.stdout.startswith("handbook: 1 added")
 
 
-def test_another_model_and_no_files_are_refused(tmp_path: Path, settings: Mapping[str, str]) -> None:
+def test_another_model_and_missing_files_are_refused(tmp_path: Path, settings: Mapping[str, str]) -> None:
     more = {**settings, "RAGFLOW_LG_EMBEDDINGS": '{"m": {"base_url": "http://127.0.0.1:9/v1", "max_retries": 0}}'}
     invoke("kb", "add", HANDBOOK, environment=settings)
     refused = invoke("kb", "add", HANDBOOK, "--embedding", "m", environment=more).exception
     assert isinstance(refused, SettingsError)
-    assert "was made with the embedding model 'hashing-stand-in'" in str(refused)
+    assert "was created with the embedding model 'hashing-stand-in'" in str(refused)
     down = invoke("kb", "add", HANDBOOK, "--dataset", "new", environment=more).exception
     assert isinstance(down, ServiceError)
-    assert "the same command goes on" in str(down)
+    assert "run the same command again" in str(down)
     none = invoke("kb", "add", HANDBOOK, tmp_path / "none", environment=settings)
-    assert str(none.exception) == f"There is no file or folder '{tmp_path}/none'."
+    assert str(none.exception) == f"The file or folder '{tmp_path}/none' does not exist."
     assert none.stdout == ""

@@ -12,12 +12,12 @@ from tests.server.cli.command import ROOT, invoke
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Mapping[str, str]:
-    found = {"RAGFLOW_LG_KNOWLEDGE__URL": f"sqlite:///{tmp_path}/k.db"}
-    invoke("kb", "add", ROOT / "examples" / "handbook", environment=found)
-    return found
+    environment = {"RAGFLOW_LG_KNOWLEDGE__URL": f"sqlite:///{tmp_path}/k.db"}
+    invoke("kb", "add", ROOT / "examples" / "handbook", environment=environment)
+    return environment
 
 
-def test_what_is_found_is_shown_with_its_place(settings: Mapping[str, str]) -> None:
+def test_results_have_document_and_lines(settings: Mapping[str, str]) -> None:
     shown = invoke("kb", "search", "handbook", "How many days of vacation?", "-n", "1", environment=settings).stdout
     first, text = shown.splitlines()
     assert first.startswith("1. 0.")
@@ -25,13 +25,13 @@ def test_what_is_found_is_shown_with_its_place(settings: Mapping[str, str]) -> N
     assert "27 days of paid vacation" in text
 
 
-def test_chunks_as_json(settings: Mapping[str, str]) -> None:
+def test_results_as_json(settings: Mapping[str, str]) -> None:
     lines = invoke("kb", "search", "handbook", "年假有多少天", "--json", environment=settings).stdout.splitlines()
     assert json.loads(lines[0])["docnm_kwd"] == "zh_handbook.md"
 
 
-def test_nothing_and_nowhere(settings: Mapping[str, str]) -> None:
-    assert invoke("kb", "search", "handbook", "zebra", environment=settings).stdout == "Nothing was found.\n"
+def test_no_match_and_a_missing_dataset(settings: Mapping[str, str]) -> None:
+    assert invoke("kb", "search", "handbook", "zebra", environment=settings).stdout == "No chunks match the question.\n"
     assert isinstance(invoke("kb", "search", "none", "q", environment=settings).exception, SettingsError)
 
 
@@ -44,6 +44,6 @@ def test_everything_is_exported(tmp_path: Path, settings: Mapping[str, str]) -> 
     assert isinstance(invoke("kb", "export", "handbook", "-o", tmp_path, environment=settings).exception, SettingsError)
 
 
-def test_a_full_disk_is_no_fault_of_the_knowledge_base(settings: Mapping[str, str]) -> None:
+def test_a_full_disk_is_reported(settings: Mapping[str, str]) -> None:
     failed = invoke("kb", "export", "handbook", "-o", "/dev/full", environment=settings).exception
     assert str(failed) == "/dev/full cannot be written: No space left on device."

@@ -8,7 +8,7 @@ from ragflow_lg.base.errors import RequestError
 from tests.server.cli.command import invoke
 
 
-def test_keys_are_made_listed_and_revoked(tmp_path: Path) -> None:
+def test_keys_are_created_listed_and_revoked(tmp_path: Path) -> None:
     environment = {"RAGFLOW_LG_SERVER__DATABASE": f"sqlite:///{tmp_path}/server.db"}
 
     def keys(*arguments: str) -> list[str]:
@@ -20,9 +20,9 @@ def test_keys_are_made_listed_and_revoked(tmp_path: Path) -> None:
     for arguments, code in ((("list",), 0), (("revoke", "web shop"), 1)):
         missing = invoke("keys", *arguments, environment=environment)
         assert (missing.exit_code, missing.stdout, file.exists()) == (code, "", False)
-        assert f"There is no database {file};" in (missing.stderr or str(missing.exception))
+        assert f"The database {file} does not exist;" in (missing.stderr or str(missing.exception))
     made = invoke("keys", "create", "desk", environment=environment)
-    assert made.stderr == f"a new database was made: {file}\n"
+    assert made.stderr == f"Created a new database: {file}\n"
     assert keys("revoke", "desk") == [f"revoked {made.stdout[:16]}…"]
     with sqlite3.connect(file) as raw:
         raw.execute("DELETE FROM api_keys")
@@ -34,8 +34,8 @@ def test_keys_are_made_listed_and_revoked(tmp_path: Path) -> None:
     assert (key.startswith("ragflow-"), beta.startswith("beta-")) == (True, True)
     lines = keys("list")
     assert [line.split()[:3] for line in lines] == [
-        [f"{key[:16]}…", "api", "holds"],
-        [f"{beta[:16]}…", "beta", "holds"],
+        [f"{key[:16]}…", "api", "valid"],
+        [f"{beta[:16]}…", "beta", "valid"],
     ]
     assert "shop  web shop" in lines[0]
     assert keys("revoke", key[:16]) == [f"revoked {key[:16]}…"]
@@ -45,7 +45,7 @@ def test_keys_are_made_listed_and_revoked(tmp_path: Path) -> None:
     assert invoke("keys", "revoke", environment=environment).exit_code == 2
 
 
-def test_who_made_and_revoked_keys_stands_in_the_audit_log(tmp_path: Path) -> None:
+def test_created_and_revoked_keys_are_in_the_audit_log(tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
     environment = {
         "RAGFLOW_LG_SERVER__DATABASE": f"sqlite:///{tmp_path}/server.db",

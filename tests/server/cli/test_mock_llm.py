@@ -17,7 +17,7 @@ RULES = ROOT / "examples" / "mock_rules.toml"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_tells_its_address_logs_and_ends_at_once(tmp_path: Path, number: signal.Signals) -> None:
+def test_it_prints_its_url_logs_and_ends_at_once(tmp_path: Path, number: signal.Signals) -> None:
     rules, log = tmp_path / "rules.toml", tmp_path / "log.jsonl"
     rules.write_text(
         '[[rules]]\nwhen.user = "slow"\nreplies = [{ delay_s = 60 }]\n[[rules]]\nreplies = [{ text = "hi" }]'
@@ -50,12 +50,7 @@ def test_it_tells_its_address_logs_and_ends_at_once(tmp_path: Path, number: sign
     assert [json.loads(line)["user"] for line in written.splitlines()] == ["hello", "slow"]
 
 
-def test_mistakes_are_told(tmp_path: Path) -> None:
+def test_user_errors_are_reported(tmp_path: Path) -> None:
     assert isinstance(invoke("mock-llm", tmp_path / "none.toml").exception, SettingsError)
     assert isinstance(invoke("mock-llm", RULES, "--host", "no.such.host.invalid").exception, SettingsError)
     assert isinstance(invoke("mock-llm", RULES, "--log", tmp_path).exception, SettingsError)
-
-
-def test_the_help_teaches_by_example() -> None:
-    told = invoke("mock-llm", "--help").stdout
-    assert "ragflow-lg mock-llm examples/mock_rules.toml" in told

@@ -2,52 +2,52 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ragflow_lg.runs.pauses import Pause
-from ragflow_lg.server.cli.next_step_hints import Place, how_to_answer, how_to_wait
+from ragflow_lg.server.cli.next_step_hints import answer_hint, next_command, waiting_hint
+from ragflow_lg.server.cli.options import RunOptions
 
 SIZE = {"name": "Size", "type": "integer", "optional": False}
 COLOUR = {"name": "Colour", "type": "options", "optional": False, "options": ["red", "dark blue"]}
 SHIRT = Pause("1", "Form:Shirt", "", {"colour": COLOUR, "size": SIZE})
 SHOES = Pause("2", "Form:Shoes", "", {"size": SIZE, "note": {"name": "Note", "optional": True}})
-HERE = Place()
+DEFAULTS = RunOptions()
 
 
-def answers(told: str) -> list[str]:
-    command = shlex.split(told.partition("with: ")[2])
+def answers_in(hint: str) -> list[str]:
+    command = shlex.split(hint.partition("with: ")[2])
     assert command[:3] == ["ragflow-lg", "resume", "anna"]
     assert set(command[3::2]) <= {"--input"}
     return command[4::2]
 
 
-def test_a_command_says_again_what_is_not_the_default() -> None:
-    assert HERE.command("resume", "anna") == "ragflow-lg resume anna"
-    place = Place("sqlite:///my store.db", Path("my settings.toml"), "demo")
-    assert place.command("continue", "a b", "--input", "n=x y").endswith(
+def test_a_command_repeats_options_that_are_not_the_default() -> None:
+    assert next_command(DEFAULTS, "resume", "anna") == "ragflow-lg resume anna"
+    options = RunOptions(checkpoint="sqlite:///my store.db", settings=Path("my settings.toml"), model="demo")
+    assert next_command(options, "continue", "a b", "--input", "n=x y").endswith(
         "continue 'a b' --input 'n=x y' --checkpoint 'sqlite:///my store.db' --settings 'my settings.toml' --model demo"
     )
-    assert "--model" not in place.command("cancel", "anna")
+    assert "--model" not in next_command(options, "cancel", "anna")
 
 
-def test_a_password_is_not_shown() -> None:
-    shown = Place("redis://me:secret@there:6379/0").command("resume", "anna")
-    assert shown == "ragflow-lg resume anna --checkpoint 'redis://me:***@there:6379/0'"
-    assert "redis://there" in Place("redis://there").command("resume", "anna")
+def test_a_password_is_masked() -> None:
+    command = next_command(RunOptions(checkpoint="redis://me:secret@there:6379/0"), "resume", "anna")
+    assert command == "ragflow-lg resume anna --checkpoint 'redis://me:***@there:6379/0'"
+    assert "redis://there" in next_command(RunOptions(checkpoint="redis://there"), "resume", "anna")
 
 
-def test_how_to_answer_a_turn_that_waits() -> None:
-    both = how_to_wait([SHIRT, SHOES], HERE, "anna", is_kept=True)
+def test_a_hint_how_to_answer_a_turn_that_waits() -> None:
+    both = waiting_hint([SHIRT, SHOES], DEFAULTS, "anna", is_stored=True)
     assert both == "The turn waits for an answer: ragflow-lg resume anna --input Form:Shirt@NAME=VALUE"
-    assert how_to_wait([SHOES], HERE, "anna", is_kept=True).endswith("resume anna --input NAME=VALUE")
-    assert how_to_wait([Pause("1", "Form:A", "", {})], HERE, "anna", is_kept=True).endswith("resume anna")
-    assert "name a --session" in how_to_wait([SHIRT], HERE, "anna", is_kept=False)
+    assert waiting_hint([SHOES], DEFAULTS, "anna", is_stored=True).endswith("resume anna --input NAME=VALUE")
+    assert waiting_hint([Pause("1", "Form:A", "", {})], DEFAULTS, "anna", is_stored=True).endswith("resume anna")
+    assert "use --session" in waiting_hint([SHIRT], DEFAULTS, "anna", is_stored=False)
 
 
 @pytest.mark.parametrize(
-    ("pauses", "given", "wanted"),
+    ("pauses", "entries", "expected"),
     [
         ([SHIRT], ["colour=dark blue", "size=big"], ["colour=dark blue", "size=VALUE"]),
         ([SHIRT], ["colour=green", "height=4", "oops"], ["colour=VALUE", "size=VALUE"]),
@@ -61,13 +61,13 @@ def test_how_to_answer_a_turn_that_waits() -> None:
         ([SHIRT, SHOES], [], ["Form:Shirt@colour=VALUE", "Form:Shirt@size=VALUE", "Form:Shoes@size=VALUE"]),
     ],
 )
-def test_what_was_right_is_kept_and_what_is_wrong_or_missing_left_open(
-    pauses: list[Pause], given: list[str], wanted: list[str]
+def test_valid_entries_are_repeated_and_others_left_open(
+    pauses: list[Pause], entries: list[str], expected: list[str]
 ) -> None:
-    told: Any = how_to_answer(pauses, given, HERE, "anna")
-    assert answers(told) == wanted
-    assert all(f"{pause.node} ({', '.join(pause.inputs)})" in told for pause in pauses)
+    hint = answer_hint(pauses, entries, DEFAULTS, "anna")
+    assert answers_in(hint) == expected
+    assert all(f"{pause.node} ({', '.join(pause.inputs)})" in hint for pause in pauses)
 
 
-def test_nothing_is_open_any_more() -> None:
-    assert how_to_answer([], ["a=1"], HERE, "anna") == ""
+def test_without_an_open_form_there_is_no_hint() -> None:
+    assert answer_hint([], ["a=1"], DEFAULTS, "anna") == ""

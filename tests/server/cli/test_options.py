@@ -1,5 +1,53 @@
-from ragflow_lg.server.cli.options import Events
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from ragflow_lg.server.cli.options import Events, ReplayMode, RunOptions, check_session_name, with_run_options
 
 
 def test_events_are_named_as_they_are_typed() -> None:
     assert [str(kind) for kind in Events] == ["json", "pretty"]
+
+
+def test_a_command_gets_its_own_and_the_shared_options() -> None:
+    calls: list[tuple[str, RunOptions]] = []
+
+    @with_run_options
+    def command(name: str, options: RunOptions) -> None:
+        """Do something."""
+        calls.append((name, options))
+
+    app = typer.Typer()
+    app.command()(command)
+    words = ["anna", "-m", "demo", "--replay", "a.jsonl", "--replay-mode", "loose", "-e", "json", "--trace"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert CliRunner().invoke(app, ["ben"]).exit_code == 0
+    shared = RunOptions(
+        model="demo", replay=Path("a.jsonl"), replay_mode=ReplayMode.LOOSE, events=Events.JSON, trace=True
+    )
+    assert calls == [("anna", shared), ("ben", RunOptions())]
+    assert "Do something." in CliRunner().invoke(app, ["--help"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (RunOptions(record=Path("a"), replay=Path("b")), "either --record or --replay"),
+        (RunOptions(model="demo", replay=Path("b")), "leave out --model"),
+        (RunOptions(replay_mode=ReplayMode.LOOSE), "add --replay"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options: RunOptions, reason: str) -> None:
+    with pytest.raises(typer.BadParameter, match=reason):
+        options.check_replay()
+
+
+def test_a_session_needs_a_name() -> None:
+    assert (check_session_name("anna"), check_session_name(None)) == ("anna", None)
+    for name in ("", " "):
+        with pytest.raises(typer.BadParameter, match="needs a name"):
+            check_session_name(name)

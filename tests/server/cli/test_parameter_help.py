@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from ragflow_lg.component.spec import ComponentParams, OneOrMany
 from ragflow_lg.dsl.variable_references import Reference, Template, parse_template
-from ragflow_lg.server.cli.parameter_help import Parameter, parameters_of
+from ragflow_lg.server.cli.parameter_help import ParameterHelp, parameters_of
 
 
 class Inner(BaseModel):
@@ -34,12 +34,12 @@ class Params(ComponentParams):
     rest: list[Any] = Field(default_factory=list[Any])
 
 
-def named() -> dict[str, Parameter]:
+def by_name() -> dict[str, ParameterHelp]:
     return {one.name: one for one in parameters_of(Params)}
 
 
-def test_types_are_words_of_a_canvas() -> None:
-    types = {name: one.type for name, one in named().items() if name not in ComponentParams.model_fields}
+def test_types_are_plain_words() -> None:
+    types = {name: one.type for name, one in by_name().items() if name not in ComponentParams.model_fields}
     assert types == {
         "text": "text with references",
         "read": "reference",
@@ -54,31 +54,35 @@ def test_types_are_words_of_a_canvas() -> None:
     }
 
 
-def test_defaults_are_as_they_are_written() -> None:
-    found = named()
-    assert (found["text"].default, found["rest"].default, found["count"].default) == ("Say {sys.query}", [], 3)
-    assert (found["rows"].required, found["rows"].default, found["text"].required) == (True, None, False)
+def test_defaults_are_as_a_canvas_writes_them() -> None:
+    parameters = by_name()
+    assert (parameters["text"].default, parameters["rest"].default, parameters["count"].default) == (
+        "Say {sys.query}",
+        [],
+        3,
+    )
+    assert (parameters["rows"].required, parameters["rows"].default, parameters["text"].required) == (True, None, False)
 
 
 def test_choices_come_from_the_type_or_from_examples() -> None:
-    found = named()
-    assert (found["how"].choices, found["operator"].choices) == (("slow", "fast"), ("=", "≠"))
-    assert found["text"].choices == ()
+    parameters = by_name()
+    assert (parameters["how"].choices, parameters["operator"].choices) == (("slow", "fast"), ("=", "≠"))
+    assert parameters["text"].choices == ()
 
 
-def test_what_a_parameter_is_for_stands_behind_it() -> None:
-    found = named()
-    assert found["text"].about == "What is said, with references."
-    assert found["told"].about == "Told here."
-    assert found["exception_goto"].about.startswith("Ids of the components")
+def test_the_purpose_is_the_docstring_after_the_field() -> None:
+    parameters = by_name()
+    assert parameters["text"].about == "What is said, with references."
+    assert parameters["told"].about == "Told here."
+    assert parameters["exception_goto"].about.startswith("Ids of the components")
 
 
-def test_shapes_inside_are_told_to_some_depth() -> None:
-    rows = named()["rows"]
+def test_nested_keys_are_described_to_some_depth() -> None:
+    rows = by_name()["rows"]
     assert rows.about == "What is inside."
     assert [(one.name, one.about) for one in rows.inside] == [("key", "Its name."), ("deep", "What is inside.")]
     assert rows.inside[1].inside[1].inside == ()
-    assert named()["by_name"].inside == rows.inside
+    assert by_name()["by_name"].inside == rows.inside
     assert rows.as_dict()["inside"][0]["name"] == "key"
 
 

@@ -1,7 +1,68 @@
-from tests.server.cli.command import invoke
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.canvas import canvas
+from tests.fakes.regions import form, out
+from tests.server.cli.command import Cli, one_line
 
 
-def test_it_explains_itself() -> None:
-    result = invoke("resume", "--help")
-    assert result.exit_code == 0
-    assert "ragflow-lg resume" in result.stdout
+def test_a_refused_answer_leaves_the_form_open(cli: Cli) -> None:
+    cli("run", "words.json", "go", "--session", "anna")
+    refused = cli("resume", "anna", "--events", "json")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "'w' is required" in refused.stderr
+    assert "still open. Answer with: ragflow-lg resume anna --input w=VALUE" in refused.stderr
+    assert cli("resume", "anna", "--input", "w=x").returncode == 0
+
+
+@pytest.fixture
+def two_forms(cli: Cli, tmp_path: Path) -> Cli:
+    """Calls the command with ``two.json``, which asks two forms at once."""
+    size = {"name": "Size", "type": "integer", "optional": False}
+    components = {
+        "Form:A": form(tips="For whom?", downstream=["out"], size=size),
+        "Form:B": form(tips="And then?", downstream=["out"], size=size, word={"name": "word", "type": "line"}),
+    }
+    document = canvas({**components, **out("{Form:A@size} {Form:B@size}")}, ["Form:A", "Form:B"])
+    (tmp_path / "two.json").write_text(json.dumps(document))
+    return cli
+
+
+def test_all_open_forms_are_shown(two_forms: Cli) -> None:
+    quiet = two_forms("run", "two.json", "go", "--session", "ben", "--events", "json")
+    assert quiet.returncode == 0
+    assert quiet.stderr == "The turn waits for an answer: ragflow-lg resume ben --input Form:A@NAME=VALUE\n"
+    pretty = two_forms("run", "two.json", "go", "--session", "anna", "--events", "pretty")
+    assert "? For whom? (Form:A)\n  size: Size, integer\n? And then? (Form:B)\n  size: " in pretty.stderr
+    assert "ragflow-lg resume anna --input Form:A@NAME=VALUE" in pretty.stderr
+
+
+def test_a_session_that_waits_starts_no_other_turn(two_forms: Cli) -> None:
+    two_forms("run", "two.json", "go", "--session", "anna")
+    same = two_forms("run", "two.json", "more", "--session", "anna", "--events", "json")
+    assert (same.returncode, "'more' is ignored" in same.stderr) == (0, True)
+    other = two_forms("run", "words.json", "more", "--session", "anna", "--events", "json")
+    assert (other.returncode, other.stdout) == (2, "")
+    assert "two.json. Use another session" in other.stderr
+    assert "answer it: ragflow-lg resume anna\n  cancel it: ragflow-lg cancel anna\n" in other.stderr
+
+
+def test_forms_are_answered_one_by_one(two_forms: Cli) -> None:
+    two_forms("run", "two.json", "go", "--session", "anna")
+    refused = two_forms("resume", "anna", "--input", "Form:B@size=six")
+    assert refused.returncode == 2
+    message = one_line(refused.stderr)
+    assert "'Size' (size) should be a whole number, not 'six'. The forms of Form:A (size) and" in message
+    assert "resume anna --input Form:B@size=VALUE --input Form:B@word=VALUE" in message
+    incomplete = two_forms("resume", "anna", "--input", "Form:B@size=6", "--events", "json")
+    assert "'word' is required" in incomplete.stderr
+    assert "resume anna --input Form:B@size=6 --input Form:B@word=VALUE" in incomplete.stderr
+    first = two_forms("resume", "anna", "--input", "Form:A@size=6", "--events", "pretty")
+    assert "(Form:B)" in first.stderr
+    assert "(Form:A)" not in first.stderr
+    both = two_forms("resume", "anna", "--input", "size=7", "--input", "word=w", "--events", "pretty")
+    assert both.stdout == "6 7\n", both.stderr

@@ -33,11 +33,11 @@ def greeter(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def form(tmp_path: Path) -> Path:
-    told = "{begin@city}|{begin@days}|{begin@hasty}|{begin@more.a}"
+    outputs = "{begin@city}|{begin@days}|{begin@hasty}|{begin@more.a}"
     return write_canvas(
         tmp_path / "form.json",
-        ("begin", "Begin", {"mode": "task", "inputs": FORM}, ["Message:Told"]),
-        ("Message:Told", "Message", {"content": [told]}, []),
+        ("begin", "Begin", {"mode": "task", "inputs": FORM}, ["Message:Echo"]),
+        ("Message:Echo", "Message", {"content": [outputs]}, []),
     )
 
 
@@ -50,7 +50,7 @@ def broken(tmp_path: Path) -> Path:
     )
 
 
-def test_events_are_lines_where_nobody_watches(greeter: Path) -> None:
+def test_events_are_lines_of_json_without_a_terminal(greeter: Path) -> None:
     result = invoke("run", greeter, "Hi ü")
     assert result.exit_code == 0
     written = frames(result)
@@ -61,7 +61,7 @@ def test_events_are_lines_where_nobody_watches(greeter: Path) -> None:
     assert len({f["message_id"] for f in written}) == 1
 
 
-def test_people_get_the_answer_and_beside_it_the_progress(greeter: Path) -> None:
+def test_pretty_output_has_the_answer_and_the_progress(greeter: Path) -> None:
     result = invoke("run", greeter, "Hi", "--events", "pretty")
     assert result.stdout == "Turn 1: Hi\n"
     assert "▸ begin (Begin)" in result.stderr
@@ -72,11 +72,11 @@ def test_a_query_from_standard_input(greeter: Path) -> None:
     assert invoke("run", greeter, "-", "-e", "pretty", text="from a pipe\n").stdout == "Turn 1: from a pipe\n"
 
 
-def test_files_go_along(tmp_path: Path) -> None:
+def test_files_are_attached(tmp_path: Path) -> None:
     shows = write_canvas(
         tmp_path / "files.json",
-        ("begin", "Begin", {}, ["Message:Told"]),
-        ("Message:Told", "Message", {"content": ["{sys.files.0} {sys.query}"]}, []),
+        ("begin", "Begin", {}, ["Message:Echo"]),
+        ("Message:Echo", "Message", {"content": ["{sys.files.0} {sys.query}"]}, []),
     )
     (tmp_path / "a.txt").write_text("inside")
     assert invoke("run", shows, "Hi", "-e", "pretty", "--file", tmp_path / "a.txt").stdout == "inside Hi\n"
@@ -84,36 +84,36 @@ def test_files_go_along(tmp_path: Path) -> None:
     assert (refused.exit_code, "--file" in refused.stderr) == (2, True)
 
 
-def test_a_turn_without_an_answer_says_so(tmp_path: Path) -> None:
+def test_a_turn_without_an_answer_is_reported(tmp_path: Path) -> None:
     silent = write_canvas(tmp_path / "silent.json", ("begin", "Begin", {}, []))
-    told = invoke("run", silent, "Hi", "-e", "pretty")
-    assert (told.exit_code, told.stdout) == (0, "")
-    assert "The turn ended without an answer" in told.stderr
+    outputs = invoke("run", silent, "Hi", "-e", "pretty")
+    assert (outputs.exit_code, outputs.stdout) == (0, "")
+    assert "The turn ended without an answer" in outputs.stderr
 
 
-def test_nothing_steers_the_terminal(greeter: Path) -> None:
+def test_nothing_controls_the_terminal(greeter: Path) -> None:
     result = invoke("run", greeter, "\x1b[2J\x07x", "-e", "pretty")
     assert "\x1b" not in result.stdout
     assert result.stdout == "Turn 1:  [2J x\n"
 
 
-def test_a_session_goes_on_in_the_next_call(greeter: Path, tmp_path: Path) -> None:
+def test_the_next_call_continues_a_session(greeter: Path, tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/store/sessions.db"
-    told = [
+    outputs = [
         invoke("run", greeter, "Hi", "-e", "pretty", "--session", name, "--checkpoint", store).stdout
         for name in ("anna", "anna", "bert")
     ]
-    assert told == ["Turn 1: Hi\n", "Turn 2: Hi\n", "Turn 1: Hi\n"]
+    assert outputs == ["Turn 1: Hi\n", "Turn 2: Hi\n", "Turn 1: Hi\n"]
 
 
-def test_the_store_can_be_set(greeter: Path, tmp_path: Path) -> None:
+def test_the_settings_name_the_store(greeter: Path, tmp_path: Path) -> None:
     settings = tmp_path / "my.toml"
     settings.write_text(f'checkpoints = "sqlite:///{tmp_path}/set.db"\n')
     assert invoke("run", greeter, "Hi", "--session", "a", "--settings", settings).exit_code == 0
     assert (tmp_path / "set.db").is_file()
 
 
-def test_fields_are_read_as_the_form_declares_them(form: Path) -> None:
+def test_fields_are_parsed_by_their_types(form: Path) -> None:
     fields = ["city=a=b", "days=3", "hasty=yes", 'more={"a": [1]}']
     arguments = [part for field in fields for part in ("--input", field)]
     assert invoke("run", form, *arguments, "-e", "pretty").stdout == "a=b|3|true|[1]\n"
@@ -128,7 +128,7 @@ def test_fields_are_read_as_the_form_declares_them(form: Path) -> None:
         ("city", "NAME=VALUE"),
     ],
 )
-def test_a_field_that_does_not_fit_is_refused(form: Path, field: str, problem: str) -> None:
+def test_an_invalid_field_is_refused(form: Path, field: str, problem: str) -> None:
     result = invoke("run", form, "--input", field)
     assert result.exit_code == 2
     assert problem in result.stderr
@@ -155,7 +155,7 @@ def test_every_model_can_be_replaced_by_the_demo() -> None:
     assert invoke("run", SUPPORT, "My order", "--model", "demo").exit_code == 0
 
 
-def test_what_cannot_run_is_told_by_an_error(tmp_path: Path, greeter: Path) -> None:
+def test_a_canvas_that_cannot_run_raises_an_error(tmp_path: Path, greeter: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text('{"components": {}}')
     assert isinstance(invoke("run", bad).exception, CompileError)
@@ -181,7 +181,7 @@ def guide(tmp_path: Path) -> Path:
     )
 
 
-def test_records_of_agents_are_written_where_they_are_wanted(guide: Path) -> None:
+def test_a_trace_adds_records_of_agents(guide: Path) -> None:
     plain = frames(invoke("run", guide, "Hello", "-m", "demo"))
     traced = frames(invoke("run", guide, "Hello", "-m", "demo", "--trace"))
     records = [frame for frame in traced if frame["event"] == "agent_record"]
@@ -191,13 +191,13 @@ def test_records_of_agents_are_written_where_they_are_wanted(guide: Path) -> Non
     assert {r["data"]["component_id"] for r in records} == {"Agent:Guide"}
 
 
-def test_people_are_told_what_agents_took(guide: Path) -> None:
+def test_pretty_output_has_the_totals_of_agents(guide: Path) -> None:
     result = invoke("run", guide, "Hello", "-m", "demo", "--events", "pretty")
     assert result.stderr.splitlines()[-1].startswith("1 agent, 1 round, 0 calls, ")
     assert "· round 1 (demo)" in invoke("run", guide, "Hello", "-m", "demo", "-e", "pretty", "--trace").stderr
 
 
-def test_a_wrong_exporter_is_told(guide: Path) -> None:
+def test_an_unknown_exporter_is_refused(guide: Path) -> None:
     wrong = {"RAGFLOW_LG_OTEL__ENABLED": "1", "RAGFLOW_LG_OTEL__EXPORTER": "smoke"}
     result = invoke("run", guide, "Hello", "-m", "demo", environment=wrong)
     assert isinstance(result.exception, SettingsError)

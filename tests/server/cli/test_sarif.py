@@ -17,9 +17,9 @@ def result_of(path: Path, diagnostic: Diagnostic) -> dict[str, Any]:
     return result
 
 
-def test_a_finding() -> None:
-    found = Diagnostic("route-empty", "error", "/components/a", "Nothing left.", "Add a target.", line=7, column=3)
-    assert result_of(Path("canvas.json"), found) == {
+def test_a_diagnostic_is_a_result() -> None:
+    diagnostic = Diagnostic("route-empty", "error", "/components/a", "Nothing left.", "Add a target.", line=7, column=3)
+    assert result_of(Path("canvas.json"), diagnostic) == {
         "ruleId": "route-empty",
         "level": "error",
         "message": {"text": "Nothing left. Add a target."},
@@ -35,7 +35,7 @@ def test_a_finding() -> None:
     }
 
 
-def test_a_finding_about_the_whole_document_stands_at_its_beginning() -> None:
+def test_a_diagnostic_of_the_whole_document_is_located_at_its_start() -> None:
     result = result_of(Path("a.json"), Diagnostic("document-rewritten", "info", "", "Older."))
     assert result["level"] == "note"
     assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 1, "startColumn": 1}
@@ -49,5 +49,5 @@ def test_a_path_is_a_uri(path: str, uri: str) -> None:
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == uri
 
 
-def test_nothing_found_is_a_run_without_results() -> None:
+def test_no_diagnostics_are_a_run_without_results() -> None:
     assert json.loads(to_sarif([]))["runs"][0]["results"] == []

@@ -12,7 +12,7 @@ def test_the_printed_schema_is_the_published_one() -> None:
     assert invoke("schema", "--check", ROOT / "docs" / "canvas.schema.json").exit_code == 0
 
 
-def test_a_schema_is_written_and_held_against_this_version(tmp_path: Path) -> None:
+def test_a_schema_is_written_and_compared_with_this_version(tmp_path: Path) -> None:
     path = tmp_path / "schema.json"
     missing = invoke("schema", "--check", path)
     assert missing.exit_code == 1

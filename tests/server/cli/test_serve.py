@@ -27,13 +27,13 @@ def start(folder: Path, **environment: str) -> subprocess.Popen[str]:
     )
 
 
-def test_it_serves_prints_a_key_once_and_ends_well(tmp_path: Path) -> None:
+def test_it_serves_prints_a_key_once_and_ends_cleanly(tmp_path: Path) -> None:
     process = start(tmp_path)
     assert process.stdout is not None
-    url, told, last = (process.stdout.readline().strip() for _ in range(3))
+    url, key_line, last = (process.stdout.readline().strip() for _ in range(3))
     assert url.startswith("http://127.0.0.1:")
-    assert httpx.get(last.removeprefix("OpenAPI document of all routes: ")).json()["openapi"] == "3.1.0"
-    key = told.removeprefix("API key, shown this once: ")
+    assert httpx.get(last.removeprefix("OpenAPI document: ")).json()["openapi"] == "3.1.0"
+    key = key_line.removeprefix("API key (shown only once): ")
     with httpx.Client(base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=20) as client:
         agent = client.post("/agents", json={"title": "Echo", "dsl": ECHO}).json()["data"]
         body = {"agent_id": agent["id"], "query": "hi"}
@@ -51,11 +51,11 @@ def test_it_serves_prints_a_key_once_and_ends_well(tmp_path: Path) -> None:
     assert json.dumps(key) not in listed.stdout
 
 
-async def test_under_load_every_answer_that_began_is_sent_to_its_end(tmp_path: Path) -> None:
+async def test_under_load_every_answer_that_started_is_completed(tmp_path: Path) -> None:
     process = start(tmp_path, RAGFLOW_LG_SERVER__LOG_LEVEL="error")
     assert process.stdout is not None
-    url, told = (process.stdout.readline().strip() for _ in range(2))
-    headers = {"Authorization": told.rpartition(" ")[2]}
+    url, key_line = (process.stdout.readline().strip() for _ in range(2))
+    headers = {"Authorization": key_line.rpartition(" ")[2]}
     answers: list[str] = []
     is_stopping = asyncio.Event()
 
@@ -86,7 +86,7 @@ async def test_under_load_every_answer_that_began_is_sent_to_its_end(tmp_path: P
     assert sum("You said hi" in answer for answer in answers) >= 40
 
 
-def test_metrics_audit_and_log_go_where_they_are_told_to(tmp_path: Path) -> None:
+def test_metrics_audit_and_log_go_where_the_settings_say(tmp_path: Path) -> None:
     process = start(
         tmp_path,
         RAGFLOW_LG_SERVER__METRICS="port",
@@ -97,7 +97,7 @@ def test_metrics_audit_and_log_go_where_they_are_told_to(tmp_path: Path) -> None
     )
     assert process.stdout is not None
     assert process.stderr is not None
-    url, told = (process.stdout.readline().strip() for _ in range(2))
+    url, key_line = (process.stdout.readline().strip() for _ in range(2))
     lines: list[str] = []
     while not lines or "metrics at " not in lines[-1]:
         lines.append(process.stderr.readline())
@@ -110,13 +110,13 @@ def test_metrics_audit_and_log_go_where_they_are_told_to(tmp_path: Path) -> None
     _, errors = process.communicate(timeout=20)
     logged = [json.loads(line) for line in errors.splitlines()]
     assert "GET /api/v1/agents 401" in " ".join(line["message"] for line in logged)
-    key = told.rpartition(" ")[2]
+    key = key_line.rpartition(" ")[2]
     audit = (tmp_path / "audit.jsonl").read_text()
     assert [json.loads(line)["event"] for line in audit.splitlines()] == ["key.created", "key.refused"]
     assert key not in errors + audit
 
 
-def test_mistakes_are_told(tmp_path: Path) -> None:
+def test_user_errors_are_reported(tmp_path: Path) -> None:
     no_database = {"RAGFLOW_LG_SERVER__DATABASE": f"sqlite:///{tmp_path}"}
     assert isinstance(invoke("serve", "--port", "0", environment=no_database).exception, DatabaseError)
     assert isinstance(invoke("serve", "--host", "no.such.host.invalid").exception, SettingsError)

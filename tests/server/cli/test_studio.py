@@ -18,14 +18,14 @@ from tests.server.cli.command import ROOT, invoke
 EXAMPLES = ROOT / "examples"
 
 
-def test_only_files(tmp_path: Path) -> None:
+def test_the_files_are_written_without_a_server(tmp_path: Path) -> None:
     shutil.copy(EXAMPLES / "loop.json", tmp_path)
     (tmp_path / "broken.json").write_text("{")
     result = invoke("studio", tmp_path, "--no-server", "--model", "demo")
     assert result.exit_code == 0, result.stderr
     assert "1 canvas\n" in result.stdout
     assert "langgraph dev" in result.stdout
-    assert "broken.json is left out" in result.stderr
+    assert "broken.json is skipped" in result.stderr
     written = json.loads((tmp_path / "langgraph.json").read_text())
     assert written["graphs"]["loop"]["path"] == "./ragflow_lg_studio.py:loop"
     assert "checkpointer" in written
@@ -40,11 +40,13 @@ def test_only_files(tmp_path: Path) -> None:
     ("arguments", "problem"),
     [
         (["none"], "cannot be read"),
-        ([str(EXAMPLES), "-o", "file/none"], "cannot be a folder"),
+        ([str(EXAMPLES), "-o", "file/none"], "cannot be created"),
         ([str(EXAMPLES), "--checkpoint", "mysql://x"], "Invalid session store URL"),
     ],
 )
-def test_what_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], problem: str) -> None:
+def test_user_errors_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], problem: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     result = invoke("studio", *arguments, "--no-server")
@@ -52,9 +54,9 @@ def test_what_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argumen
     assert problem in f"{result.stderr}{result.exception}"
 
 
-def wait_for(is_so: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
-    while not is_so():
+    while not condition():
         assert time.monotonic() < end
         time.sleep(0.2)
 
@@ -62,12 +64,12 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 def assistants(client: httpx.Client) -> set[str]:
     try:
         return {assistant["graph_id"] for assistant in client.post("/assistants/search", json={}).json()}
-    except httpx.HTTPError:  # it begins again
+    except httpx.HTTPError:  # it restarts
         return set()
 
 
 @pytest.mark.slow
-def test_the_server_begins_again_with_a_canvas_that_comes_and_ends_with_the_command(tmp_path: Path) -> None:
+def test_the_server_restarts_for_a_new_canvas_and_ends_with_the_command(tmp_path: Path) -> None:
     shutil.copy(EXAMPLES / "loop.json", tmp_path)
     command = [
         sys.executable,
@@ -81,9 +83,9 @@ def test_the_server_begins_again_with_a_canvas_that_comes_and_ends_with_the_comm
         "memory://",
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    said = tmp_path.with_name("said.log")  # not where the server watches for changes
+    log_file = tmp_path.with_name("log_file.log")  # not where the server watches for changes
     with (
-        said.open("wb") as log,
+        log_file.open("wb") as log,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment) as run,
     ):
         assert run.stdout is not None
@@ -92,14 +94,14 @@ def test_the_server_begins_again_with_a_canvas_that_comes_and_ends_with_the_comm
         assert url.startswith("http://127.0.0.1:")
         assert lines[2].strip().endswith(f"baseUrl={url}")
         assert "serves" in str(invoke("studio", tmp_path, "--no-server").exception)
-        assert said.read_text() == "", "only problems are shown"
+        assert log_file.read_text() == "", "only problems are shown"
         with httpx.Client(base_url=url, trust_env=False) as client:
             shutil.copy(EXAMPLES / "order_form.json", tmp_path)
-            wait_for(lambda: assistants(client) == {"loop", "order_form"})
+            wait_until(lambda: assistants(client) == {"loop", "order_form"})
             (tmp_path / "loop.json").unlink()
             (tmp_path / "order_form.json").rename(tmp_path / "order_form")
-            wait_for(lambda: "There is no canvas" in said.read_text())
-            assert client.get("/ok").is_success, "it goes on with what it has"
+            wait_until(lambda: "There is no canvas" in log_file.read_text())
+            assert client.get("/ok").is_success, "it still serves the old graphs"
             run.send_signal(signal.SIGHUP)
             assert run.wait(30) == 0
             with pytest.raises(httpx.ConnectError):

@@ -42,14 +42,14 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return url
 
 
-def test_all_runs_of_a_session_the_oldest_first(url: str) -> None:
+def test_all_runs_of_a_session_oldest_first(url: str) -> None:
     result = invoke("trace", "anna", "--checkpoint", url)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines() == [
         "0aa  1970-01-01 00:00:00 UTC  succeeded",
         '  Guide-->Fact_Finder: look_0(q="x")  0.50 s',
         "    R [2J",
-        '  Agent:Guide-->Inner: look_0(q="x")  0.50 s  (from before)',
+        '  Agent:Guide-->Inner: look_0(q="x")  0.50 s  (stored result)',
         '    {"n": 1}',
         "2aa  1970-01-01 00:00:02 UTC  succeeded",
         *result.stdout.splitlines()[1:5],
@@ -63,7 +63,7 @@ def test_one_run_as_json(url: str) -> None:
     assert json.loads(line)["trace"] == TRACE
 
 
-def test_where_there_is_nothing(url: str) -> None:
+def test_a_session_without_calls_and_a_missing_one(url: str) -> None:
     result = invoke("trace", "ben", "--checkpoint", url)
     assert (result.exit_code, result.stdout) == (0, "")
     assert "no agent has called a tool" in result.stderr

@@ -125,7 +125,7 @@ async def forms_wait_and_are_answered_by_id(client: Any) -> None:
         thread, "order_form", command={"resume": {again["id"]: {"size": 42, "colour": "red"}}}
     )
     assert list(pause_ids(state)) == [SHOES]
-    with pytest.raises(Exception, match="cannot have this for 'turn'"):
+    with pytest.raises(Exception, match="The value of 'turn' is invalid"):
         await client.threads.update_state(thread, {"turn": 5})
     await client.threads.update_state(thread, {"globals": {"sys.user_id": "edited"}})
     held = await client.threads.get_state(thread)

@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.studio.folder_lock import folder_alone
+from ragflow_lg.server.studio.folder_lock import lock_folder
 
 
 def test_a_folder_is_held_by_one_and_then_free_again(tmp_path: Path) -> None:
     for _ in range(2):
         with (
-            folder_alone(tmp_path),
+            lock_folder(tmp_path),
             pytest.raises(SettingsError, match="Another `ragflow-lg studio` serves"),
-            folder_alone(tmp_path),
+            lock_folder(tmp_path),
         ):
             pytest.fail("two hold it")
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(SettingsError, match="cannot be opened"), folder_alone(tmp_path / "none"):
+    with pytest.raises(SettingsError, match="cannot be opened"), lock_folder(tmp_path / "none"):
         pytest.fail("there is none")

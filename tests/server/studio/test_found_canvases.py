@@ -41,12 +41,12 @@ def test_what_is_no_canvas_is_left_out(folder: Path) -> None:
     os.mkfifo(folder / "pipe.json")  # to open it would wait for ever
     (folder / "nowhere.json").symlink_to(folder / "nothing")
     (folder / "folder.json").mkdir()
-    shutil.copy(LOOP, os.fsencode(folder) + b"/\xff.json")
+    shutil.copy(LOOP, os.fsdecode(os.fsencode(folder) + b"/\xff.json"))
     project = find_canvases(folder)
     assert [canvas.graph for canvas in project.canvases] == ["canvas_2nd", "a_b"]
     why = {os.fsencode(file.name): reason for file, reason in project.left_out.items()}
     assert set(why) == {b"none.json", b"pipe.json", b"nowhere.json", b"folder.json", b"\xff.json"}
-    assert "no file" in why[b"pipe.json"]
+    assert "not a regular file" in why[b"pipe.json"]
     assert "not UTF-8" in why[b"\xff.json"]
     assert not Watched(folder, project).have_changed()
 

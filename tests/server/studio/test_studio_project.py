@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("keeps", [True, False])
 async def test_both_files_are_written_and_only_when_they_change(folder: Path, keeps: bool) -> None:
     canvases = find_canvases(folder).canvases
-    config, is_new = write_project(folder, canvases, model='de"mo', keeps_sessions=keeps)
+    config, is_new = write_project(folder, canvases, model='de"mo', uses_store=keeps)
     assert is_new
     written = json.loads(config.read_text())
     module = runpy.run_path(str(folder / MODULE))
@@ -34,10 +34,10 @@ async def test_both_files_are_written_and_only_when_they_change(folder: Path, ke
     for factory in factories:
         assert (await factory()).name
     assert ("checkpointer" in written) == keeps
-    assert not write_project(folder, canvases, model='de"mo', keeps_sessions=keeps)[1]
+    assert not write_project(folder, canvases, model='de"mo', uses_store=keeps)[1]
     added = {"env": {"A": "1"}, "checkpointer": {"path": "./mine.py:saver"}}
     config.write_text(json.dumps({**written, **added}))
-    write_project(folder, canvases[:1], keeps_sessions=keeps)
+    write_project(folder, canvases[:1], uses_store=keeps)
     assert added.items() <= json.loads(config.read_text()).items(), "what somebody has added stays"
     assert len(json.loads(config.read_text())["graphs"]) == 1
 
@@ -45,12 +45,12 @@ async def test_both_files_are_written_and_only_when_they_change(folder: Path, ke
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        (CONFIG, '{"graphs": {"mine": "./mine.py:graph"}}', "is your own"),
-        (CONFIG, '{"graphs": {}, "store": {}}', "is your own"),
-        (CONFIG, '{"graphs": ["mine"]}', "is your own"),
-        (CONFIG, "[1]", "is your own"),
-        (CONFIG, "{", "no JSON"),
-        (MODULE, "print()", "not ours to write"),
+        (CONFIG, '{"graphs": {"mine": "./mine.py:graph"}}', "was not written by this command"),
+        (CONFIG, '{"graphs": {}, "store": {}}', "was not written by this command"),
+        (CONFIG, '{"graphs": ["mine"]}', "was not written by this command"),
+        (CONFIG, "[1]", "was not written by this command"),
+        (CONFIG, "{", "not valid JSON"),
+        (MODULE, "print()", "was not written by this command"),
     ],
 )
 def test_what_others_have_written_is_left_alone(folder: Path, name: str, text: str, problem: str) -> None:
