@@ -94,7 +94,7 @@ class Toolbox:
             outcome = await call_tool(self._ctx, tool, requested, position, make)
             return to_json(outcome._replace(seconds=clock.monotonic() - start)._asdict())
 
-        stored: Any = await self._ctx.step(call.name, requested, run, position=position, is_held=tool.runs_once)
+        stored: Any = await self._ctx.step(call.name, requested, run, position=position, in_memory=tool.runs_once)
         outcome = Outcome(**stored)._replace(usage=Usage(*stored["usage"]))
         self._ctx.cite(outcome.chunks, outcome.documents)
         self._ctx.count(outcome.usage)

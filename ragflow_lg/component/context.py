@@ -1,4 +1,4 @@
-"""What a component sees of the run: `RunContext`."""
+"""The view that a component has of its run: `RunContext`."""
 
 from __future__ import annotations
 
@@ -38,44 +38,44 @@ T = TypeVar("T")
 
 
 class Round(Struct, frozen=True):
-    """One round of a region. ``index`` counts from 0; ``items`` is what an Iteration goes through."""
+    """One round of a region. ``index`` counts from 0; ``items`` are the items of an Iteration."""
 
     index: int
     items: Sequence[JsonValue] | None = None
 
     @property
     def item(self) -> JsonValue:
-        """The item of this round, None where there is none."""
+        """The item of this round, None without items."""
         return self.items[self.index] if self.items is not None and self.index < len(self.items) else None
 
 
 class RunContext:
-    """What a component sees of the run: its node, values, services, and ways to speak.
+    """A component's access to its run: its node, values and services, and the events it emits.
 
     Reading a value records it; the record becomes ``node_finished.inputs``.
     """
 
-    # What most visits never change is a default of the class: a context is made for every visit.
+    # Class attributes, because most visits never change them and every visit creates a context.
     agent_log: object = None
-    """The `ragflow_lg.agents.agent_log.AgentLog` of the agent that works in this visit, None if there is none."""
+    """The `ragflow_lg.agents.agent_log.AgentLog` of the agent that runs in this visit, None if there is none."""
     caller = ""
-    """Where ``node`` is a tool: the positions of the calls that led to it, ``/`` between."""
+    """For a tool: the positions of the calls that led to it, separated by ``/``."""
     deltas = 0
-    """How many deltas this visit has shown; an answer that was shown is not asked for again."""
+    """The number of deltas shown in this visit; an answer that was shown is not requested again."""
     end: dict[str, JsonValue] | None = None
     """Data of ``message_end``, from a Message."""
     limit: Limit | None = None
-    """What ends the component when its time is up."""
+    """Ends the component when its time is up."""
     refusals = 0
-    """How many whole answers of this visit could not be taken; the next attempt asks anew, whatever is stored."""
+    """The number of unusable answers in this visit; the next attempt asks again instead of using a stored answer."""
     replayed_steps: frozenset[str] = frozenset()
-    """Positions of the steps whose result was there already."""
+    """Positions of the steps whose result was restored."""
     message_text = ""
-    """What a Message has shown, with tags, in a canvas that is played within a node of another."""
+    """The text that a Message has shown, with tags, in a canvas that runs inside a node of another canvas."""
     steps = 0
-    """How many steps this visit has taken."""
+    """The number of steps in this visit."""
     usage = NO_USAGE
-    """What the models of this visit have been asked so far."""
+    """The model usage of this visit so far."""
     visit = 0
     """Number of the visit in this run, see `ragflow_lg.component.events.NodeStarted`."""
 
@@ -91,40 +91,40 @@ class RunContext:
         task: str = "",
         place: str | None = None,
         write: Callable[[EngineEvent], None] | None = None,
-        held: MemorySteps | None = None,
+        memory_steps: MemorySteps | None = None,
     ) -> None:
         self.plan = plan
         self.node = node
         self._turn = turn
         self._state = state
-        self._held = held
+        self._memory_steps = memory_steps
         self.request: TurnRequest = request or {}
-        """What the turn was started with, or the answer to a form; for nodes that take one."""
+        """The input of the turn, or the answer to a form; for nodes that accept one."""
         self.round = round or Round(0)
-        """The round that begins; for the two components of a region only."""
+        """The current round; only for the two components of a region."""
         self.task = task
-        """Names this visit among all of the session; the same when a run goes on behind a crash."""
+        """The name of this visit, unique in the session and stable when a run resumes after a crash."""
         self.place = ".".join(map(str, state.get("place", ()))) if place is None else place
-        """The position of `ragflow_lg.services.services.Caller`; the same in every run that does the same."""
+        """The position of `ragflow_lg.services.services.Caller`, equal in every run that does the same."""
         self.write = write
         self.inputs: dict[str, JsonValue] = {}
         self.global_updates: dict[str, JsonValue] = {}
         self.output_updates: dict[str, dict[str, JsonValue]] = {}
         self.partial: dict[str, JsonValue] = {}
-        """Outputs to keep should the node be stopped before it returns."""
+        """Outputs to store if the node is stopped before it returns."""
         self.visits: dict[str, int] = {}
         self.new_references: References = {}
-        """What this visit has found that answers may cite."""
+        """The citable sources that this visit has found."""
         self.owner = node.id
-        """The component of the canvas that is visited; another one than ``node`` where that is a tool."""
+        """The visited component of the canvas; differs from ``node`` for a tool."""
         self.feedback: list[dict[str, str]] = []
-        """Messages a failed attempt leaves for the next one of this visit: an answer, and what is wrong with it."""
+        """Messages of a failed attempt for the next one of this visit: an answer, and what is wrong with it."""
 
     @cached_property
     def budget(self) -> TokenBudget:
-        """What its models may still use."""
-        inner = self._turn.nested
-        return TokenBudget(inner.budget if inner is not None else None)
+        """The token budget of this visit's models."""
+        nested = self._turn.nested
+        return TokenBudget(nested.budget if nested is not None else None)
 
     @property
     def services(self) -> Services:
@@ -132,7 +132,7 @@ class RunContext:
         return self._services(self.place)
 
     def services_at(self, position: str) -> Services:
-        """Give the services for a call that this node makes beside others; ``position`` tells them apart."""
+        """Return the services for one of several parallel calls of this node; ``position`` distinguishes the calls."""
         return self._services(f"{self.place}/{position}")
 
     def _services(self, place: str) -> Services:
@@ -146,21 +146,22 @@ class RunContext:
         call: Callable[[], Awaitable[JsonValue]],
         *,
         position: str = "",
-        is_held: bool = False,
+        in_memory: bool = False,
     ) -> JsonValue:
-        """Do something costly, once: should the node run again after a crash, it gets the stored result.
+        """Run an expensive call once: if the node runs again after a crash, it gets the stored result.
 
-        Returns when the result is stored. ``position`` tells steps apart that run at the same time; by default they
-        are counted. ``name`` and ``arguments`` (JSON) are part of the key, so that a result never answers another call.
-        ``is_held``: where the session is not stored, the result is held in memory, for further attempts of this visit.
+        Returns after the result is stored. ``position`` distinguishes steps that run in parallel; by default steps
+        are numbered. ``name`` and ``arguments`` (JSON) are part of the key, so a result never answers a different
+        call. ``in_memory``: if the session is not stored, keep the result in memory for further attempts of this
+        visit.
         """
         self.steps += 1
         steps, task = self._steps()
-        if steps is self._held and not is_held:
+        if steps is self._memory_steps and not in_memory:
             return to_json(await call())
         key = step_key(task, position or str(self.steps), name, arguments)
-        is_there, result = await steps.find(key)
-        if is_there:
+        has_result, result = await steps.find(key)
+        if has_result:
             self.replayed_steps |= {position}
         else:
             result = to_json(await call())
@@ -168,42 +169,41 @@ class RunContext:
         return result
 
     async def has_begun(self, name: str, arguments: JsonValue, position: str) -> bool:
-        """Tell whether `begin` was called for this in this visit, be it before a crash."""
+        """Return whether `begin` was called with these arguments in this visit, also before a crash."""
         steps, task = self._steps()
         has_begun, _ = await steps.find(step_key(task, f"{position} begun", name, arguments))
         return has_begun
 
     async def begin(self, name: str, arguments: JsonValue, position: str) -> None:
-        """Mark that something begins which may not be begun twice. The mark is stored when this returns."""
+        """Mark the start of something that must not start twice. The mark is stored when this returns."""
         steps, task = self._steps()
         await steps.put(step_key(task, f"{position} begun", name, arguments), True)
 
     def _steps(self) -> tuple[Steps, str]:
-        """Give where this visit's steps are kept, and what names the visit there."""
+        """Return the store of this visit's steps, and the name of the visit in it."""
         steps = self._turn.steps
-        return (self._held_steps, self.place) if steps is None or not self.task else (steps, self.task)
+        return (self._get_memory_steps(), self.place) if steps is None or not self.task else (steps, self.task)
 
-    @property
-    def _held_steps(self) -> MemorySteps:
-        if self._held is None:
-            self._held = MemorySteps()
-        return self._held
+    def _get_memory_steps(self) -> MemorySteps:
+        if self._memory_steps is None:
+            self._memory_steps = MemorySteps()
+        return self._memory_steps
 
     def nested_turn(self) -> TurnContext:
-        """Give what a canvas needs to be played within this visit. Its steps are those of this visit."""
+        """Return the turn context of a canvas that runs inside this visit. Its steps belong to this visit."""
         steps, place = self._steps()
         return TurnContext(self.services, steps=steps, nested=NestedTurn(place, self.budget))
 
     def count(self, usage: Usage) -> None:
-        """Add what a model call has used."""
+        """Add the usage of a model call."""
         self.usage = self.usage.plus(usage)
 
     async def run_in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Do work that would block the event loop in a thread."""
+        """Run blocking work in a thread."""
         return await asyncio.to_thread(work, *arguments)
 
     async def form_value(self, submitted: Any, declared: Any, layout_recognize: str) -> JsonValue:
-        """Give the value of a form's field: files are read, the text of an object too."""
+        """Return the value of a form field; files are read, and the text of an object is parsed."""
         value, type_name = unwrap_submission(
             submitted, cast("Mapping[str, Any]", declared) if isinstance(declared, Mapping) else {}
         )
@@ -212,15 +212,15 @@ class RunContext:
         if value in (None, "", []):
             return None
         files = cast("list[Any]", value if isinstance(value, list) else [value])
-        return await self.services.files.read(files, layout_recognize)
+        return list[JsonValue](await self.services.files.read(files, layout_recognize))
 
     # Reading
 
     def value(self, reference: Reference) -> JsonValue:
-        """Give the value of a reference; ``""`` where nothing was put yet.
+        """Return the value of a reference; ``""`` if nothing was stored yet.
 
         Raises:
-            ComponentError: if it names a component that the canvas does not have.
+            ComponentError: if the reference names a component that the canvas does not have.
         """
         value = self._look_up(reference)
         self.inputs[reference.text] = value
@@ -231,43 +231,53 @@ class RunContext:
         return join_texts(s if isinstance(s, str) else to_text(self.value(s)) for s in template.segments)
 
     def resolve(self, template: Template | JsonValue) -> JsonValue:
-        """Give the value, type kept, of a template that is one reference, else its text; other values as they are."""
+        """Resolve a parameter that may be a template.
+
+        Return the value, with its type, of a template that is a single reference, the text of any other template, and
+        other values unchanged.
+        """
         if not isinstance(template, Template):
             return template
         sole = template.sole_reference
         return self.text(template) if sole is None else self.value(sole)
 
     def global_value(self, name: str) -> JsonValue:
-        """Give a ``sys.*`` or ``env.*`` value by its whole name, unrecorded; None if there is none."""
+        """Return a ``sys.*`` or ``env.*`` value by its whole name, without recording it; None if there is none."""
         if name in self.global_updates:
             return self.global_updates[name]
         return self._state.get("globals", {}).get(name)
 
     def title_of(self, node: str) -> str:
-        """Give the display name of a node, ``""`` if it has none."""
-        found = self.plan.nodes.get(NodeId(node))
-        return found.title if found else ""
-
-    def ran(self, node: str) -> bool:
-        """Tell whether a node has run in this turn."""
-        return node in self._state.get("outputs", {})
+        """Return the display name of a node, ``""`` if it has none."""
+        plan_node = self.plan.nodes.get(NodeId(node))
+        return plan_node.title if plan_node else ""
 
     @property
     def references(self) -> References:
-        """What answers of this turn may cite."""
+        """The sources that answers of this turn may cite."""
         return merge_references(self._state.get("turn", {}).get("references", {}), self.new_references)
 
     def cite(self, chunks: Sequence[Chunk], documents: Sequence[Mapping[str, JsonValue]] | None = None) -> None:
-        """Let answers cite what was found, see `ragflow_lg.services.references.add_chunks`."""
+        """Add sources that answers may cite, see `ragflow_lg.services.references.add_chunks`."""
         if chunks or documents:
             self.new_references = add_chunks(self.new_references, chunks, documents)
 
     def child(self, node: PlanNode, position: str) -> RunContext:
-        """Give the context of a tool that this node calls. ``position`` tells its steps from those of other calls."""
+        """Return the context of a tool that this node calls.
+
+        ``position`` distinguishes its steps from those of other calls.
+        """
         task = f"{self.task}/{position}" if self.task else ""
         place = f"{self.place}/{position}"
         child = RunContext(
-            self.plan, node, self._turn, self._state, task=task, place=place, write=self.write, held=self._held_steps
+            self.plan,
+            node,
+            self._turn,
+            self._state,
+            task=task,
+            place=place,
+            write=self.write,
+            memory_steps=self._get_memory_steps(),
         )
         child.visit, child.owner = self.visit, self.owner
         child.budget = TokenBudget(self.budget)
@@ -276,7 +286,7 @@ class RunContext:
 
     @property
     def redacted_view(self) -> RedactedView:
-        """Takes the secrets of this canvas, those within it and its services out of what others are shown."""
+        """The view that redacts the secrets of this canvas, its nested canvases and its services."""
         turn = self._turn
         if turn.redacted_view is None:
             redactor = Redactor(turn.services.all_secrets)
@@ -310,7 +320,7 @@ class RunContext:
         """Write a global, or an output of another node; later reads of this node see it.
 
         Raises:
-            ComponentError: if the path leads through something that is no map.
+            ComponentError: if the path leads through a value that is not a map.
         """
         if reference.kind == "global":
             self._assign_global(reference.key, value)
@@ -323,35 +333,35 @@ class RunContext:
         entry[reference.key] = write_path(root, reference.path, value)
 
     def _assign_global(self, key: str, value: JsonValue) -> None:
-        held = {**self._state.get("globals", {}), **self.global_updates}
+        current = {**self._state.get("globals", {}), **self.global_updates}
         parts = key.split(".")
         for end in range(len(parts) - 1, 1, -1):
             name = ".".join(parts[:end])
-            if key not in held and name in held:
-                self.global_updates[name] = write_path(held[name], parts[end:], value)
+            if key not in current and name in current:
+                self.global_updates[name] = write_path(current[name], parts[end:], value)
                 return
         self.global_updates[key] = value
 
-    # Speaking
+    # Emitting
 
     @property
     def is_streaming(self) -> bool:
-        """Whether a Message shows this model's answer as it comes."""
+        """Whether a Message streams this model's answer."""
         return bool(self.node.streams_to)
 
     async def delta(self, text: str, mark: Literal["", "start", "end"] = "") -> None:
-        """Show a piece of the model's answer, or the border of a thinking section."""
+        """Emit a piece of the model's answer, or the border of a thinking section."""
         self.deltas += 1
         await self.emit(Delta(self.node.id, text, mark))
 
     async def piece(self, segment: int, text: str) -> None:
-        """Show a piece of this Message: (part of) the text of segment ``segment``."""
+        """Emit a piece of this Message: (part of) the text of segment ``segment``."""
         if self._turn.nested is not None:
             self.message_text += text
         await self.emit(MessagePiece(self.node.id, segment, text))
 
     def alternative(self) -> MessageAlternative:
-        """Draw the text that this Message shows at this visit."""
+        """Select the text that this Message shows in this visit."""
         message = self.plan.messages[self.node.id]
         record = self._state.get("turn", {})
         visit = cast("int", record.get("visits", {}).get(self.node.id, 0))
@@ -361,7 +371,7 @@ class RunContext:
         return message.alternatives[index]
 
     async def emit(self, event: EngineEvent, *, even_if_cancelled: bool = False) -> None:
-        """Hand an event out; wait while the reader is behind. The wait does not count as time of the node.
+        """Emit an event; wait while the reader is behind. The wait does not count as time of the node.
 
         Raises:
             RunCancelled: if the run was cancelled meanwhile.

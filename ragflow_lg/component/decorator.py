@@ -13,7 +13,7 @@ A component is one file with a params model, an outputs model and one function::
         return Outputs(greeting=f"Hello {ctx.text(params.name)}")
 
 The decorator takes the models and all options as typed arguments, so that a type checker compares them with the
-function and reports a misspelt option where it stands.
+function and reports a misspelt option in its line.
 """
 
 from __future__ import annotations

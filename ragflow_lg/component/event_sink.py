@@ -1,4 +1,4 @@
-"""The queue by which events leave a run."""
+"""The queue of a run's events."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["EventSink"]
 
 
 class EventSink:
-    """A bounded queue from the nodes of one run to its one reader.
+    """A bounded queue from the nodes of one run to its single reader.
 
-    A full sink makes the writer wait; a closed one drops what it is given.
+    A full sink makes the writer wait; a closed sink drops further events.
     """
 
     def __init__(self, limit: int = 256) -> None:
         self._limit = limit
         self._events: deque[EngineEvent] = deque()
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
         self._reader: asyncio.Future[None] | None = None
         self._is_closed = False
 
@@ -29,14 +29,14 @@ class EventSink:
         return len(self._events) >= self._limit and not self._is_closed
 
     async def room(self) -> None:
-        """Wait until there is room."""
+        """Wait until the sink is not full."""
         while self.is_full:
-            turn = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            await turn
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
 
     def put(self, event: EngineEvent) -> None:
-        """Add an event, without looking at the limit."""
+        """Add an event, regardless of the limit."""
         if self._is_closed:
             return
         self._events.append(event)
@@ -45,25 +45,25 @@ class EventSink:
             reader.set_result(None)
 
     async def take(self) -> list[EngineEvent]:
-        """Wait for events and give all there are; an empty list means that the sink is closed."""
+        """Wait for events and return all of them; an empty list means that the sink is closed."""
         while not self._events and not self._is_closed:
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
         events = list(self._events)
         self._events.clear()
-        if self._waiting:
+        if self._waiters:
             self._release()
         return events
 
     def close(self) -> None:
-        """End the queue: the reader gets what is left, writers no longer wait."""
+        """Close the queue: the reader gets the remaining events, writers no longer wait."""
         self._is_closed = True
         self._release()
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
     def _release(self) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)

@@ -1,7 +1,7 @@
-"""What nodes say while a turn runs: engine events.
+"""Engine events: what nodes emit while a turn runs.
 
-They come in the order in which things happen; parallel nodes interleave. ``projection`` turns them into
-RAGFlow's wire events (``wire``), whose order is another one.
+They come in chronological order; parallel nodes interleave. ``projection`` converts them to
+RAGFlow's wire events (``wire``), which have a different order.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class TurnStarted(NamedTuple):
 
 
 class NodeStarted(NamedTuple):
-    """A node begins its work. ``created_at`` is epoch seconds."""
+    """A node starts. ``created_at`` is epoch seconds."""
 
     node: NodeId
     created_at: float
     visit: int = 0
-    """Numbers the visits of a run from 1, so that two of one node at the same time stay apart; 0 for regions."""
+    """Numbers the visits of a run from 1, to distinguish parallel visits of one node; 0 for regions."""
 
 
 class Delta(NamedTuple):
@@ -65,11 +65,11 @@ class MessagePiece(NamedTuple):
 
 
 class NodeFinished(NamedTuple):
-    """A node is done, well or not.
+    """A node has finished, successfully or not.
 
-    ``targets`` are the successors it chose; ``globals`` and ``patches`` what it assigned elsewhere
-    (``patches``: ``{node: {output: value}}``); ``fallback`` the text that stands in for its failure, sent as
-    a message of its own; ``end`` the data of ``message_end``, from a Message only.
+    ``targets`` are the successors it chose; ``globals`` and ``patches`` are its assignments to other places
+    (``patches``: ``{node: {output: value}}``); ``fallback`` is the text that replaces its failure, sent as
+    a separate message; ``end`` is the data of ``message_end``, from a Message only.
     """
 
     node: NodeId
@@ -89,7 +89,7 @@ class NodeFinished(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A node waits for the user. ``fields`` are the form's fields as clients are sent them."""
+    """A node waits for the user. ``fields`` are the form's fields in the format for clients."""
 
     node: NodeId
     tips: str
@@ -97,7 +97,10 @@ class Waiting(NamedTuple):
 
 
 class TurnFinished(NamedTuple):
-    """The closing node ended the turn. ``outputs`` are those of the last node; ``error`` stopped it, if any."""
+    """The closing node ended the turn.
+
+    ``outputs`` are those of the last node; ``error`` is the error that stopped the turn.
+    """
 
     status: Literal["succeeded", "failed", "cancelled"]
     outputs: dict[str, JsonValue]
@@ -118,42 +121,42 @@ AgentRecordKind: TypeAlias = Literal[
 
 
 class AgentRecord(NamedTuple):
-    """What an agent did just now. Every strategy gives the same records; no client of RAGFlow is sent them.
+    """An action of an agent. All strategies emit the same records; RAGFlow's clients do not get them.
 
-    Texts in ``details`` have no secrets and are bounded. What the kinds have there:
+    Texts in ``details`` are redacted and bounded. The details by kind:
 
     - all but ``note`` and ``agent_finished``: ``iteration``, the number of the model's round, from 1;
     - ``iteration_*``: ``model``, ``step``; finished ``seconds``, ``usage``, ``calls`` (names); failed ``error``;
     - ``tool_*``: ``tool`` (the name shown to the model), ``title``, ``arguments``, ``position`` in the round from 0,
       ``step``, ``call_id``; finished ``result`` and ``seconds``; failed ``error``, ``seconds`` and ``was_called``,
-      which is false where no tool was reached;
+      which is false if no tool was called;
     - ``thought``: ``text``;
-    - ``note``: ``title``, ``result``, ``seconds``: work around the rounds, such as rewriting the question;
+    - ``note``: ``title``, ``result``, ``seconds``: work outside the rounds, such as rewriting the question;
     - ``agent_finished``: all of `ragflow_lg.services.agent_metrics.AgentMetrics`.
     """
 
     node: NodeId
-    """The component of the canvas that is at work."""
+    """The component of the canvas that is running."""
     path: str
     """That component, or ``component-->tool`` for an agent that is a tool of it, to any depth."""
     visit: int
     """The visit of the component, as in `NodeStarted`."""
     caller: str
-    """Which call of a tool the agent works for: the ``step`` of each call on the way, ``/`` between; ``""`` at the top.
-    """
+    """The tool call that the agent works for: the ``step`` of each enclosing call, separated by ``/``; ``""`` at the
+    top."""
     kind: AgentRecordKind
     created_at: float
     """Epoch seconds."""
     details: Mapping[str, JsonValue]
     is_replayed: bool = False
-    """Whether the result was there already, from before a crash or a retry."""
+    """Whether the result was restored after a crash or a retry."""
     metrics: AgentMetrics | None = None
     """With ``agent_finished``."""
 
     event = "agent_record"
 
     def data(self) -> dict[str, JsonValue]:
-        """Give the record as JSON, without ``event``."""
+        """Return the record as JSON, without ``event``."""
         return {
             "component_id": self.node,
             "path": self.path,

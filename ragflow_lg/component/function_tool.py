@@ -1,6 +1,6 @@
-"""A plain Python function as a tool: its arguments from its signature, its description from its docstring.
+"""A plain Python function as a tool: arguments from its signature, description from its docstring.
 
-An installed package names it under the entry point group ``ragflow_lg.tools``; a canvas uses it by that name, among
+An installed package registers it in the entry point group ``ragflow_lg.tools``; a canvas uses it by that name, in
 the ``tools`` of an Agent or as a node with ``arguments``::
 
     def add_days(date: str, days: int = 1) -> str:
@@ -11,7 +11,7 @@ Args:
             days: how many.
         \"\"\"
 
-`function_tool` sets what a signature cannot say.
+`function_tool` sets options that a signature cannot express.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 MAX_THREADS = 32
-"""How many functions that are not ``async`` may run at the same time; further ones wait within their limit."""
+"""Maximum number of functions without ``async`` that run in parallel; others wait within their time limit."""
 
 MAX_ERROR_CHARS = 500
 _THREADS = DaemonThreads(MAX_THREADS, "ragflow-lg-tool")
@@ -71,20 +71,20 @@ class Params(ComponentParams):
     """Parameters of a function."""
 
     arguments: dict[str, TemplateOrValue] = Field(default_factory=dict[str, Any])
-    """As a node: what the function is called with. As a tool the model gives it."""
+    """The arguments if the function is a node. For a tool call the model provides them."""
 
 
 class Outputs(ComponentOutputs):
-    """What the function gave."""
+    """The result of the function."""
 
     result: JsonValue = None
 
 
 def function_tool(*, runs_once: bool = False, timeout_s: float = 60.0, description: str = "") -> Callable[[F], F]:
-    """Say of a function what its signature cannot; it stays as it is otherwise.
+    """Set options of a function that its signature cannot express. The function itself stays unchanged.
 
-    ``runs_once``: a call may never be begun twice. ``timeout_s``: how long a call may take. ``description``: what a
-    model is told, in place of the docstring.
+    ``runs_once``: a call must never start twice. ``timeout_s``: maximum duration of a call. ``description``: the
+    description for the model, in place of the docstring.
     """
 
     def decorate(function: F) -> F:
@@ -95,36 +95,36 @@ def function_tool(*, runs_once: bool = False, timeout_s: float = 60.0, descripti
 
 
 def spec_of_function(name: str, function: Callable[..., Any]) -> ComponentSpec[RunContext, Params]:
-    """Make the component of a function.
+    """Build the component of a function.
 
     Raises:
-        SettingsError: if it cannot be one; the text says why.
+        SettingsError: if the function cannot be a tool; the text says why.
     """
     options: _Options = getattr(function, _MARK, _Options())
-    documented, described = _docstring(function)
-    arguments = _arguments(name, function, described)
+    summary, descriptions = _docstring(function)
+    arguments = _arguments(name, function, descriptions)
 
     def lint(params: Params) -> Iterable[Finding]:
         known = [field.alias or key for key, field in arguments.model_fields.items()]
-        for given in params.arguments:
-            if given not in known:
-                told = f"{name} has no argument {given!r:.80}; it has {', '.join(known) or 'none'}."
-                yield Finding("params-unknown", "warning", ("arguments", given), told)
+        for argument in params.arguments:
+            if argument not in known:
+                message = f"{name} has no argument {argument!r:.80}; it has {', '.join(known) or 'none'}."
+                yield Finding("params-unknown", "warning", ("arguments", argument), message)
 
-    async def call(ctx: RunContext, params: Params, asked: BaseModel) -> ToolResult:
-        value = await _called(name, function, asked)
+    async def call(ctx: RunContext, params: Params, values: BaseModel) -> ToolResult:
+        value = await _call_function(name, function, values)
         return ToolResult("" if value is None else value, {"result": value})
 
     async def run(ctx: RunContext, params: Params) -> Outputs:
         """Call the function with the arguments of the canvas."""
-        given = {key: ctx.resolve(value) for key, value in params.arguments.items()}
+        resolved = {key: ctx.resolve(value) for key, value in params.arguments.items()}
         try:
-            asked = arguments.model_validate({key: value for key, value in given.items() if value is not None})
+            values = arguments.model_validate({key: value for key, value in resolved.items() if value is not None})
         except ValidationError as error:
             raise ComponentError(describe_validation_error(error), node=ctx.node.id) from None
-        return Outputs(result=await _called(name, function, asked))
+        return Outputs(result=await _call_function(name, function, values))
 
-    description = options.description or documented or f"Call {name}."
+    description = options.description or summary or f"Call {name}."
     return ComponentSpec(
         name=name,
         kind="plain",
@@ -141,10 +141,13 @@ def spec_of_function(name: str, function: Callable[..., Any]) -> ComponentSpec[R
     )
 
 
-def _arguments(name: str, function: Callable[..., Any], described: Mapping[str, str]) -> type[BaseModel]:
-    """Make the model of a function's arguments. Fields bear numbers, so that no name of an argument is in the way."""
+def _arguments(name: str, function: Callable[..., Any], descriptions: Mapping[str, str]) -> type[BaseModel]:
+    """Build the model of a function's arguments.
+
+    Fields are numbered, so that no argument name conflicts with a name of pydantic.
+    """
     if not callable(function) or inspect.isclass(function):
-        raise SettingsError(f"The tool {name!r} is no function.")
+        raise SettingsError(f"The tool {name!r} is not a function.")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise SettingsError(f"The tool {name!r} is a generator; let it return a list.")
     try:
@@ -154,12 +157,12 @@ def _arguments(name: str, function: Callable[..., Any], described: Mapping[str, 
     fields: dict[str, Any] = {}
     for number, parameter in enumerate(signature.parameters.values()):
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise SettingsError(f"The tool {name!r} takes {parameter}; only arguments with a name can be given.")
+            raise SettingsError(f"The tool {name!r} takes {parameter}; only named arguments are supported.")
         if parameter.name not in hints:
             raise SettingsError(f"The argument {parameter.name!r} of the tool {name!r} has no type.")
         default: Any = ... if parameter.default is parameter.empty else parameter.default
-        about = Field(default, alias=parameter.name, description=described.get(parameter.name))
-        fields[f"argument_{number}"] = (hints[parameter.name], about)
+        field = Field(default, alias=parameter.name, description=descriptions.get(parameter.name))
+        fields[f"argument_{number}"] = (hints[parameter.name], field)
     try:
         model = create_model(f"{name}Arguments", **fields)
         model.model_json_schema()
@@ -170,55 +173,57 @@ def _arguments(name: str, function: Callable[..., Any], described: Mapping[str, 
 
 
 def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """Give the first paragraph of a docstring, and what it says of each argument (Google's style)."""
+    """Return the first paragraph of a docstring and its descriptions of arguments (Google style)."""
     text = inspect.getdoc(function) or ""
-    first = " ".join(text.partition("\n\n")[0].split())
+    summary = " ".join(text.partition("\n\n")[0].split())
     section = _SECTION.search(text)
     if section is None:
-        return first, {}
+        return summary, {}
     if section.start() < len(text.partition("\n\n")[0]):
-        first = " ".join(text[: section.start()].split())
-    described: dict[str, str] = {}
+        summary = " ".join(text[: section.start()].split())
+    descriptions: dict[str, str] = {}
     current, depth = "", -1
     for line in text[section.end() :].splitlines()[1:]:
         indent = len(line) - len(line.lstrip())
         if line.strip() and indent == 0:
             break
-        found = _ARGUMENT.match(line.strip())
-        if found and (depth < 0 or indent <= depth):
-            current, depth = found[1], indent
-            described[current] = found[2]
+        match = _ARGUMENT.match(line.strip())
+        if match and (depth < 0 or indent <= depth):
+            current, depth = match[1], indent
+            descriptions[current] = match[2]
         elif current and line.strip():
-            described[current] = f"{described[current]} {line.strip()}".strip()
-    return first, described
+            descriptions[current] = f"{descriptions[current]} {line.strip()}".strip()
+    return summary, descriptions
 
 
-async def _called(name: str, function: Callable[..., Any], asked: BaseModel) -> JsonValue:
-    """Call a function; whatever it does wrong is an error with a text of one line."""
-    fields = type(asked).model_fields
-    given = {field.alias or key: getattr(asked, key) for key, field in fields.items() if key in asked.model_fields_set}
-    work = partial(_guarded, name, partial(function, **given))
+async def _call_function(name: str, function: Callable[..., Any], values: BaseModel) -> JsonValue:
+    """Call a function; any failure becomes an error with a text of one line."""
+    fields = type(values).model_fields
+    arguments = {
+        field.alias or key: getattr(values, key) for key, field in fields.items() if key in values.model_fields_set
+    }
+    work = partial(_call_guarded, name, partial(function, **arguments))
     if not inspect.iscoroutinefunction(function):
         value = await _THREADS.run(work)
-        return await _awaited(name, value) if inspect.isawaitable(value) else value
-    return await _awaited(name, function(**given))
+        return await _await_guarded(name, value) if inspect.isawaitable(value) else value
+    return await _await_guarded(name, function(**arguments))
 
 
-def _guarded(name: str, work: Callable[[], Any]) -> Any:
+def _call_guarded(name: str, work: Callable[[], Any]) -> Any:
     try:
         value = work()
-        return value if inspect.isawaitable(value) else _plain(name, value)
+        return value if inspect.isawaitable(value) else _to_plain_json(name, value)
     except (Exception, SystemExit, asyncio.CancelledError) as error:
         raise _failure(name, error) from error
 
 
-async def _awaited(name: str, value: Awaitable[Any]) -> JsonValue:
+async def _await_guarded(name: str, value: Awaitable[Any]) -> JsonValue:
     task = asyncio.current_task()
     try:
-        return _plain(name, await value)
+        return _to_plain_json(name, await value)
     except asyncio.CancelledError as error:
         if task is not None and task.cancelling():
-            raise  # somebody ends the call
+            raise  # the call is being cancelled
         raise _failure(name, error) from error
     except (Exception, SystemExit) as error:
         raise _failure(name, error) from error
@@ -228,14 +233,14 @@ def _failure(name: str, error: BaseException) -> RagflowLgError:
     if isinstance(error, RagflowLgError):
         return error
     logger.info("The tool %s failed.", name, exc_info=error)
-    said = " ".join(str(error).split())[:MAX_ERROR_CHARS]
-    return ComponentError(f"{name} failed: {type(error).__name__}{': ' if said else ''}{said}")
+    reason = " ".join(str(error).split())[:MAX_ERROR_CHARS]
+    return ComponentError(f"{name} failed: {type(error).__name__}{': ' if reason else ''}{reason}")
 
 
-def _plain(name: str, value: Any) -> JsonValue:
-    """Make a result plain JSON."""
+def _to_plain_json(name: str, value: Any) -> JsonValue:
+    """Convert a result to plain JSON."""
     if isinstance(value, Iterator):
-        raise ComponentError(f"{name} gave an iterator; it should give a list.")
+        raise ComponentError(f"{name} returned an iterator; it should return a list.")
     if isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type)):
         value = TypeAdapter(cast("Any", type(value))).dump_python(value, mode="json")
     return to_json(value)

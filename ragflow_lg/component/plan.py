@@ -1,8 +1,8 @@
-"""The Plan: a canvas made ready to run, as a plain value.
+"""The plan: a canvas prepared for execution, as a plain value.
 
-``dsl_compiler`` makes it; lowering turns it into a LangGraph graph; runner, projection and drawings read it.
-It knows nothing of LangGraph. Equal canvases give equal plans: ``as_json`` is the whole of it, and its hash
-is the *canvas hash* that runs remember.
+``dsl_compiler`` builds it; lowering converts it to a LangGraph graph; runner, projection and drawings read it.
+It does not depend on LangGraph. Equal canvases have equal plans: ``as_json`` is the complete plan, and its hash
+is the *canvas hash* that runs store.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ __all__ = [
 ]
 
 STREAMED_OUTPUT = "content"
-"""The output of a model that a Message may show as it comes."""
+"""The output of a model that a Message may stream."""
 
 NEXT = "_next"
-"""Output in which a ``route`` component names the successors it chose (RAGFlow's name)."""
+"""The output in which a ``route`` component names the chosen successors (RAGFlow's name)."""
 
 ERROR = "_ERROR"
-"""Output that holds the text of a node's error (RAGFlow's name)."""
+"""The output with the text of a node's error (RAGFlow's name)."""
 
 
 class ExceptionPolicy(NamedTuple):
-    """What follows a node's error: ``goto`` before ``default`` before stopping; nothing without ``method``."""
+    """The reaction to a node's error: ``goto``, else ``default``, else stop; stop without ``method``."""
 
     method: str = ""
     default: JsonValue = None
@@ -63,11 +63,11 @@ class ExceptionPolicy(NamedTuple):
 
 
 STOPS = ExceptionPolicy()
-"""A failure of the node fails the turn."""
+"""The policy by which a failure of the node fails the turn."""
 
 
 class Edge(NamedTuple):
-    """An edge of the flow. ``label`` says when it is taken; ``is_conditional`` that it may not be."""
+    """An edge of the flow. ``label`` says when it is taken, ``is_conditional`` that it may not be taken."""
 
     source: NodeId
     target: NodeId
@@ -76,25 +76,25 @@ class Edge(NamedTuple):
 
 
 class PlayableCanvas(Protocol):
-    """A compiled canvas that a node of another one can play."""
+    """A compiled canvas that a node of another canvas can run."""
 
     async def play_inside(self, request: TurnRequest, turn: TurnContext) -> dict[str, Any]:
-        """Play one turn; return the state that it leaves."""
+        """Run one turn and return its final state."""
         ...
 
 
 class NestedCanvas(Struct, frozen=True):
-    """A canvas that a node plays within itself."""
+    """A canvas that runs inside a node."""
 
     name: str
-    """As the canvas around names it."""
+    """Its name in the enclosing canvas."""
     plan: Plan
     compiled: PlayableCanvas | None = None
-    """Its graph, once the canvas around has been lowered."""
+    """Its graph, after the enclosing canvas was lowered."""
 
 
 class PlanNode(Struct, frozen=True):
-    """One component of the canvas, bound and checked."""
+    """One component of the canvas, bound and validated."""
 
     id: NodeId
     spec: AnySpec
@@ -102,45 +102,46 @@ class PlanNode(Struct, frozen=True):
     title: str
     """Display name in the editor, or ``""``."""
     rank: int
-    """Place in breadth-first order from Begin; decides ties where nodes run at the same time."""
+    """Position in breadth-first order from Begin; breaks ties between parallel nodes."""
     pointer: str
     """JSON pointer of the component in the document."""
     downstream: tuple[NodeId, ...] = ()
     """Successors of a node that does not choose."""
     routes: tuple[Route, ...] = ()
-    """Ways out of a node that chooses; only targets that exist."""
+    """Exits of a node that chooses; only existing targets."""
     on_error: ExceptionPolicy = STOPS
     parent: NodeId | None = None
-    """The region whose body the node is in."""
+    """The region whose body contains the node."""
     exits: tuple[NodeId, ...] = ()
-    """For a region: nodes around it that its body may jump to; it then ends, and its own successors do not run."""
+    """For a region: nodes outside it to which its body may jump; the region then ends without running its own
+    successors."""
     references: tuple[tuple[Reference, tuple[str | int, ...]], ...] = ()
     """Every reference in the params, with its path from there."""
     outputs: tuple[str, ...] = ()
-    """Declared output keys; null until the node has run well."""
+    """Declared output keys; null until the node has succeeded."""
     extra_attempts: int = 0
     retry_delay_s: float = 0.0
     timeout_s: float | None = None
     streams_to: tuple[NodeId, ...] = ()
-    """Messages that show this model's answer live."""
+    """Messages that stream this model's answer."""
     reports_to: tuple[NodeId, ...] = ()
-    """Joins whose gate must hear what this node chose."""
+    """Joins whose gate needs the choice of this node."""
     tools: tuple[PlanNode, ...] = ()
-    """What its model may call, in order; each a node of its own that is in no graph."""
+    """The tools of its model, in order; each is a node outside the graph."""
     canvas: NestedCanvas | None = None
-    """What it plays, if its component plays another canvas."""
+    """The canvas that its component runs, if any."""
     runs_alone: bool = False
     """Whether no other node can ever run at the same time."""
 
     def with_tools(self) -> Iterator[PlanNode]:
-        """Give the node and its tools, theirs included."""
+        """Yield the node and its tools, recursively."""
         yield self
         for tool in self.tools:
             yield from tool.with_tools()
 
     @property
     def targets(self) -> tuple[NodeId, ...]:
-        """Every declared successor, errors included, each once, in order."""
+        """Every declared successor, errors included, without duplicates, in order."""
         routed = (NodeId(t) for route in self.routes for t in route.targets)
         jumps = self.on_error.goto if self.on_error.jumps else ()
         return tuple(dict.fromkeys((*self.downstream, *routed, *jumps, *self.exits)))
@@ -156,13 +157,13 @@ class PlanNode(Struct, frozen=True):
         """Every edge out of the node, for drawings."""
         plain = [Edge(self.id, target) for target in self.downstream]
         routed = [Edge(self.id, NodeId(t), route.label, True) for route in self.routes for t in route.targets]
-        failed = [Edge(self.id, t, "on error", True) for t in self.on_error.goto] if self.on_error.jumps else []
-        left = [Edge(self.id, target, "leaves", True) for target in self.exits]
-        return (*plain, *routed, *failed, *left)
+        on_error = [Edge(self.id, t, "on error", True) for t in self.on_error.goto] if self.on_error.jumps else []
+        exits = [Edge(self.id, target, "leaves", True) for target in self.exits]
+        return (*plain, *routed, *on_error, *exits)
 
     @property
     def chooses(self) -> bool:
-        """Whether which successors run depends on the run."""
+        """Whether the successors depend on the run."""
         return bool(self.routes or self.exits) or self.on_error.jumps
 
 
@@ -174,21 +175,21 @@ class Region(Struct, frozen=True):
     body: tuple[NodeId, ...]
     start: tuple[NodeId, ...]
     closers: frozenset[NodeId] = frozenset()
-    """Body nodes that can end a round by themselves: nothing else is ever active when they are the last."""
+    """Body nodes that can end a round by themselves: no other node is ever active when they are the last."""
 
     @property
     def needs_closing(self) -> bool:
-        """Whether some round may end with several nodes that are the last together."""
+        """Whether some round may end with several last nodes at once."""
         return len(self.closers) < len(self.body)
 
     @property
     def entry(self) -> NodeId:
-        """Where a round begins: the item node, or the owner if the canvas has none."""
+        """The first node of a round: the item node, or the owner if the canvas has none."""
         return self.item or self.owner
 
 
 class MessagePlan(NamedTuple):
-    """What a Message may show. ``ancestors`` are the nodes that can run before it; ``models`` stream into it."""
+    """The alternatives of a Message. ``ancestors`` are the nodes that can run before it; ``models`` stream into it."""
 
     node: NodeId
     alternatives: tuple[MessageAlternative, ...]
@@ -196,9 +197,9 @@ class MessagePlan(NamedTuple):
     models: frozenset[NodeId] = frozenset()
 
     def choose(self, ran: Collection[str], seed: int, visit: int) -> int:
-        """Draw one alternative: among those whose references all ran if there are any, else among all.
+        """Select an alternative: among those whose references all ran if there are any, else among all.
 
-        The same arguments draw the same one, in any process. Seed 0 draws the first.
+        Equal arguments select the same alternative in every process. Seed 0 selects the first.
         """
         fit = [i for i, shown in enumerate(self.alternatives) if self._fits(shown, ran)]
         among = fit or list(range(len(self.alternatives)))
@@ -213,25 +214,25 @@ class MessagePlan(NamedTuple):
 
 
 class Plan(Struct, frozen=True, eq=False, dict=True):
-    """A whole canvas, ready to be lowered."""
+    """A complete canvas, ready for lowering."""
 
     title: str
     entry: NodeId
     nodes: Mapping[NodeId, PlanNode]
     """In document order."""
     globals: Mapping[str, JsonValue]
-    """``sys.*`` and ``env.*`` as a new session starts."""
+    """``sys.*`` and ``env.*`` at the start of a new session."""
     joins: Mapping[NodeId, JoinRegion] = field(default_factory=dict[NodeId, JoinRegion])
     """In topological order."""
     messages: Mapping[NodeId, MessagePlan] = field(default_factory=dict[NodeId, MessagePlan])
     regions: Mapping[NodeId, Region] = field(default_factory=dict[NodeId, Region])
     cyclic: frozenset[NodeId] = frozenset()
-    """Nodes on a cycle outside of any Loop."""
+    """Nodes on a cycle outside any Loop."""
     form: tuple[FormField, ...] = ()
     """Begin's fields."""
 
     def as_json(self) -> dict[str, JsonValue]:
-        """Give the whole plan as JSON."""
+        """Return the complete plan as JSON."""
         return {
             "entry": self.entry,
             "nodes": {node.id: _node_json(node) for node in self.nodes.values()},
@@ -242,11 +243,11 @@ class Plan(Struct, frozen=True, eq=False, dict=True):
             "regions": {
                 r.owner: {"item": r.item, "body": list(r.body), "start": list(r.start)} for r in self.regions.values()
             },
-            "cyclic": sorted(self.cyclic),
+            "cyclic": list[JsonValue](sorted(self.cyclic)),
         }
 
     def with_canvases(self) -> Iterator[Plan]:
-        """Give the plan and those of all canvases that its nodes and tools play, theirs included."""
+        """Yield the plan and those of all canvases that its nodes and tools run, recursively."""
         yield self
         for node in self.nodes.values():
             for part in node.with_tools():
@@ -255,7 +256,7 @@ class Plan(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def region_shapes(self) -> Mapping[NodeId, str]:
-        """How each region repeats: a run cannot go on in one that repeats in another way."""
+        """How each region repeats: a run can only resume in a region that still repeats in the same way."""
         shapes: dict[NodeId, str] = {}
         for owner in self.regions:
             node = self.nodes[owner]

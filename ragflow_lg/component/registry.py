@@ -1,4 +1,4 @@
-"""The registry: components by name."""
+"""The registry of components by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class BrokenSpec(Struct, frozen=True, eq=False):
-    """What an installed package should bring and cannot: whoever asks for it by its name gets the error."""
+    """A component that an installed package should provide but cannot; a lookup of its name raises the error."""
 
     name: str
     error: SettingsError
@@ -30,13 +30,13 @@ Source = Callable[[], Iterable[AnySpec | BrokenSpec]]
 class Registry:
     """Component specs by name and alias, ignoring case.
 
-    It is an argument wherever it is needed, never a global, so that tests and embedders can have their own.
+    It is passed as an argument, never a global, so that tests and embedding programs can use their own.
     """
 
     def __init__(self, sources: Mapping[str, Source] | None = None) -> None:
-        """``sources`` load specs when one is first asked for: each by the lower-case name of its main component.
+        """``sources`` load specs on first use: each by the lower-case name of its main component.
 
-        A name that is none of these loads them all.
+        A name without a source loads all of them.
         """
         self._sources = dict(sources or {})
         self._by_name: dict[str, AnySpec] = {}
@@ -53,10 +53,10 @@ class Registry:
         self._put(spec, replace=replace)
 
     def get(self, name: str) -> AnySpec | None:
-        """Give the spec of a name or alias in any case, or None.
+        """Return the spec with a name or alias in any case, or None.
 
         Raises:
-            SettingsError: if an installed package should bring it and cannot.
+            SettingsError: if an installed package should provide it but cannot.
         """
         key = name.lower()
         if key not in self._by_name:
@@ -67,29 +67,29 @@ class Registry:
 
     @property
     def broken(self) -> list[BrokenSpec]:
-        """What installed packages should bring and cannot."""
+        """Components that installed packages should provide but cannot."""
         self._load(*self._sources)
         return list(self._broken.values())
 
     def near(self, name: str, *, is_tool: bool = False) -> list[str]:
-        """Give up to three registered names that look like ``name``; with ``is_tool`` of what a model can call."""
+        """Return up to three registered names similar to ``name``; with ``is_tool`` only names of tools."""
         self._load(*self._sources)
         spelled = {key: spec.name for key, spec in self._by_name.items() if spec.tool is not None or not is_tool}
         return list(dict.fromkeys(spelled[m] for m in get_close_matches(name.lower(), spelled, n=3)))
 
     def __iter__(self) -> Iterator[AnySpec]:
-        """Go through all specs, each once, by name."""
+        """Iterate over all specs, without duplicates, by name."""
         self._load(*self._sources)
         return iter(sorted({id(s): s for s in self._by_name.values()}.values(), key=lambda s: s.name.lower()))
 
     def _load(self, *keys: str) -> None:
-        # Canvases are compiled in threads: whoever asks for a name waits until all that bring it are there.
+        # Canvases are compiled in threads: a lookup waits until all sources of its name are loaded.
         with self._loading:
             for key in keys:
                 if (source := self._sources.pop(key, None)) is not None:
-                    self._take(source)
+                    self._add_all(source)
 
-    def _take(self, source: Source) -> None:
+    def _add_all(self, source: Source) -> None:
         for spec in source():
             if isinstance(spec, BrokenSpec):
                 logger.warning("%s", spec.error)
@@ -98,11 +98,13 @@ class Registry:
             try:
                 self._put(spec)
             except ValueError as error:
-                raise SettingsError(f"{error} Two installed packages bring it, or one takes a built-in name.") from None
+                raise SettingsError(
+                    f"{error} Two installed packages provide it, or one uses a built-in name."
+                ) from None
 
     def _put(self, spec: AnySpec, *, replace: bool = False) -> None:
         for name in (spec.name, *spec.aliases):
-            taken = self._by_name.get(name.lower())
-            if taken is not None and taken is not spec and not replace:
-                raise ValueError(f"The component name {name!r} is taken by {taken.name!r}; choose another name.")
+            existing = self._by_name.get(name.lower())
+            if existing is not None and existing is not spec and not replace:
+                raise ValueError(f"The component name {name!r} is taken by {existing.name!r}; choose another name.")
             self._by_name[name.lower()] = spec

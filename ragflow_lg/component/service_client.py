@@ -1,7 +1,7 @@
-"""What services answer to tools: sent for, and read as what it is, text from strangers.
+"""A client for the services of tools, which reads their answers as untrusted text.
 
-An answer may have any shape. What does not fit is a `ragflow_lg.base.errors.ServiceError` that names the service; a key
-that a service repeats in its answer is left out of every text.
+An answer may have any shape. An unexpected one becomes a `ragflow_lg.base.errors.ServiceError` that names the
+service; a key that a service repeats in its answer is redacted in every text.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["MAX_ROWS", "Service", "read_label", "read_number", "read_text"]
 
 MAX_ROWS = 1000
-"""Most results that are read of one answer."""
+"""Maximum number of results read from one answer."""
 
 MAX_LABEL_CHARS = 2000
-"""Longest title or address of a result."""
+"""Maximum length of a title or address of a result."""
 
-_MAX_SAID_CHARS = 200
+_MAX_EXCERPT_CHARS = 200
 _MAX_REDIRECTS = 3
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _REDACTED = "***"
@@ -38,9 +38,9 @@ _REDACTED = "***"
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service that a tool asks. ``name`` is what errors call it, ``secret`` its key.
+    """A service that a tool calls. ``name`` appears in errors, ``secret`` is its key.
 
-    ``error_field`` is where its answers say in words what went wrong.
+    ``error_field`` is the field of its answers with an error text.
     """
 
     name: str
@@ -48,100 +48,105 @@ class Service:
     error_field: str = ""
 
     async def ask(self, ctx: RunContext, request: HttpRequest) -> HttpResponse:
-        """Send a request. Redirects are followed where no key goes along; each hop is guarded like the first.
+        """Send a request. Redirects are followed only without a key; each hop is checked like the first.
 
         Raises:
-            ServiceError: if the service cannot be reached, or refuses.
+            ServiceError: if the service is unreachable or rejects the request.
         """
         response = await ctx.services.http.send(request)
         for _ in range(_MAX_REDIRECTS):
             target = response.headers.get("location", "") if response.status in _REDIRECTS else ""
             if not target or self.secret or request.method != "GET":
                 break
-            request = replace(request, url=_joined(response.url or request.url, target), query={})
+            request = replace(request, url=_join_url(response.url or request.url, target), query={})
             response = await ctx.services.http.send(request)
         if not 200 <= response.status < 300:
-            raise self._refusal(response)
+            raise self._build_error(response)
         return response
 
     async def ask_json(self, ctx: RunContext, request: HttpRequest) -> dict[str, Any]:
-        """Send a request and read the JSON object that is answered.
+        """Send a request and return the JSON object of the answer.
 
         Raises:
-            ServiceError: if the service cannot be reached, refuses, or answers something else.
+            ServiceError: if the service is unreachable, rejects the request, or does not answer with a JSON object.
         """
         return self.read_json(await self.ask(ctx, request))
 
     def read_json(self, response: HttpResponse) -> dict[str, Any]:
-        """Read the JSON object of an answer.
+        """Return the JSON object of an answer.
 
         Raises:
-            ServiceError: if it is a refusal, or something else.
+            ServiceError: if the answer is an error or not a JSON object.
         """
         if not 200 <= response.status < 300:
-            raise self._refusal(response)
-        value = _parsed(response.text)
+            raise self._build_error(response)
+        value = _parse_json(response.text)
         if not isinstance(value, dict):
-            raise ServiceError(f"{self.name} answered {response.status}, but no JSON object: {self._said(response)}")
+            raise ServiceError(
+                f"{self.name} answered {response.status} without a JSON object: {self._excerpt(response)}"
+            )
         return cast("dict[str, Any]", value)
 
     def rows(self, answer: Mapping[str, Any], name: str, limit: int = MAX_ROWS) -> list[dict[str, Any]]:
-        """Give the first objects of a list in an answer, as plain JSON; none where there is no list.
+        """Return the first objects of a list in an answer, as plain JSON; empty if there is no list.
 
         Raises:
-            ServiceError: if it is no list of objects, or one that is too deep or too large; and where there is none
-                from a service with an ``error_field``, with what is said there.
+            ServiceError: if the field is not a list of objects, or is too deep or too large; and if it is missing in
+                the
+                answer of a service with an ``error_field``, with the text of that field.
         """
-        held = answer.get(name)
-        if held is None:
+        value = answer.get(name)
+        if value is None:
             if self.error_field:
                 raise ServiceError(self.error_of(answer) or f"{self.name} answered without {name!r}.")
             return []
-        if not isinstance(held, list):
-            raise ServiceError(f"{self.name} answered with {name!r} that is no list, but {_kind(held)}.")
-        rows = cast("list[Any]", held)[: min(limit, MAX_ROWS)]
-        strange = next((_kind(row) for row in rows if not isinstance(row, dict)), "")
-        if strange:
-            raise ServiceError(f"{self.name} answered with {name!r} that is no list of objects: it has {strange}.")
+        if not isinstance(value, list):
+            raise ServiceError(f"{self.name} answered with {name!r} that is not a list but {_describe_type(value)}.")
+        rows = cast("list[Any]", value)[: min(limit, MAX_ROWS)]
+        wrong_type = next((_describe_type(row) for row in rows if not isinstance(row, dict)), "")
+        if wrong_type:
+            raise ServiceError(
+                f"{self.name} answered with {name!r} that is not a list of objects but contains {wrong_type}."
+            )
         try:
             return cast("list[dict[str, Any]]", to_json(rows))
         except ComponentError as error:
-            raise ServiceError(f"{self.name} answered with {name!r} that cannot be taken in: {error}") from None
+            raise ServiceError(f"{self.name} answered with an unusable {name!r}: {error}") from None
 
     def error_of(self, answer: Mapping[str, Any]) -> str:
-        """Give what an answer says in its ``error_field``, ``""`` if nothing."""
+        """Return the text of an answer's ``error_field``, ``""`` if there is none."""
         value: Any = answer.get(self.error_field) if self.error_field else None
         return self.redact(value)[:MAX_LABEL_CHARS] if isinstance(value, str) else ""
 
     def redact(self, text: str) -> str:
-        """Leave the key out of a text, also where it is written as part of an address."""
+        """Remove the key from a text, including its URL-encoded forms."""
         for form in {self.secret, quote(self.secret, safe=""), quote_plus(self.secret)} - {""}:
             text = text.replace(form, _REDACTED)
         return text
 
-    def _said(self, response: HttpResponse) -> str:
-        beginning = self.redact(response.text)[: 10 * _MAX_SAID_CHARS]
-        return " ".join(beginning.split())[:_MAX_SAID_CHARS] or "nothing"
+    def _excerpt(self, response: HttpResponse) -> str:
+        beginning = self.redact(response.text)[: 10 * _MAX_EXCERPT_CHARS]
+        return " ".join(beginning.split())[:_MAX_EXCERPT_CHARS] or "nothing"
 
-    def _refusal(self, response: HttpResponse) -> ServiceError:
-        value = _parsed(response.text) if self.error_field else None
-        said = self.error_of(cast("dict[str, Any]", value)) if isinstance(value, dict) else ""
-        text = said or f"{self.name} answered {response.status}: {self._said(response)}"
+    def _build_error(self, response: HttpResponse) -> ServiceError:
+        value = _parse_json(response.text) if self.error_field else None
+        reason = self.error_of(cast("dict[str, Any]", value)) if isinstance(value, dict) else ""
+        text = reason or f"{self.name} answered {response.status}: {self._excerpt(response)}"
         return ServiceError(text, is_retryable=response.status >= 500 or response.status == 429)
 
 
 def read_text(row: Mapping[str, Any], *path: str) -> str:
-    """Give the text at a path of a result, ``""`` where there is none; what is no text is written as JSON."""
+    """Return the text at a path of a result, ``""`` if there is none; other values as JSON."""
     return to_text(read_path(row, path))
 
 
 def read_label(row: Mapping[str, Any], *path: str) -> str:
-    """Give the title or the address at a path of a result, cut to `MAX_LABEL_CHARS`."""
+    """Return the title or the address at a path of a result, truncated to `MAX_LABEL_CHARS`."""
     return read_text(row, *path)[:MAX_LABEL_CHARS]
 
 
 def read_number(value: JsonValue, default: float) -> float:
-    """Give a finite number, also one that is written as text; else ``default``."""
+    """Return a finite number, also from text; else ``default``."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return default
     try:
@@ -151,20 +156,20 @@ def read_number(value: JsonValue, default: float) -> float:
     return number if math.isfinite(number) else default
 
 
-def _parsed(text: str) -> JsonValue:
+def _parse_json(text: str) -> JsonValue:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
 
 
-def _joined(base: str, target: str) -> str:
+def _join_url(base: str, target: str) -> str:
     try:
         return urljoin(base, target)
     except ValueError:
-        return target  # refused by the client, in its words
+        return target  # the HTTP client rejects it
 
 
-def _kind(value: Any) -> str:
-    kinds = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
+def _describe_type(value: Any) -> str:
+    kinds = {dict: "an object", list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
     return next((name for kind, name in kinds.items() if isinstance(value, kind)), "a number")

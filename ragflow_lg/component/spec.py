@@ -1,8 +1,8 @@
-"""What the compiler and the engine know of a component: `ComponentSpec`, and the models its parameters are made of.
+"""The compiler's and the engine's view of a component: `ComponentSpec`, and the types of its parameters.
 
-Authors do not build a spec themselves: `ragflow_lg.component.decorator.component` and
-`ragflow_lg.component.tool.tool` do. The type of the context is a parameter of the spec, because the context in turn
-knows the plan, and the plan knows specs.
+Authors do not build a spec themselves; they use `ragflow_lg.component.decorator.component` and
+`ragflow_lg.component.tool.tool`. The type of the context is a type parameter of the spec, because the context depends
+on the plan, and the plan on specs.
 """
 
 from __future__ import annotations
@@ -41,12 +41,11 @@ __all__ = [
 ]
 
 Kind = Literal["entry", "plain", "model", "message", "route", "interrupt", "region", "region_item", "region_exit"]
-"""What the engine must know of a component.
+"""The category of a component.
 
 ``entry`` opens a turn; ``model`` may stream into a Message; ``message`` shows text to the user; ``route``
 chooses among declared targets; ``interrupt`` waits for the user; ``region`` owns a body that it repeats,
-``region_item`` starts each round, ``region_exit`` leaves the region. Everything else is ``plain``.
-"""
+``region_item`` starts each round, ``region_exit`` leaves the region. Everything else is ``plain``."""
 
 
 def _as_list(value: Any) -> Any:
@@ -61,13 +60,13 @@ def _blank_as_none(value: Any) -> Any:
 
 T = TypeVar("T")
 OneOrMany: TypeAlias = Annotated[list[T], BeforeValidator(_as_list)]
-"""A list; a single value stands for a list of one, null and ``""`` for the empty list."""
+"""A list; a single value becomes a list of one, null and ``""`` the empty list."""
 
 
 def _entry(value: Any) -> Any:
     if isinstance(value, dict):
-        held = cast("dict[str, Any]", value)
-        return held.get("value", held.get("input"))
+        fields = cast("dict[str, Any]", value)
+        return fields.get("value", fields.get("input"))
     return value
 
 
@@ -83,7 +82,7 @@ ReferenceEntry: TypeAlias = Annotated[
     BeforeValidator(_entry),
     Field(json_schema_extra=_entry_schema),
 ]
-"""A reference in a list; editors write ``{"value": ref}`` or ``{"input": ref}`` for it."""
+"""A reference in a list; editors also write ``{"value": ref}`` or ``{"input": ref}``."""
 
 
 def _template_if_text(value: Any, info: ValidationInfo) -> Any:
@@ -101,19 +100,19 @@ def _text_if_template(value: Any) -> Any:
 TemplateOrValue: TypeAlias = Annotated[
     Any, BeforeValidator(_template_if_text), PlainSerializer(_text_if_template, when_used="json")
 ]
-"""Text that may hold references, or any other value as it is; `RunContext.resolve` reads both."""
+"""Text that may contain references, or any other value unchanged; `RunContext.resolve` reads both."""
 
 ArgumentOrValue: TypeAlias = Annotated[
     Any, BeforeValidator(_argument_if_text), PlainSerializer(_text_if_template, when_used="json")
 ]
-"""As `TemplateOrValue`, but a bare reference (``sys.query``) is one too: what a canvas sets of a tool's arguments."""
+"""Like `TemplateOrValue`, but also accepts a bare reference (``sys.query``): a tool argument that a canvas sets."""
 
 OptionalReference: TypeAlias = Annotated[Reference | None, BeforeValidator(_blank_as_none)]
-"""A reference, or None where the canvas leaves it blank."""
+"""A reference, or None if the canvas leaves it blank."""
 
 
 class ComponentParams(BaseModel):
-    """Parameters every component has. Unknown keys are kept: editors write keys of their own.
+    """The parameters of every component. Unknown keys are preserved: editors add keys of their own.
 
     Source of the defaults: RAGFlow's ``agent/component/base.py``.
     """
@@ -121,26 +120,26 @@ class ComponentParams(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True, defer_build=True, arbitrary_types_allowed=True)
 
     description: str | None = ""
-    """A note of the editor."""
+    """A note in the editor."""
     inputs: Any = Field(default_factory=dict)
-    """What the editor shows as inputs; the form where the component has one."""
+    """The inputs in the editor; the form of a component with a form."""
     outputs: Any = Field(default_factory=dict)
     """The outputs by name, as the editor declares them."""
     max_retries: Annotated[int, Field(ge=0, le=100)] | None = 0
-    """How often a component that asks a model or a server tries again after an error."""
+    """The number of further attempts of a component that calls a model or a server after an error."""
     delay_after_error: Annotated[float, Field(ge=0, le=3600)] | None = 2.0
-    """Seconds before another try."""
-    exception_method: str | None = Field(None, examples=["goto", "comment"])
-    """What follows an error. With any method exception_goto comes first, then exception_default_value; without one the
-    turn fails."""
+    """Seconds before the next attempt."""
+    exception_method: str | None = Field(default=None, examples=["goto", "comment"])
+    """The reaction to an error. With any method, exception_goto takes precedence over exception_default_value;
+    without one the turn fails."""
     exception_default_value: Any = None
-    """Stands for the outputs after an error."""
+    """Replaces the outputs after an error."""
     exception_goto: OneOrMany[str] = Field(default_factory=list[str])
-    """Ids of the components to go on with after an error."""
+    """Ids of the components that run after an error."""
 
 
 class ComponentOutputs(BaseModel):
-    """What a component gives. Fields with defaults are outputs that always exist; others may be added."""
+    """The outputs of a component. Fields with defaults always exist; others may be added."""
 
     model_config = ConfigDict(extra="allow", defer_build=True, arbitrary_types_allowed=True)
 
@@ -150,83 +149,50 @@ P = TypeVar("P", bound=ComponentParams)
 
 
 class Route(NamedTuple):
-    """One way out of a ``route`` component. ``label`` is shown at the edge of a drawing."""
+    """One exit of a ``route`` component. ``label`` is shown at the edge in a drawing."""
 
     label: str
     targets: tuple[str, ...]
     path: tuple[str | int, ...] = ()
-    """Where the targets stand, from the component's params, for diagnostics."""
+    """Location of the targets in the component's params, for diagnostics."""
 
 
 class MessageAlternative(NamedTuple):
-    """One alternative text of a ``message`` component. ``is_live``: its pieces are sent as they become known."""
+    """One alternative text of a ``message`` component. ``is_live``: its pieces are sent as soon as they are known."""
 
     template: Template
     is_live: bool
 
 
-def _asks_nothing(ctx: Any, params: Any) -> Form | None:
-    return None
+# The defaults of optional callables
 
 
-def _no_routes(params: Any) -> Iterable[Route]:
+def _empty(*_: Any) -> tuple[()]:
     return ()
 
 
-def _no_findings(params: Any) -> Iterable[Finding]:
-    return ()
-
-
-def _no_names(params: Any) -> Iterable[str]:
-    return ()
-
-
-def _writes_nothing(params: Any) -> Iterable[Reference]:
-    return ()
-
-
-def _never(params: Any) -> bool:
-    return False
-
-
-def _shows_nothing(params: Any) -> Iterable[MessageAlternative]:
-    return ()
-
-
-def _collects_nothing(params: Any) -> Mapping[str, Reference]:
+def _no_fields(*_: Any) -> Mapping[str, Reference]:
     return {}
 
 
-def _no_limit(params: Any) -> int | None:
+def _none(*_: Any) -> None:
     return None
 
 
-def _no_reference(params: Any) -> Reference | None:
-    return None
+def _false(*_: Any) -> bool:
+    return False
 
 
-def _no_tools(params: Any) -> Sequence[ToolEntry]:
-    return ()
-
-
-def _no_server_tools(params: Any) -> Sequence[ServerTool]:
-    return ()
-
-
-def _no_rule(params: Any) -> Sequence[str] | None:
-    return None
-
-
-def _no_name(params: Any) -> str:
+def _no_text(*_: Any) -> str:
     return ""
 
 
-def _one(params: Any) -> int:
+def _one(*_: Any) -> int:
     return 1
 
 
 class CanvasName(NamedTuple):
-    """A canvas as another one names it: by its ``name`` in the settings, or by its ``path`` from there."""
+    """A reference to another canvas: its ``name`` in the settings, or its ``path`` relative to the referring canvas."""
 
     name: str = ""
     path: str = ""
@@ -242,25 +208,25 @@ class ToolEntry(NamedTuple):
     name: str
     params: Mapping[str, Any]
     path: tuple[str | int, ...]
-    """Where it stands, from the component's params, for diagnostics."""
+    """Its location in the component's params, for diagnostics."""
 
 
 class ServerTool(NamedTuple):
-    """A tool of a server of the settings that a component declares in its params."""
+    """A tool of a configured server that a component declares in its params."""
 
     server: str
     tool: str
     path: tuple[str | int, ...]
-    """Where the tool stands, from the component's params, for diagnostics."""
+    """Location of the tool in the component's params, for diagnostics."""
     server_path: tuple[str | int, ...]
-    """Where the server's id stands."""
+    """Location of the server's id."""
 
 
 class ToolResult(Struct, frozen=True):
-    """What a tool gives: ``value`` to the model that called it, ``outputs`` to the canvas, ``chunks`` to cite.
+    """The result of a tool: ``value`` for the model that called it, ``outputs`` for the canvas, ``chunks`` to cite.
 
-    ``artifacts`` are files that it made, ``{name, url, mime_type, size}`` each; an agent shows them below its answer.
-    ``documents`` are those of all that was found, ``{doc_name, doc_id, count}`` each; None for those of ``chunks``.
+    ``artifacts`` are files that it created, ``{name, url, mime_type, size}`` each; an agent lists them below its
+    answer. ``documents`` are those of all matches, ``{doc_name, doc_id, count}`` each; None for those of ``chunks``.
     """
 
     value: JsonValue
@@ -271,103 +237,102 @@ class ToolResult(Struct, frozen=True):
 
 
 class ToolRules(Generic[C, P], Struct, frozen=True):
-    """How a component is called by a model."""
+    """How a model calls a component."""
 
     function: str
     """Name of the function; ``""`` for the name that the canvas gives the tool."""
     arguments: type[BaseModel]
-    """What the model gives; its JSON schema is what the model is shown."""
+    """The arguments for the model, who sees their JSON schema."""
     call: Callable[[C, P, Any], Awaitable[ToolResult]]
     needs: str = ""
-    """The argument without which nothing is done; the model is told that it is required."""
+    """The argument that is required for a call; the model is told so."""
     canvas_arguments: tuple[str, ...] = ()
-    """Arguments that the canvas sets where the model leaves them out."""
+    """Arguments that the canvas sets if the model omits them."""
     label: str = ""
-    """What goes before an error that the model is told; ``""`` for nothing."""
-    read_name: Callable[[P], str] = _no_name
-    """The name of the function that the canvas sets, ``""`` for none."""
+    """A prefix of error messages for the model; ``""`` for none."""
+    read_name: Callable[[P], str] = _no_text
+    """Returns the name of the function that the canvas sets, ``""`` for none."""
 
 
 class RegionRules(Generic[C, P], Struct, frozen=True):
-    """How a component of kind ``region`` repeats its body. Its ``run`` gives its outputs as they are at entry."""
+    """How a component of kind ``region`` repeats its body. Its ``run`` returns its outputs at entry."""
 
     items: Callable[[C, P], Sequence[JsonValue] | None]
-    """The items to go through, one a round, or None; pure, since it is asked again when a run goes on.
+    """The items of the rounds, or None; pure, because it is called again when a run resumes.
 
-    Raises ComponentError where there is no list.
-    """
+    Raises ComponentError if the value is not a list."""
     has_next_round: Callable[[C, P], bool]
-    """Whether another round begins; ``ctx.round`` tells which one it would be."""
-    collects: Callable[[P], Mapping[str, Reference]] = _collects_nothing
+    """Whether another round starts; ``ctx.round`` is that round."""
+    collects: Callable[[P], Mapping[str, Reference]] = _no_fields
     """Outputs that become lists: the value of each reference at the end of each round, by output name."""
-    max_rounds: Callable[[P], int | None] = _no_limit
-    """Most rounds that the params allow, None where the items decide."""
+    max_rounds: Callable[[P], int | None] = _none
+    """Maximum number of rounds that the params allow, None if the items decide."""
     max_concurrency: Callable[[P], int] = _one
-    """How many rounds may run at the same time."""
-    list_reference: Callable[[P], Reference | None] = _no_reference
-    """What has to be a list, or the node fails; the compiler tells of what surely is none."""
-    accepts_single: Callable[[P], bool] = _never
-    """Whether any value but an empty one is a list of one there."""
+    """Maximum number of rounds that run in parallel."""
+    list_reference: Callable[[P], Reference | None] = _none
+    """A value that must be a list, else the node fails; the compiler reports values that cannot be one."""
+    accepts_single: Callable[[P], bool] = _false
+    """Whether any value other than an empty one counts there as a list of one."""
     leaves_at_exit: bool = False
     """Whether an ExitLoop leaves the region; else it only ends the round."""
 
 
 class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
-    """Everything the compiler and the engine know of a component."""
+    """All facts about a component for the compiler and the engine."""
 
     name: str
-    """Name in the DSL, in RAGFlow's spelling; look-up ignores case."""
+    """Name in the DSL, in RAGFlow's spelling; lookup ignores case."""
     kind: Kind
     params: type[P]
     outputs: type[ComponentOutputs]
     run: Callable[[C, P], Awaitable[ComponentOutputs]]
     description: str
     source: str
-    """RAGFlow file whose behaviour this follows."""
+    """The RAGFlow file whose behaviour the component follows."""
     aliases: tuple[str, ...] = ()
     timeout_s: float | Callable[[P], float | None] | None = 600.0
-    """Longest time a node may take, in seconds; None for no limit."""
+    """Time limit of a node in seconds; None for no limit."""
     shows_default: bool = False
-    """Whether a failure shows ``exception_default_value`` as a message, with the method ``comment`` too."""
+    """Whether a failure shows ``exception_default_value`` as a message, also with the method ``comment``."""
     retries: bool = False
-    """Whether ``max_retries`` repeats ``run`` after an error (never after a shown delta)."""
-    routes: Callable[[P], Iterable[Route]] = _no_routes
-    """Declared ways out, for kind ``route``."""
-    lint: Callable[[P], Iterable[Finding]] = _no_findings
+    """Whether ``max_retries`` repeats ``run`` after an error (never after a delta was shown)."""
+    routes: Callable[[P], Iterable[Route]] = _empty
+    """Declared exits, for kind ``route``."""
+    lint: Callable[[P], Iterable[Finding]] = _empty
     """Checks beyond the params model."""
-    output_names: Callable[[P], Iterable[str] | None] = _no_names
-    """Outputs that depend on the params, beyond the outputs model and the DSL's own list; None for any."""
-    writes: Callable[[P], Iterable[Reference]] = _writes_nothing
+    output_names: Callable[[P], Iterable[str] | None] = _empty
+    """Outputs that depend on the params, in addition to the outputs model and the DSL's own list; None for any."""
+    writes: Callable[[P], Iterable[Reference]] = _empty
     """Globals, and outputs of other nodes, that the component assigns."""
     rewrite: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
-    """Brings params written in an older or simplified shape into today's form; pure."""
-    streams: Callable[[P], bool] = _never
-    """For kind ``model``: whether these params let its output ``content`` stream into a Message."""
-    shows: Callable[[P], Iterable[MessageAlternative]] = _shows_nothing
-    """For kind ``message``: the alternative texts, one of which it shows at each visit."""
+    """Converts params from an older or simplified form to the current one; pure."""
+    streams: Callable[[P], bool] = _false
+    """For kind ``model``: whether its output ``content`` may stream into a Message with these params."""
+    shows: Callable[[P], Iterable[MessageAlternative]] = _empty
+    """For kind ``message``: the alternative texts, one of which it shows in each visit."""
     runs_once: bool = False
-    """Whether the node may never be begun twice: should a run go on where it was interrupted, the user is asked."""
+    """Whether the node must never start twice: if a run resumes after it was interrupted, the user is asked."""
     region: RegionRules[C, P] | None = None
     """For kind ``region``: how it repeats its body."""
     tool: ToolRules[C, P] | None = None
     """How a model calls it, if it can."""
-    tools: Callable[[P], Sequence[ToolEntry]] = _no_tools
-    """The tools that its own model may call."""
-    allowed_tools: Callable[[P], Sequence[str] | None] = _no_rule
-    """Names and patterns of the tools that its own model may call at most; None for all."""
-    server_tools: Callable[[P], Iterable[ServerTool]] = _no_server_tools
-    """The tools of servers that its own model may call."""
+    tools: Callable[[P], Sequence[ToolEntry]] = _empty
+    """The tools of its own model."""
+    allowed_tools: Callable[[P], Sequence[str] | None] = _none
+    """Names and patterns of the tools that its own model may call; None for all."""
+    server_tools: Callable[[P], Iterable[ServerTool]] = _empty
+    """The server tools of its own model."""
     plays: Callable[[P], CanvasName] | None = None
-    """The canvas that it plays within itself, if it plays one."""
-    asks: Callable[[C, P], Form | None] = _asks_nothing
-    """For kind ``interrupt``: what to ask the user before ``run``; None to go on without asking. Pure."""
+    """The canvas that it runs, if any."""
+    asks: Callable[[C, P], Form | None] = _none
+    """For kind ``interrupt``: the form for the user before ``run``; None to continue without one. Pure."""
     is_ready: bool = True
-    """False while the component is known to the compiler but cannot run yet."""
+    """False if the compiler knows the component but it cannot run yet."""
 
     def limit_s(self, params: P) -> float | None:
-        """Give the time limit of a node with these params, in seconds."""
+        """Return the time limit of a node with these params, in seconds."""
         return self.timeout_s(params) if callable(self.timeout_s) else self.timeout_s
 
 
 AnySpec: TypeAlias = ComponentSpec[Any, Any]
-"""The spec of some component, as the compiler and the engine pass it on."""
+"""The spec of any component."""

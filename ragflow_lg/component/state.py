@@ -1,14 +1,15 @@
-"""What a running canvas keeps: the channels of the LangGraph state and their reducers.
+"""The state of a running canvas: the channels of the LangGraph state and their reducers.
 
-Everything in it is plain JSON, so that any checkpointer can hold it and Studio can show it.
+Everything is plain JSON, so that any checkpointer can store it and Studio can show it.
 
 - ``globals``: ``{"sys.query": …, "env.name": …}``, keys with the dot.
 - ``outputs``: ``{component id: {output: value}}``, of this turn only.
 - ``history``: ``[role, payload]`` pairs of all turns; the payload of an assistant entry is an outputs map.
 - ``messages``: the conversation as message maps, see `ragflow_lg.dsl.chat_messages`.
-- ``turn``: what the engine remembers of the running turn, see `TurnRecord`.
-- ``query``, ``inputs``, ``files``, ``user_id``, ``payload``, ``chat_template_kwargs``, ``message_id``, ``earlier``: the
-  request, gone after the first step.
+- ``turn``: the engine's record of the running turn, see `TurnRecord`.
+- ``query``, ``inputs``, ``files``, ``user_id``, ``payload``, ``chat_template_kwargs``, ``message_id``, ``earlier``:
+  the
+  request, removed after the first step.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ _REPLACE = "__replace__"
 would have to revive."""
 
 OPERATIONS = "__operations__"
-"""Key that marks an update of ``outputs`` as operations. The compiler refuses a component of that id."""
+"""Key that marks an update of ``outputs`` as operations. The compiler rejects a component with this id."""
 
 
 class TurnRequest(TypedDict, total=False):
-    """What a caller gives to start a turn. All keys are optional."""
+    """The input of a turn. All keys are optional."""
 
     query: Any
     """The user's text, or a map that fills Begin's fields."""
@@ -64,78 +65,78 @@ class TurnRequest(TypedDict, total=False):
     """A webhook's request: ``query``, ``headers``, ``body``, ``input``."""
     chat_template_kwargs: Any
     message_id: str
-    """Of the message that ``query`` came in, where a chat page gave it one."""
+    """Id of the message with the query, if a chat page has set one."""
     earlier: list[list[str]]
-    """``[role, text]`` pairs that were said before; only a session without a history takes them."""
+    """``[role, text]`` pairs of previous messages; only a session without a history uses them."""
 
 
 class TurnRecord(TypedDict, total=False):
-    """The engine's notes on one turn."""
+    """The engine's record of one turn."""
 
     number: int
     """Counts the turns of the session from 1."""
     seed: int
-    """Decides which alternative of a Message is drawn."""
+    """Selects the alternative of a Message."""
     inputs: dict[str, Any]
     status: str
     """``running``, ``succeeded``, ``failed`` or ``cancelled``."""
     canvas_hash: str
-    """Of the canvas with which the turn began."""
+    """Hash of the canvas at the start of the turn."""
     regions: dict[str, str]
-    """How each region of that canvas repeats, see `Plan.region_shapes`; left out without regions."""
+    """How each region of that canvas repeats, see `Plan.region_shapes`; omitted without regions."""
     last: list[Any]
-    """``[superstep, rank, node id]`` of the last node that chose no successor."""
+    """``[superstep, rank, node id]`` of the last node without a successor."""
     error: list[Any]
     """``[superstep, rank, node id, text]`` of the error that stopped the turn."""
     visits: dict[str, int]
-    """How often each Message with alternatives has run."""
+    """The number of runs of each Message with alternatives."""
     settled: int
-    """How many gates behind cycles have been told that nothing else can run."""
+    """The number of gates after cycles that have settled, because nothing else can run."""
     references: dict[str, dict[str, Any]]
-    """What this turn's answers may cite, see `ragflow_lg.services.references`."""
+    """The sources that this turn's answers may cite, see `ragflow_lg.services.references`."""
     answers: dict[str, Any]
-    """Answers to forms by pause id. A run that goes on behind a crash gives them again."""
+    """Answers to forms by pause id. A run that resumes after a crash submits them again."""
 
 
 def replace_list(entries: list[Any]) -> dict[str, Any]:
-    """Make an update of a growing list that replaces all of it.
+    """Return an update that replaces the whole of a growing list.
 
-    >>> replaced(replacing([1]))
+    >>> read_replacement(replace_list([1]))
     [1]
     """
     return {_REPLACE: entries}
 
 
 def read_replacement(update: Any) -> list[Any] | None:
-    """Give the new list if an update replaces all of it, else None."""
+    """Return the new list if an update replaces the whole list, else None."""
     if not isinstance(update, Mapping) or _REPLACE not in update:
         return None
     return list(cast("Mapping[str, list[Any]]", update)[_REPLACE])
 
 
 def merge(current: dict[str, JsonValue] | None, update: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Lay the changed keys over the current ones."""
+    """Return the current entries, updated with the changed ones."""
     return {**(current or {}), **update}
 
 
 def append(current: list[JsonValue] | None, update: Any) -> list[JsonValue]:
-    """Put new entries behind the current ones, or others in their place, see `replace_list`."""
+    """Append new entries, or replace the whole list, see `replace_list`."""
     whole = read_replacement(update)
     return [*(current or []), *update] if whole is None else whole
 
 
 def merge_messages(current: list[Any] | None, update: Any) -> list[Any]:
-    """Put new messages behind the current ones; one with an id that is there takes its place."""
+    """Append new messages; a message with an existing id replaces the old one in its place."""
     whole = read_replacement(update)
     if whole is not None:
         return whole
     merged = list(current or [])
-    places = {message.get("id"): at for at, message in enumerate(merged)}
+    positions = {message.get("id"): at for at, message in enumerate(merged)}
     for message in update:
-        if (at := places.get(message.get("id"))) is not None and message.get("id"):
+        if (at := positions.get(message.get("id"))) is not None and message.get("id"):
             merged[at] = message
         else:
-            places[message.get("id")] = len(merged)
+            positions[message.get("id")] = len(merged)
             merged.append(message)
     return merged
 
@@ -158,14 +159,17 @@ def output_patch(
     set: Mapping[str, Any] | None = None,
     patch: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Make an update of ``outputs``: clear all, then change the outputs in ``patch``, then replace those in ``set``."""
+    """Build an update of ``outputs``.
+
+    The order is: ``clear`` all, change outputs of ``patch``, replace entries of ``set``.
+    """
     if not clear and not patch:
         return dict(set or {})
     return {OPERATIONS: {"clear": clear, "set": dict(set or {}), "patch": dict(patch or {})}}
 
 
 def join_outputs(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Make one update of ``outputs`` from two, the second over the first."""
+    """Combine two updates of ``outputs`` into one; the second overrides the first."""
     if OPERATIONS not in first and OPERATIONS not in second:
         return {**first, **second}
     a, b = _operations(first), _operations(second)
@@ -174,7 +178,7 @@ def join_outputs(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[st
 
 
 def find_replaced_nodes(update: Mapping[str, Any]) -> Collection[str]:
-    """Give the nodes whose whole entry an update of ``outputs`` sets."""
+    """Return the nodes whose whole entry an update of ``outputs`` replaces."""
     return _operations(update)["set"].keys()
 
 
@@ -183,7 +187,7 @@ def _operations(update: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def merge_turn(current: TurnRecord | None, update: TurnRecord) -> TurnRecord:
-    """Replace the record when a new turn opens (``number`` is given); else keep the latest of each note."""
+    """Replace the record when a new turn opens (``number`` is set); else keep the latest value of each field."""
     if "number" in update or not current:
         return update
     merged: TurnRecord = {**current, **update}
@@ -201,9 +205,9 @@ def merge_turn(current: TurnRecord | None, update: TurnRecord) -> TurnRecord:
 
 
 class RegionState(TypedDict, total=False):
-    """The channels of one entry into a region. What lies outside is read from the state around it, never copied.
+    """The channels of one entry into a region. Outer values are read from the enclosing state, never copied.
 
-    ``outputs`` and ``globals`` hold only what the body has written.
+    ``outputs`` and ``globals`` contain only what the body has written.
     """
 
     outputs: Annotated[dict[str, Any], merge_outputs]
@@ -213,42 +217,42 @@ class RegionState(TypedDict, total=False):
 
 
 class CollectingState(RegionState, total=False):
-    """The channels of an entry into a region that gathers what its body gives."""
+    """The channels of an entry into a region that collects values of its body."""
 
     ran: Annotated[dict[str, int], merge]
     """The last round in which each collected node ran."""
 
 
 class ParallelState(RegionState, total=False):
-    """The channels of an entry into a region whose rounds run side by side."""
+    """The channels of an entry into a region with parallel rounds."""
 
     rounds: Annotated[dict[str, Any], merge]
-    """What each round gave for each declared output, by the number of the round."""
+    """The values of each round for each declared output, by the number of the round."""
 
 
 class ScopeRecord(TypedDict, total=False):
-    """The engine's notes on one entry into a region."""
+    """The engine's record of one entry into a region."""
 
     round: int
-    """The round that runs, counted from 0."""
+    """The current round, counted from 0."""
     exit: bool
     """Whether an ExitLoop has been reached in this round."""
     leave: list[str]
-    """Nodes around the region that its body has jumped to."""
+    """Nodes outside the region to which its body has jumped."""
     failure: str
-    """Why the region cannot go on."""
+    """Why the region cannot continue."""
     collected: dict[str, Any]
-    """What each declared output has gathered so far, as `ragflow_lg.base.append_log` keeps it."""
+    """The values collected so far for each declared output, as a `ragflow_lg.base.append_log.AppendLog`."""
     items: list[Any]
-    """The items, where they could change while the region runs."""
+    """The items, if they could change while the region runs."""
     began: list[float]
-    """When it was entered: wall clock and monotonic clock, in seconds."""
+    """Time of entry: wall clock and monotonic clock, in seconds."""
     settled: int
-    """How many gates behind cycles have been told that nothing else can run in this round."""
+    """The number of gates after cycles that have settled in this round, because nothing else can run."""
 
 
 class CanvasState(TypedDict, total=False):
-    """The channels that every canvas has; the compiler adds one gate for each join."""
+    """The channels of every canvas; the compiler adds one gate for each join."""
 
     globals: Annotated[dict[str, Any], merge]
     outputs: Annotated[dict[str, Any], merge_outputs]
@@ -258,7 +262,7 @@ class CanvasState(TypedDict, total=False):
 
 
 def look_up(reference: Reference, globals_: Mapping[str, JsonValue], outputs: Mapping[str, Any]) -> JsonValue:
-    """Give the value that a reference means; ``""`` where nothing was put, None where a path leads nowhere.
+    """Return the value of a reference; ``""`` if nothing was stored, None if a path leads nowhere.
 
     A global is looked up by its whole name first, then by the longest name that is a prefix of it.
     """

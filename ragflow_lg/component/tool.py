@@ -1,16 +1,17 @@
-"""The decorator for tools: a component that a canvas uses as a node, and a model as a function.
+"""The decorator for tools: components that a canvas uses as nodes, and models as functions.
 
-A tool is one file with a params model (what the canvas sets), an arguments model (what the model gives, or the canvas
-by parameters of the same names), and one function::
+A tool is one file with a params model (set by the canvas), an arguments model (set by the model, or by the canvas
+in parameters of the same names), and one function::
 
     class Arguments(BaseModel):
         query: QueryText = Field("", description="What to look for.")
 
-    @tool("Wikipedia", function="wikipedia_search", params=Params, arguments=Arguments, description="Search Wikipedia.")
+    @tool("Wikipedia", function="wikipedia_search", params=Params, arguments=Arguments, description="Search
+        Wikipedia.")
     async def wikipedia(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
         ...
 
-The function is not called without a query. What its service answers is read by `ragflow_lg.component.service_client`.
+The function is not called without a query. `ragflow_lg.component.service_client` reads the answers of its service.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ P = TypeVar("P", bound=ComponentParams)
 A = TypeVar("A", bound=BaseModel)
 
 NOTHING_FOUND = ToolResult("", {"formalized_content": ""})
-"""What a search gives that was not asked for anything."""
+"""The result of a search without a query."""
 
 
 def _number_as_text(value: Any) -> Any:
@@ -64,37 +65,37 @@ def _number_as_text(value: Any) -> Any:
 
 
 QueryText: TypeAlias = Annotated[str, BeforeValidator(_number_as_text)]
-"""What is looked for; a number is written as text, null is ``""``."""
+"""A search query; a number becomes text, null becomes ``""``."""
 
 
 class SearchOutputs(ComponentOutputs):
-    """What a search gives: its results as a model reads them; as ``json`` also as they came."""
+    """The outputs of a search: its results as shown to a model; as ``json`` also in their original form."""
 
     formalized_content: str = ""
 
 
-def _json_too(params: Any) -> tuple[str, ...]:
+def _with_json(params: Any) -> tuple[str, ...]:
     return ("json",)
 
 
 def build_search_result(chunks: Sequence[Chunk], rows: Sequence[Mapping[str, Any]] | None = None) -> ToolResult:
-    """Give the result of a search: the text of its chunks, and its rows as the output ``json``."""
+    """Build the result of a search: the text of its chunks, and its rows as the output ``json``."""
     text = knowledge_text(chunks)
     json = {} if rows is None else {"json": cast("JsonValue", rows)}
     return ToolResult(text, {"formalized_content": text, **json}, chunks)
 
 
-def find_api_key(ctx: RunContext, given: str | None, service: str) -> str:
-    """Give the key of a service: what the canvas gives, else that of the settings.
+def find_api_key(ctx: RunContext, canvas_key: str | None, service: str) -> str:
+    """Return the key of a service: from the canvas, else from the settings.
 
     Raises:
         SettingsError: if there is none.
     """
-    key = (given or "").strip() or ctx.services.tools.key(service)
+    key = (canvas_key or "").strip() or ctx.services.tools.key(service)
     if not key:
         raise SettingsError(
-            f"{ctx.node.spec.name} has no key: set [tools.{service}] api_key_env in the settings to the name of the "
-            "variable that holds it, or api_key in the canvas."
+            f"{ctx.node.spec.name} has no API key: set [tools.{service}] api_key_env in the settings to the name "
+            "of the variable with the key, or api_key in the canvas."
         )
     return key
 
@@ -115,36 +116,38 @@ def tool(
     source: str = "",
     **options: Unpack[SharedOptions[P]],
 ) -> Callable[[Callable[[RunContext, P, A], Awaitable[ToolResult]]], ComponentSpec[RunContext, P]]:
-    """Make a tool. As a node its arguments are parameters; ``defaults`` are theirs where the canvas sets none.
+    """Return a decorator that builds a tool. As a node, its arguments are parameters with the given ``defaults``.
 
-    Without the argument ``needs``, or with a blank one, the function is not called and ``blank`` is the result.
-    ``named`` gives the name of the function where the canvas sets one. ``label`` goes before errors that a model is
-    told. ``options`` are further fields of
-    `ragflow_lg.component.spec.ComponentSpec`; with ``runs_once`` no call is ever begun twice.
+    Without the argument ``needs``, or if it is blank, the function is not called and ``blank`` is the result.
+    ``read_name`` returns the name of the function if the canvas sets one. ``label`` is a prefix of error messages for
+    the model. ``options`` are further fields of `ragflow_lg.component.spec.ComponentSpec`; with ``runs_once`` no call
+    ever starts twice.
     """
     options.setdefault("shows_default", True)
     options.setdefault("retries", not options.get("runs_once"))
     if outputs is SearchOutputs:
-        options.setdefault("output_names", _json_too)
+        options.setdefault("output_names", _with_json)
     needed = needs if needs in arguments.model_fields else ""
-    configured = tuple(field for field in arguments.model_fields if field != needed)
-    node_params = _with_arguments(name, params, arguments, {"query": "{sys.query}"} if defaults is None else defaults)
+    canvas_arguments = tuple(field for field in arguments.model_fields if field != needed)
+    params_type = _with_arguments(name, params, arguments, {"query": "{sys.query}"} if defaults is None else defaults)
 
     def decorate(call: Callable[[RunContext, P, A], Awaitable[ToolResult]]) -> ComponentSpec[RunContext, P]:
-        async def called(ctx: RunContext, given: P, asked: A) -> ToolResult:
-            if needed and _is_blank(getattr(asked, needed)):
-                return blank(given) if callable(blank) else blank
-            return await call(ctx, given, asked)
+        async def call_unless_blank(ctx: RunContext, node_params: P, values: A) -> ToolResult:
+            if needed and _is_blank(getattr(values, needed)):
+                return blank(node_params) if callable(blank) else blank
+            return await call(ctx, node_params, values)
 
-        rules: ToolRules[RunContext, P] = ToolRules(function, arguments, called, needed, configured, label, read_name)
+        rules: ToolRules[RunContext, P] = ToolRules(
+            function, arguments, call_unless_blank, needed, canvas_arguments, label, read_name
+        )
 
-        async def run(ctx: RunContext, given: P) -> ComponentOutputs:
+        async def run(ctx: RunContext, node_params: P) -> ComponentOutputs:
             try:
-                wanted = {needed: ctx.resolve(getattr(given, needed))} if needed else {}
-                asked = build_arguments(ctx, rules, given, wanted)
+                given = {needed: ctx.resolve(getattr(node_params, needed))} if needed else {}
+                values = build_arguments(ctx, rules, node_params, given)
             except ValidationError as error:
                 raise ComponentError(describe_validation_error(error), node=ctx.node.id) from None
-            result = await called(ctx, given, cast("A", asked))
+            result = await call_unless_blank(ctx, node_params, cast("A", values))
             ctx.cite(result.chunks, result.documents)
             return outputs.model_validate(dict(result.outputs))
 
@@ -152,7 +155,7 @@ def tool(
         return ComponentSpec(
             name=name,
             kind="plain",
-            params=node_params,
+            params=params_type,
             outputs=outputs,
             run=run,
             description=description,
@@ -167,21 +170,21 @@ def tool(
 def build_arguments(
     ctx: RunContext, rules: ToolRules[RunContext, P], params: P, given: Mapping[str, JsonValue]
 ) -> BaseModel:
-    """Make the arguments of a call: what is given, and what the canvas sets where nothing is.
+    """Build the arguments of a call from the given values; the canvas's values replace missing ones.
 
     Raises:
         ValidationError: if they do not fit.
     """
-    told = {name: value for name, value in given.items() if value is not None}
-    values = {name: ctx.resolve(getattr(params, name, None)) for name in rules.canvas_arguments if name not in told}
-    known = {name: value for name, value in values.items() if value is not None}
-    return rules.arguments.model_validate({**known, **told})
+    present = {name: value for name, value in given.items() if value is not None}
+    values = {name: ctx.resolve(getattr(params, name, None)) for name in rules.canvas_arguments if name not in present}
+    defaults = {name: value for name, value in values.items() if value is not None}
+    return rules.arguments.model_validate({**defaults, **present})
 
 
 def _with_arguments(
     name: str, params: type[P], arguments: type[BaseModel], defaults: Mapping[str, JsonValue]
 ) -> type[P]:
-    """Give the params of a node: the tool's own, and its arguments, which may be references."""
+    """Return the params of a node: the tool's own, and its arguments, which may be references."""
 
     def default_of(field: str) -> Any:
         value = defaults.get(field)
@@ -192,8 +195,8 @@ def _with_arguments(
         for field in arguments.model_fields
         if field not in params.model_fields
     }
-    made: Any = create_model(f"{name}Params", __base__=params, __doc__=params.__doc__, **fields)
-    return made
+    model: Any = create_model(f"{name}Params", __base__=params, __doc__=params.__doc__, **fields)
+    return model
 
 
 def _is_blank(value: JsonValue) -> bool:
@@ -203,6 +206,6 @@ def _is_blank(value: JsonValue) -> bool:
 
 
 def describe_validation_error(error: ValidationError) -> str:
-    """Say what is wrong with arguments."""
+    """Describe what is wrong with arguments."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)[:5]
     return " ".join(f"{'.'.join(map(str, p['loc'])) or 'arguments'}: {p['msg']}." for p in problems)

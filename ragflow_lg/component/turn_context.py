@@ -1,4 +1,10 @@
-"""What a whole turn carries. It is LangGraph's runtime context: clients, the event sink, the cancel flag."""
+"""The context of a whole turn, and its parts for nested canvases. It is LangGraph's runtime context.
+
+A turn that runs inside a node of another canvas has no session of its own. Its finished visits are steps of the outer
+node: if that node runs again after a crash, they are not repeated but return their stored updates. For this purpose
+each visit has a name that is the same in every process: the path to its node through the enclosing regions, the
+numbers of parallel rounds, and the number of earlier visits of the place.
+"""
 
 from __future__ import annotations
 
@@ -26,46 +32,46 @@ __all__ = ["MemorySteps", "NestedTurn", "TurnContext", "step_key"]
 
 
 class MemorySteps:
-    """The `ragflow_lg.services.sessions.Steps` of a visit whose session is not stored: its attempts share them."""
+    """The `ragflow_lg.services.sessions.Steps` of a visit in a session that is not stored; its attempts share them."""
 
     def __init__(self) -> None:
         self._results: dict[str, JsonValue] = {}
 
     async def put(self, key: str, value: JsonValue) -> None:
-        """Hold a result."""
+        """Store a result."""
         self._results[key] = value
 
     async def find(self, key: str) -> tuple[bool, JsonValue]:
-        """Give whether there is a result, and the result."""
+        """Return whether there is a result, and the result."""
         return key in self._results, self._results.get(key)
 
 
 def step_key(task: str, position: str, name: str, arguments: JsonValue) -> str:
-    """Give the key of a step: 32 hexadecimal digits."""
+    """Return the key of a step: 32 hexadecimal digits."""
     text = json.dumps([task, position, name, arguments], sort_keys=True, default=str)
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 class NestedTurn:
-    """Names the visits of one such turn, and gathers what they used and said."""
+    """Names the visits of a nested turn, and collects their usage and texts."""
 
     def __init__(self, place: str, budget: TokenBudget | None = None) -> None:
-        """``place`` names the call among all of the session around, ``budget`` is that of who calls."""
+        """``place`` identifies the call in the outer session, ``budget`` is the caller's token budget."""
         self._place = place
         self.budget = budget or TokenBudget()
         self._rounds: dict[str, int] = {}
         self._visits: Counter[str] = Counter()
         self.usage = Usage()
-        """What the models of all visits were asked."""
+        """The model usage of all visits."""
         self.texts: list[str] = []
-        """What Messages showed, in order."""
+        """The texts of Messages, in order."""
 
     def number_round(self, namespace: str, index: int) -> None:
-        """Note which of several rounds side by side runs under one of LangGraph's names for tasks."""
+        """Record which of several parallel rounds runs under a task namespace of LangGraph."""
         self._rounds[namespace] = index
 
     def name_visit(self, namespace: str) -> str:
-        """Give the name of a visit that begins, of LangGraph's name for its task, which no other process repeats."""
+        """Return the stable name of a visit that starts; LangGraph's own task names differ between processes."""
         path, prefix = self._place, ""
         for part in namespace.split("|"):
             prefix = f"{prefix}|{part}" if prefix else part
@@ -74,14 +80,14 @@ class NestedTurn:
         self._visits[path] += 1
         return f"{path}#{self._visits[path]}"
 
-    def record(self, usage: Usage, said: str) -> None:
-        """Take what a visit used and said."""
+    def record(self, usage: Usage, text: str) -> None:
+        """Add the usage and the text of a visit."""
         self.usage = self.usage.plus(usage)
-        if said:
-            self.texts.append(said)
+        if text:
+            self.texts.append(text)
 
     def restore(self, stored: Any) -> tuple[dict[str, Any], list[str]]:
-        """Take a visit that was made before a crash; give its update and the next nodes."""
+        """Restore a visit from before a crash; return its update and the next nodes."""
         self.record(Usage(*stored["usage"]), stored["said"])
         self.budget.charge(stored.get("tokens", 0))
         return stored["update"], stored["goto"]
@@ -90,32 +96,32 @@ class NestedTurn:
 class TurnContext(Struct, eq=False):
     """Everything that one turn needs and that is never stored.
 
-    ``write`` takes events where there is no sink: a graph that runs in Studio or as a library hands
+    ``write`` accepts events if there is no sink: a graph that runs in Studio or as a library passes
     LangGraph's stream writer.
     """
 
     services: Services
     sink: EventSink | None = None
     steps: Steps | None = None
-    """Where results of steps are kept, if the session is."""
+    """The store of step results, if the session is stored."""
     is_cancelled: bool = False
     limits: Limits = field(default_factory=Limits)
     nested: NestedTurn | None = None
-    """For the turn of a canvas that is played within a node of another."""
+    """For the turn of a canvas that runs inside a node of another canvas."""
     visits: int = 0
-    """How many visits of nodes have begun."""
+    """The number of started node visits."""
     redacted_view: RedactedView | None = None
-    """Made when it is first needed."""
+    """Created on first use."""
     render_event: Callable[[EngineEvent], Iterable[Any]] | None = None
-    """What is made of an event for LangGraph's stream writer; without it the event itself is written."""
+    """Converts an event for LangGraph's stream writer; by default the event itself is written."""
 
     def cancel(self) -> None:
-        """Stop all running nodes at once; those that would start next do not."""
+        """Stop all running nodes at once; nodes that would start next do not."""
         self.is_cancelled = True
         self.limits.end_all()
 
     async def emit(self, event: EngineEvent, write: Callable[[EngineEvent], None] | None = None) -> None:
-        """Hand an event out that belongs to no running component; ``write`` takes it where there is no sink."""
+        """Emit an event that belongs to no running component; ``write`` accepts it if there is no sink."""
         if self.sink is None:
             self.write(event, write)
             return
@@ -123,7 +129,7 @@ class TurnContext(Struct, eq=False):
         self.sink.put(event)
 
     def write(self, event: EngineEvent, write: Callable[[Any], None] | None) -> None:
-        """Write an event where there is no sink."""
+        """Write an event if there is no sink."""
         if write is None:
             return
         for part in self.render_event(event) if self.render_event is not None else (event,):

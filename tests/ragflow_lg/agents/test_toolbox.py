@@ -103,7 +103,7 @@ async def test_an_error_is_tried_again_and_then_told_with_the_name_of_the_servic
 
 async def test_a_setting_that_is_missing_is_not_asked_for_again() -> None:
     tool = {**TAVILY, "params": {"max_retries": 2, "delay_after_error": 60}}
-    assert "Tavily error: TavilySearch has no key" in await told("tavily_search_0", {"query": "x"}, (tool,))
+    assert "Tavily error: TavilySearch has no API key" in await told("tavily_search_0", {"query": "x"}, (tool,))
 
 
 async def test_a_result_that_cannot_be_stored_is_told() -> None:

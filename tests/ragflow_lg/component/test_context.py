@@ -5,6 +5,7 @@ import pytest
 
 from ragflow_lg.base.errors import ComponentError, RunCancelled
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.event_sink import EventSink
 from ragflow_lg.component.events import Delta
@@ -51,7 +52,7 @@ async def test_a_slow_reader_makes_the_writer_wait_and_loses_nothing() -> None:
     assert most <= 2
 
 
-async def test_a_cancel_reaches_a_writer_that_waits() -> None:
+async def test_a_cancellation_reaches_a_waiting_writer() -> None:
     sink = EventSink(1)
     turn = TurnContext(fake_services(), sink)
     ctx = context(turn)
@@ -64,7 +65,7 @@ async def test_a_cancel_reaches_a_writer_that_waits() -> None:
         await waiting
 
 
-async def test_a_closed_sink_holds_nobody_up() -> None:
+async def test_a_closed_sink_blocks_no_writer() -> None:
     sink = EventSink(1)
     ctx = context(TurnContext(fake_services(), sink))
     sink.close()
@@ -73,7 +74,7 @@ async def test_a_closed_sink_holds_nobody_up() -> None:
     assert await sink.take() == []
 
 
-def test_reading_records_and_assigning_is_seen_by_later_reads() -> None:
+def test_reads_are_recorded_and_see_earlier_assignments() -> None:
     ctx = context(globals={"env.n": {"k": 1}}, outputs={"a": {"x": {"y": 1}}})
     assert ctx.text(parse_template("{a@x.y}-{env.n.k}-{sys.nope}")) == "1-1-"
     assert ctx.inputs == {"a@x.y": 1, "env.n.k": 1, "sys.nope": ""}
@@ -89,7 +90,7 @@ def test_reading_records_and_assigning_is_seen_by_later_reads() -> None:
     assert ctx.global_updates == {"env.n": {"k": 5}, "env.new": [1]}
 
 
-def test_unknown_components_are_errors_in_both_directions() -> None:
+def test_unknown_components_cannot_be_read_or_assigned() -> None:
     for act in (lambda: context().value(ref("ghost@x")), lambda: context().assign(ref("ghost@x"), 1)):
         with pytest.raises(ComponentError, match="ghost@x"):
             act()
@@ -102,27 +103,29 @@ def test_a_pure_reference_keeps_its_type() -> None:
     assert ctx.resolve(3) == 3
 
 
-async def test_a_mark_tells_what_has_begun_in_this_visit_and_below() -> None:
+async def test_a_mark_shows_what_has_begun_in_this_visit_and_its_tools() -> None:
     ctx = context()
-    await ctx.begin("pay", {"to": 1}, "0.1")
-    assert await ctx.has_begun("pay", {"to": 1}, "0.1")
-    for other in (("send", {"to": 1}, "0.1"), ("pay", {"to": 2}, "0.1"), ("pay", {"to": 1}, "0.2")):
-        assert not await ctx.has_begun(*other)
+    payment: dict[str, JsonValue] = {"to": 1}
+    await ctx.begin("pay", payment, "0.1")
+    assert await ctx.has_begun("pay", payment, "0.1")
+    assert not await ctx.has_begun("send", payment, "0.1")
+    assert not await ctx.has_begun("pay", {"to": 2}, "0.1")
+    assert not await ctx.has_begun("pay", payment, "0.2")
     one, again, other_child = (ctx.child(ctx.node, position) for position in ("1.0", "1.0", "1.1"))
     await one.begin("pay", {}, "0")
     assert await again.has_begun("pay", {}, "0")
     assert not await other_child.has_begun("pay", {}, "0")
-    assert not await context().has_begun("pay", {"to": 1}, "0.1")
+    assert not await context().has_begun("pay", payment, "0.1")
 
 
-async def test_without_a_store_only_what_is_held_is_not_done_again() -> None:
+async def test_without_a_store_only_steps_in_memory_are_not_repeated() -> None:
     ctx, calls = context(), list[str]()
 
     async def call() -> str:
         calls.append("x")
         return "y"
 
-    for is_held in (False, True):
+    for in_memory in (False, True):
         for _ in range(2):
-            assert await ctx.step("a", {}, call, position="0", is_held=is_held) == "y"
+            assert await ctx.step("a", {}, call, position="0", in_memory=in_memory) == "y"
     assert len(calls) == 3

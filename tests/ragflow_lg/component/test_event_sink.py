@@ -9,7 +9,7 @@ from ragflow_lg.component.events import Delta
 DELTA = Delta(NodeId("llm"), "x", "")
 
 
-async def test_a_reader_that_waits_is_woken() -> None:
+async def test_a_waiting_reader_is_woken() -> None:
     sink = EventSink()
     reading = asyncio.create_task(sink.take())
     await asyncio.sleep(0)
@@ -30,7 +30,7 @@ async def test_a_full_sink_has_room_once_it_is_read() -> None:
     assert not sink.is_full
 
 
-async def test_a_closed_sink_gives_what_is_left_then_nothing() -> None:
+async def test_a_closed_sink_returns_the_rest_then_nothing() -> None:
     sink = EventSink()
     sink.put(DELTA)
     sink.close()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import AgentRecord
@@ -23,6 +24,7 @@ def test_the_json_form_of_a_record() -> None:
     }
 
 
-def test_a_record_fits_into_the_envelope_of_a_turn() -> None:
-    frame = json.loads(json.dumps(Envelope("m", 7, "t", "s").wrap(RECORD)))
+def test_a_record_can_be_sent_in_the_envelope_of_a_turn() -> None:
+    record: Any = RECORD
+    frame = json.loads(json.dumps(Envelope("m", 7, "t", "s").wrap(record)))
     assert (frame["event"], frame["message_id"], frame["data"]["text"]) == ("agent_record", "m", "Hm.")

@@ -36,7 +36,7 @@ def add_days(date: str, days: int = 1, *, unit: Literal["d", "w"] = "d", schema:
     return f"{date}+{days}{unit}{schema or ''}"
 
 
-async def told(function: Callable[..., Any], arguments: Any, **more: Any) -> str:
+async def call_tool(function: Callable[..., Any], arguments: Any, **more: Any) -> str:
     played = await play_agent(
         [tool_calls(("Tool_0", arguments)), Reply("ok")],
         {"tools": [entry("Tool")]},
@@ -50,21 +50,21 @@ async def told(function: Callable[..., Any], arguments: Any, **more: Any) -> str
 async def test_a_model_sees_signature_and_docstring() -> None:
     catalog = catalog_with(AddDays=add_days)
     played = await play_agent([Reply("hi")], {"tools": [entry("AddDays")]}, catalog=catalog)
-    (shown,) = played.model.requests[0][1].tools
-    assert (shown.name, shown.description) == ("AddDays_0", "Add days to a date, or weeks.")
-    properties = shown.parameters["properties"]
+    (schema,) = played.model.requests[0][1].tools
+    assert (schema.name, schema.description) == ("AddDays_0", "Add days to a date, or weeks.")
+    properties = schema.parameters["properties"]
     assert {name: about.get("description") for name, about in properties.items()} == {
         "date": "as YYYY-MM-DD.",
         "days": "how many, as a whole number.",
         "unit": None,
         "schema": "nothing.",
     }
-    assert shown.parameters["required"] == ["date"]
+    assert schema.parameters["required"] == ["date"]
     assert properties["unit"]["enum"] == ["d", "w"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "expected"),
     [
         ({"date": "x"}, "x+1d"),
         ({"date": "x", "days": "3", "unit": "w", "unknown": 1, "schema": ["y"]}, "x+3w['y']"),
@@ -73,8 +73,8 @@ async def test_a_model_sees_signature_and_docstring() -> None:
         ({"argument_0": "x"}, "Invalid arguments: date: Field required."),
     ],
 )
-async def test_arguments_are_held_against_the_signature(arguments: Any, says: str) -> None:
-    assert says in await told(add_days, arguments)
+async def test_arguments_are_validated_against_the_signature(arguments: Any, expected: str) -> None:
+    assert expected in await call_tool(add_days, arguments)
 
 
 class Point(BaseModel):
@@ -93,9 +93,9 @@ async def test_structured_arguments_and_results() -> None:
         await asyncio.sleep(0)
         return Pair(Point(x=point.x + by), (1, 2))
 
-    said = await told(shift, {"point": {"x": 1}, "by": 2})
-    assert said == '{"first": {"x": 3, "label": "p"}, "second": [1, 2]}'
-    assert "point.label" in await told(shift, {"point": {"x": 1, "label": "long"}, "by": 2})
+    result = await call_tool(shift, {"point": {"x": 1}, "by": 2})
+    assert result == '{"first": {"x": 3, "label": "p"}, "second": [1, 2]}'
+    assert "point.label" in await call_tool(shift, {"point": {"x": 1, "label": "long"}, "by": 2})
 
 
 def fails_with(error: BaseException) -> Callable[..., Any]:
@@ -113,9 +113,9 @@ def fails_later_with(error: BaseException) -> Callable[..., Any]:
     return fail
 
 
-@pytest.mark.parametrize("made", [fails_with, fails_later_with])
+@pytest.mark.parametrize("raise_error", [fails_with, fails_later_with])
 @pytest.mark.parametrize(
-    ("error", "says"),
+    ("error", "expected"),
     [
         (KeyError("x"), "Tool failed: KeyError: 'x'"),
         (ValueError("line\n  Traceback (most recent call last)\n" + "x" * 9999), "Tool failed: ValueError: line Trace"),
@@ -125,30 +125,32 @@ def fails_later_with(error: BaseException) -> Callable[..., Any]:
         (StopIteration(3), "Tool failed: "),
     ],
 )
-async def test_whatever_a_function_raises_is_one_clean_line(made: Any, error: BaseException, says: str) -> None:
-    said = await told(made(error), {})
-    assert said.startswith(says)
-    assert "\n" not in said
-    assert len(said) < 700
-    assert __file__ not in said
+async def test_whatever_a_function_raises_is_one_clean_line(
+    raise_error: Any, error: BaseException, expected: str
+) -> None:
+    message = await call_tool(raise_error(error), {})
+    assert message.startswith(expected)
+    assert "\n" not in message
+    assert len(message) < 700
+    assert __file__ not in message
 
 
-async def test_what_is_no_json_is_a_text_and_what_never_ends_is_refused() -> None:
-    def given() -> Iterator[int]:
+async def test_other_results_become_text_and_iterators_are_rejected() -> None:
+    def endless() -> Iterator[int]:
         return iter(range(10**12))
 
-    assert "gave an iterator" in await told(given, {})
-    assert await told(lambda: None, {}) == ""
-    assert await told(lambda: object, {}) == "<class 'object'>"
+    assert "returned an iterator" in await call_tool(endless, {})
+    assert await call_tool(lambda: None, {}) == ""
+    assert await call_tool(lambda: object, {}) == "<class 'object'>"
 
 
-async def test_a_function_that_takes_too_long_is_left_behind() -> None:
+async def test_a_function_that_takes_too_long_is_abandoned() -> None:
     @function_tool(timeout_s=0.05)
     def sleep() -> None:
         time.sleep(0.5)
 
     began = time.monotonic()
-    assert "returned no result within 0.05 s" in await told(sleep, {})
+    assert "returned no result within 0.05 s" in await call_tool(sleep, {})
     assert time.monotonic() - began < 0.45
 
 
@@ -160,8 +162,10 @@ async def async_generator() -> AsyncIterator[int]:
     yield 1
 
 
-def untyped(a) -> None:  # type: ignore[no-untyped-def]
-    ...
+def untyped(a: int) -> None: ...
+
+
+del untyped.__annotations__["a"]
 
 
 def variadic(*numbers: int) -> None: ...
@@ -173,31 +177,33 @@ def positional(number: int, /) -> None: ...
 def foreign(module: Callable[[int], int]) -> None: ...
 
 
-def unresolved(a: Nowhere) -> None:  # type: ignore[name-defined]  # noqa: F821
-    ...
+def unresolved(a: int) -> None: ...
+
+
+unresolved.__annotations__["a"] = "Nowhere"
 
 
 @pytest.mark.parametrize(
-    ("function", "says"),
+    ("function", "expected"),
     [
         (generator, "generator"),
         (async_generator, "generator"),
         (untyped, "'a' of the tool 'T' has no type"),
         (variadic, r"\*numbers"),
-        (positional, "only arguments with a name"),
+        (positional, "only named arguments"),
         (foreign, "no JSON schema"),
         (unresolved, "Nowhere"),
-        (3, "no function"),
-        (Point, "no function"),
+        (3, "is not a function"),
+        (Point, "is not a function"),
     ],
 )
-def test_what_can_be_no_tool_is_refused_by_name(function: Any, says: str) -> None:
-    with pytest.raises(SettingsError, match=says) as caught:
+def test_an_unsuitable_function_is_rejected_by_name(function: Any, expected: str) -> None:
+    with pytest.raises(SettingsError, match=expected) as caught:
         spec_of_function("T", function)
     assert "'T'" in str(caught.value)
 
 
-async def test_as_a_node_it_takes_arguments_of_the_canvas() -> None:
+async def test_as_a_node_a_function_gets_arguments_of_the_canvas() -> None:
     spec = spec_of_function("AddDays", add_days)
     result = await run_component(
         spec,
@@ -210,7 +216,7 @@ async def test_as_a_node_it_takes_arguments_of_the_canvas() -> None:
     assert wrong.error == "date: Field required."
 
 
-def test_options_stand_at_the_function_which_stays_one() -> None:
+def test_a_decorated_function_stays_callable() -> None:
     @function_tool(runs_once=True, timeout_s=3, description="Say it")
     def say(text: str) -> str:
         return text
@@ -220,14 +226,14 @@ def test_options_stand_at_the_function_which_stays_one() -> None:
     assert (spec.runs_once, spec.retries, spec.limit_s(spec.params()), spec.description) == (True, False, 3, "Say it.")
 
 
-def test_arguments_that_it_does_not_have_are_told() -> None:
+def test_unknown_arguments_are_reported() -> None:
     spec = spec_of_function("Later", add_days)
 
-    def told_of(arguments: dict[str, Any]) -> list[tuple[str, tuple[str | int, ...], str]]:
+    def findings(arguments: dict[str, Any]) -> list[tuple[str, tuple[str | int, ...], str]]:
         return [(f.code, f.path, f.message) for f in spec.lint(bind(spec, {"arguments": arguments}))]
 
-    assert told_of({"date": "{sys.query}", "unit": "w"}) == []
-    assert told_of({"dat": "D"}) == [
+    assert findings({"date": "{sys.query}", "unit": "w"}) == []
+    assert findings({"dat": "D"}) == [
         ("params-unknown", ("arguments", "dat"), "Later has no argument 'dat'; it has date, days, unit, schema.")
     ]
 
@@ -236,5 +242,5 @@ async def test_an_endless_recursion_is_an_error() -> None:
     def recurse(n: int = 0) -> int:
         return recurse(n + 1)
 
-    assert "RecursionError" in await told(recurse, {})
+    assert "RecursionError" in await call_tool(recurse, {})
     assert sys.getrecursionlimit() > 0

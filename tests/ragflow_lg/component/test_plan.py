@@ -16,7 +16,7 @@ def test_the_alternative_whose_references_ran_is_chosen() -> None:
     assert {plan.choose({"b"}, seed, 0) for seed in range(20)} == {1}
 
 
-def test_without_a_fitting_one_any_will_do() -> None:
+def test_without_a_fitting_alternative_all_are_candidates() -> None:
     assert {message("{a@x}", "{b@x}").choose(set(), seed, 0) for seed in range(1, 40)} == {0, 1}
 
 
@@ -27,14 +27,14 @@ def test_a_draw_can_be_repeated_and_differs_by_visit() -> None:
     assert {plan.choose((), 0, visit) for visit in range(10)} == {0}
 
 
-def test_references_to_what_cannot_have_run_do_not_count() -> None:
+def test_references_to_nodes_that_cannot_have_run_do_not_count() -> None:
     assert message("{elsewhere@x}", "{b@x}").choose(set(), 0, 0) == 0
 
 
-def test_edges_and_targets() -> None:
+def test_edges_and_targets_of_nodes() -> None:
     params = {"query": "sys.query", "exception_method": "goto", "exception_goto": ["h"]}
     components = {"l": node("ListOperations", params, ["s"]), "s": switch(["h"], ["e"]), "h": text(), "e": text()}
-    nodes = plan_of(canvas(components)).nodes
+    nodes = {str(id_): plan_node for id_, plan_node in plan_of(canvas(components)).nodes.items()}
     assert [(e.target, e.label, e.is_conditional) for e in nodes["l"].edges] == [
         ("s", "", False),
         ("h", "on error", True),
@@ -44,7 +44,7 @@ def test_edges_and_targets() -> None:
     assert not nodes["e"].chooses
 
 
-def test_the_hash_ignores_the_editor_and_what_a_run_left() -> None:
+def test_the_hash_ignores_the_editor_and_run_data() -> None:
     params = {"content": ["x"], "outputs": {"content": {"value": "", "type": "string"}}}
     ran = {"content": ["x"], "outputs": {"content": {"value": "left over", "type": "string"}}}
     one = plan_of(canvas({"m": node("Message", params)}))

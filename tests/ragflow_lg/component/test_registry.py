@@ -22,14 +22,14 @@ def test_names_ignore_case_and_may_not_clash() -> None:
     assert registry.near("Ecko") == ["echo"]
 
 
-def test_two_packages_that_bring_the_same_name_are_a_problem_of_the_installation() -> None:
+def test_two_packages_with_the_same_name_are_a_settings_error() -> None:
     both = [placeholder_spec("Echo", is_ready=True), placeholder_spec("echo", is_ready=True)]
     registry = Registry({"installed": lambda: both})
     with pytest.raises(SettingsError, match=r"'echo' is taken by 'Echo'.* Two installed packages"):
         registry.get("Other")
 
 
-def test_threads_that_ask_at_once_get_the_same_specs() -> None:
+def test_concurrent_lookups_get_the_same_specs() -> None:
     for _ in range(5):
         registry = load_catalog()
         together = Barrier(8)
@@ -39,6 +39,6 @@ def test_threads_that_ask_at_once_get_the_same_specs() -> None:
             return registry.get(name)
 
         with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(ask, ["Begin", "Message", "LLM", "Begin", "Message", "LLM", "Agent", "nothing"]))
-        assert None not in found[:7]
-        assert found[:3] == found[3:6]
+            specs = list(pool.map(ask, ["Begin", "Message", "LLM", "Begin", "Message", "LLM", "Agent", "nothing"]))
+        assert None not in specs[:7]
+        assert specs[:3] == specs[3:6]

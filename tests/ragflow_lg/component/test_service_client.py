@@ -14,7 +14,7 @@ ECHO = Service("Echo", "k+y/1", error_field="message")
 
 
 class Context:
-    """The part of a `RunContext` that a service asks for."""
+    """The part of a `RunContext` that a service uses."""
 
     def __init__(self, answers: dict[str, HttpResponse | Exception]) -> None:
         self.http = ScriptedHttp(answers)
@@ -34,13 +34,13 @@ async def ask(service: Service, answers: dict[str, Any], method: Any = "GET") ->
 @pytest.mark.parametrize(
     ("status", "text"), [(500, "{}"), (200, "[]"), (200, "no json"), (404, "gone"), (200, "[" * 9999)]
 )
-def test_an_answer_that_is_no_object_is_a_service_error(status: int, text: str) -> None:
+def test_an_answer_other_than_an_object_is_a_service_error(status: int, text: str) -> None:
     with pytest.raises(ServiceError, match=f"Echo answered {status}") as caught:
         Service("Echo").read_json(answer(status, text))
     assert caught.value.is_retryable is (status >= 500)
 
 
-def test_what_a_service_says_of_an_error_is_its_text() -> None:
+def test_the_error_field_of_an_answer_becomes_the_error_text() -> None:
     with pytest.raises(ServiceError, match=r"^slow down$") as caught:
         ECHO.read_json(answer(429, '{"message": "slow down"}'))
     assert caught.value.is_retryable
@@ -50,9 +50,9 @@ def test_what_a_service_says_of_an_error_is_its_text() -> None:
         ECHO.rows({"message": {"text": "odd"}}, "items")
 
 
-@pytest.mark.parametrize("said", ["bad key k+y/1", "bad k%2By%2F1", "k+y/1" * 100])
-def test_a_key_that_is_repeated_is_left_out(said: str) -> None:
-    for text in (said, json.dumps({"message": said})):
+@pytest.mark.parametrize("message", ["bad key k+y/1", "bad k%2By%2F1", "k+y/1" * 100])
+def test_a_repeated_key_is_redacted(message: str) -> None:
+    for text in (message, json.dumps({"message": message})):
         with pytest.raises(ServiceError) as caught:
             ECHO.read_json(answer(401, text))
         assert "k+y" not in str(caught.value)
@@ -74,17 +74,17 @@ async def test_redirects_are_followed_a_few_times() -> None:
 
 
 @pytest.mark.parametrize(("service", "method"), [(ECHO, "GET"), (Service("Echo"), "POST")])
-async def test_no_key_and_no_body_goes_to_another_place(service: Service, method: str) -> None:
+async def test_neither_keys_nor_bodies_are_redirected(service: Service, method: str) -> None:
     with pytest.raises(ServiceError, match="Echo answered 307"):
         await ask(service, {"http://t/a": answer(307, location="http://u/"), "http://u/": answer()}, method)
 
 
-async def test_a_target_that_cannot_be_read_is_left_to_the_client() -> None:
+async def test_an_invalid_redirect_target_is_rejected_by_the_client() -> None:
     with pytest.raises(ServiceError, match="404"):
         await ask(Service("Echo"), {"http://t/a": answer(302, location="http://[x")})
 
 
-def test_rows_are_plain_and_few() -> None:
+def test_rows_are_plain_and_limited() -> None:
     rows: list[Any] = [{"a": float("nan"), "b": 2**80}] * (MAX_ROWS + 5)
     found = Service("Echo").rows({"rows": rows}, "rows")
     assert (len(found), found[0]) == (MAX_ROWS, {"a": None, "b": str(2**80)})
@@ -92,18 +92,18 @@ def test_rows_are_plain_and_few() -> None:
     assert Service("Echo").rows({"rows": None}, "rows") == Service("Echo").rows({}, "rows") == []
 
 
-@pytest.mark.parametrize("held", [{}, "x", 1, 0, True, ["x"], [None], [[]], [{}, 1.5]])
-def test_what_is_no_list_of_objects_is_refused(held: Any) -> None:
-    with pytest.raises(ServiceError, match="Echo answered with 'rows' that is no list"):
-        Service("Echo").rows({"rows": held}, "rows")
+@pytest.mark.parametrize("rows", [{}, "x", 1, 0, True, ["x"], [None], [[]], [{}, 1.5]])
+def test_anything_but_a_list_of_objects_is_rejected(rows: Any) -> None:
+    with pytest.raises(ServiceError, match="Echo answered with 'rows' that is not a list"):
+        Service("Echo").rows({"rows": rows}, "rows")
 
 
-def test_rows_that_are_too_deep_are_refused() -> None:
+def test_rows_that_are_too_deep_are_rejected() -> None:
     with pytest.raises(ServiceError, match="nested deeper"):
         Service("Echo").rows({"rows": [json.loads('{"a":' * 80 + "1" + "}" * 80)]}, "rows")
 
 
-def test_texts_of_a_row() -> None:
+def test_texts_are_read_from_a_row() -> None:
     row = {"a": {"b": "x"}, "n": 1, "list": ["ü"], "null": None, "long": "x" * 9999}
     assert [
         read_text(row, *path) for path in (("a", "b"), ("n",), ("list",), ("null",), ("no", "way"), ("n", "x"))
@@ -115,5 +115,5 @@ def test_texts_of_a_row() -> None:
     ("value", "number"),
     [(2, 2.0), ("0.5", 0.5), (True, 9.0), (None, 9.0), ("x", 9.0), ([], 9.0), (float("inf"), 9.0), (10**400, 9.0)],
 )
-def test_numbers(value: Any, number: float) -> None:
+def test_numbers_are_read_leniently(value: Any, number: float) -> None:
     assert read_number(value, 9.0) == number

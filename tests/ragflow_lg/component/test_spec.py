@@ -9,17 +9,17 @@ from ragflow_lg.component.spec import (
     ReferenceEntry,
     TemplateOrValue,
 )
-from ragflow_lg.dsl.variable_references import parse_template
+from ragflow_lg.dsl.variable_references import Reference, parse_template
 
 
 class Params(ComponentParams):
-    many: OneOrMany[str] = Field(default_factory=list)
+    many: OneOrMany[str] = Field(default_factory=list[str])
     reference: OptionalReference = None
-    entries: list[ReferenceEntry] = Field(default_factory=list)
+    entries: list[ReferenceEntry] = Field(default_factory=list[Reference])
     value: TemplateOrValue = None
 
 
-def test_loose_values() -> None:
+def test_values_are_read_leniently() -> None:
     params = Params.model_validate(
         {"many": "a", "reference": " {} ", "entries": ["a@b", {"value": "c@d"}, {"input": "e@f"}]}
     )
@@ -31,11 +31,11 @@ def test_loose_values() -> None:
     assert Params.model_validate({"value": [1]}).value == [1]
 
 
-def test_unknown_keys_are_kept() -> None:
+def test_unknown_keys_are_preserved() -> None:
     assert Params.model_validate({"editor": 1}).model_extra == {"editor": 1}
 
 
-def test_the_decorator_makes_a_spec() -> None:
+def test_the_decorator_builds_a_spec() -> None:
     @component("Echo", params=Params, outputs=ComponentOutputs, description="Echo.", timeout_s=lambda p: 1.0)
     async def echo(ctx: object, params: Params) -> ComponentOutputs:
         return ComponentOutputs()

@@ -1,3 +1,4 @@
+from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.state import (
     append,
     look_up,
@@ -13,12 +14,12 @@ from ragflow_lg.dsl.variable_references import parse_reference
 
 
 def test_a_node_replaces_its_own_entry_and_a_patch_changes_single_outputs() -> None:
-    held = {"a": {"x": 1, "_ERROR": "old"}, "b": {"y": 1}}
-    assert merge_outputs(held, output_patch(set={"a": {"x": 2}})) == {"a": {"x": 2}, "b": {"y": 1}}
-    assert merge_outputs(held, output_patch(patch={"b": {"z": 2}}, set={"c": {}}))["b"] == {"y": 1, "z": 2}
-    assert merge_outputs(held, output_patch(clear=True, set={"c": {}})) == {"c": {}}
+    current = {"a": {"x": 1, "_ERROR": "old"}, "b": {"y": 1}}
+    assert merge_outputs(current, output_patch(set={"a": {"x": 2}})) == {"a": {"x": 2}, "b": {"y": 1}}
+    assert merge_outputs(current, output_patch(patch={"b": {"z": 2}}, set={"c": {}}))["b"] == {"y": 1, "z": 2}
+    assert merge_outputs(current, output_patch(clear=True, set={"c": {}})) == {"c": {}}
     assert merge_outputs(None, output_patch(patch={"b": {"z": 2}})) == {"b": {"z": 2}}
-    assert held == {"a": {"x": 1, "_ERROR": "old"}, "b": {"y": 1}}
+    assert current == {"a": {"x": 1, "_ERROR": "old"}, "b": {"y": 1}}
 
 
 def test_outputs_that_look_like_operations_are_data() -> None:
@@ -31,19 +32,19 @@ def test_the_latest_error_and_the_latest_last_node_stay() -> None:
     record = merge_turn(record, {"last": [3, 2, "b"]})
     record = merge_turn(record, {"last": [3, 1, "a"], "visits": {"m": 1}})
     record = merge_turn(record, {"visits": {"n": 1}, "error": [4, 0, "x", "boom"]})
-    assert record["last"] == [3, 2, "b"]
-    assert record["visits"] == {"m": 1, "n": 1}
+    assert record.get("last") == [3, 2, "b"]
+    assert record.get("visits") == {"m": 1, "n": 1}
     assert merge_turn(record, {"number": 2}) == {"number": 2}
 
 
-def test_plain_reducers() -> None:
+def test_merge_and_append() -> None:
     assert merge({"a": 1}, {"b": 2}) == {"a": 1, "b": 2}
     assert append([1], [2]) == [1, 2]
 
 
-def test_looking_up() -> None:
+def test_references_are_looked_up() -> None:
     outputs = {"n": {"k": '{"a": [5]}', "none": None}}
-    globals_ = {"sys.files": ["f"], "env.a.b": 1, "env.a": {"b": 2, "c": 3}}
+    globals_: dict[str, JsonValue] = {"sys.files": ["f"], "env.a.b": 1, "env.a": {"b": 2, "c": 3}}
 
     def value(text: str) -> object:
         reference = parse_reference(text)
@@ -56,7 +57,7 @@ def test_looking_up() -> None:
     assert (value("sys.files.0"), value("env.a.b"), value("env.a.c"), value("env.nope")) == ("f", 1, 3, "")
 
 
-def test_an_id_that_is_there_is_replaced_in_its_place() -> None:
+def test_a_message_with_an_existing_id_is_replaced_in_place() -> None:
     first = merge_messages(None, [{"id": "1", "content": "a"}, {"id": "2", "content": "b"}])
     merged = merge_messages(first, [{"id": "1", "content": "c"}, {"content": "d"}, {"content": "e"}])
     assert [message["content"] for message in merged] == ["c", "b", "d", "e"]
@@ -64,7 +65,7 @@ def test_an_id_that_is_there_is_replaced_in_its_place() -> None:
     assert merge_messages(merged, replace_list([])) == []
 
 
-def test_a_list_takes_the_place_of_another_and_is_plain_json() -> None:
+def test_a_replacement_of_a_list_is_plain_json() -> None:
     assert replace_list([1]) == {"__replace__": [1]}
     assert append([1], replace_list([2])) == [2]
     assert append([1], [2]) == [1, 2]

@@ -27,10 +27,10 @@ class Arguments(BaseModel):
 @tool("Echo", function="echo", params=Params, arguments=Arguments, description="Say it again.")
 async def echo(ctx: Any, params: Params, arguments: Arguments) -> ToolResult:
     text = arguments.query * params.times
-    return ToolResult(text, {"formalized_content": text, "json": arguments.numbers, "tone": arguments.tone})
+    return ToolResult(text, {"formalized_content": text, "json": list(arguments.numbers), "tone": arguments.tone})
 
 
-async def said(params: dict[str, Any], **more: Any) -> Any:
+async def run_echo(params: dict[str, Any], **more: Any) -> Any:
     return (await run_component(echo, params, **more)).outputs["formalized_content"]
 
 
@@ -41,27 +41,27 @@ async def test_as_a_node_its_arguments_are_parameters_with_their_types() -> None
     assert result.outputs["tone"] == "plain"
 
 
-async def test_by_default_the_query_of_the_turn_is_taken() -> None:
-    assert await said({}, globals={"sys.query": "q"}) == "q"
+async def test_the_query_defaults_to_that_of_the_turn() -> None:
+    assert await run_echo({}, globals={"sys.query": "q"}) == "q"
 
 
 @pytest.mark.parametrize(
     ("query", "expected"),
     [("sys.query", "q"), ("a@x", "hi"), ("b@x", "b@x"), ("ada@b.test", "ada@b.test"), ("a@x now", "a@x now")],
 )
-async def test_a_bare_reference_is_one_where_the_canvas_has_the_component(query: str, expected: str) -> None:
-    assert await said({"query": query}, outputs={"a": {"x": "hi"}}, globals={"sys.query": "q"}) == expected
+async def test_a_bare_reference_counts_if_the_canvas_has_the_component(query: str, expected: str) -> None:
+    assert await run_echo({"query": query}, outputs={"a": {"x": "hi"}}, globals={"sys.query": "q"}) == expected
 
 
 @pytest.mark.parametrize("query", ["", "  \n", None, "{a@none}"])
-async def test_without_a_query_it_is_not_called(query: Any) -> None:
+async def test_a_tool_is_not_called_without_a_query(query: Any) -> None:
     result = await run_component(echo, {"query": query, "times": 3}, outputs={"a": {"none": None}})
     assert (result.error, result.outputs["formalized_content"]) == (None, "")
     assert "tone" not in result.outputs
 
 
-async def test_a_number_is_looked_for_as_text() -> None:
-    assert await said({"query": "{a@year}"}, outputs={"a": {"year": 2019}}) == "2019"
+async def test_a_number_as_query_becomes_text() -> None:
+    assert await run_echo({"query": "{a@year}"}, outputs={"a": {"year": 2019}}) == "2019"
 
 
 async def test_arguments_that_do_not_fit_are_an_error_of_the_node() -> None:
@@ -69,7 +69,7 @@ async def test_arguments_that_do_not_fit_are_an_error_of_the_node() -> None:
     assert "numbers:" in str(result.error)
 
 
-async def test_another_argument_may_be_what_is_needed_and_another_result_nothing() -> None:
+async def test_the_needed_argument_and_the_blank_result_can_be_chosen() -> None:
     class Pages(BaseModel):
         pages: list[str] = Field(default_factory=list[str])
 
@@ -91,7 +91,7 @@ async def test_another_argument_may_be_what_is_needed_and_another_result_nothing
     assert (await run_component(reader, {"pages": ["x"]})).error == "called"
 
 
-def test_the_key_of_a_canvas_goes_before_that_of_the_settings() -> None:
+def test_the_key_of_the_canvas_takes_precedence_over_the_settings() -> None:
     class Context:
         services = fake_services(tools=ToolSettings({}, {"acme": " set "}))
 
@@ -100,15 +100,13 @@ def test_the_key_of_a_canvas_goes_before_that_of_the_settings() -> None:
 
     context: Any = Context()
     assert [find_api_key(context, given, "acme") for given in (" own ", "", None)] == ["own", "set", "set"]
-    with pytest.raises(SettingsError, match=r"^Echo has no key: .* \[tools.other\] api_key_env in the settings"):
+    with pytest.raises(SettingsError, match=r"^Echo has no API key: .* \[tools.other\] api_key_env in the settings"):
         find_api_key(context, "", "other")
 
 
 def test_a_once_only_tool_is_not_retried_by_its_node() -> None:
-    made = tool("Pay", function="pay", params=Params, arguments=Arguments, description="Pay.", runs_once=True)(
-        echo_call
-    )
-    assert (made.runs_once, made.retries, echo.retries) == (True, False, True)
+    pay = tool("Pay", function="pay", params=Params, arguments=Arguments, description="Pay.", runs_once=True)(echo_call)
+    assert (pay.runs_once, pay.retries, echo.retries) == (True, False, True)
 
 
 async def echo_call(ctx: Any, params: Params, arguments: Arguments) -> ToolResult:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.event_sink import EventSink
 from ragflow_lg.component.events import Delta, EngineEvent
@@ -10,7 +12,7 @@ from tests.fakes.services import fake_services
 DELTA = Delta(NodeId("llm"), "x", "")
 
 
-async def test_an_event_goes_to_the_sink_or_to_who_writes() -> None:
+async def test_an_event_goes_to_the_sink_or_to_the_writer() -> None:
     written: list[EngineEvent] = []
     await TurnContext(fake_services()).emit(DELTA, written.append)
     assert written == [DELTA]
@@ -19,13 +21,13 @@ async def test_an_event_goes_to_the_sink_or_to_who_writes() -> None:
     assert written == await sink.take() == [DELTA]
 
 
-def test_a_cancel_ends_what_runs() -> None:
+def test_a_cancelled_turn_is_marked() -> None:
     turn = TurnContext(fake_services())
     turn.cancel()
     assert turn.is_cancelled
 
 
-async def test_a_result_is_there_once_it_was_put_even_null() -> None:
+async def test_a_stored_step_is_found_even_if_it_is_null() -> None:
     steps = MemorySteps()
     assert await steps.find("a") == (False, None)
     await steps.put("a", None)
@@ -47,10 +49,16 @@ def test_a_visit_has_the_same_name_in_every_process() -> None:
     assert names("x") == ["call/a#1", "call/a#2", "call/it/__round__[4]/a#1", "call/it/__round__/a#1"]
 
 
-def test_what_was_made_before_counts_and_is_said_again() -> None:
+def test_a_restored_visit_counts_and_repeats_its_text() -> None:
     inner = NestedTurn("")
     inner.record(Usage(calls=1), "")
-    stored = {"update": {"outputs": {}}, "goto": ["b"], "usage": list(Usage(3, 4, 2, 0.5)), "said": "hi", "tokens": 7}
+    stored: dict[str, Any] = {
+        "update": {"outputs": {}},
+        "goto": ["b"],
+        "usage": list(Usage(3, 4, 2, 0.5)),
+        "said": "hi",
+        "tokens": 7,
+    }
     assert inner.restore(stored) == ({"outputs": {}}, ["b"])
     assert inner.usage == Usage(3, 4, 3, 0.5)
     assert inner.texts == ["hi"]

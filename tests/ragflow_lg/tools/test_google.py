@@ -101,7 +101,7 @@ async def test_an_error_has_the_text_of_serpapi_without_the_key(status: int) -> 
 
 async def test_a_missing_key_is_reported_with_its_setting() -> None:
     result, http = await search({}, key="")
-    assert "Google has no key" in str(result.error)
+    assert "Google has no API key" in str(result.error)
     assert "[tools.serpapi] api_key" in str(result.error)
     assert http.requests == []
 

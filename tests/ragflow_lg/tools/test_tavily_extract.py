@@ -68,7 +68,7 @@ async def test_invalid_urls_are_an_error(urls: Any) -> None:
 
 async def test_a_missing_key_is_reported_with_its_setting() -> None:
     result, _ = await extract({"urls": "http://e"}, key="")
-    assert "TavilyExtract has no key" in str(result.error)
+    assert "TavilyExtract has no API key" in str(result.error)
     assert "[tools.tavily] api_key" in str(result.error)
 
 
