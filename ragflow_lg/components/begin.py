@@ -1,4 +1,4 @@
-"""Begin: where a turn starts; turns the request into outputs."""
+"""Begin: the start of every turn, which turns the request into outputs."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ __all__ = ["begin"]
 _MODES = {"conversational": "conversational", "task": "task", "webhook": "Webhook"}
 
 
-def _spelled(value: Any) -> Any:
+def _normalize_mode(value: Any) -> Any:
     return _MODES.get(value.lower(), value) if isinstance(value, str) else value
 
 
 class Params(ComponentParams):
-    """Parameters of Begin. Those behind ``layout_recognize`` count in mode ``Webhook``; the server reads them."""
+    """Parameters of Begin. Those after ``layout_recognize`` apply to mode ``Webhook`` and are read by the server."""
 
-    mode: Annotated[Literal["conversational", "task", "Webhook"], BeforeValidator(_spelled)] = "conversational"
+    mode: Annotated[Literal["conversational", "task", "Webhook"], BeforeValidator(_normalize_mode)] = "conversational"
     prologue: str | None = "Hi! I'm your assistant. What can I do for you?"
     inputs: dict[str, Any] = Field(default_factory=dict[str, Any])
     """The form: field name → ``{name, type, optional, options, value}``."""
     layout_recognize: str | None = ""
     methods: Any = None
-    """HTTP methods that are taken; all if there are none."""
+    """Accepted HTTP methods; all if empty."""
     security: Any = None
-    """Who may call: ``auth_type`` and what belongs to it, ``ip_whitelist``, ``rate_limit``, ``max_body_size``."""
+    """Access rules: ``auth_type`` and its settings, ``ip_whitelist``, ``rate_limit``, ``max_body_size``."""
     content_types: Any = None
-    """The one content type that bodies have."""
+    """The accepted content type of bodies."""
     request_schema: Any = Field(None, alias="schema")
-    """What is taken of ``query``, ``headers`` and ``body``."""
+    """The fields to read from ``query``, ``headers`` and ``body``."""
     execution_mode: Any = None
-    """``Immediately`` answers before the run, everything else behind it."""
+    """``Immediately`` responds before the run, any other value after it."""
     response: Any = None
-    """What ``Immediately`` answers: ``status`` and ``body_template``."""
+    """The response of ``Immediately``: ``status`` and ``body_template``."""
 
 
 class Outputs(ComponentOutputs):
-    """One output per field that was given."""
+    """One output per submitted field."""
 
 
 def _any_output(params: Params) -> None:
-    """A caller may send fields that the form does not declare."""
+    """Accept any output: a caller may send fields that the form does not declare."""
 
 
 @component(
@@ -64,24 +64,24 @@ def _any_output(params: Params) -> None:
     source="agent/component/begin.py",
 )
 async def begin(ctx: RunContext, params: Params) -> Outputs:
-    """Take the webhook's payload, or the submitted fields, or fill the form from the query."""
+    """Return the payload of the webhook, or the submitted fields, or the form filled from the query."""
     if params.mode == "Webhook" and (payload := ctx.request.get("payload")):
         ctx.inputs["request"] = payload.get("input")
         return Outputs(**{name: payload[name] for name in ("query", "headers", "body") if name in payload})
     outputs: dict[str, JsonValue] = {}
-    for name, submitted in _submitted(ctx, params).items():
-        outputs[name] = await ctx.form_value(submitted, params.inputs.get(name), params.layout_recognize or "")
+    for name, field in _fields(ctx, params).items():
+        outputs[name] = await ctx.form_value(field, params.inputs.get(name), params.layout_recognize or "")
         ctx.inputs[name] = outputs[name]
     return Outputs(**outputs)
 
 
-def _submitted(ctx: RunContext, params: Params) -> Mapping[str, Any]:
+def _fields(ctx: RunContext, params: Params) -> Mapping[str, Any]:
     if fields := ctx.request.get("inputs"):
         return fields
     query: Any = ctx.request.get("query") or ctx.global_value("sys.query")
     if not params.inputs or not query:
         return {}
     if isinstance(query, dict):
-        given = cast("dict[str, Any]", query)
-        return {name: given[name] for name in params.inputs if name in given}
+        values = cast("dict[str, Any]", query)
+        return {name: values[name] for name in params.inputs if name in values}
     return {next(iter(params.inputs)): {"value": query}} if len(params.inputs) == 1 else {}

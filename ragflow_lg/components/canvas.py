@@ -1,4 +1,4 @@
-"""Canvas: plays another canvas, as a node or as a tool of an Agent."""
+"""Canvas: run another canvas, as a node or as a tool of an Agent."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ __all__ = ["canvas"]
 
 
 class Params(ComponentParams):
-    """Parameters of Canvas: one of ``canvas`` and ``path``."""
+    """Parameters of Canvas: exactly one of ``canvas`` and ``path``."""
 
     canvas: str = ""
-    """The name of a canvas in the settings, under ``[canvases]``."""
+    """Name of a canvas under ``[canvases]`` in the settings."""
     path: str = ""
-    """A ``.json`` file, from the folder of the canvas that is written here, and within that folder."""
+    """A ``.json`` file, relative to the folder of this canvas and within it."""
     arguments: dict[str, TemplateOrValue] = Field(default_factory=dict[str, Any])
-    """As a node: ``query`` and the fields of its form. As a tool the model gives them."""
+    """For a node: ``query`` and the fields of its form. For a tool, the model sets them."""
 
 
 class Outputs(ComponentOutputs):
-    """What it showed as ``content``, and the outputs of its last node as ``result``."""
+    """The answer as ``content``, and the outputs of the last node as ``result``."""
 
     content: str = ""
     result: dict[str, Any] = Field(default_factory=dict[str, Any])
 
 
 class Arguments(BaseModel):
-    """What a model gives; which fields there are is a matter of the canvas that is played."""
+    """Arguments from a model; the nested canvas determines the fields."""
 
     model_config = ConfigDict(extra="allow")
 
 
 def _lint(params: Params) -> Iterable[Finding]:
     if bool(params.canvas) == bool(params.path):
-        message = "Canvas needs either canvas, a name of the settings, or path, a file beside this one."
-        yield Finding("params-invalid", "error", ("canvas",), message, "Set one of the two.")
+        message = "Canvas needs either canvas (a name from the settings) or path (a file next to this one)."
+        yield Finding("params-invalid", "error", ("canvas",), message, "Set exactly one of the two.")
 
 
 def _plays(params: Params) -> CanvasName:
@@ -60,7 +60,7 @@ def _plays(params: Params) -> CanvasName:
 
 
 async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
-    """Play it with what the model gives."""
+    """Run the canvas with the arguments of the model."""
     return await play_canvas(ctx, arguments.__pydantic_extra__ or {})
 
 
@@ -73,10 +73,10 @@ async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> Too
     lint=_lint,
     plays=_plays,
     tool=ToolRules("", Arguments, _as_tool),
-    description="Ask another canvas.",
+    description="Run another canvas.",
 )
 async def canvas(ctx: RunContext, params: Params) -> Outputs:
-    """Play it with the arguments that the canvas around sets."""
+    """Run the canvas with the arguments that the outer canvas sets."""
     result = await play_canvas(ctx, {name: ctx.resolve(value) for name, value in params.arguments.items()})
     ctx.cite(result.chunks)
     return Outputs.model_validate(dict(result.outputs))

@@ -1,6 +1,6 @@
-"""Categorize: lets a chat model choose where to go on.
+"""Categorize: let a chat model choose the next component.
 
-`ragflow_lg.models.classification` holds the wording of the request and how to recognise it.
+`ragflow_lg.models.classification` contains the prompt.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _QUERY = parse_reference("sys.query")
 
 
 def _as_examples(value: Any) -> Any:
-    """Read examples: a text of lines, texts, or the graph's ``{value: text}``."""
+    """Read examples: one text with a line each, a list of texts, or the editor's ``{value: text}``."""
     if isinstance(value, str):
         return [line.strip() for line in value.splitlines() if line.strip()]
     if not isinstance(value, list):
@@ -46,9 +46,9 @@ def _as_examples(value: Any) -> Any:
     return [entry for entry in entries if entry not in (None, "")]
 
 
-def _has_a_name(name: str) -> str:
+def _check_name(name: str) -> str:
     if not name.strip():
-        raise ValueError("should not be blank")
+        raise ValueError("must not be blank")
     return name
 
 
@@ -58,55 +58,55 @@ class Category(BaseModel):
     model_config = ConfigDict(frozen=True, defer_build=True)
 
     description: str | None = ""
-    """When to choose it, for the model."""
+    """When the model should choose this category."""
     examples: Annotated[list[str], BeforeValidator(_as_examples)] = Field(default_factory=list[str])
-    """What a user may say."""
+    """Examples of user messages."""
     to: OneOrMany[str] = Field(min_length=1)
-    """Ids of the components to go on with."""
+    """Ids of the next components."""
 
 
 class Params(ChatParams):
     """Parameters of Categorize."""
 
-    category_description: dict[Annotated[str, AfterValidator(_has_a_name)], Category] = Field(min_length=1)
-    """Categories by name. The last one is chosen when the model names none."""
+    category_description: dict[Annotated[str, AfterValidator(_check_name)], Category] = Field(min_length=1)
+    """Categories by name. The last one is chosen if the model names none."""
     query: Reference = cast("Reference", _QUERY)
-    """What is sorted."""
+    """The text to classify."""
     message_history_window_size: WholeNumber = 1
-    """The last 2N entries of the history are shown, this turn's among them."""
+    """The model sees the last 2N entries of the history, including this turn's."""
 
 
 class Outputs(ComponentOutputs):
-    """The chosen category; ``_next`` holds the ids of its successors."""
+    """The chosen category; ``_next`` contains the ids of its successors."""
 
     category_name: str | None = None
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Leave out a blank query; read ``items`` as categories.
+    """Drop a blank query; read ``items`` as categories.
 
-    They are the editor's ``[{name, description, examples, to}]``, or the simplified ``[{key, content, examples}]`` with
-    a map ``downstream`` from key to targets; ``content`` is then what is to be sorted.
+    ``items`` is the editor's ``[{name, description, examples, to}]``, or the simplified ``[{key, content, examples}]``
+    with a map ``downstream`` from key to targets; ``content`` is then the text to classify.
     """
-    given = {key: value for key, value in params.items() if key != "query" or value}
-    items = given.get("items")
-    if given.get("category_description") or not isinstance(items, list):
-        return given
+    config = {key: value for key, value in params.items() if key != "query" or value}
+    items = config.get("items")
+    if config.get("category_description") or not isinstance(items, list):
+        return config
     entries = [cast("dict[str, Any]", item) for item in cast("list[Any]", items) if isinstance(item, dict)]
     if not entries:
-        return given
-    downstream = given.get("downstream")
+        return config
+    downstream = config.get("downstream")
     targets = cast("dict[str, Any]", downstream) if isinstance(downstream, dict) else {}
     categories = dict(_category(entry, targets) for entry in entries)
-    rest = {key: value for key, value in given.items() if key not in ("items", "downstream")}
-    asked = next((entry["content"] for entry in entries if entry.get("content")), None)
-    return {**({"query": asked} if asked else {}), **rest, "category_description": categories}
+    rest = {key: value for key, value in config.items() if key not in ("items", "downstream")}
+    query = next((entry["content"] for entry in entries if entry.get("content")), None)
+    return {**({"query": query} if query else {}), **rest, "category_description": categories}
 
 
 def _category(entry: Mapping[str, Any], targets: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     name = str(entry.get("name") or entry.get("key") or "")
-    kept = {key: value for key, value in entry.items() if key not in ("name", "key", "content")}
-    return name, {**({"to": targets[name]} if name in targets else {}), **kept}
+    rest = {key: value for key, value in entry.items() if key not in ("name", "key", "content")}
+    return name, {**({"to": targets[name]} if name in targets else {}), **rest}
 
 
 def _routes(params: Params) -> Iterable[Route]:
@@ -122,11 +122,11 @@ def _routes(params: Params) -> Iterable[Route]:
     routes=_routes,
     rewrite=_rewrite,
     retries=True,
-    description="Let a chat model choose a category, and go on along it.",
+    description="Let a chat model choose a category and continue with its successors.",
     source="agent/component/categorize.py",
 )
 async def categorize(ctx: RunContext, params: Params) -> Outputs:
-    """Ask for the category of the query."""
+    """Ask the model for the category of the query."""
     model = ctx.services.models.model(params.llm_id or "")
     categories = params.category_description
     system = build_instructions(
@@ -136,10 +136,10 @@ async def categorize(ctx: RunContext, params: Params) -> Outputs:
     view = read_history(ctx.history, params.message_history_window_size)[:-1]
     messages: list[ChatMessage] = [*view, {"role": "user", "content": query}]
     room = model.context_tokens * 9 // 10 - estimate_tokens(system)
-    said = CONVERSATION_HEAD + format_conversation(_latest(messages, room))
-    system, asked = fit_context(system, [{"role": "user", "content": said}], model.context_tokens)
+    conversation = CONVERSATION_HEAD + format_conversation(_latest(messages, room))
+    system, fitted = fit_context(system, [{"role": "user", "content": conversation}], model.context_tokens)
     request = ChatRequest(
-        system, tuple(asked), params.sampling, params.thinking_mode, template_kwargs=chat_template_kwargs(ctx)
+        system, tuple(fitted), params.sampling, params.thinking_mode, template_kwargs=chat_template_kwargs(ctx)
     )
     answer = await ask(ctx, model, request)
     name = match_category(strip_thinking(answer.text), list(categories))
@@ -147,7 +147,7 @@ async def categorize(ctx: RunContext, params: Params) -> Outputs:
 
 
 def _latest(messages: Sequence[ChatMessage], tokens: int) -> Sequence[ChatMessage]:
-    """Leave out the oldest messages while there are more than ``tokens``; the last one always stays."""
+    """Drop the oldest messages that do not fit into ``tokens``; the last one always stays."""
     first = len(messages) - 1
     tokens -= estimate_tokens(messages[first]["content"])
     while first > 0 and (tokens := tokens - estimate_tokens(messages[first - 1]["content"])) >= 0:

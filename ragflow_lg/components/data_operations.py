@@ -1,4 +1,4 @@
-"""DataOperations: reshapes maps."""
+"""DataOperations: reshape maps."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Operation: TypeAlias = Literal[
 Maps: TypeAlias = list[dict[str, JsonValue]]
 
 MAX_LITERAL_CHARS = 100_000
-"""Longest text that is read as a Python literal; JSON may be longer."""
+"""Length limit of texts parsed as Python literals; JSON may be longer."""
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)")
 
 
 def _keys(value: Any) -> Any:
-    """Read keys from a list, or from text with commas. Editors write a key as ``{"name": key}`` too."""
+    """Read keys from a list or comma-separated text. Editors also write a key as ``{"name": key}``."""
     if isinstance(value, str):
         return [key.strip() for key in value.split(",") if key.strip()]
     return [_key(entry) for entry in cast("list[Any]", value)] if isinstance(value, list) else value
@@ -51,7 +51,7 @@ class _Part(BaseModel):
 
 
 class Rule(_Part):
-    """A test that ``filter_values`` makes."""
+    """A test of ``filter_values``."""
 
     key: str
     operator: Annotated[str, BeforeValidator(filter_name), Field(examples=list(FILTERS))] = "="
@@ -85,7 +85,7 @@ class Params(ComponentParams):
 
 
 class Outputs(ComponentOutputs):
-    """``result``: a list of maps; after ``combine`` one map."""
+    """``result``: a list of maps, or one map after ``combine``."""
 
     result: Any = None
 
@@ -98,7 +98,7 @@ class Outputs(ComponentOutputs):
     source="agent/component/data_operations.py",
 )
 async def data_operations(ctx: RunContext, params: Params) -> Outputs:
-    """Apply the operation to every map among the referenced values and in referenced lists."""
+    """Apply the operation to every map among the referenced values and inside referenced lists."""
     maps: Maps = []
     for reference in params.query:
         value = ctx.value(reference)
@@ -109,66 +109,66 @@ async def data_operations(ctx: RunContext, params: Params) -> Outputs:
 
 def _select(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
     wanted = frozenset(params.select_keys)
-    return [{key: value for key, value in held.items() if key in wanted} for held in maps]
+    return [{key: value for key, value in entry.items() if key in wanted} for entry in maps]
 
 
 def _remove(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
     unwanted = frozenset(params.remove_keys)
-    return [{key: value for key, value in held.items() if key not in unwanted} for held in maps]
+    return [{key: value for key, value in entry.items() if key not in unwanted} for entry in maps]
 
 
 def _rename(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
     names = [(renaming.old_key.strip(), renaming.new_key.strip()) for renaming in params.rename_keys]
-    renamed: Maps = []
-    for held in maps:
-        result = dict(held)
+    results: Maps = []
+    for entry in maps:
+        result = dict(entry)
         for old, new in names:
             if old and new and old != new and old in result:
                 result[new] = result.pop(old)
-        renamed.append(result)
-    return renamed
+        results.append(result)
+    return [*results]
 
 
 def _combine(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
-    """Keep a value that is alone under its key; make a list of several, and of what lists among them hold."""
-    gathered: dict[str, list[JsonValue]] = {}
-    for held in maps:
-        for key, value in held.items():
-            gathered.setdefault(key, []).append(value)
-    return {key: values[0] if len(values) == 1 else _flattened(values) for key, values in gathered.items()}
+    """Merge maps by key: a single value stays, several values become a flat list."""
+    values_by_key: dict[str, list[JsonValue]] = {}
+    for entry in maps:
+        for key, value in entry.items():
+            values_by_key.setdefault(key, []).append(value)
+    return {key: values[0] if len(values) == 1 else _flatten(values) for key, values in values_by_key.items()}
 
 
-def _flattened(values: list[JsonValue]) -> list[JsonValue]:
+def _flatten(values: list[JsonValue]) -> list[JsonValue]:
     return [item for value in values for item in cast("list[Any]", value if isinstance(value, list) else [value])]
 
 
 def _filter(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
     rules = [(rule.key, FILTERS[rule.operator], filter_text(ctx.resolve(rule.value))) for rule in params.filter_values]
     return [
-        held
-        for held in maps
-        if all(key in held and test(filter_text(held[key]), wanted) for key, test, wanted in rules)
+        entry
+        for entry in maps
+        if all(key in entry and test(filter_text(entry[key]), wanted) for key, test, wanted in rules)
     ]
 
 
 def _update(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
-    given = {update.key.strip(): ctx.resolve(update.value) for update in params.updates if update.key.strip()}
-    return [{**held, **given} for held in maps]
+    new_values = {update.key.strip(): ctx.resolve(update.value) for update in params.updates if update.key.strip()}
+    return [{**entry, **new_values} for entry in maps]
 
 
 def _parse(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
-    return [_literal(held, 0) for held in maps]
+    return [_literal(entry, 0) for entry in maps]
 
 
 def _literal(value: JsonValue, depth: int) -> JsonValue:
-    """Read texts as JSON, else as Python literals, at any depth; what is neither stays text."""
+    """Parse texts as JSON, else as Python literals, at any depth; other texts stay unchanged."""
     if depth > MAX_DEPTH:
         return value
     if isinstance(value, dict):
         return {key: _literal(entry, depth + 1) for key, entry in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
         return [_literal(entry, depth + 1) for entry in cast("list[Any]", value)]
-    return _parsed(value) if isinstance(value, str) and _may_be_literal(value.strip()) else value
+    return _parse_text(value) if isinstance(value, str) and _may_be_literal(value.strip()) else value
 
 
 def _may_be_literal(text: str) -> bool:
@@ -177,7 +177,7 @@ def _may_be_literal(text: str) -> bool:
     )
 
 
-def _parsed(text: str) -> JsonValue:
+def _parse_text(text: str) -> JsonValue:
     try:
         return to_json(json.loads(text))
     except (ValueError, RecursionError, ComponentError):

@@ -1,4 +1,4 @@
-"""ExitLoop: leaves the Loop that it stands in."""
+"""ExitLoop: leave the enclosing Loop."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["exit_loop"]
 
 
 class Params(ComponentParams):
-    """ExitLoop has no parameters of its own."""
+    """ExitLoop has no specific parameters."""
 
 
 class Outputs(ComponentOutputs):
-    """Nothing."""
+    """No outputs."""
 
 
 @component(
@@ -31,5 +31,5 @@ class Outputs(ComponentOutputs):
     source="agent/component/exit_loop.py",
 )
 async def exit_loop(ctx: RunContext, params: Params) -> Outputs:
-    """Do nothing: the engine leaves the region behind every node of this kind."""
+    """Do nothing: the engine leaves the region after every node of this kind."""
     return Outputs()

@@ -1,4 +1,4 @@
-"""Invoke: an HTTP request."""
+"""Invoke: send an HTTP request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["invoke"]
 
 OWN_TIME_S = 3.0
-"""What a node may take beside its requests, in seconds: RAGFlow's limit for the whole of Invoke."""
+"""Time limit of a node in addition to its requests; RAGFlow's limit for all of Invoke."""
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _BARE_SCHEME = re.compile(r"(?:https?:?/{0,2})?", re.IGNORECASE)
@@ -40,21 +40,22 @@ def _lower(value: Any) -> Any:
 
 
 def _header_map(value: Any) -> Any:
-    """Read the headers: JSON text or an object; values that are no text are written as text, null leaves one out."""
+    """Read headers from JSON text or an object; other values become text, a null drops the header."""
     if isinstance(value, str):
         if not value.strip():
             return {}
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            raise ValueError('the headers should be a JSON object, such as {"Accept": "text/plain"}') from None
+            raise ValueError('the headers must be a JSON object, such as {"Accept": "text/plain"}') from None
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise ValueError("the headers should be a JSON object of names and values")
-    held = cast("Mapping[str, Any]", value)
-    given = {name: entry for name, entry in held.items() if entry is not None}
-    return {name: entry if isinstance(entry, Template) else to_text(entry) for name, entry in given.items()}
+        raise ValueError("the headers must be a JSON object of names and values")
+    entries = cast("Mapping[str, Any]", value).items()
+    return {
+        name: entry if isinstance(entry, Template) else to_text(entry) for name, entry in entries if entry is not None
+    }
 
 
 def _with_scheme(url: str) -> str:
@@ -63,7 +64,7 @@ def _with_scheme(url: str) -> str:
 
 
 def _proxy_url(value: str) -> str:
-    """Bring a proxy into the form that is both checked and used; blank or a bare scheme means none."""
+    """Normalize the URL of a proxy; a blank text or a bare scheme means no proxy."""
     return "" if _BARE_SCHEME.fullmatch(value.strip()) else _with_scheme(value)
 
 
@@ -71,33 +72,33 @@ def _or_blank(value: Any) -> Any:
     return "" if value is None else value
 
 
-def _filled(url: Template) -> Template:
+def _check_url(url: Template) -> Template:
     if not url.source.strip():
         raise ValueError("the URL is missing")
     return url
 
 
-def _written(value: Any) -> Any:
+def _template_text(value: Any) -> Any:
     return str(value) if isinstance(value, Template) else value
 
 
 class Variable(BaseModel):
-    """One argument of the request: ``ref`` counts before ``value``."""
+    """One argument of the request; ``ref`` takes precedence over ``value``."""
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True, defer_build=True)
 
     key: str = ""
     ref: Annotated[Reference | str | None, Field(union_mode="left_to_right")] = None
-    value: Annotated[Template | Any, Field(union_mode="left_to_right"), PlainSerializer(_written)] = None
+    value: Annotated[Template | Any, Field(union_mode="left_to_right"), PlainSerializer(_template_text)] = None
 
 
 Method: TypeAlias = Literal["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
 
 
 class Params(ComponentParams):
-    """Parameters of Invoke. ``timeout`` is in seconds, for each attempt."""
+    """Parameters of Invoke. ``timeout`` is in seconds per attempt."""
 
-    url: Annotated[Template, AfterValidator(_filled)]
+    url: Annotated[Template, AfterValidator(_check_url)]
     method: Annotated[Method, BeforeValidator(_upper)] = "GET"
     headers: Annotated[dict[str, Template], BeforeValidator(_header_map)] = Field(default_factory=dict[str, Template])
     variables: OneOrMany[Variable] = Field(default_factory=list[Variable])
@@ -108,7 +109,7 @@ class Params(ComponentParams):
 
 
 class Outputs(ComponentOutputs):
-    """``result`` is the answer's text, whatever its status; the other two are ours, RAGFlow has none."""
+    """``result`` is the text of the response, whatever its status; RAGFlow has only this output."""
 
     result: str = ""
     status_code: int = 0
@@ -126,17 +127,17 @@ def _limit_s(params: Params) -> float:
     timeout_s=_limit_s,
     retries=True,
     shows_default=True,
-    description="Send an HTTP request and give the answer's text.",
+    description="Send an HTTP request and return the text of the response.",
     source="agent/component/invoke.py",
 )
 async def invoke(ctx: RunContext, params: Params) -> Outputs:
-    """Send the variables as query string (GET, HEAD), else as JSON body or form."""
+    """Send the variables as a query string (GET, HEAD), or else as a JSON body or a form."""
     try:
         request = _request(ctx, params)
     finally:
-        # Only the variables' references are shown: as in RAGFlow, and because URL and headers often hold keys.
-        shown = {v.ref.text for v in params.variables if isinstance(v.ref, Reference)}
-        for name in ctx.inputs.keys() - shown:
+        # As in RAGFlow, only the variables count as inputs: URLs and headers often contain keys.
+        recorded = {v.ref.text for v in params.variables if isinstance(v.ref, Reference)}
+        for name in ctx.inputs.keys() - recorded:
             del ctx.inputs[name]
     response = await ctx.services.http.send(request)
     result = response.text
@@ -152,7 +153,7 @@ def _request(ctx: RunContext, params: Params) -> HttpRequest:
     arguments = {v.key: _argument(ctx, v) for v in params.variables if v.key}
     in_url = params.method in ("GET", "HEAD")
     in_form = not in_url and params.datatype == "formdata"
-    # A DELETE without arguments has no body: some servers refuse an empty one.
+    # A DELETE without arguments has no body: some servers reject an empty one.
     in_body = not in_url and not in_form and (bool(arguments) or params.method != "DELETE")
     texts = {} if in_body else {key: to_text(value) for key, value in arguments.items()}
     url = _CONTROL.sub(lambda match: f"%{ord(match[0]):02X}", _with_scheme(ctx.text(params.url)))
@@ -169,25 +170,25 @@ def _request(ctx: RunContext, params: Params) -> HttpRequest:
 
 
 def _argument(ctx: RunContext, variable: Variable) -> JsonValue:
-    """Give the reference's value unless it is null, else ``value``, else the text of ``ref``.
+    """Return the value of the reference unless it is null, else ``value``, else the text of ``ref``.
 
-    ``value`` stands in for a global that nobody has declared, too.
+    ``value`` also replaces an undeclared global.
     """
-    given = ctx.text(variable.value) if isinstance(variable.value, Template) else variable.value
-    is_given = given not in (None, "")
+    fallback = ctx.text(variable.value) if isinstance(variable.value, Template) else variable.value
+    has_fallback = fallback not in (None, "")
     if isinstance(variable.ref, Reference):
         value = ctx.value(variable.ref)
         if value == "" and not _is_known(ctx, variable.ref):
-            if variable.ref.kind != "global" or not is_given:
+            if variable.ref.kind != "global" or not has_fallback:
                 raise ComponentError(f"Can't find variable: {variable.ref.text!r}", node=ctx.node.id)
-            return given
+            return fallback
         if value is not None:
             return value
-    return given if is_given else str(variable.ref or "")
+    return fallback if has_fallback else str(variable.ref or "")
 
 
 def _is_known(ctx: RunContext, reference: Reference) -> bool:
-    """Tell whether the reference names something: a component, or a global or a part of one."""
+    """Return whether the reference names a component, or a global or a part of one."""
     if reference.kind != "global":
         return reference.node in ctx.plan.nodes
     parts = reference.key.split(".", MAX_NAME_PARTS)
@@ -195,31 +196,33 @@ def _is_known(ctx: RunContext, reference: Reference) -> bool:
 
 
 def _read_json(value: JsonValue) -> JsonValue:
-    """Give what a text says if it is JSON. RAGFlow does so in query strings and forms too, where it loses ``1.0``."""
+    """Parse a text that is JSON. RAGFlow also does so in query strings and forms, where it loses ``1.0``."""
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value, parse_constant=_refuse)
+        return json.loads(value, parse_constant=_reject_constant)
     except (ValueError, RecursionError):
         return value
 
 
-def _refuse(constant: str) -> None:
+def _reject_constant(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
 def _header(ctx: RunContext, template: Template) -> str:
-    """Render a header value; what names nothing stays as it is written."""
+    """Render a header value; unknown names stay unchanged."""
     return "".join(
-        _PLAIN_NAME.sub(lambda match: _plain(ctx, match), segment) if isinstance(segment, str) else _known(ctx, segment)
+        _PLAIN_NAME.sub(lambda match: _global_text(ctx, match), segment)
+        if isinstance(segment, str)
+        else _reference_text(ctx, segment)
         for segment in template.segments
     )
 
 
-def _plain(ctx: RunContext, match: re.Match[str]) -> str:
+def _global_text(ctx: RunContext, match: re.Match[str]) -> str:
     value = ctx.global_value(match[1])
     return match[0] if value is None else to_text(value)
 
 
-def _known(ctx: RunContext, reference: Reference) -> str:
+def _reference_text(ctx: RunContext, reference: Reference) -> str:
     return to_text(ctx.value(reference)) if _is_known(ctx, reference) else f"{{{reference.text}}}"

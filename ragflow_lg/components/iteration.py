@@ -1,4 +1,4 @@
-"""Iteration: runs its body once for each item of a list."""
+"""Iteration: run the body once for each item of a list."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Params(ComponentParams):
     """Parameters of Iteration. ``outputs`` maps a name to ``{"ref": "<body node>@<output>"}``."""
 
     items_ref: Reference
-    """The list to go through."""
+    """The list to iterate over."""
     max_concurrency: Annotated[int, Field(ge=0, le=64)] = 0
-    """How many items run at once; 0 and 1 mean one after the other."""
+    """Number of items that run concurrently; 0 and 1 mean one after the other."""
     item_var: str | None = None
-    """What the simplified form calls the item inside; the compiler reads ``{name}`` as ``{item}``."""
+    """Name of the item in the simplified form; the compiler reads ``{name}`` as ``{item}``."""
     wraps_single: bool = False
-    """Whether a value that is no list is a list of one, as in the simplified form."""
+    """Whether a value that is not a list counts as a list of one, as in the simplified form."""
 
 
 class Outputs(ComponentOutputs):
-    """One list for each declared output."""
+    """One list per declared output."""
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -48,26 +48,26 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**rest, "items_ref": params["items"], "wraps_single": True}
 
 
-def _declared(params: Params) -> dict[str, Any]:
+def _declarations(params: Params) -> dict[str, Any]:
     outputs: Any = params.outputs
     return cast("dict[str, Any]", outputs) if isinstance(outputs, dict) else {}
 
 
 def _names(params: Params) -> Iterable[str]:
-    return _declared(params)
+    return _declarations(params)
 
 
 def _collects(params: Params) -> Mapping[str, Reference]:
-    found: dict[str, Reference] = {}
-    for name, declared in _declared(params).items():
+    references: dict[str, Reference] = {}
+    for name, declared in _declarations(params).items():
         text: Any = cast("dict[str, Any]", declared).get("ref") if isinstance(declared, dict) else None
         if isinstance(text, str) and (reference := _body_reference(text)):
-            found[name] = reference
-    return found
+            references[name] = reference
+    return references
 
 
 def _body_reference(text: str) -> Reference | None:
-    """Read what an output gathers: an output of a body node, or an alias of the item."""
+    """Read the source of an output: an output of a body node, or an alias of the item."""
     alias = text.strip("{} \t\r\n").lower()
     return Reference("alias", alias, alias) if alias in _ALIASES else parse_reference(text)
 
@@ -99,13 +99,13 @@ def _accepts_single(params: Params) -> bool:
 
 
 def _lint(params: Params) -> Iterable[Finding]:
-    for name in sorted(_declared(params).keys() - _collects(params).keys()):
+    for name in sorted(_declarations(params).keys() - _collects(params).keys()):
         yield Finding(
             "reference-unknown-output",
             "warning",
             ("outputs", name),
-            f"The output {name!r} names no output of a node inside; it stays an empty list.",
-            'Set "ref" to one, for example "node@result".',
+            f"The output {name!r} does not refer to an output of a node inside; it will be an empty list.",
+            'Set "ref" to such an output, for example "node@result".',
         )
 
 
@@ -132,6 +132,6 @@ def _lint(params: Params) -> Iterable[Finding]:
     source="agent/component/iteration.py",
 )
 async def iteration(ctx: RunContext, params: Params) -> Outputs:
-    """Begin with empty lists; the engine fills them round by round."""
+    """Return empty lists; the engine appends to them after each round."""
     _items(ctx, params)
-    return Outputs(**{name: [] for name in _declared(params)})
+    return Outputs(**{name: [] for name in _declarations(params)})

@@ -14,11 +14,11 @@ __all__ = ["iteration_item"]
 
 
 class Params(ComponentParams):
-    """IterationItem has no parameters of its own."""
+    """IterationItem has no specific parameters."""
 
 
 class Outputs(ComponentOutputs):
-    """What the round works on: the item, under both of RAGFlow's names, and its place, counted from 0."""
+    """The item of the round, under both of RAGFlow's names, and its 0-based index."""
 
     item: Any = None
     result: Any = None
@@ -35,5 +35,5 @@ class Outputs(ComponentOutputs):
     source="agent/component/iterationitem.py",
 )
 async def iteration_item(ctx: RunContext, params: Params) -> Outputs:
-    """Give the item of the round."""
+    """Return the item of the round."""
     return Outputs(item=ctx.round.item, result=ctx.round.item, index=ctx.round.index)

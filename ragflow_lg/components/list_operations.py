@@ -1,4 +1,4 @@
-"""ListOperations: picks, filters, sorts and thins out a list."""
+"""ListOperations: pick, filter, sort or de-duplicate the items of a list."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _operation(value: Any) -> Any:
 
 
 def _whole_number(value: Any) -> int:
-    """Read a whole number; what is none counts as 0."""
+    """Read a whole number; 0 if the value is not a number."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -44,7 +44,7 @@ def _truth(value: Any) -> bool:
 
 
 def _keys(value: Any) -> Any:
-    """Read keys from text with commas, or from a list."""
+    """Read keys from comma-separated text or a list."""
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list):
         return parts
@@ -52,7 +52,7 @@ def _keys(value: Any) -> Any:
 
 
 class Filter(BaseModel):
-    """Which items ``filter`` keeps."""
+    """The condition of ``filter``."""
 
     model_config = ConfigDict(frozen=True, defer_build=True, arbitrary_types_allowed=True)
 
@@ -67,17 +67,17 @@ class Params(ComponentParams):
     """The list."""
     operations: Annotated[Operation, BeforeValidator(_operation)] = "nth"
     n: Annotated[int, BeforeValidator(_whole_number)] = 0
-    """Which item (from 1, negative from the end) or how many."""
+    """1-based index of the item (negative: from the end), or the number of items."""
     strict: Annotated[bool, BeforeValidator(_truth)] = False
-    """Whether an ``n`` that the list does not have is an error."""
+    """Whether an ``n`` outside the list is an error."""
     sort_method: Literal["asc", "desc"] = "asc"
     sort_by: Annotated[list[str], BeforeValidator(_keys)] = Field(default_factory=list[str])
-    """Keys to sort maps by."""
+    """Keys by which maps are sorted."""
     filter: Filter = Field(default_factory=Filter)
 
 
 class Outputs(ComponentOutputs):
-    """The new list, its first and its last item (null if it is empty)."""
+    """The new list, and its first and last items (null if it is empty)."""
 
     result: list[Any] | None = None
     first: Any = None
@@ -92,7 +92,7 @@ class Outputs(ComponentOutputs):
     source="agent/component/list_operations.py",
 )
 async def list_operations(ctx: RunContext, params: Params) -> Outputs:
-    """Apply the operation to the list that ``query`` names."""
+    """Apply the operation to the list of ``query``."""
     values = ctx.value(params.query)
     if not isinstance(values, list):
         raise ComponentError("The input of List Operations should be an array.", node=ctx.node.id)
@@ -103,46 +103,46 @@ async def list_operations(ctx: RunContext, params: Params) -> Outputs:
 def _nth(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
     index = params.n - 1 if params.n > 0 else params.n + len(values)
     if params.n == 0 or not 0 <= index < len(values):
-        _refuse_if_strict(ctx, params, values)
+        _raise_if_strict(ctx, params, values)
         return []
     return [values[index]]
 
 
 def _head(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
     if not 1 <= params.n <= len(values):
-        _refuse_if_strict(ctx, params, values)
+        _raise_if_strict(ctx, params, values)
     return values[: max(params.n, 0)]
 
 
 def _tail(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
     if not 1 <= params.n <= len(values):
-        _refuse_if_strict(ctx, params, values)
+        _raise_if_strict(ctx, params, values)
     return values[-params.n :] if params.n > 0 else []
 
 
-def _refuse_if_strict(ctx: RunContext, params: Params, values: list[Any]) -> None:
+def _raise_if_strict(ctx: RunContext, params: Params, values: list[Any]) -> None:
     if params.strict:
-        raise ComponentError(f"n is {params.n}, but the list has {len(values)} item(s).", node=ctx.node.id)
+        raise ComponentError(f"n is {params.n}, but the list has {len(values)} items.", node=ctx.node.id)
 
 
 def _filter(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
     test = FILTERS[params.filter.operator]
-    wanted = filter_text(ctx.resolve(params.filter.value))
-    return [value for value in values if test(filter_text(value), wanted)]
+    expected = filter_text(ctx.resolve(params.filter.value))
+    return [value for value in values if test(filter_text(value), expected)]
 
 
 def _sort(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
     def key(value: Any) -> Any:
         if isinstance(value, dict) and params.sort_by:
-            held = cast("dict[str, Any]", value)
-            return [_rank(held.get(name)) for name in params.sort_by]
-        return [_rank(value)]
+            entry = cast("dict[str, Any]", value)
+            return [_rank(entry.get(name)) for name in params.sort_by]
+        return [_rank(cast("JsonValue", value))]
 
     return sorted(values, key=key, reverse=params.sort_method == "desc")
 
 
 def _rank(value: JsonValue) -> tuple[int, Any]:
-    """Order any two values: null, numbers (booleans as 0 and 1), text, lists, maps by their sorted entries."""
+    """Return a sort key for any value: null, numbers (booleans as 0 and 1), text, lists, maps by sorted entries."""
     if value is None:
         return 0, 0
     if isinstance(value, int | float):
@@ -155,20 +155,20 @@ def _rank(value: JsonValue) -> tuple[int, Any]:
 
 
 def _drop_duplicates(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
-    kept: dict[str, Any] = {}
+    unique: dict[str, Any] = {}
     for value in values:
-        kept.setdefault(json.dumps(_same(value), sort_keys=True), value)
-    return list(kept.values())
+        unique.setdefault(json.dumps(_normalize(value), sort_keys=True), value)
+    return list(unique.values())
 
 
-def _same(value: JsonValue) -> JsonValue:
-    """Write equal values alike: 1 and 1.0 are one number, true is another value."""
+def _normalize(value: JsonValue) -> JsonValue:
+    """Return equal values in equal form: 1 and 1.0 are equal, 1 and true are not."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):
-        return [_same(item) for item in cast("list[Any]", value)]
+        return [_normalize(item) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {key: _same(item) for key, item in cast("dict[str, Any]", value).items()}
+        return {key: _normalize(item) for key, item in cast("dict[str, Any]", value).items()}
     return value
 
 

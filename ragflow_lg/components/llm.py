@@ -1,4 +1,4 @@
-"""LLM: asks a chat model."""
+"""LLM: ask a chat model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Params(PromptedParams):
 
 
 class Outputs(ComponentOutputs):
-    """The answer: ``content``, or ``structured`` where a schema is declared."""
+    """The answer: ``content``, or ``structured`` if a schema is declared."""
 
     content: str | None = None
 
@@ -59,16 +59,16 @@ def _streams(params: Params) -> bool:
     source="agent/component/llm.py",
 )
 async def llm(ctx: RunContext, params: Params) -> Outputs:
-    """Ask once: for a structured answer, for one that a Message shows as it comes, or for a whole one."""
+    """Ask once, for a structured answer, an answer streamed to a Message, or a whole answer."""
     model = ctx.services.models.model(params.llm_id or "")
     schema = params.json_schema
     guidelines = find_guidelines(ctx, params) if ctx.references["chunks"] else ""
     request = build_request(ctx, params, model, schema=schema, guidelines=guidelines)
-    show = AnswerStream(ctx, cites=has_citations(ctx, params)) if ctx.is_streaming and _streams(params) else None
-    text = (await ask(ctx, model, request, show)).text
-    if show is not None:
-        await show.finish_text()
-        return Outputs(content=show.text)
+    stream = AnswerStream(ctx, cites=has_citations(ctx, params)) if ctx.is_streaming and _streams(params) else None
+    text = (await ask(ctx, model, request, stream)).text
+    if stream is not None:
+        await stream.finish_text()
+        return Outputs(content=stream.text)
 
     async def ask_again(request: ChatRequest) -> str:
         return (await ask(ctx, model, request)).text

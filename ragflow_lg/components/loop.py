@@ -1,4 +1,4 @@
-"""Loop: repeats its body while its conditions do not end it."""
+"""Loop: repeat the body until its conditions are met."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _BARE_NAME = re.compile(r"\{\s*([A-Za-z_]\w*)\s*\}")
 
 
 def _with_references(row: Any) -> Any:
-    """Read as references what the row says is one: its value in the mode ``variable``."""
+    """Read the value of a row in mode ``variable`` as a reference."""
     if not isinstance(row, dict):
         return row
-    held = cast("dict[str, Any]", row)
-    value = held.get("value")
-    if held.get("input_mode") == "variable" and isinstance(value, str):
-        return {**held, "value": parse_reference(value) or value}
-    return held
+    fields = cast("dict[str, Any]", row)
+    value = fields.get("value")
+    if fields.get("input_mode") == "variable" and isinstance(value, str):
+        return {**fields, "value": parse_reference(value) or value}
+    return fields
 
 
 def _as_reference(variable: Any) -> Any:
-    """Read the left side of a condition; a bare name stays text and means a variable of this Loop."""
+    """Read the left side of a condition as a reference; a bare name stays text and means a variable of this Loop."""
     return parse_reference(variable) or variable.strip("{} ") if isinstance(variable, str) else variable
 
 
@@ -50,14 +50,14 @@ class _Row(BaseModel):
 
 
 class LoopVariable(_Row):
-    """A variable of the Loop; it becomes an output. ``value`` is a reference in the mode ``variable``."""
+    """A variable of the Loop, which becomes an output. In mode ``variable``, ``value`` is a reference."""
 
     variable: str | None = None
     type: str | None = None
 
 
 class LoopCondition(_Row):
-    """A condition that ends the Loop. ``variable`` is a reference, or the name of a variable of the Loop."""
+    """A condition that ends the Loop. ``variable`` is a reference or the name of a variable of the Loop."""
 
     variable: Annotated[Reference | str | None, BeforeValidator(_as_reference)] = None
     operator: str | None = Field(None, examples=list(NAMES))
@@ -72,27 +72,27 @@ class Params(ComponentParams):
 
     loop_variables: Variables = Field(default_factory=list[LoopVariable])
     loop_termination_condition: Conditions = Field(default_factory=list[LoopCondition])
-    """Tested before each round, the first one too."""
+    """Tested before each round, including the first."""
     logical_operator: Literal["and", "or"] | None = "and"
     maximum_loop_count: Annotated[int, Field(ge=0)] = 0
-    """Most rounds; 0 for none."""
+    """Maximum number of rounds; 0 for none."""
 
 
 class Outputs(ComponentOutputs):
     """One output per loop variable."""
 
 
-def _named(params: Params) -> Iterable[LoopVariable]:
-    """The variables that have a name; the editor leaves untouched rows behind."""
+def _named_variables(params: Params) -> Iterable[LoopVariable]:
+    """Yield the variables that have a name; the editor stores untouched rows without one."""
     return (row for row in params.loop_variables if row.variable)
 
 
 def _names(params: Params) -> Iterable[str]:
-    return [str(row.variable) for row in _named(params)]
+    return [str(row.variable) for row in _named_variables(params)]
 
 
 def _is_incomplete(row: LoopVariable) -> bool:
-    """Whether the row asks for a value that it does not give."""
+    """Return whether the row lacks a value that its mode requires."""
     if row.input_mode not in ("constant", "variable"):
         return False
     is_odd = row.input_mode == "variable" and not isinstance(row.value, Reference)
@@ -100,49 +100,53 @@ def _is_incomplete(row: LoopVariable) -> bool:
 
 
 def _lint(params: Params) -> Iterable[Finding]:
-    known = set(_names(params))
+    names = set(_names(params))
     for index, row in enumerate(params.loop_termination_condition):
         path = ("loop_termination_condition", index)
         if not row.variable or not row.operator:
-            yield Finding(
-                "params-invalid", "error", path, "The condition is not complete.", "Name variable and operator."
-            )
+            yield Finding("params-invalid", "error", path, "The condition is incomplete.", "Set variable and operator.")
         elif row.operator not in OPERATORS:
             hint = f"Use one of {', '.join(sorted(OPERATORS))}."
-            yield Finding(
-                "params-invalid", "error", (*path, "operator"), f"There is no operator {row.operator!r}.", hint
-            )
+            yield Finding("params-invalid", "error", (*path, "operator"), f"Unknown operator {row.operator!r}.", hint)
         elif row.input_mode not in (None, "", "constant", "variable"):
             message = f"The input mode {row.input_mode!r} is neither constant nor variable."
             yield Finding("params-invalid", "error", (*path, "input_mode"), message, "Use constant or variable.")
-        elif isinstance(row.variable, str) and row.variable not in known:
-            message = f"The Loop has no variable {row.variable!r}; it reads as empty."
-            yield Finding("reference-unknown-output", "warning", (*path, "variable"), message, "Declare it.")
+        elif isinstance(row.variable, str) and row.variable not in names:
+            message = f"The Loop has no variable {row.variable!r}; its value will be empty."
+            yield Finding(
+                "reference-unknown-output",
+                "warning",
+                (*path, "variable"),
+                message,
+                "Declare the variable in loop_variables.",
+            )
     for index, row in enumerate(params.loop_variables):
         if row.variable and _is_incomplete(row):
-            message = f"The loop variable {row.variable!r} has no value, reference or type, so the Loop fails."
-            yield Finding("params-invalid", "warning", ("loop_variables", index), message, "Complete it.")
+            message = f"The loop variable {row.variable!r} lacks a value, a reference or a type, so the Loop will fail."
+            yield Finding("params-invalid", "warning", ("loop_variables", index), message, "Complete the row.")
         if not row.variable:
             yield Finding(
                 "params-unknown",
                 "warning",
                 ("loop_variables", index),
-                "A loop variable without a name.",
+                "A loop variable has no name.",
                 "Remove the row.",
             )
     if params.maximum_loop_count == 0:
         message = "maximum_loop_count is 0, so the body never runs."
-        yield Finding("params-unknown", "warning", ("maximum_loop_count",), message, "Set how many rounds are allowed.")
+        yield Finding(
+            "params-unknown", "warning", ("maximum_loop_count",), message, "Set the maximum number of rounds."
+        )
 
 
 def _has_next_round(ctx: RunContext, params: Params) -> bool:
-    """Whether neither the count nor the conditions end the Loop. No conditions end nothing."""
+    """Return whether neither the count nor the conditions end the Loop. An empty list of conditions never does."""
     if ctx.round.index >= params.maximum_loop_count:
         return False
     if not params.loop_termination_condition:
         return True
-    met = (_is_met(ctx, row) for row in params.loop_termination_condition)
-    return not (any(met) if params.logical_operator == "or" else all(met))
+    results = (_is_met(ctx, row) for row in params.loop_termination_condition)
+    return not (any(results) if params.logical_operator == "or" else all(results))
 
 
 def _is_met(ctx: RunContext, row: LoopCondition) -> bool:
@@ -162,17 +166,17 @@ def _max_rounds(params: Params) -> int:
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Read the simplified ``condition``, which says when to go on, and ``max_iterations``."""
+    """Read the simplified ``condition``, which states when to continue, and ``max_iterations``."""
     if "condition" not in params and "max_iterations" not in params:
         return params
     rest = {k: v for k, v in params.items() if k not in ("condition", "max_iterations")}
     if "max_iterations" in params:
         rest.setdefault("maximum_loop_count", params["max_iterations"])
     text = params.get("condition")
-    parsed = parse_condition(_BARE_NAME.sub(r"{env.\1}", text)) if isinstance(text, str) else None
-    if parsed is None:
+    condition = parse_condition(_BARE_NAME.sub(r"{env.\1}", text)) if isinstance(text, str) else None
+    if condition is None:
         return rest if text in (None, "") else {**rest, "loop_termination_condition": text}
-    logical, items = parsed
+    logical, items = condition
     rest["logical_operator"] = "or" if logical == "and" else "and"
     rest["loop_termination_condition"] = [
         {"variable": ref.strip("{} "), "operator": _OPPOSITE[operator], "value": literal}
@@ -192,13 +196,13 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     timeout_s=None,
     shows_default=True,
     region=RegionRules(items=_no_items, has_next_round=_has_next_round, max_rounds=_max_rounds, leaves_at_exit=True),
-    description="Repeat the nodes inside until a condition holds.",
+    description="Repeat the nodes inside until a condition is met.",
     source="agent/component/loop.py",
 )
 async def loop(ctx: RunContext, params: Params) -> Outputs:
-    """Give every variable its first value: a constant, that of a reference, or the empty one of its type."""
+    """Return the initial values: a constant, the value of a reference, or the empty value of the type."""
     outputs: dict[str, JsonValue] = {}
-    for row in _named(params):
+    for row in _named_variables(params):
         if _is_incomplete(row):
             raise ComponentError("Loop Variable is not complete.", node=ctx.node.id)
         if row.input_mode == "variable":

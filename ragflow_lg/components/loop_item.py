@@ -14,11 +14,11 @@ __all__ = ["loop_item"]
 
 
 class Params(ComponentParams):
-    """LoopItem has no parameters of its own."""
+    """LoopItem has no specific parameters."""
 
 
 class Outputs(ComponentOutputs):
-    """Nothing."""
+    """No outputs."""
 
 
 _NOTHING = Outputs()

@@ -1,9 +1,9 @@
-"""Message: shows text to the user."""
+"""Message: show text to the user."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import Field
 
@@ -26,9 +26,9 @@ class Params(ComponentParams):
     """Parameters of Message."""
 
     content: OneOrMany[Template] = Field(min_length=1)
-    """Alternative texts, one of which is shown at each visit."""
+    """Alternative texts, one of which is shown per visit."""
     stream: bool = True
-    """Whether the text is sent piece by piece."""
+    """Whether the text is streamed."""
     status: int | str | None = None
     """Copied into ``message_end``, for webhooks."""
     auto_play: bool | None = False
@@ -37,7 +37,7 @@ class Params(ComponentParams):
 
 
 class Outputs(ComponentOutputs):
-    """What was shown."""
+    """The text and the files that were shown."""
 
     content: str = ""
     downloads: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
@@ -49,7 +49,7 @@ def _shows(params: Params) -> Iterable[MessageAlternative]:
 
 def _lint(params: Params) -> Iterable[Finding]:
     unsupported = {
-        "auto_play": "The answer is not spoken.",
+        "auto_play": "The answer is not converted to speech.",
         "output_format": "The answer is not converted to a file.",
         "memory_ids": "The answer is not written to a memory.",
     }
@@ -62,12 +62,12 @@ def _lint(params: Params) -> Iterable[Finding]:
                 "template-invalid",
                 "warning",
                 ("content", index),
-                f"The Jinja template does not work: {problem}. It is shown as it is, with its references filled in.",
+                f"The Jinja template is invalid: {problem}. It is shown unrendered, with its references filled in.",
             )
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Read ``messages``, as the parameter was called before, as ``content``."""
+    """Read ``messages``, the former name of ``content``."""
     if not params.get("messages") or params.get("content"):
         return params
     return {**{key: value for key, value in params.items() if key != "messages"}, "content": params["messages"]}
@@ -81,27 +81,27 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     shows=_shows,
     rewrite=_rewrite,
     lint=_lint,
-    description="Show text to the user, piece by piece where it can.",
+    description="Show text to the user, streamed if possible.",
     source="agent/component/message.py",
 )
 async def message(ctx: RunContext, params: Params) -> Outputs:
-    """Draw one alternative and show it."""
-    drawn = ctx.alternative()
+    """Choose one alternative and show it."""
+    alternative = ctx.alternative()
     downloads: list[dict[str, Any]] = []
-    if drawn.is_live:
-        content = await _show_pieces(ctx, drawn.template, downloads)
+    if alternative.is_live:
+        content = await _show_pieces(ctx, alternative.template, downloads)
     else:
-        content = await _render(ctx, drawn.template, downloads)
+        content = await _render(ctx, alternative.template, downloads)
         await ctx.piece(0, content)
-        content = _spoken(content)
+        content = _strip_tags(content)
     downloads = drop_duplicates(downloads)
     end: dict[str, JsonValue] = {}
     if params.status:
         end["status"] = params.status
     if downloads:
-        end["downloads"] = downloads
+        end["downloads"] = [*downloads]
     if any((references := ctx.references).values()):
-        end["reference"] = references
+        end["reference"] = cast("JsonValue", references)
     ctx.end = end
     return Outputs(content=content, downloads=downloads)
 
@@ -116,7 +116,7 @@ async def _show_pieces(ctx: RunContext, template: Template, downloads: list[dict
             downloads += find_downloads(value)
             text = message_text(value)
         await ctx.piece(index, text)
-        content += _spoken(text)
+        content += _strip_tags(text)
         ctx.partial["content"] = content
     return content
 
@@ -125,12 +125,12 @@ async def _render(ctx: RunContext, template: Template, downloads: list[dict[str,
     values: dict[str, JsonValue] = {}
     for reference in template.references:
         value = ctx.value(reference)
-        found = find_downloads(value)
-        downloads += found
-        values[reference.text] = message_text(value) if found else value
+        files = find_downloads(value)
+        downloads += files
+        values[reference.text] = message_text(value) if files else value
     return await render(template, values)
 
 
-def _spoken(text: str) -> str:
-    """Take the tags of thinking sections out; what was thought stays in the stored text, as in RAGFlow."""
+def _strip_tags(text: str) -> str:
+    """Remove the tags of thinking sections; their text stays in the stored answer, as in RAGFlow."""
     return "".join(part.text for part in split_thinking(text))

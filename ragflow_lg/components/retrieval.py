@@ -1,4 +1,4 @@
-"""Retrieval: searches datasets."""
+"""Retrieval: search datasets."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ _METHODS = ("manual", "auto", "semi_auto")
 
 
 def _dataset(value: Any) -> Any:
-    """Read an entry: with ``@``, or between braces, it is a reference, whose last part may be any name."""
+    """Read an entry: one with ``@`` or braces is a reference, whose last part may be any name."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str):
         if isinstance(value, Reference):
             return value
-        raise ValueError("should be the id or name of a dataset, or a reference")
+        raise ValueError("must be the id or name of a dataset, or a reference")
     text = value.strip()
     inner = text.strip("{} \t\r\n")
     if "@" not in text and not text.startswith("{"):
         return text
     if reference := parse_reference(text):
         return reference
-    node, found, key = inner.partition("@")
-    if found and node and key:
+    node, separator, key = inner.partition("@")
+    if separator and node and key:
         return Reference("output", inner, key, node)
-    raise ValueError(f"{value!r} is no reference; write component@output")
+    raise ValueError(f"{value!r} is not a reference such as component@output")
 
 
 DatasetEntry = Annotated[
@@ -77,20 +77,20 @@ class MetadataCondition(BaseModel):
     key: str = ""
     op: str = Field("=", examples=list(FILTER_OPERATORS))
     value: TemplateOrValue = ""
-    """Text, which may hold references, or any other value."""
+    """Text, which may contain references, or any other value."""
 
     @field_validator("op")
     @classmethod
-    def _known(cls, value: str) -> str:
+    def _check_operator(cls, value: str) -> str:
         if not value.strip():
             return "="
         if (operator := metadata_operator(value)) is None:
-            raise ValueError(f"{value!r} is no operator; write one of {', '.join(FILTER_OPERATORS)}")
+            raise ValueError(f"{value!r} is not an operator; use one of {', '.join(FILTER_OPERATORS)}")
         return operator
 
 
 class ChosenField(BaseModel):
-    """A field of metadata on which the model may choose a condition, with the operator it has to have, if any."""
+    """A metadata field for which the model may choose a condition; ``op`` is its operator if it is fixed."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -104,19 +104,19 @@ class ChosenField(BaseModel):
 
     @field_validator("op", mode="before")
     @classmethod
-    def _known(cls, value: Any) -> Any:
+    def _read_operator(cls, value: Any) -> Any:
         return metadata_operator(value) or "" if isinstance(value, str) else ""
 
 
 class MetadataFilter(BaseModel):
-    """Which documents are searched, by their metadata."""
+    """A restriction of the search to documents with certain metadata."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
     method: str | None = Field("", examples=["", *_METHODS])
-    """``manual`` conditions; ``auto``: the default model chooses some, in ``semi_auto`` for certain fields only."""
+    """``manual``: fixed conditions; ``auto``: the default model chooses them; ``semi_auto``: for certain fields."""
     logic: str | None = Field("and", examples=["and", "or"])
-    """Whether all manual conditions have to hold, or one of them."""
+    """Whether all manual conditions must be true or only one."""
     manual: OneOrMany[MetadataCondition] = Field(default_factory=list[MetadataCondition])
     semi_auto: OneOrMany[ChosenField] = Field(default_factory=list[ChosenField])
 
@@ -124,7 +124,7 @@ class MetadataFilter(BaseModel):
     @classmethod
     def _not_too_many(cls, value: list[MetadataCondition]) -> list[MetadataCondition]:
         if len(value) > MAX_CONDITIONS:
-            raise ValueError(f"has {len(value):,} conditions; at most {MAX_CONDITIONS:,} can be compared")
+            raise ValueError(f"has {len(value):,} conditions; the limit is {MAX_CONDITIONS:,}")
         return value
 
 
@@ -136,35 +136,35 @@ class Params(ComponentParams):
     """Parameters of Retrieval."""
 
     dataset_ids: OneOrMany[DatasetEntry] = Field(default_factory=list[Any])
-    """Datasets by id or name, or references to such (``begin@dataset``); their values may be lists."""
+    """Ids or names of datasets, or references to such (``begin@dataset``), whose values may be lists."""
     kb_ids: OneOrMany[DatasetEntry] = Field(default_factory=list[Any])
-    """The older name of ``dataset_ids``; counts where that is empty."""
+    """The former name of ``dataset_ids``; used if that is empty."""
     memory_ids: OneOrMany[str] = Field(default_factory=list[str])
     retrieval_from: str | None = Field("", examples=["dataset", "memory"])
     user_id: TemplateOrValue = None
     similarity_threshold: float = Field(0.2, ge=0, le=1)
-    """Chunks of a lower score are left out."""
+    """Minimum score of chunks."""
     keywords_similarity_weight: float = Field(0.5, ge=0, le=1)
-    """How much the words count; the rest is what the vectors count."""
+    """Weight of the keyword score; the vector score has the rest."""
     top_n: int = Field(8, gt=0, le=10_000)
-    """How many chunks are given at most."""
+    """Maximum number of chunks."""
     top_k: int = Field(1024, gt=0, le=1_000_000)
-    """How many chunks the search by vectors considers."""
+    """Number of candidates of the vector search."""
     rerank_id: str | None = ""
-    """A model that orders what was found."""
+    """Rerank model for the chunks."""
     empty_response: str | None = ""
-    """What the node gives where nothing is found or asked."""
+    """The output if nothing is found or the query is blank."""
     use_kg: bool = False
-    """Whether a knowledge graph is asked too, where there is one."""
+    """Whether to search the knowledge graph as well, if there is one."""
     cross_languages: OneOrMany[str] = Field(default_factory=list[str])
-    """Languages into which the default model translates the question."""
+    """Languages into which the default model translates the query."""
     toc_enhance: bool = False
-    """Whether the table of contents of the best document counts."""
+    """Whether to add chunks by the table of contents of the best document."""
     meta_data_filter: MetadataFilter = Field(default_factory=_all_documents)
     kb_vars: Any = None
-    """Not read, as in RAGFlow."""
+    """Ignored, as in RAGFlow."""
     function_name: str | None = ""
-    """What the function is called that an agent sees."""
+    """Name of the function for an agent's model."""
 
     @field_validator("meta_data_filter", mode="before")
     @classmethod
@@ -173,23 +173,23 @@ class Params(ComponentParams):
 
     @property
     def entries(self) -> Sequence[str | Reference]:
-        """The datasets that are named."""
-        named = [entry for entry in self.dataset_ids if entry != ""]
-        return named or [entry for entry in self.kb_ids if entry != ""]
+        """The non-blank entries of ``dataset_ids``, else of ``kb_ids``."""
+        entries = [entry for entry in self.dataset_ids if entry != ""]
+        return entries or [entry for entry in self.kb_ids if entry != ""]
 
     @property
     def source(self) -> str:
-        """What is searched: ``dataset``, ``memory``, or nothing."""
+        """What to search: ``dataset``, ``memory``, or ``""`` for nothing."""
         if self.retrieval_from in ("dataset", "memory"):
             return self.retrieval_from
         return "dataset" if self.entries else "memory" if any(self.memory_ids) else ""
 
 
 class Arguments(BaseModel):
-    """What is looked for."""
+    """The search query."""
 
     query: Annotated[str, BeforeValidator(_query_text)] = Field(
-        "", description="What to look for, as a full question or the words that matter most in it."
+        "", description="The search query: a complete question or its most important keywords."
     )
 
 
@@ -197,21 +197,21 @@ def _nothing(params: Params) -> ToolResult:
     return ToolResult(None, {"formalized_content": params.empty_response or ""})
 
 
-def _named(params: Params) -> str:
+def _function_name(params: Params) -> str:
     return params.function_name or ""
 
 
 def _lint(params: Params) -> Iterable[Finding]:
     if params.source == "memory":
-        message = "Memories are not searched in this version: the node will fail."
+        message = "Searching memories is not supported, so the node will fail."
         yield Finding("params-unsupported", "warning", ("memory_ids",), message)
     elif not params.entries:
-        message = "No dataset is named: nothing is searched, and the node gives its empty_response."
-        hint = "Name datasets in dataset_ids, by id or name."
+        message = "No dataset is set, so nothing is searched and the output is empty_response."
+        hint = "Add the ids or names of datasets to dataset_ids."
         yield Finding("params-unsupported", "warning", ("dataset_ids",), message, hint)
-    given = params.meta_data_filter
-    if given.method and given.method not in (*_METHODS, "disabled", "none"):
-        message = f"There is no method {given.method!r} of filters: all documents are searched."
+    method = params.meta_data_filter.method
+    if method and method not in (*_METHODS, "disabled", "none"):
+        message = f"Unknown filter method {method!r}; all documents are searched."
         yield Finding("params-unsupported", "warning", ("meta_data_filter", "method"), message)
 
 
@@ -221,30 +221,30 @@ def _lint(params: Params) -> Iterable[Finding]:
     params=Params,
     arguments=Arguments,
     blank=_nothing,
-    read_name=_named,
+    read_name=_function_name,
     lint=_lint,
     timeout_s=12.0,
-    description="Search the datasets of this deployment. Results come with their number, title and content.",
+    description="Search the datasets of this deployment. Returns numbered passages with title and content.",
     source="agent/tools/retrieval.py",
     aliases=("SearchMyDataset", "search_my_dataset", "search_my_dateset"),
 )
 async def retrieval(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
-    """Find the datasets, ask in other words where the canvas wants it, search once."""
+    """Resolve the datasets, translate the query if requested, and search once."""
     if params.source == "memory":
-        raise ComponentError("Memories are not searched in this version; name datasets in dataset_ids.")
+        raise ComponentError("Searching memories is not supported. Set datasets in dataset_ids.")
     if not params.entries:
         return _nothing(params)
     knowledge = _knowledge(ctx)
     datasets = await _datasets(ctx, knowledge, params.entries)
     question = arguments.query[:MAX_QUESTION_CHARS]
-    searched = await _documents(ctx, knowledge, datasets, params.meta_data_filter, question)
+    document_ids = await _documents(ctx, knowledge, datasets, params.meta_data_filter, question)
     if languages := [language for language in params.cross_languages if language.strip()]:
         question = await translate_question(ctx, question, languages)
-    found = await knowledge.search(
+    results = await knowledge.search(
         DatasetSearch(
             question=_USER_LABEL.sub("", question),
             datasets=datasets,
-            document_ids=searched,
+            document_ids=document_ids,
             top_n=params.top_n,
             top_k=params.top_k,
             similarity_threshold=params.similarity_threshold,
@@ -254,15 +254,15 @@ async def retrieval(ctx: RunContext, params: Params, arguments: Arguments) -> To
             use_kg=params.use_kg,
         )
     )
-    chunks, text = await ctx.run_in_thread(_rendered, found.chunks)
+    chunks, text = await ctx.run_in_thread(_render, results.chunks)
     if not chunks:
         return _nothing(params)
-    documents = readable_documents(found.documents)
-    return ToolResult(text, {"formalized_content": text, "json": chunks}, chunks, documents=documents)
+    documents = readable_documents(results.documents)
+    return ToolResult(text, {"formalized_content": text, "json": [*chunks]}, chunks, documents=documents)
 
 
-def _rendered(rows: Sequence[Any]) -> tuple[list[dict[str, JsonValue]], str]:
-    """Read what a place gave and show it to a model; for 10,000 chunks that takes a while."""
+def _render(rows: Sequence[Any]) -> tuple[list[dict[str, JsonValue]], str]:
+    """Return the chunks in readable form and their text for a model; slow for 10,000 chunks."""
     chunks = readable_chunks(rows)
     return chunks, knowledge_text(chunks)
 
@@ -271,75 +271,78 @@ def _knowledge(ctx: RunContext) -> Knowledge:
     knowledge = ctx.services.knowledge
     if knowledge is None:
         raise SettingsError(
-            "Retrieval has no knowledge to search: set url in [knowledge] of the settings, to "
-            "sqlite:///PATH for a file of your own, or to the address of a RAGFlow or its Elasticsearch."
+            "Retrieval has no knowledge base: set url in [knowledge] of the settings to sqlite:///PATH for a local "
+            "file, or to the URL of a RAGFlow server or its Elasticsearch."
         )
     return knowledge
 
 
 async def _datasets(ctx: RunContext, knowledge: Knowledge, entries: Sequence[str | Reference]) -> tuple[Dataset, ...]:
-    """Find the datasets, each once.
+    """Return the datasets without duplicates.
 
     Raises:
-        ComponentError: if one that a reference names does not exist, none exists, or they do not fit together.
+        ComponentError: if a dataset named by a reference does not exist, if none exists, or if they use different
+            embedding models.
     """
-    asked: dict[str, bool] = {}
+    required: dict[str, bool] = {}
     for entry in entries:
         if isinstance(entry, str):
-            asked.setdefault(entry, False)
+            required.setdefault(entry, False)
             continue
         value = ctx.value(entry)
         for name in cast("list[Any]", value) if isinstance(value, list) else [value]:
             if text := to_text(name).strip():
-                asked[text] = True
-    known: Mapping[str, Dataset] = await knowledge.datasets(list(asked)) if asked else {}
-    for name, is_required in asked.items():
+                required[text] = True
+    known: Mapping[str, Dataset] = await knowledge.datasets(list(required)) if required else {}
+    for name, is_required in required.items():
         if name not in known:
             if is_required:
                 raise ComponentError(f"Dataset({name[:200]}) does not exist.", node=ctx.node.id)
-            logger.warning("Node %s names the dataset %s, which does not exist.", ctx.node.id, name)
-    found = tuple({dataset.id: dataset for name in asked if (dataset := known.get(name))}.values())
-    if not found:
+            logger.warning("Node %s: the dataset %s does not exist.", ctx.node.id, name)
+    datasets = tuple({dataset.id: dataset for name in required if (dataset := known.get(name))}.values())
+    if not datasets:
         raise ComponentError("No dataset is selected.", node=ctx.node.id)
-    if len({dataset.embedding_model for dataset in found}) > 1:
+    if len({dataset.embedding_model for dataset in datasets}) > 1:
         raise ComponentError("Knowledge bases use different embedding models.", node=ctx.node.id)
-    return found
+    return datasets
 
 
 async def _documents(
-    ctx: RunContext, knowledge: Knowledge, datasets: Sequence[Dataset], wanted: MetadataFilter, question: str
+    ctx: RunContext, knowledge: Knowledge, datasets: Sequence[Dataset], metadata_filter: MetadataFilter, question: str
 ) -> tuple[str, ...] | None:
-    """Give the ids of the documents that the filter lets through, None for all."""
-    if wanted.method == "manual":
+    """Return the ids of the documents that match the filter, None for all."""
+    if metadata_filter.method == "manual":
         conditions = [
-            FilterCondition(row.key, row.op, _value(ctx, row.value)) for row in wanted.manual if row.key.strip()
+            FilterCondition(row.key, row.op, _value(ctx, row.value))
+            for row in metadata_filter.manual
+            if row.key.strip()
         ]
         if not conditions:
             return None
         metadata = await knowledge.metadata(datasets)
-        return await _matching(ctx, metadata, conditions, any_of=wanted.logic == "or")
-    if wanted.method not in ("auto", "semi_auto"):
+        return await _matching(ctx, metadata, conditions, any_of=metadata_filter.logic == "or")
+    if metadata_filter.method not in ("auto", "semi_auto"):
         return None
     metadata = await knowledge.metadata(datasets)
-    forced: Mapping[str, str] = {}
-    if wanted.method == "semi_auto":
-        chosen = [field for field in wanted.semi_auto if field.key in metadata]
-        forced = {field.key: field.op for field in chosen if field.op}
-        metadata = {field.key: metadata[field.key] for field in chosen}
+    fixed_operators: Mapping[str, str] = {}
+    if metadata_filter.method == "semi_auto":
+        fields = [field for field in metadata_filter.semi_auto if field.key in metadata]
+        fixed_operators = {field.key: field.op for field in fields if field.op}
+        metadata = {field.key: metadata[field.key] for field in fields}
     if not metadata:
         return None
-    conditions, any_of = await choose_conditions(ctx, question, metadata, forced)
+    conditions, any_of = await choose_conditions(ctx, question, metadata, fixed_operators)
     return await _matching(ctx, metadata, conditions, any_of=any_of) or None
 
 
 async def _matching(
     ctx: RunContext, metadata: Metadata, conditions: Sequence[FilterCondition], *, any_of: bool
 ) -> tuple[str, ...]:
-    """Compare in a thread: there may be a value for each of 100,000 documents."""
+    """Filter in a thread: there may be a value for each of 100,000 documents."""
     return await ctx.run_in_thread(partial(filter_documents, metadata, conditions, any_of=any_of))
 
 
 def _value(ctx: RunContext, value: JsonValue) -> JsonValue:
-    """Give the value of a condition: a text with its references in place, a list as it is."""
+    """Return the value of a condition: a text with its references replaced, or an unchanged list."""
     resolved = ctx.resolve(value)
     return cast("JsonValue", resolved) if isinstance(resolved, list) else to_text(resolved)

@@ -1,4 +1,4 @@
-"""StringTransform: splits a text, or merges values into one."""
+"""StringTransform: split a text, or merge values into one."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Params(ComponentParams):
     split_ref: OptionalReference = None
     """The text to split."""
     script: Template = Template("", ())
-    """The text to merge values into."""
+    """The template into which values are merged."""
     delimiters: OneOrMany[str] = Field(default_factory=lambda: [","], min_length=1)
-    """Where to split; the first one joins lists on merge."""
+    """Where to split; on merge, the first one joins lists."""
 
 
 class Outputs(ComponentOutputs):
@@ -42,14 +42,14 @@ class Outputs(ComponentOutputs):
 
 def _lint(params: Params) -> Iterable[Finding]:
     if params.method == "split" and params.split_ref is None:
-        message = "There is nothing to split: split_ref is empty."
-        yield Finding("params-invalid", "warning", ("split_ref",), message, "Name what is to be split.")
+        message = "split_ref is empty, so there is nothing to split."
+        yield Finding("params-invalid", "warning", ("split_ref",), message, "Set split_ref to the text to split.")
     if params.method == "merge" and has_jinja(params.script) and (problem := find_syntax_error(params.script)):
         yield Finding(
             "template-invalid",
             "warning",
             ("script",),
-            f"The Jinja template does not work: {problem}. It is given out as it is, with its references filled in.",
+            f"The Jinja template is invalid: {problem}. It is returned unrendered, with its references filled in.",
         )
 
 
@@ -65,7 +65,7 @@ async def string_transform(ctx: RunContext, params: Params) -> Outputs:
     """Split or merge. Lists are joined before a Jinja template sees them, as in RAGFlow."""
     if params.method == "split":
         return Outputs(result=_split(ctx, params))
-    values = {reference.text: _joined(ctx.value(reference), params) for reference in params.script.references}
+    values = {reference.text: _join_list(ctx.value(reference), params) for reference in params.script.references}
     return Outputs(result=await render(params.script, values))
 
 
@@ -74,13 +74,13 @@ def _split(ctx: RunContext, params: Params) -> list[str]:
     if not text:
         text = ""  # as in RAGFlow, for every empty value
     if not isinstance(text, str):
-        raise ComponentError(f"The input variable is not a text: it is {to_text(text)[:60]!r}.", node=ctx.node.id)
+        raise ComponentError(f"The input variable must be a text, not {to_text(text)[:60]!r}.", node=ctx.node.id)
     pattern = "|".join(re.escape(delimiter) for delimiter in params.delimiters if delimiter)
-    # One piece more than a stored value may have is enough for the engine to refuse the list.
+    # One piece more than the limit of stored values suffices for the engine to reject the list.
     return re.split(pattern, text, maxsplit=MAX_ITEMS) if pattern else [text]
 
 
-def _joined(value: JsonValue, params: Params) -> str:
+def _join_list(value: JsonValue, params: Params) -> str:
     delimiter = params.delimiters[0]
     if not isinstance(value, list) or not delimiter:
         return to_text(value)

@@ -1,4 +1,4 @@
-"""Switch: chooses the first case whose conditions hold."""
+"""Switch: choose the first case whose conditions are met."""
 
 from __future__ import annotations
 
@@ -25,47 +25,49 @@ __all__ = ["switch"]
 
 
 def _known_operator(value: Any, info: ValidationInfo) -> Any:
-    """Read the operator. That of an item without a reference does not count: editors leave blank rows."""
+    """Read the operator. Items without a reference are blank rows of the editor, so theirs is ignored."""
     if "cpn_id" in info.data and info.data["cpn_id"] is None:
         return "="
     return operator_name(value) if isinstance(value, str) else value
 
 
 class Item(BaseModel):
-    """One test. One without a reference is skipped."""
+    """One test; skipped if it has no reference."""
 
     model_config = ConfigDict(frozen=True, defer_build=True, arbitrary_types_allowed=True)
 
     cpn_id: OptionalReference = None
-    """What is tested."""
+    """The value to test."""
     operator: Annotated[str, BeforeValidator(_known_operator), Field(examples=list(OPERATORS))] = "="
     value: TemplateOrValue = ""
-    """What it is compared with: text, which may hold references, or any other value."""
+    """The value to compare with: text, which may contain references, or any other value."""
 
 
 class Condition(BaseModel):
-    """One case: all its items must hold, or with any ``logical_operator`` but ``and`` one of them."""
+    """One case: all items must be true, or at least one with a ``logical_operator`` other than ``and``."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
     logical_operator: str | None = Field("and", examples=["and", "or"])
     items: list[Item] = Field(default_factory=list[Item])
     to: OneOrMany[str] = Field(min_length=1)
-    """Ids of the components to go on with."""
+    """Ids of the next components."""
 
     @model_validator(mode="before")
     @classmethod
-    def _written_out(cls, data: Any) -> Any:
+    def _expand_condition(cls, data: Any) -> Any:
         """Read the simplified ``condition: "{a@x} > 5"``."""
-        given = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
-        if "condition" not in given or "items" in given:
+        fields = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+        if "condition" not in fields or "items" in fields:
             return cast("Any", data)
-        parsed = parse_condition(str(given["condition"]))
-        if parsed is None:
-            raise ValueError(f"{given['condition']!r} is no condition; write {{a@x}} > 5, joined by either and or or")
-        logical, items = parsed
+        condition = parse_condition(str(fields["condition"]))
+        if condition is None:
+            raise ValueError(
+                f"{fields['condition']!r} is not a condition such as {{a@x}} > 5, joined by only and or only or"
+            )
+        logical, items = condition
         tests = [{"cpn_id": ref, "operator": operator, "value": literal} for ref, operator, literal in items]
-        return {**given, "logical_operator": logical, "items": tests}
+        return {**fields, "logical_operator": logical, "items": tests}
 
 
 class Params(ComponentParams):
@@ -73,11 +75,11 @@ class Params(ComponentParams):
 
     conditions: list[Condition] = Field(min_length=1)
     end_cpn_ids: OneOrMany[str] = Field(min_length=1)
-    """Where to go when no case holds."""
+    """Ids of the next components if no case is met."""
 
 
 class Outputs(ComponentOutputs):
-    """Beside ``next``, the titles of the chosen successors, ``_next`` holds their ids."""
+    """``next``: the titles of the chosen successors; ``_next`` contains their ids."""
 
     next: list[str] = Field(default_factory=list[str])
 
@@ -104,11 +106,11 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     routes=_routes,
     rewrite=_rewrite,
     timeout_s=3.0,
-    description="Go on along the first case whose conditions hold, else along Else.",
+    description="Continue with the first case whose conditions are met, otherwise with Else.",
     source="agent/component/switch.py",
 )
 async def switch(ctx: RunContext, params: Params) -> Outputs:
-    """Choose the targets."""
+    """Return the targets of the first case that is met."""
     chosen = next((case.to for case in params.conditions if _holds(ctx, case)), params.end_cpn_ids)
     return Outputs.model_validate({"_next": chosen, "next": [ctx.title_of(target) for target in chosen]})
 

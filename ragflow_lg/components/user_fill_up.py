@@ -1,4 +1,4 @@
-"""UserFillUp: asks the user to fill a form and waits for the answer."""
+"""UserFillUp: show a form to the user and wait for the answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Params(ComponentParams):
 
 
 class Outputs(ComponentOutputs):
-    """``tips``, rendered, while they are enabled, and one output per field."""
+    """The rendered ``tips`` if they are enabled, and one output per field."""
 
 
 def _names(params: Params) -> Iterable[str]:
@@ -38,24 +38,24 @@ def _names(params: Params) -> Iterable[str]:
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """``Fillup`` has no ``tips``."""
+    """Disable ``tips`` if there are none, as in ``Fillup``."""
     return {"enable_tips": False, **params} if "tips" not in params else params
 
 
 def _form(ctx: RunContext, params: Params) -> Form | None:
-    """Ask, unless there is nothing but optional files to ask for."""
-    asked = [field for field in form_fields(params.inputs) if not (field.is_optional and is_file(field.type))]
-    if not asked:
+    """Return the form, or None if all its fields are optional files."""
+    fields = [field for field in form_fields(params.inputs) if not (field.is_optional and is_file(field.type))]
+    if not fields:
         return None
-    declared: dict[str, Mapping[str, JsonValue]] = {}
+    declarations: dict[str, Mapping[str, JsonValue]] = {}
     for name, value in params.inputs.items():
         field = cast("dict[str, Any]", value) if isinstance(value, dict) else {"name": name, "type": "line"}
-        declared[name] = {**field, "value": None}
-    return Form(_tips(ctx, params) or "", declared)
+        declarations[name] = {**field, "value": None}
+    return Form(_tips(ctx, params) or "", declarations)
 
 
 def _tips(ctx: RunContext, params: Params) -> str | None:
-    """Render the tips; as in RAGFlow the entries of a list are joined by commas."""
+    """Render the tips; as in RAGFlow, the entries of a list are joined by commas."""
     if not params.enable_tips or params.tips is None:
         return None
     return join_texts(s if isinstance(s, str) else _tip(ctx.value(s)) for s in params.tips.segments)
@@ -79,7 +79,7 @@ def _tip(value: JsonValue) -> str:
     source="agent/component/fillup.py",
 )
 async def user_fill_up(ctx: RunContext, params: Params) -> Outputs:
-    """Take the answer; only the form's own fields, the others belong to other forms."""
+    """Return the submitted fields of this form; other fields belong to other forms."""
     answer: Mapping[str, Any] = ctx.request.get("inputs") or {}
     outputs: dict[str, JsonValue] = {}
     if (tips := _tips(ctx, params)) is not None:

@@ -1,4 +1,4 @@
-"""VariableAggregator: takes the first candidate that is there."""
+"""VariableAggregator: choose the first variable that has a value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Group(BaseModel):
     group_name: Annotated[str, Field(min_length=1)]
     """Name of the output."""
     variables: Annotated[list[ReferenceEntry], Field(min_length=1)]
-    """The first that has a value is taken."""
+    """The first one with a value is chosen."""
 
 
 class Params(ComponentParams):
@@ -35,7 +35,7 @@ class Params(ComponentParams):
 
 
 class Outputs(ComponentOutputs):
-    """One output per group; none for a group without a value."""
+    """One output per group that has a value."""
 
 
 def _names(params: Params) -> Iterable[str]:
@@ -48,18 +48,18 @@ def _names(params: Params) -> Iterable[str]:
     outputs=Outputs,
     output_names=_names,
     timeout_s=3.0,
-    description="Take, for each group, the first variable that has a value.",
+    description="Choose the first variable with a value from each group.",
     source="agent/component/varaiable_aggregator.py",
 )
 async def variable_aggregator(ctx: RunContext, params: Params) -> Outputs:
     """Skip null, empty text, empty lists and empty maps; unlike in RAGFlow, 0 and false are values."""
-    found: dict[str, JsonValue] = {}
+    values: dict[str, JsonValue] = {}
     for group in params.groups:
         for reference in group.variables:
             if reference.kind == "output" and reference.node not in ctx.plan.nodes:
                 continue
             value = ctx.value(reference)
             if value is not None and value not in ("", [], {}):
-                found[group.group_name] = value
+                values[group.group_name] = value
                 break
-    return Outputs.model_validate(found)
+    return Outputs.model_validate(values)

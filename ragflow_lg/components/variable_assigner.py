@@ -1,4 +1,4 @@
-"""VariableAssigner: changes variables."""
+"""VariableAssigner: change variables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Operator: TypeAlias = Literal[
 WITHOUT_PARAMETER = ("clear", "remove_first", "remove_last")
 BY_REFERENCE = ("overwrite", "append", "extend")
 
-# RAGFlow's codes.
+# RAGFlow's error codes.
 VARIABLE_NOT_LIST = "ERROR:VARIABLE_NOT_LIST"
 PARAMETER_NOT_LIST = "ERROR:PARAMETER_NOT_LIST"
 OTHER_ELEMENT_TYPE = "ERROR:PARAMETER_NOT_LIST_ELEMENT_TYPE"
@@ -40,8 +40,8 @@ def _blank_as_none(value: Any) -> Any:
     return None if value == "" else value
 
 
-def _reference_if_wanted(value: Any, info: ValidationInfo) -> Any:
-    """Read a bare reference, where the operator wants one; what is none fails when the node runs."""
+def _read_reference(value: Any, info: ValidationInfo) -> Any:
+    """Read a bare reference if the operator requires one; any other value fails when the node runs."""
     wants_reference = info.data.get("operator") in BY_REFERENCE
     return (parse_reference(value) if wants_reference and isinstance(value, str) else None) or value
 
@@ -52,10 +52,10 @@ class Assignment(BaseModel):
     model_config = ConfigDict(frozen=True, defer_build=True, arbitrary_types_allowed=True)
 
     variable: OptionalReference = None
-    """What is changed."""
+    """The variable to change."""
     operator: Annotated[Operator | None, BeforeValidator(_blank_as_none)] = None
-    parameter: Annotated[TemplateOrValue, BeforeValidator(_reference_if_wanted)] = None
-    """A value, or text with references; for overwrite, append and extend a reference."""
+    parameter: Annotated[TemplateOrValue, BeforeValidator(_read_reference)] = None
+    """A value or text with references; a reference for overwrite, append and extend."""
 
 
 def _as_changes(value: Any) -> Any:
@@ -69,7 +69,7 @@ class Params(ComponentParams):
 
 
 class Outputs(ComponentOutputs):
-    """``errors``: one line per change that was not possible, ``variable: code``; absent if there was none."""
+    """``errors``: one line ``variable: code`` per failed change; absent if all changes succeeded."""
 
 
 _NO_ERRORS = Outputs()
@@ -87,14 +87,14 @@ def _lint(params: Params) -> Iterable[Finding]:
     for index, change in enumerate(params.variables):
         problem = ""
         if change.variable is None or change.operator is None:
-            problem = "The change is not complete"
+            problem = "The change is incomplete"
         elif change.parameter is None and change.operator not in WITHOUT_PARAMETER:
             problem = f"{change.operator} needs a parameter"
         elif change.operator in BY_REFERENCE and not isinstance(change.parameter, Reference):
             problem = f"{change.operator} needs a reference, not {str(change.parameter)!r:.60}"
         if problem:
-            message = f"{problem}, so the node fails."
-            yield Finding("params-invalid", "warning", ("variables", index), message, "Complete it, or remove the row.")
+            message = f"{problem}, so the node will fail."
+            yield Finding("params-invalid", "warning", ("variables", index), message, "Complete or remove the row.")
 
 
 @component(
@@ -108,7 +108,7 @@ def _lint(params: Params) -> Iterable[Finding]:
     source="agent/component/variable_assigner.py",
 )
 async def variable_assigner(ctx: RunContext, params: Params) -> Outputs:
-    """Apply the changes in order. RAGFlow writes an error code into the variable; here it goes to ``errors``."""
+    """Apply the changes in order. RAGFlow writes error codes into the variable; here they go to ``errors``."""
     errors: list[str] = []
     for change in params.variables:
         if change.variable is None or change.operator is None:
@@ -117,17 +117,17 @@ async def variable_assigner(ctx: RunContext, params: Params) -> Outputs:
             raise ComponentError("Variable is not complete.", node=ctx.node.id)
         current = ctx.value(change.variable)
         try:
-            changed = OPERATIONS[change.operator](current, _parameter(ctx, change, current))
-        except _NotPossibleError as error:
+            value = OPERATIONS[change.operator](current, _parameter(ctx, change, current))
+        except _InvalidChangeError as error:
             errors.append(f"{change.variable.text}: {error}")
             continue
-        # Bounded at every step, since one change may double what the one before has made.
-        ctx.assign(change.variable, to_json(changed))
+        # Bounded at every step, because each change may double the result of the previous one.
+        ctx.assign(change.variable, to_json(value))
     return Outputs.model_validate({"errors": errors}) if errors else _NO_ERRORS
 
 
-class _NotPossibleError(Exception):
-    """A change that the types do not allow."""
+class _InvalidChangeError(Exception):
+    """A change that the types of the values do not allow."""
 
 
 def _parameter(ctx: RunContext, change: Assignment, current: JsonValue) -> JsonValue:
@@ -145,7 +145,7 @@ def _as_list(current: JsonValue) -> list[Any]:
     if current is None or current == "":
         return []
     if not isinstance(current, list):
-        raise _NotPossibleError(VARIABLE_NOT_LIST)
+        raise _InvalidChangeError(VARIABLE_NOT_LIST)
     return cast("list[Any]", current)
 
 
@@ -156,36 +156,36 @@ def _append(current: JsonValue, item: JsonValue) -> JsonValue:
 def _extend(current: JsonValue, items: JsonValue) -> JsonValue:
     values = _as_list(current)
     if not isinstance(items, list):
-        raise _NotPossibleError(PARAMETER_NOT_LIST)
-    added = cast("list[Any]", items)
-    if values and any(type(item) is not type(values[0]) for item in added):
-        raise _NotPossibleError(OTHER_ELEMENT_TYPE)
-    return [*values, *added]
+        raise _InvalidChangeError(PARAMETER_NOT_LIST)
+    new_items = cast("list[Any]", items)
+    if values and any(type(item) is not type(values[0]) for item in new_items):
+        raise _InvalidChangeError(OTHER_ELEMENT_TYPE)
+    return [*values, *new_items]
 
 
 def _compute(compute: Callable[[Any, Any], float]) -> Callable[[JsonValue, JsonValue], JsonValue]:
-    def computed(current: JsonValue, parameter: JsonValue) -> JsonValue:
-        held, number = _as_number(current), _as_number(parameter)
-        for operand in (held, number):
+    def operate(current: JsonValue, parameter: JsonValue) -> JsonValue:
+        left, right = _as_number(current), _as_number(parameter)
+        for operand in (left, right):
             if isinstance(operand, bool) or not isinstance(operand, int | float):
-                raise _NotPossibleError(NOT_NUMBER)
+                raise _InvalidChangeError(NOT_NUMBER)
         try:
-            result = compute(held, number)
-            # Whole numbers that no checkpoint can hold go on as floating-point numbers.
+            result = compute(left, right)
+            # Integers of more than 64 bits cannot be stored in a checkpoint, so they become floats.
             result = float(result) if abs(result) >= 2**63 else result
         except ZeroDivisionError:
-            raise _NotPossibleError(DIVIDE_BY_ZERO) from None
+            raise _InvalidChangeError(DIVIDE_BY_ZERO) from None
         except OverflowError:
-            raise _NotPossibleError(NOT_NUMBER) from None
+            raise _InvalidChangeError(NOT_NUMBER) from None
         if not math.isfinite(result):
-            raise _NotPossibleError(NOT_NUMBER)
+            raise _InvalidChangeError(NOT_NUMBER)
         return result
 
-    return computed
+    return operate
 
 
 def _as_number(value: JsonValue) -> JsonValue:
-    """Read a number from text."""
+    """Return the number in a text; other values unchanged."""
     if not isinstance(value, str):
         return value
     for kind in (int, float):

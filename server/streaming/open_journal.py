@@ -50,7 +50,9 @@ async def open_journal(
 
     # The journal itself tries again, for longer, and knows what may be repeated.
     retry = Retry(NoBackoff(), 0)
-    client = create_client(url, Redis, Sentinel, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry)
+    client = create_client(
+        url, Redis, Sentinel, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry
+    )
     async with client:
         journal = RedisJournal(client, prefix, max_run, kept_s=kept_s, alive_s=alive_s, quiet_s=alive_s / 3)
         try:

@@ -52,7 +52,7 @@ async def test_picking(operation: str, n: Any, expected: list[int]) -> None:
     ("operation", "n"), [("nth", 0), ("nth", 4), ("nth", -4), ("head", 0), ("head", 4), ("tail", 4)]
 )
 async def test_strict_refuses_what_is_not_there(operation: str, n: int) -> None:
-    assert await operate([1, 2, 3], operation, n=n, strict="Yes") == f"n is {n}, but the list has 3 item(s)."
+    assert await operate([1, 2, 3], operation, n=n, strict="Yes") == f"n is {n}, but the list has 3 items."
     assert await operate([1, 2, 3], operation, n=3, strict=True) != []
 
 

@@ -77,8 +77,8 @@ async def test_an_incomplete_variable_is_an_error_of_the_node(row: dict[str, Any
 @pytest.mark.parametrize(
     ("condition", "reason"),
     [
-        ({"variable": "lp@n", "operator": "resembles", "value": 1}, "no operator"),
-        ({"variable": "", "operator": "=", "value": 1}, "not complete"),
+        ({"variable": "lp@n", "operator": "resembles", "value": 1}, "Unknown operator"),
+        ({"variable": "", "operator": "=", "value": 1}, "incomplete"),
         ({"variable": "lp@n", "operator": "=", "value": 1, "input_mode": "guess"}, "neither constant nor variable"),
     ],
 )

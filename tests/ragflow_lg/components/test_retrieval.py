@@ -75,8 +75,8 @@ async def test_datasets_are_named_in_many_ways(params: dict[str, Any], value: An
         ({"dataset_ids": ["form@set"]}, {"a": 1}, 'Dataset({"a": 1}) does not exist.'),
         ({"dataset_ids": ["form@set"]}, [], "No dataset is selected."),
         ({"dataset_ids": ["gone"]}, "", "No dataset is selected."),
-        ({"memory_ids": ["m"]}, "", "Memories are not searched"),
-        ({"retrieval_from": "memory", "dataset_ids": ["ds1"]}, "", "Memories are not searched"),
+        ({"memory_ids": ["m"]}, "", "Searching memories is not supported"),
+        ({"retrieval_from": "memory", "dataset_ids": ["ds1"]}, "", "Searching memories is not supported"),
     ],
 )
 async def test_what_cannot_be_searched_is_an_error(params: dict[str, Any], value: Any, problem: str) -> None:
@@ -174,7 +174,7 @@ async def test_a_failure_is_never_an_empty_success() -> None:
     result, _, _ = await search({**DS1, "empty_response": "Nothing."}, FakeKnowledge(error="index is missing"))
     assert (result.error, result.outputs["formalized_content"]) == ("index is missing", None)
     result, _, _ = await search({**DS1, "empty_response": "Nothing."}, FakeKnowledge(chunks=["odd"]))
-    assert "cannot be read" in str(result.error)
+    assert "no readable chunk" in str(result.error)
 
 
 async def test_without_settings_the_setting_is_named() -> None:
@@ -262,8 +262,8 @@ def lint(params: dict[str, Any]) -> Sequence[str]:
 def test_what_has_no_effect_is_told() -> None:
     assert lint(DS1) == []
     assert lint({"kb_ids": ["form@set"], "meta_data_filter": {}}) == []
-    assert ["No dataset is named" in text for text in lint({})] == [True]
-    assert ["Memories" in text for text in lint({"memory_ids": ["m"]})] == [True]
+    assert ["No dataset is set" in text for text in lint({})] == [True]
+    assert ["Searching memories" in text for text in lint({"memory_ids": ["m"]})] == [True]
     assert ["'magic'" in text for text in lint({**DS1, "meta_data_filter": {"method": "magic"}})] == [True]
 
 
@@ -282,5 +282,5 @@ async def test_documents_are_compared_beside_the_event_loop(monkeypatch: pytest.
     assert threads
     assert threads[0] is not threading.main_thread()
     params["meta_data_filter"]["manual"] *= 1001
-    with pytest.raises(ValidationError, match="at most 1,000"):
+    with pytest.raises(ValidationError, match="the limit is 1,000"):
         await search(params)

@@ -45,7 +45,7 @@ async def test_split(value: Any, delimiters: Any, expected: list[str]) -> None:
 
 @pytest.mark.parametrize("value", [5, ["a"], {"a": 1}, True])
 async def test_only_text_is_split(value: Any) -> None:
-    assert "is not a text" in await split(value)
+    assert "must be a text" in await split(value)
 
 
 async def test_nothing_to_split_is_an_empty_text() -> None:

@@ -25,7 +25,7 @@ def test_shapes_choices_and_defaults_are_shown() -> None:
     assert "  conditions: list of maps; required\n" in text
     assert '      operator: text; default "="\n' in text.replace("          operator", "      operator")
     assert "one of: contains, not contains, start with" in text
-    assert "Where to go when no case holds." in text
+    assert "Ids of the next components if no case is met." in text
     assert '{"source"' not in invoke("components", "LLM").stdout
     assert 'default [{"role": "user", "content": "{sys.query}"}]' in invoke("components", "LLM").stdout
 
