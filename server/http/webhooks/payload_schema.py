@@ -1,4 +1,4 @@
-"""What a canvas takes of a webhook's request: declared fields only, each of its type."""
+"""Selection of the declared fields of a webhook payload, converted to their declared types."""
 
 from __future__ import annotations
 
@@ -26,73 +26,73 @@ _ARRAY = "array"
 MAX_NUMBER_CHARS = 400
 
 
-def select_declared_fields(section: str, given: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Give the fields of ``query``, ``headers`` or ``body`` that its schema declares; empty values for missing ones.
+def select_declared_fields(section: str, fields: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, JsonValue]:
+    """Return the fields of ``query``, ``headers`` or ``body`` that the schema declares; missing ones are empty values.
 
-    Texts are read as what the schema says: ``"3"`` for a number is 3. Names of headers have no case.
+    Strings are converted to the declared type: ``"3"`` for a number is 3. Header names are case-insensitive.
 
     Raises:
-        RequestError: if a required field is missing or one has another type; the text names it.
+        RequestError: if a required field is missing or a field has the wrong type; the message names it.
     """
-    part = _map(schema.get(section))
-    properties = _map(part.get("properties"))
+    part = _as_mapping(schema.get(section))
+    properties = _as_mapping(part.get("properties"))
     required: Any = part.get("required")
-    wanted = {str(name) for name in cast("list[Any]", required)} if isinstance(required, list) else set[str]()
-    held = {name.lower(): value for name, value in given.items()} if section == "headers" else given
-    taken: dict[str, JsonValue] = {}
+    required_names = {str(name) for name in cast("list[Any]", required)} if isinstance(required, list) else set[str]()
+    values = {name.lower(): value for name, value in fields.items()} if section == "headers" else fields
+    selected: dict[str, JsonValue] = {}
     for name, declared in properties.items():
-        kind = _kind(section, name, _map(declared))
+        kind = _parse_kind(section, name, _as_mapping(declared))
         key = name.lower() if section == "headers" else name
-        if key in held:
-            taken[name] = _typed(f"{section}.{name}", held[key], kind)
-        elif name in wanted:
+        if key in values:
+            selected[name] = _convert(f"{section}.{name}", values[key], kind)
+        elif name in required_names:
             raise RequestError(f"{section} missing required field: {name}", 400)
         else:
-            taken[name] = [] if kind.startswith(_ARRAY) else _EMPTY[kind]
-    undeclared = sorted(name for name in wanted if name not in properties)
-    if absent := [name for name in undeclared if (name.lower() if section == "headers" else name) not in held]:
+            selected[name] = [] if kind.startswith(_ARRAY) else _EMPTY[kind]
+    undeclared = sorted(name for name in required_names if name not in properties)
+    if absent := [name for name in undeclared if (name.lower() if section == "headers" else name) not in values]:
         raise RequestError(f"{section} missing required field: {absent[0]}", 400)
-    return taken
+    return selected
 
 
-def _kind(section: str, name: str, declared: Mapping[str, Any]) -> str:
-    """Give the type of a field; that of an array with the type of its items, as ``array<number>``."""
+def _parse_kind(section: str, name: str, declared: Mapping[str, Any]) -> str:
+    """Return the type of a field; for arrays with the type of the items, such as ``array<number>``."""
     kind = str(declared.get("type") or "string").lower().replace(" ", "")
     if kind == _ARRAY:
-        items = str(_map(declared.get("items")).get("type") or "").lower()
+        items = str(_as_mapping(declared.get("items")).get("type") or "").lower()
         kind = f"{_ARRAY}<{items}>" if items else kind
     inner = kind.removeprefix(f"{_ARRAY}<").removesuffix(">") if kind.startswith(f"{_ARRAY}<") else ""
     if kind not in _EMPTY and kind != _ARRAY and inner not in _EMPTY:
-        raise RequestError(f"The schema gives {section}.{name} a type that there is not: {kind!r:.60}.", 400)
+        raise RequestError(f"The schema declares an unknown type for {section}.{name}: {kind!r:.60}.", 400)
     return kind
 
 
-def _typed(path: str, value: Any, kind: str) -> JsonValue:
+def _convert(path: str, value: Any, kind: str) -> JsonValue:
     if kind == _ARRAY or kind.startswith(f"{_ARRAY}<"):
-        items = _parsed(value)
+        items = _parse_json(value)
         if not isinstance(items, list):
-            raise _mismatch(path, kind, value)
+            raise _build_mismatch(path, kind, value)
         inner = kind[len(_ARRAY) + 1 : -1] if kind != _ARRAY else ""
-        listed = cast("list[Any]", items)
-        return [_typed(f"{path}[{at}]", item, inner) for at, item in enumerate(listed)] if inner else listed
-    is_fit, typed = _cast(value, kind)
-    if not is_fit:
-        raise _mismatch(path, kind, value)
-    return typed
+        item_list = cast("list[Any]", items)
+        return [_convert(f"{path}[{at}]", item, inner) for at, item in enumerate(item_list)] if inner else item_list
+    is_valid, converted = _convert_scalar(value, kind)
+    if not is_valid:
+        raise _build_mismatch(path, kind, value)
+    return converted
 
 
-def _cast(value: Any, kind: str) -> tuple[bool, JsonValue]:
-    """Give whether a value is of a type, and the value."""
+def _convert_scalar(value: Any, kind: str) -> tuple[bool, JsonValue]:
+    """Return whether a value is of a type, and the converted value."""
     if kind == "string":
         return isinstance(value, str), value
     if kind == "number":
-        number = _number(value) if isinstance(value, str) else value
+        number = _parse_number(value) if isinstance(value, str) else value
         return _is_finite(number), number
     if kind == "boolean":
-        found = _BOOLEANS.get(value.strip().lower()) if isinstance(value, str) else value
-        return isinstance(found, bool), found
+        flag = _BOOLEANS.get(value.strip().lower()) if isinstance(value, str) else value
+        return isinstance(flag, bool), flag
     if kind == "object":
-        parsed = _parsed(value)
+        parsed = _parse_json(value)
         return isinstance(parsed, dict), parsed
     if kind == "file":
         return isinstance(value, str | list | dict), value
@@ -104,24 +104,24 @@ def _is_finite(number: Any) -> bool:
         return False
     try:
         return math.isfinite(number)
-    except OverflowError:  # a whole number beyond all floating-point ones
+    except OverflowError:  # an integer beyond the range of floats
         return False
 
 
-def _number(text: str) -> Any:
+def _parse_number(text: str) -> Any:
     text = text.strip()
     if len(text) > MAX_NUMBER_CHARS or not text.isascii() or "_" in text:
         return None
-    for read in (int, float):
+    for parse in (int, float):
         try:
-            return read(text)
+            return parse(text)
         except ValueError:
             continue
     return None
 
 
-def _parsed(value: Any) -> Any:
-    """Read a text as JSON; give other values as they are."""
+def _parse_json(value: Any) -> Any:
+    """Parse a string as JSON; return other values unchanged."""
     if not isinstance(value, str):
         return value
     try:
@@ -130,14 +130,14 @@ def _parsed(value: Any) -> Any:
         return None
 
 
-def _mismatch(path: str, kind: str, value: Any) -> RequestError:
-    return RequestError(f"{path} type mismatch: expected {kind}, got {_name(value)}", 400)
+def _build_mismatch(path: str, kind: str, value: Any) -> RequestError:
+    return RequestError(f"{path} type mismatch: expected {kind}, got {_name_type(value)}", 400)
 
 
-def _name(value: Any) -> str:
+def _name_type(value: Any) -> str:
     names = {str: "string", bool: "boolean", int: "number", float: "number", dict: "object", list: "array"}
     return names.get(type(value), "null")  # pyright: ignore[reportUnknownArgumentType]
 
 
-def _map(given: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", given) if isinstance(given, dict) else {}
+def _as_mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}

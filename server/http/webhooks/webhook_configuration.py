@@ -1,4 +1,4 @@
-"""What a canvas says about its webhook: the parameters of its Begin, read and checked."""
+"""The webhook configuration of a canvas: the parameters of its Begin, parsed and checked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 MAX_BODY_BYTES = 10 * 1024 * 1024
-"""Largest body, and what counts where a canvas says nothing."""
+"""Largest body, and the default."""
 
 _UNITS = {"kb": 1024, "mb": 1024**2}
 _PERIODS_S = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
@@ -35,25 +35,25 @@ Network: TypeAlias = IPv4Network | IPv6Network
 
 
 class Anonymous(Struct, frozen=True):
-    """Anybody may call."""
+    """No authentication."""
 
 
 class TokenAuth(Struct, frozen=True):
-    """A header holds a secret."""
+    """Authentication by a secret in a header."""
 
     header: str
     value: str
 
 
 class BasicAuth(Struct, frozen=True):
-    """HTTP's Basic scheme."""
+    """Authentication by HTTP's Basic scheme."""
 
     username: str
     password: str
 
 
 class JwtAuth(Struct, frozen=True):
-    """A signed token. ``secret`` is the public key, in PEM, for algorithms that have one."""
+    """Authentication by a signed token. ``secret`` is the public key in PEM for asymmetric algorithms."""
 
     secret: str
     algorithm: str
@@ -63,14 +63,14 @@ class JwtAuth(Struct, frozen=True):
 
 
 class RateLimit(Struct, frozen=True):
-    """So many calls in so many seconds."""
+    """Most calls in a period."""
 
     limit: int
     period_s: int
 
 
 class Security(Struct, frozen=True):
-    """Who may call."""
+    """The restrictions on callers."""
 
     auth: Anonymous | TokenAuth | BasicAuth | JwtAuth
     max_body_bytes: int = MAX_BODY_BYTES
@@ -80,7 +80,7 @@ class Security(Struct, frozen=True):
 
 
 class WebhookConfiguration(Struct, frozen=True):
-    """All of it."""
+    """The configuration of a webhook."""
 
     security: Security
     methods: frozenset[str]
@@ -93,179 +93,183 @@ class WebhookConfiguration(Struct, frozen=True):
 
 
 def find_webhook_params(dsl: Any) -> Mapping[str, Any]:
-    """Find the parameters of the Begin that takes a webhook's calls.
+    """Return the parameters of the Begin in webhook mode.
 
     Raises:
         RequestError: if the canvas has none.
     """
     if not isinstance(dsl, dict):
-        raise _refused("The canvas of the agent is no JSON object.")
+        raise _build_refusal("The canvas of the agent is not a JSON object.")
     components: Any = cast("dict[str, Any]", dsl).get("components")
     for component in cast("dict[str, Any]", components).values() if isinstance(components, dict) else ():
-        held = _map(component)
-        obj = _map(held.get("obj")) or held
-        params = _map(obj.get("params"))
+        fields = _as_mapping(component)
+        obj = _as_mapping(fields.get("obj")) or fields
+        params = _as_mapping(obj.get("params"))
         is_begin = str(obj.get("component_name", "")).lower() == "begin"
         if is_begin and str(params.get("mode", "")).lower() == "webhook":
             return params
-    raise _refused("The agent takes no webhook: set the mode of its Begin to Webhook.")
+    raise _build_refusal("The agent has no webhook: set the mode of its Begin to Webhook.")
 
 
 def read_configuration(params: Mapping[str, Any]) -> WebhookConfiguration:
-    """Read the parameters of a Begin.
+    """Parse the parameters of a Begin.
 
     Raises:
-        RequestError: if one is missing or wrong; the text names it, never a secret.
+        RequestError: if a parameter is missing or invalid; the message names it and never contains a secret.
     """
     mode = params.get("execution_mode")
-    response = _map_at("response", params.get("response"), '{"status": 200}')
+    response = _read_mapping("response", params.get("response"), '{"status": 200}')
     is_immediate = mode in (None, "", "Immediately")
     template: Any = response.get("body_template")
     return WebhookConfiguration(
-        _security(params.get("security")),
-        _methods(params.get("methods")),
-        _content_type(params.get("content_types")),
-        _map_at("schema", params.get("schema"), '{"body": {"properties": {"NAME": {"type": "string"}}}}'),
+        _parse_security(params.get("security")),
+        _parse_methods(params.get("methods")),
+        _parse_content_type(params.get("content_types")),
+        _read_mapping("schema", params.get("schema"), '{"body": {"properties": {"NAME": {"type": "string"}}}}'),
         is_immediate,
-        _status(response.get("status")) if is_immediate else 200,
+        _parse_status(response.get("status")) if is_immediate else 200,
         template if isinstance(template, str) else "",
     )
 
 
-def _methods(given: Any) -> frozenset[str]:
-    if not given:
+def _parse_methods(value: Any) -> frozenset[str]:
+    if not value:
         return frozenset()
-    names = cast("list[Any]", given) if isinstance(given, list) else str(given).split(",")
+    names = cast("list[Any]", value) if isinstance(value, list) else str(value).split(",")
     return frozenset(str(name).strip().upper() for name in names if str(name).strip())
 
 
-def _content_type(given: Any) -> str:
-    if isinstance(given, list):
-        given = cast("list[Any]", given)[0] if given else ""
-    return given.partition(";")[0].strip().lower() if isinstance(given, str) else ""
+def _parse_content_type(value: Any) -> str:
+    if isinstance(value, list):
+        value = cast("list[Any]", value)[0] if value else ""
+    return value.partition(";")[0].strip().lower() if isinstance(value, str) else ""
 
 
-def _status(given: Any) -> int:
-    status = _whole(200 if given in (None, "") else given)
+def _parse_status(value: Any) -> int:
+    status = _parse_int(200 if value in (None, "") else value)
     if status is None or not 200 <= status <= 399:
-        raise _refused("`response.status` should be a whole number from 200 to 399.")
+        raise _build_refusal("`response.status` must be a whole number from 200 to 399.")
     return status
 
 
-def _security(given: Any) -> Security:
-    settings = _map(given)
+def _parse_security(value: Any) -> Security:
+    settings = _as_mapping(value)
     if not settings:
-        raise _refused("The webhook has no `security`; say in it who may call.")
+        raise _build_refusal("The webhook has no `security`; state in it who may call.")
     return Security(
-        _auth(settings),
-        _body_bytes(settings.get("max_body_size")),
-        _networks(settings.get("ip_whitelist")),
-        _rate(settings.get("rate_limit")),
+        _parse_auth(settings),
+        _parse_body_bytes(settings.get("max_body_size")),
+        _parse_networks(settings.get("ip_whitelist")),
+        _parse_rate(settings.get("rate_limit")),
     )
 
 
-def _body_bytes(given: Any) -> int:
-    if not given:
+def _parse_body_bytes(value: Any) -> int:
+    if not value:
         return MAX_BODY_BYTES
-    text = str(given).strip().lower()
+    text = str(value).strip().lower()
     number, unit = text[:-2].strip(), _UNITS.get(text[-2:])
     if unit is None or not (number.isascii() and number.isdigit() and len(number) < 10):
-        raise _refused("`security.max_body_size` should be a number with kb or mb, such as 512kb.")
+        raise _build_refusal("`security.max_body_size` must be a number with kb or mb, such as 512kb.")
     size = int(number) * unit
     if not 0 < size <= MAX_BODY_BYTES:
-        raise _refused("`security.max_body_size` is at most 10mb, and more than 0.")
+        raise _build_refusal("`security.max_body_size` must be more than 0 and at most 10mb.")
     return size
 
 
-def _networks(given: Any) -> tuple[Network, ...] | None:
-    if not given:
+def _parse_networks(value: Any) -> tuple[Network, ...] | None:
+    if not value:
         return None
-    entries = cast("list[Any]", given) if isinstance(given, list) else str(given).split(",")
+    entries = cast("list[Any]", value) if isinstance(value, list) else str(value).split(",")
     try:
-        found = tuple(ip_network(str(entry).strip(), strict=False) for entry in entries if str(entry).strip())
+        networks = tuple(ip_network(str(entry).strip(), strict=False) for entry in entries if str(entry).strip())
     except ValueError:
-        raise _refused("`security.ip_whitelist` should hold addresses and networks, such as 203.0.113.0/24.") from None
-    return found or None
+        raise _build_refusal(
+            "`security.ip_whitelist` must contain addresses and networks, such as 203.0.113.0/24."
+        ) from None
+    return networks or None
 
 
-def _rate(given: Any) -> RateLimit | None:
-    if not given:
+def _parse_rate(value: Any) -> RateLimit | None:
+    if not value:
         return None
-    settings = _map_at("security.rate_limit", given, '{"limit": 60, "per": "minute"}')
-    limit = _whole(60 if settings.get("limit") in (None, "") else settings["limit"])
+    settings = _read_mapping("security.rate_limit", value, '{"limit": 60, "per": "minute"}')
+    limit = _parse_int(60 if settings.get("limit") in (None, "") else settings["limit"])
     period = _PERIODS_S.get(str(settings.get("per") or "minute").lower())
     if limit is None or not 0 < limit <= 1_000_000:
-        raise _refused("`security.rate_limit.limit` should be a whole number from 1 to 1,000,000.")
+        raise _build_refusal("`security.rate_limit.limit` must be a whole number from 1 to 1,000,000.")
     if period is None:
-        raise _refused(f"`security.rate_limit.per` should be one of {', '.join(_PERIODS_S)}.")
+        raise _build_refusal(f"`security.rate_limit.per` must be one of {', '.join(_PERIODS_S)}.")
     return RateLimit(limit, period)
 
 
-def _auth(settings: Mapping[str, Any]) -> Anonymous | TokenAuth | BasicAuth | JwtAuth:
+def _parse_auth(settings: Mapping[str, Any]) -> Anonymous | TokenAuth | BasicAuth | JwtAuth:
     kind = str(settings.get("auth_type") or "none").lower()
     if kind == "none":
         if not _is_true(settings.get("allow_anonymous")):
-            raise _refused("The webhook asks for no authentication; `security.allow_anonymous` should say that it may.")
+            raise _build_refusal(
+                "The webhook has no authentication: set `security.allow_anonymous` to true, or `security.auth_type`."
+            )
         return Anonymous()
     if kind == "token":
-        held = _map(settings.get("token"))
-        return TokenAuth(_text(held, "token.token_header"), _text(held, "token.token_value"))
+        fields = _as_mapping(settings.get("token"))
+        return TokenAuth(_read_text(fields, "token.token_header"), _read_text(fields, "token.token_value"))
     if kind == "basic":
-        held = _map(settings.get("basic_auth"))
-        return BasicAuth(_text(held, "basic_auth.username"), _text(held, "basic_auth.password"))
+        fields = _as_mapping(settings.get("basic_auth"))
+        return BasicAuth(_read_text(fields, "basic_auth.username"), _read_text(fields, "basic_auth.password"))
     if kind == "jwt":
-        return _jwt(_map(settings.get("jwt")))
-    raise _refused("`security.auth_type` should be one of none, token, basic, jwt.")
+        return _parse_jwt(_as_mapping(settings.get("jwt")))
+    raise _build_refusal("`security.auth_type` must be one of none, token, basic, jwt.")
 
 
-def _jwt(held: Mapping[str, Any]) -> JwtAuth:
-    algorithm = str(held.get("algorithm") or "HS256")
+def _parse_jwt(fields: Mapping[str, Any]) -> JwtAuth:
+    algorithm = str(fields.get("algorithm") or "HS256")
     if algorithm not in _ALGORITHMS:
-        raise _refused(f"`security.jwt.algorithm` should be one of {', '.join(sorted(_ALGORITHMS))}.")
-    claims = _texts(held.get("required_claims"))
+        raise _build_refusal(f"`security.jwt.algorithm` must be one of {', '.join(sorted(_ALGORITHMS))}.")
+    claims = _split_texts(fields.get("required_claims"))
     if reserved := [claim for claim in claims if claim in _STANDARD_CLAIMS]:
-        raise _refused(f"`security.jwt.required_claims` should not name {reserved[0]}: it is checked anyway.")
-    issuer: Any = held.get("issuer")
+        raise _build_refusal(f"`security.jwt.required_claims` must not name {reserved[0]}, which is always checked.")
+    issuer: Any = fields.get("issuer")
     return JwtAuth(
-        _text(held, "jwt.secret"),
+        _read_text(fields, "jwt.secret"),
         algorithm,
-        _texts(held.get("audience")),
+        _split_texts(fields.get("audience")),
         issuer if isinstance(issuer, str) else "",
         claims,
     )
 
 
-def _text(held: Mapping[str, Any], path: str) -> str:
-    value: Any = held.get(path.rpartition(".")[2])
+def _read_text(fields: Mapping[str, Any], path: str) -> str:
+    value: Any = fields.get(path.rpartition(".")[2])
     if not isinstance(value, str) or not value.strip():
-        raise _refused(f"`security.{path}` is not set.")
+        raise _build_refusal(f"`security.{path}` is not set.")
     return value
 
 
-def _texts(given: Any) -> tuple[str, ...]:
-    entries = cast("list[Any]", given) if isinstance(given, list) else str(given or "").split(",")
+def _split_texts(value: Any) -> tuple[str, ...]:
+    entries = cast("list[Any]", value) if isinstance(value, list) else str(value or "").split(",")
     return tuple(str(entry).strip() for entry in entries if str(entry).strip())
 
 
-def _whole(given: Any) -> int | None:
-    if isinstance(given, str) and given.strip().isascii() and given.strip().isdigit() and len(given) < 10:
-        return int(given)
-    return given if isinstance(given, int) and not isinstance(given, bool) else None
+def _parse_int(value: Any) -> int | None:
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit() and len(value) < 10:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _is_true(given: Any) -> bool:
-    return given.strip().lower() in ("true", "1", "yes", "on") if isinstance(given, str) else given in (True, 1)
+def _is_true(value: Any) -> bool:
+    return value.strip().lower() in ("true", "1", "yes", "on") if isinstance(value, str) else value in (True, 1)
 
 
-def _map(given: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", given) if isinstance(given, dict) else {}
+def _as_mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _map_at(path: str, given: Any, example: str) -> Mapping[str, Any]:
-    if given and not isinstance(given, dict):
-        raise _refused(f"`{path}` should be an object, such as {example}.")
-    return _map(given)
+def _read_mapping(path: str, value: Any, example: str) -> Mapping[str, Any]:
+    if value and not isinstance(value, dict):
+        raise _build_refusal(f"`{path}` must be an object, such as {example}.")
+    return _as_mapping(value)
 
 
-def _refused(message: str) -> RequestError:
+def _build_refusal(message: str) -> RequestError:
     return RequestError(message, 400)

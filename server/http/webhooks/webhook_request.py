@@ -1,4 +1,4 @@
-"""The payload of a webhook's request, as its canvas gets it."""
+"""Parsing of webhook requests into the payload of a canvas."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _JSON, _FORM, _PARTS = "application/json", "application/x-www-form-urlencoded", 
 
 
 async def read_payload(request: Request, configuration: WebhookConfiguration) -> dict[str, Any]:
-    """Give ``query``, ``headers`` and ``body``, declared fields only, and all of the request as ``input``.
+    """Return the declared fields of ``query``, ``headers`` and ``body``, and the whole request as ``input``.
 
     Raises:
-        RequestError: if the body cannot be read, has another type than is wanted, or does not fit the schema.
+        RequestError: if the body is malformed, has an unexpected content type, or violates the schema.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    wanted = configuration.content_type
-    if kind and wanted and kind != wanted:
-        raise RequestError(f"The content type should be {wanted}, not {kind:.80}.", 400)
-    body = await _body(request, configuration, kind)
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    expected = configuration.content_type
+    if content_type and expected and content_type != expected:
+        raise RequestError(f"The content type must be {expected}, not {content_type:.80}.", 400)
+    body = await _read_body(request, configuration, content_type)
     query: dict[str, Any] = dict(request.query_params)
     headers = {
         name: value for name, value in request.headers.items() if not is_secret_header(name, configuration.security)
@@ -47,24 +47,27 @@ async def read_payload(request: Request, configuration: WebhookConfiguration) ->
             name: select_declared_fields(name, section, configuration.schema) for name, section in sections.items()
         }
     except RequestError as error:
-        if not str(error).startswith("body") or not _is_unread(request, kind, body):
+        if not str(error).startswith("body") or not _was_skipped(request, content_type, body):
             raise
-        told = f"It was sent {f'as {kind:.80}' if kind else 'without a content type'} and is no JSON object"
-        raise RequestError(f"{error} The body was not read. {told}: send it as {wanted or _JSON}.", 400) from None
-    return {**payload, "input": {**sections, "content_type": kind}}
+        sent = f"with content type {content_type:.80}" if content_type else "without a content type"
+        raise RequestError(
+            f"{error} The body was ignored: it was sent {sent} and is no JSON object. Send it as {expected or _JSON}.",
+            400,
+        ) from None
+    return {**payload, "input": {**sections, "content_type": content_type}}
 
 
-async def _body(request: Request, configuration: WebhookConfiguration, kind: str) -> dict[str, Any]:
+async def _read_body(request: Request, configuration: WebhookConfiguration, content_type: str) -> dict[str, Any]:
     raw = bytearray()
     async for chunk in request.stream():
         raw += chunk
         check_body_size(configuration.security, len(raw))
-    request._body = bytes(raw)  # pyright: ignore[reportPrivateUsage]  # so that the parts can be read of it
+    request._body = bytes(raw)  # pyright: ignore[reportPrivateUsage]  # lets the multipart parser read it again
     if not raw.strip():
         return {}
-    if kind == _PARTS:
-        return await _parts(request)
-    if kind == _FORM:
+    if content_type == _PARTS:
+        return await _read_multipart(request)
+    if content_type == _FORM:
         try:
             return dict(parse_qsl(raw.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS))
         except ValueError:
@@ -72,37 +75,37 @@ async def _body(request: Request, configuration: WebhookConfiguration, kind: str
     try:
         value: Any = orjson.loads(bytes(raw))
     except orjson.JSONDecodeError as error:
-        if kind == _JSON:
+        if content_type == _JSON:
             raise RequestError(f"The body is not JSON: {error}.", 400) from None
         return {}
     if not isinstance(value, dict):
-        if kind == _JSON:
-            raise RequestError("The body should be a JSON object.", 400)
+        if content_type == _JSON:
+            raise RequestError("The body must be a JSON object.", 400)
         return {}
     return cast("dict[str, Any]", value)
 
 
-def _is_unread(request: Request, kind: str, body: Any) -> bool:
-    """Tell whether a body was passed over, as its type is none that is read."""
-    raw = request._body  # pyright: ignore[reportPrivateUsage]
-    return not body and kind not in (_JSON, _FORM, _PARTS) and raw.strip() not in (b"", b"{}")
+def _was_skipped(request: Request, content_type: str, body: Any) -> bool:
+    """Return whether a body was skipped because of its content type."""
+    raw = request._body  # pyright: ignore[reportPrivateUsage]  # Starlette has no public access without await
+    return not body and content_type not in (_JSON, _FORM, _PARTS) and raw.strip() not in (b"", b"{}")
 
 
-async def _parts(request: Request) -> dict[str, Any]:
-    """Read fields and files; a file becomes its text, or a picture's ``data:`` URI. Files of one name become a list."""
-    found: dict[str, Any] = {}
+async def _read_multipart(request: Request) -> dict[str, Any]:
+    """Read fields and files. A file becomes its text, a picture a ``data:`` URI; files with one name become a list."""
+    fields: dict[str, Any] = {}
     files: dict[str, list[str]] = {}
     for name, value in await read_parts(request, MAX_FILES):
         if isinstance(value, Upload):
-            files.setdefault(name, []).append(await _text(value))
+            files.setdefault(name, []).append(await _read_file(value))
         else:
-            found[name] = value
-    return {**found, **{name: texts[0] if len(texts) == 1 else texts for name, texts in files.items()}}
+            fields[name] = value
+    return {**fields, **{name: texts[0] if len(texts) == 1 else texts for name, texts in files.items()}}
 
 
-async def _text(file: Upload) -> str:
+async def _read_file(file: Upload) -> str:
     if len(file.content) > MAX_READ_BYTES:
-        raise RequestError(f"The file {file.name!r:.80} has more than {MAX_READ_BYTES // 1024**2} MiB.", 400)
+        raise RequestError(f"The file {file.name!r:.80} is larger than {MAX_READ_BYTES // 1024**2} MiB.", 400)
     try:
         return await asyncio.to_thread(file_text, file.name, file.mime_type, file.content)
     except ServiceError as error:

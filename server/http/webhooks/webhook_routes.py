@@ -1,14 +1,14 @@
-"""RAGFlow's webhooks: calls of systems that have no API key, tests of them, and what the tests have shown."""
+"""Routes of RAGFlow's webhooks: calls without an API key, tests by the owner, and the log of tests."""
 
 from __future__ import annotations
 
 import logging
 import math
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,7 +16,7 @@ from ragflow_lg.base.errors import BusyError, CompileError, RagflowLgError, Requ
 from ragflow_lg.server.database.tables import AgentRow, WebhookEventRow
 from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent
 from ragflow_lg.server.http.shared.agent_lookup import load_agent
-from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, get_app_state, get_turns
+from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.request_parsing import to_text
 from ragflow_lg.server.http.shared.responses import encode_json, respond
 from ragflow_lg.server.http.webhooks.webhook_configuration import (
@@ -28,13 +28,13 @@ from ragflow_lg.server.http.webhooks.webhook_configuration import (
 from ragflow_lg.server.http.webhooks.webhook_request import read_payload
 from ragflow_lg.server.http.webhooks.webhook_runs import (
     TurnOutcome,
+    WebhookTestRecorder,
     begin_turn,
     follow_in_background,
     follow_turn,
     trim_in_background,
 )
 from ragflow_lg.server.http.webhooks.webhook_security import check_caller
-from ragflow_lg.server.http.webhooks.webhook_trace import WebhookTestRecorder
 from ragflow_lg.server.observability.audit import audit
 
 if TYPE_CHECKING:
@@ -49,38 +49,36 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: webhooks"])
 
 METHODS = ("POST", "GET", "PUT", "PATCH", "DELETE", "HEAD")
 MAX_EVENTS = 500
-"""Most events of one answer of the log."""
+"""Most events in one response of the log."""
 
 _NO_BODY = frozenset({204, 205, 304})
 _FAILED = "The run failed."
 
-Owner = Annotated[ApiCaller, Depends(authenticate)]
-
 
 async def call_webhook(agent_id: str, request: Request) -> Response:
-    """Run an agent with the payload of a call, if its canvas lets the caller."""
+    """Run an agent with the payload of a call, if the configuration of its canvas allows the caller."""
     try:
         agent = await find_agent(get_app_state(request).database, agent_id)
         if agent is None:
-            raise RequestError("There is no such webhook.", 400)
+            raise RequestError("Webhook not found.", 400)
         return await _call(request, agent, None)
     except RagflowLgError as error:
-        return _refused(request, error, is_test=False)
+        return _respond_error(request, error, is_test=False)
 
 
-async def try_webhook(agent_id: str, request: Request, caller: Owner) -> Response:
-    """Do the same for its owner, who can read in the log what happens."""
+async def try_webhook(agent_id: str, request: Request, caller: Authenticated) -> Response:
+    """Run the webhook as its owner; the log shows the events of the run."""
     agent = await load_agent(request, caller, agent_id, is_owned=True)
     app_state = get_app_state(request)
-    recorded = WebhookTestRecorder(
+    recorder = WebhookTestRecorder(
         app_state, WebhookTests(app_state.database, agent.tenant, agent.id), app_state.new_id()
     )
-    await recorded.begin()
+    await recorder.begin()
     try:
-        return await _call(request, agent, recorded)
+        return await _call(request, agent, recorder)
     except RagflowLgError as error:
-        await recorded.end((str(error), type(error).__name__))
-        return _refused(request, error, is_test=True)
+        await recorder.end((str(error), type(error).__name__))
+        return _respond_error(request, error, is_test=True)
 
 
 for method in METHODS:
@@ -92,70 +90,72 @@ for method in METHODS:
 
 @router.get("/agents/{agent_id}/webhook/logs")
 @router.get("/webhook_trace/{agent_id}")
-async def list_events(agent_id: str, request: Request, caller: Owner) -> Response:
-    """Give the events of a test behind a time; without a time only the time, to begin with."""
+async def list_events(agent_id: str, request: Request, caller: Authenticated) -> Response:
+    """Return the events of a test after a time. Without a time only the current time is returned, to start polling."""
     app_state, agent = get_app_state(request), await load_agent(request, caller, agent_id)
     tests = WebhookTests(app_state.database, agent.tenant, agent.id)
     query = request.query_params
     if not query.get("since_ts"):
-        return respond(_page(None, [], round(app_state.services.clock.now(), 6), is_finished=False))
-    since_us = _microseconds(query["since_ts"])
+        return respond(_build_page(None, [], round(app_state.services.clock.now(), 6), is_finished=False))
+    since_us = _parse_time_us(query["since_ts"])
     since_s = since_us / 1_000_000
     test_id = to_text(query.get("webhook_id"))
     if not test_id:
-        found = await tests.next(since_us)
-        if found is None:
-            return respond(_page(None, [], since_s, is_finished=False))
-        return respond(_page(found.id, [], found.start_us / 1_000_000, is_finished=False))
+        next_test = await tests.next(since_us)
+        if next_test is None:
+            return respond(_build_page(None, [], since_s, is_finished=False))
+        return respond(_build_page(next_test.id, [], next_test.start_us / 1_000_000, is_finished=False))
     test = await tests.get(test_id)
     if test is None:
-        return respond(_page(test_id, [], since_s, is_finished=True))
+        return respond(_build_page(test_id, [], since_s, is_finished=True))
     events = await tests.events(test.id, since_us, MAX_EVENTS)
-    shown = [orjson.loads(row.event) for row in events]
-    is_finished = bool(shown) and shown[-1].get("event") == "finished"
-    return respond(_page(test_id, shown, _last_s(events, since_s), is_finished=is_finished))
+    logged = [orjson.loads(row.event) for row in events]
+    is_finished = bool(logged) and logged[-1].get("event") == "finished"
+    return respond(_build_page(test_id, logged, _get_last_time(events, since_s), is_finished=is_finished))
 
 
-async def _call(request: Request, agent: AgentRow, recorded: WebhookTestRecorder | None) -> Response:
-    """Check a call, in RAGFlow's order but for the rate, and play its turn.
+async def _call(request: Request, agent: AgentRow, recorder: WebhookTestRecorder | None) -> Response:
+    """Check a call, in RAGFlow's order except for the rate, and run its turn.
 
     Raises:
-        RagflowLgError: if it is refused, or cannot begin.
+        RagflowLgError: if the call is refused, or the turn cannot start.
     """
     turns = get_turns(request)
     if agent.canvas_category == "dataflow_canvas":
-        raise RequestError("A data flow takes no webhook.", 400)
+        raise RequestError("A data flow has no webhook.", 400)
     configuration = read_configuration(find_webhook_params(orjson.loads((await turns.version(agent)).dsl)))
     if configuration.methods and request.method not in configuration.methods:
-        raise RequestError(f"The method {request.method} is not taken; {_listed(configuration)}.", 400)
+        raise RequestError(f"The method {request.method} is not allowed; {_list_methods(configuration)}.", 400)
     host = request.client.host if request.client is not None else ""
     headers = {name.lower(): value for name, value in request.headers.items()}
-    await check_caller(configuration.security, headers, host, _taker(request, agent), is_owner=recorded is not None)
+    await check_caller(
+        configuration.security, headers, host, _bind_rate_limit(request, agent), is_owner=recorder is not None
+    )
     payload = await read_payload(request, configuration)
     turn = await begin_turn(turns, agent, payload)
     trim_in_background(get_app_state(request), agent)
     if configuration.is_immediate:
-        follow_in_background(turn, recorded)
-        return _templated(configuration)
-    return _told(await follow_turn(turn, recorded), turn, is_test=recorded is not None)
+        follow_in_background(turn, recorder)
+        return _respond_template(configuration)
+    return _respond_outcome(await follow_turn(turn, recorder), turn, is_test=recorder is not None)
 
 
-def _taker(request: Request, agent: AgentRow) -> Callable[[RateLimit], Awaitable[float]]:
+def _bind_rate_limit(request: Request, agent: AgentRow) -> Callable[[RateLimit], Awaitable[float]]:
     app_state = get_app_state(request)
     rates = WebhookRepository(app_state.database, agent.tenant, agent.id)
 
-    async def take(rate: RateLimit) -> float:
+    async def take_call(rate: RateLimit) -> float:
         return await rates.take(rate.limit, rate.period_s, app_state.now_ms())
 
-    return take
+    return take_call
 
 
-def _listed(configuration: WebhookConfiguration) -> str:
+def _list_methods(configuration: WebhookConfiguration) -> str:
     return f"send {' or '.join(sorted(configuration.methods))}"
 
 
-def _templated(configuration: WebhookConfiguration) -> Response:
-    """Answer with the template of the canvas: JSON if it is some, else plain text."""
+def _respond_template(configuration: WebhookConfiguration) -> Response:
+    """Respond with the template of the canvas: as JSON if it is JSON, else as plain text."""
     status, template = configuration.status, configuration.body_template
     if status in _NO_BODY:
         return Response(status_code=status)
@@ -167,58 +167,58 @@ def _templated(configuration: WebhookConfiguration) -> Response:
         return Response(template.encode("utf-8", "replace"), status, media_type="text/plain")
 
 
-def _told(played: TurnOutcome, turn: Turn, *, is_test: bool) -> Response:
-    if played.error:
+def _respond_outcome(outcome: TurnOutcome, turn: Turn, *, is_test: bool) -> Response:
+    if outcome.error:
         if not is_test:
-            logger.warning("The turn of a webhook, run %s, failed: %s", turn.run.envelope.message_id, played.error)
-        shown = played.error if is_test else f"{_FAILED} Its session is {turn.run.envelope.session_id}."
-        return _json({"code": 400, "message": shown, "success": False}, 400)
-    if played.status in _NO_BODY:
-        return Response(status_code=played.status)
-    return _json({"message": played.text, "success": True, "code": played.status}, played.status)
+            logger.warning("webhook run %s failed: %s", turn.run.envelope.message_id, outcome.error)
+        message = outcome.error if is_test else f"{_FAILED} Its session is {turn.run.envelope.session_id}."
+        return _json({"code": 400, "message": message, "success": False}, 400)
+    if outcome.status in _NO_BODY:
+        return Response(status_code=outcome.status)
+    return _json({"message": outcome.text, "success": True, "code": outcome.status}, outcome.status)
 
 
-def _refused(request: Request, error: RagflowLgError, *, is_test: bool) -> Response:
-    """Say why; nothing of what the server or the canvas is made of to callers that are no owners."""
+def _respond_error(request: Request, error: RagflowLgError, *, is_test: bool) -> Response:
+    """Respond with the reason. Only owners see details of the canvas and the server."""
     message = str(error)
     if isinstance(error, BusyError):
-        return _busy(request, error)
+        return _respond_busy(request, error)
     if not isinstance(error, RequestError) and not is_test:
         logger.warning("%s %s: %s", request.method, request.url.path, error)
         is_canvas = isinstance(error, CompileError)
-        message = "The agent cannot run; its owner can test the webhook to see why." if is_canvas else _FAILED
+        message = "The agent cannot run; its owner can see why by testing the webhook." if is_canvas else _FAILED
     elif isinstance(error, RequestError):
-        logger.info("%s %s is refused: %s", request.method, request.url.path, error)
+        logger.info("%s %s refused: %s", request.method, request.url.path, error)
         audit("webhook.refused", agent=str(request.path_params.get("agent_id", "")), reason=message)
     return _json({"code": 400, "message": message}, 400)
 
 
-def _busy(request: Request, error: BusyError) -> Response:
-    """Say when to call again; this HTTP's status tells, too, as callers go by it."""
+def _respond_busy(request: Request, error: BusyError) -> Response:
+    """Respond with the time to wait. The HTTP status is 429, because callers rely on it."""
     cast("Operations", request.app.state.operations).metrics.count_refusal("busy")
     audit("request.refused", reason="busy", path=request.url.path)
-    told = _json({"code": 429, "message": str(error)}, 429)
-    told.headers["Retry-After"] = str(math.ceil(error.retry_s))
-    return told
+    response = _json({"code": 429, "message": str(error)}, 429)
+    response.headers["Retry-After"] = str(math.ceil(error.retry_s))
+    return response
 
 
 def _json(body: dict[str, Any], status: int) -> Response:
     return Response(encode_json(body), status, media_type="application/json")
 
 
-def _page(test_id: str | None, events: list[Any], since_s: float, *, is_finished: bool) -> dict[str, Any]:
+def _build_page(test_id: str | None, events: list[Any], since_s: float, *, is_finished: bool) -> dict[str, Any]:
     return {"webhook_id": test_id, "events": events, "next_since_ts": since_s, "finished": is_finished}
 
 
-def _last_s(events: list[WebhookEventRow], default: float) -> float:
+def _get_last_time(events: list[WebhookEventRow], default: float) -> float:
     return events[-1].at_us / 1_000_000 if events else default
 
 
-def _microseconds(text: str) -> int:
-    """Read epoch seconds.
+def _parse_time_us(text: str) -> int:
+    """Parse epoch seconds into microseconds.
 
     Raises:
-        RequestError: if they are none.
+        RequestError: if the text is no time.
     """
     try:
         seconds = float(text[:40])
@@ -226,4 +226,4 @@ def _microseconds(text: str) -> int:
             return round(seconds * 1_000_000)
     except ValueError:
         pass
-    raise RequestError("`since_ts` should be a time in seconds, as the last answer gave it.", 101)
+    raise RequestError("`since_ts` must be a time in seconds, as returned in `next_since_ts`.", 101)

@@ -1,33 +1,57 @@
-"""Playing the turn of a webhook's call: at once and unseen, or to its end."""
+"""The turn that a webhook call starts: running it, recording tests of it, and deleting its old sessions."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ragflow_lg.base.errors import RagflowLgError
-from ragflow_lg.server.http.webhooks.webhook_retention import WEBHOOK_SOURCE, trim_sessions
+from ragflow_lg.base.errors import ConflictError, DatabaseError, RagflowLgError
+from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.streaming.disconnect_policy import CONTINUE
 from ragflow_lg.wire.wire_events import Message, MessageEnd
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow
-    from ragflow_lg.server.http.webhooks.webhook_trace import WebhookTestRecorder
+    from ragflow_lg.server.database.webhook_repository import WebhookTests
     from ragflow_lg.server.runs.turns import Turn, Turns
 
-__all__ = ["TurnOutcome", "begin_turn", "follow_in_background", "follow_turn", "trim_in_background"]
+__all__ = [
+    "MAX_EVENTS",
+    "TRIM_INTERVAL",
+    "WEBHOOK_SOURCE",
+    "TurnOutcome",
+    "WebhookTestRecorder",
+    "begin_turn",
+    "follow_in_background",
+    "follow_turn",
+    "trim_in_background",
+    "trim_sessions",
+]
+
+WEBHOOK_SOURCE = "webhook"
+"""The source of sessions that webhooks create."""
+TRIM_INTERVAL = 20
+"""Calls of an agent, counted by each process, after which old sessions are deleted."""
+MAX_EVENTS = 2000
+MAX_BYTES = 4 * 1024 * 1024
+"""Most bytes of the stored events of a test, without its end."""
+WRITE_INTERVAL_US = 300_000
+"""Shortest time between two writes of a test's events."""
 
 logger = logging.getLogger(__name__)
 
-_unseen: set[asyncio.Task[None]] = set()
+_background_tasks: set[asyncio.Task[None]] = set()
+_calls: Counter[str] = Counter()
 
 
 class TurnOutcome(Struct, frozen=True):
-    """How a turn ended. ``text`` has the tags of thinking sections; ``status`` is HTTP's."""
+    """The outcome of a turn. ``text`` contains the tags of thinking sections; ``status`` is an HTTP status."""
 
     text: str
     status: int
@@ -36,71 +60,152 @@ class TurnOutcome(Struct, frozen=True):
 
 
 async def begin_turn(turns: Turns, agent: AgentRow, payload: dict[str, Any]) -> Turn:
-    """Begin a turn of the draft, in a session of its own.
+    """Start a turn of the draft in a new session.
 
     Raises:
         CompileError: if the canvas has errors.
     """
     version = await turns.version(agent)
-    await turns.canvas(version)  # what cannot run leaves no session behind
+    await turns.canvas(version)  # an invalid canvas creates no session
     session, _ = await turns.open_session(agent, version, user_id=agent.tenant, name="webhook", source=WEBHOOK_SOURCE)
     return await turns.begin(agent, session, {"query": "", "payload": payload, "user_id": agent.tenant}, CONTINUE)
 
 
 def trim_in_background(app_state: AppState, agent: AgentRow) -> None:
-    """Let old sessions go, while others go on."""
+    """Delete old sessions without delaying the response."""
     task = asyncio.create_task(trim_sessions(app_state, agent))
-    _unseen.add(task)
-    task.add_done_callback(_unseen.discard)
+    _background_tasks.add(task)
+    task.add_done_callback(_background_tasks.discard)
 
 
-async def follow_turn(turn: Turn, recorded: WebhookTestRecorder | None = None) -> TurnOutcome:
-    """Follow a turn to its end."""
+async def follow_turn(turn: Turn, recorder: WebhookTestRecorder | None = None) -> TurnOutcome:
+    """Follow a turn to its end; a recorder receives its events."""
     text: list[str] = []
     status = 200
     try:
         async for event in turn.events():
-            if recorded is not None:
-                await recorded.add(turn.run.envelope.wrap(event))
+            if recorder is not None:
+                await recorder.add(turn.run.envelope.wrap(event))
             if isinstance(event, Message):
                 text.append("<think>" if event.start_to_think else "</think>" if event.end_to_think else "")
                 text.append(event.content)
             elif isinstance(event, MessageEnd):
-                status = _status(event.extras.get("status"), status)
-        played = _played("".join(text), status, turn)
+                status = _parse_status(event.extras.get("status"), status)
+        outcome = _build_outcome("".join(text), status, turn)
     except RagflowLgError as error:
-        played = TurnOutcome("".join(text), 400, str(error), type(error).__name__)
-    if recorded is not None:
-        await recorded.end((played.error, played.error_type) if played.error else None)
-    return played
+        outcome = TurnOutcome("".join(text), 400, str(error), type(error).__name__)
+    if recorder is not None:
+        await recorder.end((outcome.error, outcome.error_type) if outcome.error else None)
+    return outcome
 
 
-def follow_in_background(turn: Turn, recorded: WebhookTestRecorder | None = None) -> None:
-    """Let a turn go on by itself."""
-    task = asyncio.create_task(_play_unseen(turn, recorded))
-    _unseen.add(task)
-    task.add_done_callback(_unseen.discard)
+def follow_in_background(turn: Turn, recorder: WebhookTestRecorder | None = None) -> None:
+    """Follow a turn without delaying the response."""
+    task = asyncio.create_task(_follow_and_log(turn, recorder))
+    _background_tasks.add(task)
+    task.add_done_callback(_background_tasks.discard)
 
 
-async def _play_unseen(turn: Turn, recorded: WebhookTestRecorder | None) -> None:
-    played = await follow_turn(turn, recorded)
-    if played.error:
-        logger.warning("The turn of a webhook, run %s, failed: %s", turn.run.envelope.message_id, played.error)
+async def _follow_and_log(turn: Turn, recorder: WebhookTestRecorder | None) -> None:
+    outcome = await follow_turn(turn, recorder)
+    if outcome.error:
+        logger.warning("webhook run %s failed: %s", turn.run.envelope.message_id, outcome.error)
 
 
-def _played(text: str, status: int, turn: Turn) -> TurnOutcome:
-    how = turn.run.status
-    if how == "failed":
+def _build_outcome(text: str, status: int, turn: Turn) -> TurnOutcome:
+    run_status = turn.run.status
+    if run_status == "failed":
         return TurnOutcome(text, 400, turn.run.error or "The run failed.", "RunError")
-    if how == "waiting":
-        return TurnOutcome(text, 400, "The agent asks the user for a form, which a webhook cannot answer.", "RunError")
-    if how in ("cancelled", "drained"):
+    if run_status == "waiting":
+        return TurnOutcome(text, 400, "The agent waits for a form, which a webhook cannot answer.", "RunError")
+    if run_status in ("cancelled", "drained"):
         return TurnOutcome(text, 400, "The run was stopped.", "RunCancelled")
     return TurnOutcome(text, status)
 
 
-def _status(given: Any, default: int) -> int:
-    """Read the status of a Message; one that HTTP does not have for an answer counts as not given."""
-    if isinstance(given, str) and given.strip().isascii() and given.strip().isdigit():
-        given = int(given.strip()[:4])
-    return given if isinstance(given, int) and not isinstance(given, bool) and 200 <= given <= 599 else default
+def _parse_status(value: Any, default: int) -> int:
+    """Parse the status of a Message. A value that is no HTTP status of a final response counts as missing."""
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
+        value = int(value.strip()[:4])
+    return value if isinstance(value, int) and not isinstance(value, bool) and 200 <= value <= 599 else default
+
+
+async def trim_sessions(app_state: AppState, agent: AgentRow, interval: int = TRIM_INTERVAL) -> None:
+    """Delete the oldest sessions of an agent's webhook on every ``interval``-th call.
+
+    Every call creates a session that nobody else deletes. Sessions with a run in progress are kept until the next time.
+    """
+    limit = app_state.settings.server.webhook_sessions
+    _calls[agent.id] += 1
+    if not limit or _calls[agent.id] < interval:
+        return
+    del _calls[agent.id]
+    sessions = SessionRepository(app_state.database, agent.tenant)
+    try:
+        for id_ in await sessions.older_ids(agent.id, WEBHOOK_SOURCE, limit, 2 * interval):
+            try:
+                await app_state.store.delete_session(id_)
+            except ConflictError:
+                continue
+            await sessions.delete(agent.id, id_)
+    except RagflowLgError as error:
+        logger.warning("cannot delete old webhook sessions of %s: %s", agent.id, error)
+
+
+class WebhookTestRecorder:
+    """A recorder of the events of one test. It drops events beyond its limits, but never the end.
+
+    Database errors are logged only.
+    """
+
+    def __init__(self, app_state: AppState, tests: WebhookTests, test_id: str, max_events: int = MAX_EVENTS) -> None:
+        self._clock = app_state.services.clock
+        self._tests = tests
+        self._test_id = test_id
+        self._max_events = max_events
+        self._pending: list[tuple[int, str]] = []
+        self._count = 0
+        self._bytes = 0
+        self._last_us = self._written_us = self._started_us = 0
+        self._began = self._clock.monotonic()
+
+    async def begin(self) -> None:
+        """Create the test."""
+        self._last_us = self._written_us = self._started_us = int(self._clock.now() * 1_000_000)
+        try:
+            await self._tests.begin(self._test_id, self._started_us)
+        except DatabaseError as error:
+            logger.warning("cannot store the test of a webhook: %s", error)
+
+    async def add(self, event: dict[str, Any]) -> None:
+        """Record an event; it is written soon."""
+        text = self._note(event)
+        self._count += 1
+        self._bytes += len(text)
+        if self._count > self._max_events or self._bytes > MAX_BYTES:
+            self._pending.pop()
+        elif self._last_us - self._written_us >= WRITE_INTERVAL_US:
+            await self._write()
+
+    async def end(self, error: tuple[str, str] | None = None) -> None:
+        """End the test. ``error`` is a message and the type of the error."""
+        if error is not None:
+            self._note({"event": "error", "message": error[0], "error_type": error[1]})
+        elapsed_s = self._clock.monotonic() - self._began
+        self._note({"event": "finished", "elapsed_time": elapsed_s, "success": error is None})
+        await self._write()
+
+    def _note(self, event: dict[str, Any]) -> str:
+        # Clients resume at a time, so every event has a different one.
+        self._last_us = max(self._last_us + 1, int(self._clock.now() * 1_000_000))
+        text = encode_json({"ts": self._last_us / 1_000_000, **event}).decode()
+        self._pending.append((self._last_us, text))
+        return text
+
+    async def _write(self) -> None:
+        events, self._pending = self._pending, []
+        self._written_us = self._last_us
+        try:
+            await self._tests.add(self._test_id, events)
+        except DatabaseError as error:
+            logger.warning("cannot store events of a webhook test: %s", error)

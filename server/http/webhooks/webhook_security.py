@@ -1,4 +1,4 @@
-"""Who may call a webhook: the address, the size of the body, the rate, and what the caller shows."""
+"""Checks of webhook callers: address, body size, authentication and rate."""
 
 from __future__ import annotations
 
@@ -23,57 +23,61 @@ async def check_caller(
     security: Security,
     headers: Mapping[str, str],
     host: str,
-    take: Callable[[RateLimit], Awaitable[float]],
+    take_call: Callable[[RateLimit], Awaitable[float]],
     *,
     is_owner: bool = False,
 ) -> None:
-    """Let a call pass or not. ``take`` counts one more, and gives how many seconds to wait until it may be made, or 0.
+    """Check whether a call is allowed.
 
-    ``headers`` are looked up by names in lower case; ``host`` is the address of the caller. Of the owner, who has shown
-    an API key in the header ``Authorization``, nothing else is asked that would have to stand there.
+    Args:
+        security: The configuration of the webhook.
+        headers: Headers by lower-case name.
+        host: The address of the caller.
+        take_call: Counts a call and returns the seconds to wait, or 0 if the call is allowed.
+        is_owner: Whether the caller has sent an API key in `Authorization`; then no other secret is expected there.
 
     Raises:
-        RequestError: if it is refused. The text does not say how near a wrong secret was.
+        RequestError: if the call is refused. The message does not reveal how close a wrong secret was.
     """
-    declared = headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit():
-        check_body_size(security, int(declared[:20]))
-    if security.networks is not None and not _is_listed(security, host):
-        raise RequestError("Calls from this address are not taken.", 400)
-    if not _is_known(security, headers, is_owner=is_owner):
+    length = headers.get("content-length", "")
+    if length.isascii() and length.isdigit():
+        check_body_size(security, int(length[:20]))
+    if security.networks is not None and not _is_allowed_address(security, host):
+        raise RequestError("Calls from this address are not allowed.", 400)
+    if not _is_authenticated(security, headers, is_owner=is_owner):
         raise RequestError("The call is not authenticated.", 400)
-    # Only now: else whoever has no secret could use up the calls of those who have.
-    if security.rate is not None and (wait_s := await take(security.rate)) > 0:
+    # Counted last: otherwise callers without the secret could exhaust the limit.
+    if security.rate is not None and (wait_s := await take_call(security.rate)) > 0:
         raise RequestError(f"Too many calls; try again in {wait_s:.0f} s.", 400)
 
 
-def _is_known(security: Security, headers: Mapping[str, str], *, is_owner: bool) -> bool:
+def _is_authenticated(security: Security, headers: Mapping[str, str], *, is_owner: bool) -> bool:
     auth = security.auth
     if isinstance(auth, TokenAuth):
-        return _equal(headers.get(auth.header.lower(), ""), auth.value)
+        return _is_equal(headers.get(auth.header.lower(), ""), auth.value)
     if is_owner or not isinstance(auth, BasicAuth | JwtAuth):
         return True
     header = headers.get("authorization", "")
-    return _is_basic(header, auth) if isinstance(auth, BasicAuth) else _check_jwt(header, auth)
+    return _check_basic(header, auth) if isinstance(auth, BasicAuth) else _check_jwt(header, auth)
 
 
 def check_body_size(security: Security, size: int) -> None:
-    """Refuse a body that is too large.
+    """Check the size of a body.
 
     Raises:
-        RequestError: if it is.
+        RequestError: if the body is too large.
     """
     if size > security.max_body_bytes:
         raise RequestError(f"The body is larger than {security.max_body_bytes:,} bytes.", 400)
 
 
 def is_secret_header(name: str, security: Security) -> bool:
-    """Tell whether a header authenticates, and is no business of the canvas."""
+    """Return whether a header contains a secret and is hidden from the canvas."""
     is_token = isinstance(security.auth, TokenAuth) and name.lower() == security.auth.header.lower()
     return is_token or name.lower() in _SECRET_HEADERS
 
 
-def _is_listed(security: Security, host: str) -> bool:
+def _is_allowed_address(security: Security, host: str) -> bool:
     try:
         ip = ip_address(host.partition("%")[0])
     except ValueError:
@@ -83,15 +87,15 @@ def _is_listed(security: Security, host: str) -> bool:
     return any(ip.version == network.version and ip in network for network in security.networks or ())
 
 
-def _equal(given: str, wanted: str) -> bool:
-    return bool(wanted) and hmac.compare_digest(_bytes(given), _bytes(wanted))
+def _is_equal(value: str, secret: str) -> bool:
+    return bool(secret) and hmac.compare_digest(_encode(value), _encode(secret))
 
 
-def _bytes(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _is_basic(header: str, auth: BasicAuth) -> bool:
+def _check_basic(header: str, auth: BasicAuth) -> bool:
     scheme, _, rest = header.partition(" ")
     if scheme.lower() != "basic" or len(rest) > MAX_TOKEN_CHARS:
         return False
@@ -99,16 +103,16 @@ def _is_basic(header: str, auth: BasicAuth) -> bool:
         name, colon, password = base64.b64decode(rest.strip(), validate=True).partition(b":")
     except (binascii.Error, ValueError):
         return False
-    is_name = hmac.compare_digest(name, _bytes(auth.username))
-    is_password = hmac.compare_digest(password, _bytes(auth.password))
+    is_name = hmac.compare_digest(name, _encode(auth.username))
+    is_password = hmac.compare_digest(password, _encode(auth.password))
     return bool(colon) and is_name and is_password
 
 
 def _check_jwt(header: str, auth: JwtAuth) -> bool:
-    """Check a signed token. Only the algorithm of the canvas counts, whatever the token says.
+    """Check a signed token with the algorithm of the canvas; the algorithm in the token is ignored.
 
     Raises:
-        RequestError: if the token is old, or the key of the canvas does not fit its algorithm.
+        RequestError: if the token has expired, or the configured key does not fit the algorithm.
     """
     import jwt
 
@@ -122,7 +126,7 @@ def _check_jwt(header: str, auth: JwtAuth) -> bool:
     }
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a short secret is the canvas's choice
+            warnings.simplefilter("ignore")  # the canvas may choose a short secret
             claims: dict[str, Any] = jwt.decode(
                 token.strip(),
                 auth.secret,
@@ -134,7 +138,7 @@ def _check_jwt(header: str, auth: JwtAuth) -> bool:
     except jwt.ExpiredSignatureError:
         raise RequestError("The token of the call has expired.", 400) from None
     except (jwt.InvalidKeyError, NotImplementedError):
-        raise RequestError(f"`security.jwt.secret` is no key for {auth.algorithm}.", 400) from None
+        raise RequestError(f"`security.jwt.secret` is not a key for {auth.algorithm}.", 400) from None
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
         return False
     return all(claims.get(claim) not in (None, "") for claim in auth.required_claims)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.server.http.shared.request_parsing import MAX_DEPTH, check_depth
-from ragflow_lg.server.http.webhooks.payload_schema import _cast  # pyright: ignore[reportPrivateUsage]
+from ragflow_lg.server.http.webhooks.payload_schema import _convert_scalar  # pyright: ignore[reportPrivateUsage]
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, start_app
 
@@ -49,8 +49,8 @@ def test_depth_counts_lists_and_objects() -> None:
 
 
 def test_a_number_beyond_all_floats_is_none() -> None:
-    assert _cast("9" * 400, "number")[0] is False
-    assert _cast("9" * 300, "number")[0] is True
+    assert _convert_scalar("9" * 400, "number")[0] is False
+    assert _convert_scalar("9" * 300, "number")[0] is True
 
 
 async def test_a_body_that_nobody_waits_for_does_not_hold_its_connection(tmp_path: Path) -> None:

@@ -8,20 +8,20 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.webhooks.payload_schema import select_declared_fields
 
 
-def take(given: dict[str, Any], properties: dict[str, Any], *required: str, section: str = "body") -> dict[str, Any]:
+def select(given: dict[str, Any], properties: dict[str, Any], *required: str, section: str = "body") -> dict[str, Any]:
     schema = {section: {"type": "object", "properties": properties, "required": list(required)}}
     return select_declared_fields(section, given, schema)
 
 
-def of(kind: str, value: Any) -> Any:
-    return take({"x": value}, {"x": {"type": kind}})["x"]
+def convert(kind: str, value: Any) -> Any:
+    return select({"x": value}, {"x": {"type": kind}})["x"]
 
 
-def test_only_declared_fields_pass_and_missing_ones_are_empty() -> None:
+def test_only_declared_fields_are_selected_and_missing_ones_are_empty() -> None:
     kinds = ("string", "number", "boolean", "object", "file", "null", "array", "array<number>")
     properties = {kind: {"type": kind} for kind in kinds}
-    assert list(take({"other": 1}, properties).values()) == ["", 0, False, {}, [], None, [], []]
-    assert take({"a": "x", "b": "y"}, {"a": {}}) == {"a": "x"}
+    assert list(select({"other": 1}, properties).values()) == ["", 0, False, {}, [], None, [], []]
+    assert select({"a": "x", "b": "y"}, {"a": {}}) == {"a": "x"}
     assert select_declared_fields("body", {"a": 1}, {}) == {}
     assert select_declared_fields("body", {"a": 1}, {"body": [], "query": None}) == {}
 
@@ -49,14 +49,14 @@ def test_only_declared_fields_pass_and_missing_ones_are_empty() -> None:
         ("array<object>", [{"a": 1}, "{}"], [{"a": 1}, {}]),
     ],
 )
-def test_values_are_read_as_what_they_should_be(kind: str, value: Any, expected: Any) -> None:
-    found = of(kind, value)
-    assert found == expected
-    assert type(found) is type(expected)
+def test_values_are_converted_to_their_declared_type(kind: str, value: Any, expected: Any) -> None:
+    converted = convert(kind, value)
+    assert converted == expected
+    assert type(converted) is type(expected)
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "told"),
+    ("kind", "value", "message"),
     [
         ("string", 3, "body.x type mismatch: expected string, got number"),
         ("string", None, "got null"),
@@ -76,30 +76,30 @@ def test_values_are_read_as_what_they_should_be(kind: str, value: Any, expected:
         ("null", "x", "mismatch"),
         ("array", "{}", "mismatch"),
         ("array<number>", ["a"], r"body.x\[0\] type mismatch"),
-        ("colour", "red", "a type that there is not: 'colour'"),
-        ("array<colour>", [], "a type that there is not"),
-        ("array<", [], "a type that there is not"),
+        ("colour", "red", "unknown type for body.x: 'colour'"),
+        ("array<colour>", [], "unknown type"),
+        ("array<", [], "unknown type"),
     ],
 )
-def test_what_does_not_fit_is_named(kind: str, value: Any, told: str) -> None:
-    with pytest.raises(RequestError, match=told) as refused:
-        of(kind, value)
+def test_mismatches_are_named(kind: str, value: Any, message: str) -> None:
+    with pytest.raises(RequestError, match=message) as refused:
+        convert(kind, value)
     assert refused.value.number == 400
 
 
-def test_required_fields_have_to_be_there() -> None:
+def test_missing_required_fields_are_refused() -> None:
     with pytest.raises(RequestError, match=r"^body missing required field: x$"):
-        take({}, {"x": {"type": "string"}}, "x")
+        select({}, {"x": {"type": "string"}}, "x")
     with pytest.raises(RequestError, match=r"^query missing required field: y$"):
-        take({}, {}, "y", section="query")
-    assert take({"y": 1}, {}, "y") == {}
+        select({}, {}, "y", section="query")
+    assert select({"y": 1}, {}, "y") == {}
 
 
-def test_names_of_headers_have_no_case() -> None:
+def test_header_names_are_case_insensitive() -> None:
     given = {"x-event": "push"}
-    assert take(given, {"X-Event": {"type": "string"}}, "X-Event", section="headers") == {"X-Event": "push"}
-    assert take(given, {}, "X-EVENT", section="headers") == {}
+    assert select(given, {"X-Event": {"type": "string"}}, "X-Event", section="headers") == {"X-Event": "push"}
+    assert select(given, {}, "X-EVENT", section="headers") == {}
 
 
-def test_the_items_of_an_array_may_be_declared_by_themselves() -> None:
-    assert take({"x": ["1"]}, {"x": {"type": "array", "items": {"type": "number"}}}) == {"x": [1]}
+def test_items_of_an_array_may_have_their_own_declaration() -> None:
+    assert select({"x": ["1"]}, {"x": {"type": "array", "items": {"type": "number"}}}) == {"x": [1]}

@@ -25,7 +25,7 @@ def security(**settings: Any) -> Security:
     return read_configuration({"security": {**OPEN, **settings}}).security
 
 
-def test_a_begin_in_webhook_mode_is_found_in_both_shapes() -> None:
+def test_the_begin_is_found_in_both_shapes() -> None:
     params = {"mode": "webhook"}
     shapes: list[Any] = [
         {"obj": {"component_name": "Begin", "params": params}},
@@ -33,21 +33,23 @@ def test_a_begin_in_webhook_mode_is_found_in_both_shapes() -> None:
     ]
     for shape in shapes:
         assert find_webhook_params({"components": {"a": 7, "b": {"obj": None}, "begin": shape}}) == params
-    for dsl in ([], None, {}, {"components": []}, {"components": {"begin": {"obj": {"component_name": "Begin"}}}}):
+    invalid: list[Any] = [[], None, {}, {"components": []}]
+    invalid.append({"components": {"begin": {"obj": {"component_name": "Begin"}}}})
+    for dsl in invalid:
         with pytest.raises(RequestError) as refused:
             find_webhook_params(dsl)
         assert refused.value.number == 400
 
 
-def test_what_is_not_said_has_defaults() -> None:
-    found = read_configuration({"security": OPEN})
-    assert found.security == Security(Anonymous(), MAX_BODY_BYTES, None, None)
-    assert (found.methods, found.content_type, found.schema) == (frozenset(), "", {})
-    assert (found.is_immediate, found.status, found.body_template) == (True, 200, "")
+def test_missing_settings_have_defaults() -> None:
+    configuration = read_configuration({"security": OPEN})
+    assert configuration.security == Security(Anonymous(), MAX_BODY_BYTES, None, None)
+    assert (configuration.methods, configuration.content_type, configuration.schema) == (frozenset(), "", {})
+    assert (configuration.is_immediate, configuration.status, configuration.body_template) == (True, 200, "")
 
 
-def test_everything_that_can_be_said_is_read() -> None:
-    found = read_configuration(
+def test_all_settings_are_parsed() -> None:
+    configuration = read_configuration(
         {
             "security": {
                 "auth_type": "JWT",
@@ -63,14 +65,14 @@ def test_everything_that_can_be_said_is_read() -> None:
             "response": {"status": 999},
         }
     )
-    assert found.security == Security(
+    assert configuration.security == Security(
         JwtAuth("s", "HS256", ("a", "b"), "i", ("role",)),
         512 * 1024,
         (ip_network("10.0.0.0/8"), ip_network("::1")),
         RateLimit(5, 3600),
     )
-    assert (found.methods, found.content_type) == (frozenset({"POST", "GET"}), "application/json")
-    assert (found.is_immediate, found.schema) == (False, {"body": {}})
+    assert (configuration.methods, configuration.content_type) == (frozenset({"POST", "GET"}), "application/json")
+    assert (configuration.is_immediate, configuration.schema) == (False, {"body": {}})
 
 
 @pytest.mark.parametrize(
@@ -82,12 +84,12 @@ def test_everything_that_can_be_said_is_read() -> None:
         ({"allow_anonymous": 1}, Anonymous()),
     ],
 )
-def test_ways_to_authenticate(settings: dict[str, Any], expected: object) -> None:
+def test_authentication_is_parsed(settings: dict[str, Any], expected: object) -> None:
     assert security(**settings).auth == expected
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"allow_anonymous": False}, "allow_anonymous"),
         ({"allow_anonymous": "no"}, "allow_anonymous"),
@@ -98,7 +100,7 @@ def test_ways_to_authenticate(settings: dict[str, Any], expected: object) -> Non
         ({"auth_type": "basic", "basic_auth": {"username": "u", "password": ""}}, "basic_auth.password"),
         ({"auth_type": "jwt", "jwt": {"secret": ""}}, "jwt.secret"),
         ({"auth_type": "jwt", "jwt": {"secret": "s", "algorithm": "none"}}, "jwt.algorithm"),
-        ({"auth_type": "jwt", "jwt": {"secret": "s", "required_claims": "role,exp"}}, "should not name exp"),
+        ({"auth_type": "jwt", "jwt": {"secret": "s", "required_claims": "role,exp"}}, "must not name exp"),
         ({"ip_whitelist": ["nonsense"]}, "ip_whitelist"),
         ({"ip_whitelist": [None]}, "ip_whitelist"),
         ({"max_body_size": "10"}, "max_body_size"),
@@ -108,23 +110,23 @@ def test_ways_to_authenticate(settings: dict[str, Any], expected: object) -> Non
         ({"rate_limit": {"limit": 0}}, "rate_limit.limit"),
         ({"rate_limit": {"limit": True}}, "rate_limit.limit"),
         ({"rate_limit": {"per": "year"}}, "rate_limit.per"),
-        ({"rate_limit": "x"}, "`security.rate_limit` should be an object, such as"),
-        ({"rate_limit": [5]}, "`security.rate_limit` should be an object, such as"),
+        ({"rate_limit": "x"}, "`security.rate_limit` must be an object, such as"),
+        ({"rate_limit": [5]}, "`security.rate_limit` must be an object, such as"),
     ],
 )
-def test_what_is_wrong_is_named(settings: dict[str, Any], told: str) -> None:
-    with pytest.raises(RequestError, match=told) as refused:
+def test_invalid_settings_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(RequestError, match=message) as refused:
         security(**settings)
     assert refused.value.number == 400
 
 
-@pytest.mark.parametrize("given", [None, {}, [], "none"])
-def test_a_webhook_without_security_takes_nothing(given: Any) -> None:
+@pytest.mark.parametrize("value", [None, {}, [], "none"])
+def test_a_webhook_without_security_is_refused(value: Any) -> None:
     with pytest.raises(RequestError, match="no `security`"):
-        read_configuration({"security": given})
+        read_configuration({"security": value})
 
 
 @pytest.mark.parametrize("status", [199, 400, "abc", True, 200.5])
-def test_statuses_of_an_answer_at_once_are_good_ones(status: Any) -> None:
+def test_invalid_statuses_of_immediate_responses_are_refused(status: Any) -> None:
     with pytest.raises(RequestError, match=r"response\.status"):
         read_configuration({"security": OPEN, "response": {"status": status}})

@@ -1,4 +1,4 @@
-"""The page of webhooks: its commands are run as they stand there."""
+"""The commands of the page on webhooks work as printed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMANDS = [
 ]
 
 
-async def test_the_commands_work_as_they_stand(tmp_path: Path) -> None:
+async def test_the_commands_work(tmp_path: Path) -> None:
     commands = re.sub(r"^export KEY=.*\n", "", "\n".join(COMMANDS), flags=re.MULTILINE)
     async with start_app(tmp_path) as server:
         environment = {**os.environ, "URL": f"{server.url}/api/v1", "KEY": server.key, "NO_PROXY": "*"}
@@ -29,7 +29,7 @@ async def test_the_commands_work_as_they_stand(tmp_path: Path) -> None:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        told, errors = await asyncio.wait_for(process.communicate(), 60)
-    assert process.returncode == 0, told + errors
-    assert '"message":"Order 17: Where is it?"' in told.decode(), "the call is answered"
-    assert '"finished":true' in told.decode(), "the log shows the test to its end"
+        output, errors = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0, output + errors
+    assert '"message":"Order 17: Where is it?"' in output.decode(), "the call is answered"
+    assert '"finished":true' in output.decode(), "the log shows the test to its end"

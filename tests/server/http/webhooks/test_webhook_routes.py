@@ -28,20 +28,24 @@ def hook(text: str = "{begin@body.event} {begin@query}", status: Any = None, **p
 
 
 async def call(server: AppServer, agent_id: str, method: str = "POST", path: str = "", **values: Any) -> httpx.Response:
-    """Call without any key."""
-    values.setdefault("json", {"event": "push"}) if not values.keys() & {"content", "files", "data"} else None
+    """Call a webhook without an API key."""
+    if not values.keys() & {"content", "files", "data"}:
+        values.setdefault("json", {"event": "push"})
     async with httpx.AsyncClient(base_url=f"{server.url}/api/v1", timeout=20, verify=False) as client:
         return await client.request(method, path or f"/agents/{agent_id}/webhook", **values)
 
 
-async def test_a_call_plays_a_turn_to_its_end(tmp_path: Path) -> None:
+async def test_a_call_runs_a_turn_to_its_end(tmp_path: Path) -> None:
     schema = {**BODY, "query": {"properties": {"q": {"type": "number"}}}}
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(hook(schema=schema, status="201"))
         for path in (f"/agents/{agent_id}/webhook", f"/webhook/{agent_id}"):
-            told = await call(server, agent_id, path=f"{path}?q=3&other=4")
-            assert (told.status_code, told.json()) == (201, {"message": 'push {"q": 3}', "success": True, "code": 201})
-            assert list(told.json()) == ["message", "success", "code"]
+            answer = await call(server, agent_id, path=f"{path}?q=3&other=4")
+            assert (answer.status_code, answer.json()) == (
+                201,
+                {"message": 'push {"q": 3}', "success": True, "code": 201},
+            )
+            assert list(answer.json()) == ["message", "success", "code"]
         for method in ("PUT", "PATCH", "DELETE", "GET"):
             assert (await call(server, agent_id, method)).status_code == 201
         head = await call(server, agent_id, "HEAD")
@@ -59,22 +63,22 @@ async def test_a_call_plays_a_turn_to_its_end(tmp_path: Path) -> None:
         ({"status": "204", "body_template": "x"}, 204, None, b""),
     ],
 )
-async def test_an_answer_at_once_is_that_of_the_canvas(
+async def test_an_immediate_response_is_that_of_the_canvas(
     tmp_path: Path, response: dict[str, Any], status: int, kind: str | None, content: bytes
 ) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(hook(execution_mode="Immediately", response=response))
-        told = await call(server, agent_id)
-        assert (told.status_code, told.headers.get("content-type"), told.content) == (status, kind, content)
-        for _ in range(200):
-            rows = (await server.client.get(f"/agents/{agent_id}/sessions")).json()["data"]
-            if rows and rows[0]["round"]:
-                break
-            await asyncio.sleep(0.01)
+        answer = await call(server, agent_id)
+        assert (answer.status_code, answer.headers.get("content-type"), answer.content) == (status, kind, content)
+        path, rows = f"/agents/{agent_id}/sessions", list[Any]()
+        async with asyncio.timeout(10):
+            while not (rows and rows[0]["round"]):
+                await asyncio.sleep(0.01)
+                rows = (await server.client.get(path)).json()["data"]
         assert rows[0]["message"][-1]["content"] == "push {}"
 
 
-async def test_an_answer_at_once_does_not_wait_for_the_model(tmp_path: Path) -> None:
+async def test_an_immediate_response_does_not_wait_for_the_model(tmp_path: Path) -> None:
     begin = {"mode": "Webhook", "security": OPEN, "execution_mode": "Immediately"}
     slow = canvas(
         ("begin", "Begin", begin, ["LLM:0"]),
@@ -89,14 +93,14 @@ async def test_an_answer_at_once_does_not_wait_for_the_model(tmp_path: Path) -> 
         await server.client.post(f"/tasks/{row['id']}/cancel")
 
 
-async def test_bodies_of_all_kinds_are_read(tmp_path: Path) -> None:
+async def test_all_kinds_of_bodies_are_parsed(tmp_path: Path) -> None:
     schema = {"body": {"properties": {"event": {}, "n": {"type": "number"}, "f": {"type": "file"}}}}
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(hook("{begin@body}", schema=schema))
 
         async def body(**values: Any) -> Any:
-            told = await call(server, agent_id, **values)
-            return json.loads(told.json()["message"]) if told.status_code == 200 else told.json()["message"]
+            answer = await call(server, agent_id, **values)
+            return json.loads(answer.json()["message"]) if answer.status_code == 200 else answer.json()["message"]
 
         assert await body(json={"event": "a", "n": 1, "more": 2}) == {"event": "a", "n": 1, "f": []}
         assert await body(data={"event": "ä b", "n": "2"}) == {"event": "ä b", "n": 2, "f": []}
@@ -116,14 +120,14 @@ async def test_bodies_of_all_kinds_are_read(tmp_path: Path) -> None:
         assert "type mismatch" in await body(json={"event": 7})
 
 
-async def test_secrets_of_the_caller_are_not_told_to_the_canvas(tmp_path: Path) -> None:
-    headers = {"properties": {"X-Token": {}, "x-event": {}, "Authorization": {}}}
+async def test_secrets_of_the_caller_are_hidden_from_the_canvas(tmp_path: Path) -> None:
+    headers: dict[str, Any] = {"properties": {"X-Token": {}, "x-event": {}, "Authorization": {}}}
     security = {"auth_type": "token", "token": {"token_header": "X-Token", "token_value": "geheim"}}
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(hook("{begin@headers}", security=security, schema={"headers": headers}))
         sent = {"x-token": "geheim", "X-Event": "push", "Authorization": "Bearer geheim", "Cookie": "a=geheim"}
-        told = await call(server, agent_id, headers=sent)
-        assert json.loads(told.json()["message"]) == {"X-Token": "", "x-event": "push", "Authorization": ""}
+        answer = await call(server, agent_id, headers=sent)
+        assert json.loads(answer.json()["message"]) == {"X-Token": "", "x-event": "push", "Authorization": ""}
         trace = await call(server, agent_id, path=f"/agents/{agent_id}/webhook/test", headers=sent)
         assert trace.status_code == 401
         shown = await server.client.post(
@@ -139,7 +143,7 @@ async def test_secrets_of_the_caller_are_not_told_to_the_canvas(tmp_path: Path) 
 
 
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"methods": ["GET"]}, {}, "The method POST is not taken; send GET."),
+    ({"methods": ["GET"]}, {}, "The method POST is not allowed; send GET."),
     ({"security": {}}, {}, "no `security`"),
     ({"security": {"auth_type": "none"}}, {}, "allow_anonymous"),
     ({"security": {**OPEN, "max_body_size": "1kb"}}, {"content": b"x" * 2000}, "larger than 1,024 bytes"),
@@ -149,30 +153,30 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"headers": {"X-Real-IP": "203.0.113.1"}},
         "this address",
     ),
-    ({"content_types": "text/xml"}, {}, "should be text/xml, not application/json"),
+    ({"content_types": "text/xml"}, {}, "must be text/xml, not application/json"),
     ({}, {"json": {}}, "body missing required field: event"),
     ({"response": {"status": 500}, "execution_mode": "Immediately"}, {}, "response.status"),
-    ({"response": "204"}, {}, "`response` should be an object"),
-    ({"schema": "event"}, {}, "`schema` should be an object"),
+    ({"response": "204"}, {}, "`response` must be an object"),
+    ({"schema": "event"}, {}, "`schema` must be an object"),
 ]
 
 
-async def test_what_does_not_fit_is_refused_before_anything_runs(tmp_path: Path) -> None:
+async def test_invalid_calls_are_refused_before_anything_runs(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
-        for number, (params, values, told) in enumerate(REFUSED):
+        for number, (params, values, message) in enumerate(REFUSED):
             agent_id = await server.agent(hook(**params), f"A{number}")
             answer = await call(server, agent_id, **values)
             assert (answer.status_code, list(answer.json()), answer.json()["code"]) == (400, ["code", "message"], 400)
-            assert told in answer.json()["message"], answer.json()
+            assert message in answer.json()["message"], answer.json()
             assert (await server.client.get(f"/agents/{agent_id}/sessions")).json()["total"] == 0
         other = await server.agent(FORM, "No webhook")
         flow = await server.agent(hook(), "Flow", canvas_category="dataflow_canvas")
-        for agent_id, told in ((other, "takes no webhook"), (flow, "data flow"), (MISSING, "no such webhook")):
+        for agent_id, message in ((other, "has no webhook"), (flow, "data flow"), (MISSING, "Webhook not found")):
             answer = await call(server, agent_id)
-            assert (answer.status_code, told in answer.json()["message"]) == (400, True)
+            assert (answer.status_code, message in answer.json()["message"]) == (400, True)
 
 
-async def test_a_proxy_on_this_machine_says_who_calls(tmp_path: Path) -> None:
+async def test_a_trusted_proxy_sets_the_address_of_the_caller(tmp_path: Path) -> None:
     async with start_app(tmp_path, trusted_proxies=("127.0.0.1",)) as server:
         agent_id = await server.agent(hook(security={**OPEN, "ip_whitelist": ["203.0.113.0/24"]}))
         assert (await call(server, agent_id, headers={"X-Forwarded-For": "203.0.113.9"})).status_code == 200
@@ -180,18 +184,18 @@ async def test_a_proxy_on_this_machine_says_who_calls(tmp_path: Path) -> None:
         assert (await call(server, agent_id, headers=spoofed)).status_code == 400
 
 
-async def test_bodies_that_do_not_say_how_large_they_are_are_cut_off(tmp_path: Path) -> None:
+async def test_bodies_without_a_length_are_limited(tmp_path: Path) -> None:
     async def pieces() -> Any:
         for _ in range(100):
             yield b"x" * 1000
 
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(hook(security={**OPEN, "max_body_size": "1kb"}))
-        told = await call(server, agent_id, content=pieces())
-        assert (told.status_code, "larger than 1,024" in told.json()["message"]) == (400, True)
+        answer = await call(server, agent_id, content=pieces())
+        assert (answer.status_code, "larger than 1,024" in answer.json()["message"]) == (400, True)
 
 
-async def test_forged_tokens_open_nothing(tmp_path: Path) -> None:
+async def test_forged_tokens_are_refused(tmp_path: Path) -> None:
     secret = "s" * 32
     settings = {"auth_type": "jwt", "jwt": {"secret": secret, "required_claims": ["role"]}}
     async with start_app(tmp_path) as server:
@@ -204,11 +208,11 @@ async def test_forged_tokens_open_nothing(tmp_path: Path) -> None:
             good[:-2],
             server.key,
         ):
-            told = await call(server, agent_id, headers={"Authorization": f"Bearer {token}"})
-            assert told.json() == {"code": 400, "message": "The call is not authenticated."}
+            answer = await call(server, agent_id, headers={"Authorization": f"Bearer {token}"})
+            assert answer.json() == {"code": 400, "message": "The call is not authenticated."}
 
 
-async def test_the_rate_is_one_for_all_servers_of_a_database(tmp_path: Path) -> None:
+async def test_servers_with_one_database_share_the_rate_limit(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(hook(security={**OPEN, "rate_limit": {"limit": 2, "per": "hour"}}))
         second = httpx.ASGITransport(make_app(server.app_state))
@@ -216,11 +220,11 @@ async def test_the_rate_is_one_for_all_servers_of_a_database(tmp_path: Path) -> 
             assert (await call(server, agent_id)).status_code == 200
             path = f"/api/v1/agents/{agent_id}/webhook"
             assert (await other.post(path, json={"event": "x"})).status_code == 200
-            told = await other.post(path, json={"event": "x"})
-        assert (told.status_code, "Too many calls" in told.json()["message"]) == (400, True)
+            answer = await other.post(path, json={"event": "x"})
+        assert (answer.status_code, "Too many calls" in answer.json()["message"]) == (400, True)
 
 
-async def test_failures_are_told_to_the_owner_only(tmp_path: Path) -> None:
+async def test_only_the_owner_sees_reasons_of_failures(tmp_path: Path) -> None:
     begin = {"mode": "Webhook", "security": OPEN, "execution_mode": "Streaming"}
     failing = canvas(
         ("begin", "Begin", begin, ["LLM:0"]),
@@ -232,20 +236,20 @@ async def test_failures_are_told_to_the_owner_only(tmp_path: Path) -> None:
     )
     lost = canvas(("begin", "Begin", begin, ["Loop:0"]), ("Loop:0", "Loop", {"loop_variables": []}, []))
     async with start_app(tmp_path, [Reply(error="key sk-123 is wrong")] * 9) as server:
-        for dsl, seen, told in (
+        for dsl, public, private in (
             (failing, "The run failed. Its session is", "sk-123"),
             (asking, "The run failed. Its session is", "which a webhook cannot answer"),
-            (lost, "its owner can test", "Loop has no body"),
+            (lost, "its owner can see", "Loop has no body"),
         ):
-            agent_id = await server.agent(dsl, told)
+            agent_id = await server.agent(dsl, private)
             answer = await call(server, agent_id)
-            assert (answer.status_code, answer.json()["code"], seen in answer.json()["message"]) == (400, 400, True)
-            assert told not in answer.text
+            assert (answer.status_code, answer.json()["code"], public in answer.json()["message"]) == (400, 400, True)
+            assert private not in answer.text
             tested = await server.client.post(f"/agents/{agent_id}/webhook/test", json={})
-            assert (tested.status_code, told in tested.json()["message"]) == (400, True)
+            assert (tested.status_code, private in tested.json()["message"]) == (400, True)
 
 
-async def test_a_test_is_followed_by_its_owner(tmp_path: Path) -> None:
+async def test_the_owner_follows_a_test(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(hook())
         logs = f"/agents/{agent_id}/webhook/logs"
@@ -289,7 +293,7 @@ async def test_a_test_is_followed_by_its_owner(tmp_path: Path) -> None:
         assert (await call(server, agent_id)).status_code == 400
 
 
-async def test_an_address_in_a_payload_leads_nowhere_inside(tmp_path: Path) -> None:
+async def test_an_address_in_a_payload_cannot_reach_internal_servers(tmp_path: Path) -> None:
     begin = {"mode": "Webhook", "security": OPEN, "schema": BODY, "execution_mode": "Streaming"}
     fetching = canvas(
         ("begin", "Begin", begin, ["Invoke:0"]),
@@ -308,6 +312,6 @@ async def test_an_address_in_a_payload_leads_nowhere_inside(tmp_path: Path) -> N
                 "http://[::ffff:127.0.0.1]/",
                 "file:///etc/passwd",
             ):
-                told = await client.post(f"/api/v1/agents/{agent_id}/webhook", json={"event": url})
-                assert (told.status_code, told.json()["message"].partition(".")[0]) == (400, "The run failed"), url
+                answer = await client.post(f"/api/v1/agents/{agent_id}/webhook", json={"event": url})
+                assert (answer.status_code, answer.json()["message"].partition(".")[0]) == (400, "The run failed"), url
         await http.aclose()

@@ -1,61 +1,81 @@
 from __future__ import annotations
 
+import asyncio
+import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
-from ragflow_lg.base.errors import CompileError, RunError
-from ragflow_lg.server.database.webhook_repository import find_agent
-from ragflow_lg.server.http.webhooks.webhook_runs import TurnOutcome, begin_turn, follow_turn
+from ragflow_lg.base.errors import CompileError, DatabaseError, RunError
+from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.webhook_repository import WebhookTests, find_agent
+from ragflow_lg.server.http.webhooks.webhook_runs import (
+    TRIM_INTERVAL,
+    TurnOutcome,
+    WebhookTestRecorder,
+    begin_turn,
+    follow_turn,
+    trim_sessions,
+)
 from ragflow_lg.wire.wire_events import Message, MessageEnd
-from tests.server.http.app_server import canvas, start_app
+from tests.fakes.services import FixedClock
+from tests.server.database.rows import opened
+from tests.server.http.app_server import AppServer, canvas, start_app
+
+HOOK = canvas(
+    ("begin", "Begin", {"mode": "Webhook", "security": {"allow_anonymous": True}}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["Hi"]}, []),
+)
+PARTS = cast("Any", SimpleNamespace(services=SimpleNamespace(clock=FixedClock(5.0))))
 
 
 class FakeTurn:
-    """A turn that gives events, and ends in some way."""
+    """A turn with the given events and end."""
 
-    def __init__(self, *given: Any, status: str = "succeeded", error: str = "", fails: str = "") -> None:
-        self._given = given
+    def __init__(self, *events: Any, status: str = "succeeded", error: str = "", fails: str = "") -> None:
+        self._events = events
         self._fails = fails
         self.run = type("Run", (), {"status": status, "error": error})()
 
     async def events(self) -> Any:
-        for event in self._given:
+        for event in self._events:
             yield event
         if self._fails:
             raise RunError(self._fails)
 
 
-async def played(*given: Any, **how: str) -> TurnOutcome:
-    turn: Any = FakeTurn(*given, **how)
+async def run(*events: Any, **how: str) -> TurnOutcome:
+    turn: Any = FakeTurn(*events, **how)
     return await follow_turn(turn)
 
 
-async def test_all_texts_are_joined_with_their_tags() -> None:
-    given = (Message("", start_to_think=True), Message("hm"), Message("", end_to_think=True), Message("Yes"))
-    assert await played(*given) == TurnOutcome("<think>hm</think>Yes", 200)
+async def test_texts_are_joined_with_thinking_tags() -> None:
+    messages = (Message("", start_to_think=True), Message("hm"), Message("", end_to_think=True), Message("Yes"))
+    assert await run(*messages) == TurnOutcome("<think>hm</think>Yes", 200)
 
 
 @pytest.mark.parametrize(
     ("status", "expected"), [("404", 404), (201, 201), ("x", 200), (99, 200), (600, 200), (True, 200), (None, 200)]
 )
-async def test_the_last_status_of_a_message_counts(status: Any, expected: int) -> None:
-    assert (await played(MessageEnd({"status": 302}), MessageEnd({"status": status}))).status in (expected, 302)
-    assert (await played(MessageEnd({"status": status}))).status == expected
+async def test_the_last_valid_status_of_a_message_is_used(status: Any, expected: int) -> None:
+    assert (await run(MessageEnd({"status": 302}), MessageEnd({"status": status}))).status in (expected, 302)
+    assert (await run(MessageEnd({"status": status}))).status == expected
 
 
-@pytest.mark.parametrize("how", ["failed", "waiting", "cancelled", "drained"])
-async def test_a_turn_that_did_not_end_well_is_an_error(how: str) -> None:
-    told = await played(Message("a"), status=how)
-    assert (told.text, told.status, bool(told.error)) == ("a", 400, True)
+@pytest.mark.parametrize("status", ["failed", "waiting", "cancelled", "drained"])
+async def test_a_turn_that_does_not_succeed_is_an_error(status: str) -> None:
+    outcome = await run(Message("a"), status=status)
+    assert (outcome.text, outcome.status, bool(outcome.error)) == ("a", 400, True)
 
 
-async def test_an_engine_that_fails_is_an_error() -> None:
-    assert await played(fails="It broke.") == TurnOutcome("", 400, "It broke.", "RunError")
+async def test_an_error_of_the_engine_is_an_error() -> None:
+    assert await run(fails="It broke.") == TurnOutcome("", 400, "It broke.", "RunError")
 
 
-async def test_a_canvas_that_cannot_run_leaves_no_session(tmp_path: Path) -> None:
+async def test_an_invalid_canvas_creates_no_session(tmp_path: Path) -> None:
     lost = canvas(("begin", "Begin", {}, ["Loop:0"]), ("Loop:0", "Loop", {"loop_variables": []}, []))
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(lost)
@@ -64,3 +84,84 @@ async def test_a_canvas_that_cannot_run_leaves_no_session(tmp_path: Path) -> Non
         with pytest.raises(CompileError):
             await begin_turn(server.turns, agent, {})
         assert (await server.client.get(f"/agents/{agent_id}/sessions")).json()["total"] == 0
+
+
+async def list_sessions(server: AppServer, agent_id: str) -> list[Any]:
+    return (await server.client.get(f"/agents/{agent_id}/sessions")).json()["data"]
+
+
+async def test_only_the_oldest_sessions_of_a_webhook_are_deleted(tmp_path: Path) -> None:
+    async with start_app(tmp_path, webhook_sessions=2) as server:
+        agent_id = await server.agent(HOOK)
+        mine = await server.session(agent_id, name="webhook")
+        for _ in range(TRIM_INTERVAL):
+            assert (await server.client.post(f"/agents/{agent_id}/webhook", json={})).status_code == 200
+        async with asyncio.timeout(10):
+            while len(rows := await list_sessions(server, agent_id)) > 3 or server.app_state.run_manager.running_count:
+                await asyncio.sleep(0.01)
+        assert {row["source"] for row in rows if row["id"] != mine} == {"webhook"}
+        assert mine in {row["id"] for row in rows}
+
+
+async def test_sessions_with_a_run_in_progress_are_kept(tmp_path: Path) -> None:
+    async with start_app(tmp_path, webhook_sessions=0) as server:
+        agent_id = await server.agent(HOOK)
+        for _ in range(3):
+            await server.client.post(f"/agents/{agent_id}/webhook", json={})
+        async with asyncio.timeout(10):
+            while server.app_state.run_manager.running_count:
+                await asyncio.sleep(0.01)
+        oldest = (await list_sessions(server, agent_id))[-1]["id"]
+        agent = await AgentRepository(server.app_state.database, "tenant").get(agent_id)
+        assert agent is not None
+        await trim_sessions(server.app_state, agent, 1)
+        assert len(await list_sessions(server, agent_id)) == 3
+        section = server.app_state.settings.server.model_copy(update={"webhook_sessions": 1})
+        app_state = replace(server.app_state, settings=server.app_state.settings.model_copy(update={"server": section}))
+        lease = await server.app_state.store.leases.acquire(oldest, lambda: None)
+        await trim_sessions(app_state, agent, 1)
+        assert oldest in {row["id"] for row in await list_sessions(server, agent_id)}
+        assert len(await list_sessions(server, agent_id)) == 2
+        await lease.release()
+
+
+async def read_events(tests: WebhookTests) -> list[Any]:
+    return [json.loads(row.event) for row in await tests.events("t1", 0, 9999)]
+
+
+async def test_events_are_recorded_with_distinct_times_and_an_end(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        tests = WebhookTests(database, "us", "a1")
+        recorder = WebhookTestRecorder(PARTS, tests, "t1")
+        await recorder.begin()
+        await recorder.add({"event": "message", "data": {"content": "ü\ud800"}})
+        await recorder.end(("It broke.", "RunError"))
+        assert await read_events(tests) == [
+            {"ts": 5.000001, "event": "message", "data": {"content": "ü?"}},
+            {"ts": 5.000002, "event": "error", "message": "It broke.", "error_type": "RunError"},
+            {"ts": 5.000003, "event": "finished", "elapsed_time": 0.0, "success": False},
+        ]
+
+
+async def test_events_beyond_the_limit_are_dropped_except_the_end(tmp_path: Path) -> None:
+    async with opened(tmp_path) as database:
+        tests = WebhookTests(database, "us", "a1")
+        recorder = WebhookTestRecorder(PARTS, tests, "t1", max_events=2)
+        await recorder.begin()
+        for _ in range(9):
+            await recorder.add({"event": "message"})
+        await recorder.end()
+        assert [event["event"] for event in await read_events(tests)] == ["message", "message", "finished"]
+
+
+async def test_database_errors_of_the_recorder_are_not_raised() -> None:
+    class Broken:
+        async def begin(self, *_: object) -> None:
+            raise DatabaseError("gone")
+
+        add = begin
+
+    recorder = WebhookTestRecorder(PARTS, cast("Any", Broken()), "t1")
+    await recorder.begin()
+    await recorder.add({"event": "message"})
+    await recorder.end()

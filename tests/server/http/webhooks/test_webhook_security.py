@@ -39,7 +39,7 @@ async def refused(security: Security, headers: dict[str, str] | None = None, hos
     return str(caught.value)
 
 
-async def test_bodies_that_say_they_are_too_large_are_not_read() -> None:
+async def test_bodies_with_a_large_declared_length_are_refused() -> None:
     security = Security(Anonymous(), max_body_bytes=10)
     await check(security, {"content-length": "10"})
     assert "larger" in await refused(security, {"content-length": "11"})
@@ -48,7 +48,7 @@ async def test_bodies_that_say_they_are_too_large_are_not_read() -> None:
         check_body_size(security, 11)
 
 
-async def test_only_listed_addresses_may_call() -> None:
+async def test_only_listed_addresses_are_allowed() -> None:
     security = Security(Anonymous(), networks=(ip_network("203.0.113.0/24"), ip_network("2001:db8::/32")))
     for host in ("203.0.113.7", "2001:db8::1", "::ffff:203.0.113.7", "2001:db8::1%eth0"):
         await check(security, host=host)
@@ -56,12 +56,12 @@ async def test_only_listed_addresses_may_call() -> None:
         assert "address" in await refused(security, {"x-forwarded-for": "203.0.113.7"}, host)
 
 
-async def test_too_many_calls_are_told_when_to_come_back() -> None:
-    taken: list[RateLimit] = []
+async def test_too_many_calls_are_refused_with_the_time_to_wait() -> None:
+    calls: list[RateLimit] = []
 
     async def take(rate: RateLimit) -> float:
-        taken.append(rate)
-        return 30.0 if len(taken) > 1 else 0.0
+        calls.append(rate)
+        return 30.0 if len(calls) > 1 else 0.0
 
     security = Security(Anonymous(), rate=RateLimit(1, 60))
     await check_caller(security, {}, "", take)
@@ -75,7 +75,7 @@ async def test_calls_without_the_secret_do_not_count() -> None:
         assert await refused(security) == "The call is not authenticated."
 
 
-async def test_a_token_has_to_be_the_same() -> None:
+async def test_only_the_exact_token_is_accepted() -> None:
     security = Security(TokenAuth("X-Token", "sécret"))
     await check(security, {"x-token": "sécret"})
     for headers in ({}, {"x-token": ""}, {"x-token": "sécre"}, {"authorization": "sécret"}, {"x-token": "SÉCRET"}):
@@ -83,7 +83,7 @@ async def test_a_token_has_to_be_the_same() -> None:
     assert await refused(Security(TokenAuth("X-Token", "")), {"x-token": ""})
 
 
-async def test_name_and_password_have_to_be_the_same() -> None:
+async def test_only_the_exact_name_and_password_are_accepted() -> None:
     security = Security(BasicAuth("user", "pass:wörd"))
 
     def basic(text: str) -> dict[str, str]:
@@ -141,7 +141,7 @@ async def test_signed_tokens_are_checked() -> None:
         assert await refused(Security(JWT), headers) == "The call is not authenticated.", headers
 
 
-async def test_a_public_key_is_no_secret() -> None:
+async def test_a_public_key_is_not_accepted_as_a_secret() -> None:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -161,7 +161,7 @@ async def test_a_public_key_is_no_secret() -> None:
     headers = {"authorization": f"Bearer {(signed + b'.' + mark).decode()}"}
     assert await refused(Security(auth), headers) == "The call is not authenticated."
     as_secret = Security(JwtAuth(public, "HS256", (), "", ()))
-    assert "is no key for HS256" in await refused(as_secret, headers)
+    assert "is not a key for HS256" in await refused(as_secret, headers)
     wrong = Security(JwtAuth("no PEM", "ES256", (), "", ()))
     assert await refused(wrong, bearer({"a": 1}, private, "ES256"))
 
@@ -173,7 +173,7 @@ async def test_the_owner_needs_no_second_authorization() -> None:
         await check_caller(Security(TokenAuth("X-Token", "v")), {}, "", never, is_owner=True)
 
 
-def test_headers_that_authenticate_are_known() -> None:
+def test_headers_with_secrets_are_recognized() -> None:
     security = Security(TokenAuth("X-Token", "v"))
     assert [is_secret_header(name, security) for name in ("x-TOKEN", "Authorization", "cookie", "x-event")] == [
         True,
