@@ -9,38 +9,38 @@ from types import TracebackType
 from typing import Any
 
 from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange, mock_app
-from ragflow_lg.server.devtools.mock_llm.mock_llm_server import serving
+from ragflow_lg.server.devtools.mock_llm.mock_llm_server import start_mock_server
 from ragflow_lg.server.devtools.mock_llm.rules import Reply, Rule, Rules
 from ragflow_lg.server.http.edge.listening_socket import open_socket
 
 
 def reply(*pieces: str, **more: Any) -> Reply:
-    """Give a reply that is streamed in these pieces."""
+    """Return a reply that is streamed in these pieces."""
     return Reply(text=list(pieces), **more)
 
 
 @dataclass
 class MockLLM:
-    """Gives its replies in order, the last one for ever. Use it as ``async with``."""
+    """A mock server that sends its replies in order and repeats the last one. Use it with ``async with``."""
 
     replies: Sequence[Reply] = field(default_factory=lambda: [reply("ok", usage=False)])
     requests: list[Exchange] = field(default_factory=list[Exchange])
     received_request: asyncio.Event = field(default_factory=asyncio.Event)
     client_left: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the client cut the connection while an answer was on its way."""
+    """Set when the client closed the connection before the end of an answer."""
     base_url: str = ""
-    _serving: Any = None
+    _server: Any = None
 
     async def __aenter__(self) -> MockLLM:
         rules = Rules(rules=[Rule(replies=list(self.replies))])
-        self._serving = serving(mock_app(rules, self._listen), open_socket("127.0.0.1", 0))
-        self.base_url = await self._serving.__aenter__()
+        self._server = start_mock_server(mock_app(rules, self._listen), open_socket("127.0.0.1", 0))
+        self.base_url = await self._server.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._serving.__aexit__(kind, error, trace)
+        await self._server.__aexit__(kind, error, trace)
 
     def _listen(self, exchange: Exchange) -> None:
         if not exchange.end:

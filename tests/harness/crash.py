@@ -1,4 +1,4 @@
-"""Disturb every canvas of some folders on SQLite and Redis: ``python -m tests.harness.crash DIR…``."""
+"""Kill every canvas of some folders at every point, on SQLite and Redis: ``python -m tests.harness.crash DIR…``."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from ragflow_lg.server.devtools.chaos.chaos_runs import disturb_all
 
 
 def main() -> int:
+    """Print the result of each canvas; return 1 if any run did not recover."""
     kills = problems = 0
     paths = [path for folder in sys.argv[1:] for path in sorted(Path(folder).glob("*.json"))]
     with redis_server() as url:
         for path in paths:
             for store, name in (("", "sqlite"), (url, "redis")):
-                count, found = disturb_all(path.read_bytes(), store)
-                for problem in found:
+                count, differences = disturb_all(path.read_bytes(), store)
+                for problem in differences:
                     sys.stdout.write(f"      {problem}\n")
-                sys.stdout.write(f"{'FAIL' if found else 'ok  '}  {name:<6}  {path.name}  {count} kills\n")
-                kills, problems = kills + count, problems + len(found)
+                sys.stdout.write(f"{'FAIL' if differences else 'ok  '}  {name:<6}  {path.name}  {count} kills\n")
+                kills, problems = kills + count, problems + len(differences)
     sys.stdout.write(f"{len(paths)} canvases, {kills} kills, {problems} differences\n")
     return 1 if problems or not paths else 0
 

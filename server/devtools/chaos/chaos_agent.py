@@ -1,7 +1,7 @@
-"""Agents in the crash kit: a model that uses the tools it is offered, in any strategy, and tools without a service.
+"""Agents in chaos runs: a model that calls every tool, in any strategy, and tools that need no service.
 
-Each call of a tool is named by its place within the visit, and its result begins with that name: so what has been
-stored can be told apart from what only ran.
+Each tool call is named by its position within the visit, and its result starts with that name. This distinguishes
+results that were stored from calls that only ran.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
     from ragflow_lg.services.sessions import Steps
 
-__all__ = ["MODEL", "ToolUser", "WatchedSteps", "tool_watched"]
+__all__ = ["MODEL", "ToolUser", "WatchedSteps", "watch_tool"]
 
 Reach = Callable[[str, str], None]
-"""Tells that a place was reached: its kind, and who did."""
+"""Called when a point is reached, with its kind and the name of the node or call."""
 
 MODEL = "model"
-"""Name of every call of a model within an agent."""
+"""Name of every model call of an agent."""
 
 ANSWER = "That is all that the tools say."
 ROUNDS = 2
-"""How often all tools are called."""
+"""Number of times that every tool is called."""
 
 _REACT_TOOL = re.compile(r"^- (\S+): .*\n  Arguments \(JSON schema\): (.*)$", re.MULTILINE)
 _PLAN_TOOLS = re.compile(rf"^{TOOLS_HEAD}(.*)$", re.MULTILINE)
@@ -49,16 +49,16 @@ class ToolUser(DemoChat):
         self._reach = reach
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
-        """Give the answer; tell of it if an agent asks."""
-        answer = await self._as_agent(request)
+        """Return the answer; report the call if an agent made it."""
+        answer = await self._answer_agent(request)
         if answer is None:
             return await super().complete(request)
         self._reach("call", MODEL)
         return answer
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
-        """Give the answer in two pieces."""
-        answer = await self._as_agent(request)
+        """Yield the answer in two pieces."""
+        answer = await self._answer_agent(request)
         if answer is None:
             async for delta in super().stream(request):
                 yield delta
@@ -69,13 +69,13 @@ class ToolUser(DemoChat):
         yield ChatDelta(answer.text[half:])
         yield ChatDelta("", calls=answer.calls, usage=ONE_CALL)
 
-    async def _as_agent(self, request: ChatRequest) -> ChatAnswer | None:
+    async def _answer_agent(self, request: ChatRequest) -> ChatAnswer | None:
         done = sum(message["role"] == "assistant" for message in request.messages)
         if REACT_HEAD in request.system:
-            found = [_schema(name, json.loads(text)) for name, text in _REACT_TOOL.findall(request.system)]
-            calls = await self._calls(found, done)
-            written = "".join(f"\nAction: {call.name}\nAction Input: {call.arguments}" for call in calls)
-            return ChatAnswer(f"Thought: so.{written}" if calls else f"Thought: so.\nFinal Answer: {ANSWER}")
+            schemas = [_schema(name, json.loads(text)) for name, text in _REACT_TOOL.findall(request.system)]
+            calls = await self._calls(schemas, done)
+            actions = "".join(f"\nAction: {call.name}\nAction Input: {call.arguments}" for call in calls)
+            return ChatAnswer(f"Thought: so.{actions}" if calls else f"Thought: so.\nFinal Answer: {ANSWER}")
         if request.system.startswith(PROMPTS["PLAN_GENERATION"]):
             tools = json.loads(_PLAN_TOOLS.findall(request.system)[-1])
             calls = await self._calls([_schema(tool["name"], tool["parameters"]) for tool in tools], done)
@@ -89,11 +89,11 @@ class ToolUser(DemoChat):
         return None
 
     async def _calls(self, tools: Sequence[ToolSchema], done: int) -> list[ToolCall]:
-        """Call each tool with a sample of its arguments, unless that has been done often enough."""
+        """Return a call of each tool with sample arguments; none after `ROUNDS` rounds."""
         calls: list[ToolCall] = []
         for index, tool in enumerate(tools if done < ROUNDS else ()):
-            asked = ChatRequest(append_schema("", tool.parameters), ({"role": "user", "content": tool.name},))
-            sample = (await super().complete(asked)).text
+            request = ChatRequest(append_schema("", tool.parameters), ({"role": "user", "content": tool.name},))
+            sample = (await super().complete(request)).text
             calls.append(ToolCall(f"{done}.{index}", tool.name, sample))
         return calls
 
@@ -102,42 +102,42 @@ def _schema(name: str, parameters: Mapping[str, Any]) -> ToolSchema:
     return ToolSchema(name, "", parameters)
 
 
-def tool_watched(spec: AnySpec, reach: Reach) -> AnySpec:
-    """Let a tool tell of its calls; those that are no agents give a sample in place of asking a service."""
+def watch_tool(spec: AnySpec, reach: Reach) -> AnySpec:
+    """Return a tool that reports its calls. Unless it is an agent, it returns a sample and calls no service."""
     if spec.tool is None:
         return spec
     real = spec.tool.call
 
     async def call(ctx: RunContext, params: Any, arguments: Any) -> ToolResult:
-        who = ctx.task.partition("/")[2] + ctx.node.id
-        reach("call", who)
+        name = ctx.task.partition("/")[2] + ctx.node.id
+        reach("call", name)
         result = await real(ctx, params, arguments) if spec.kind == "model" else ToolResult("a sample")
-        reach("called", who)
-        return replace(result, value=f"{who}: {to_text(result.value)}")
+        reach("called", name)
+        return replace(result, value=f"{name}: {to_text(result.value)}")
 
     return replace(spec, tool=replace(spec.tool, call=call))
 
 
 class WatchedSteps:
-    """Tells when a step has been stored, and whose."""
+    """Steps that report when a result has been stored, with the name of its call."""
 
     def __init__(self, inner: Steps, reach: Reach) -> None:
         self._inner = inner
         self._reach = reach
 
     async def put(self, key: str, value: Any) -> None:
-        """Store a result."""
+        """Store a result and report it."""
         await self._inner.put(key, value)
-        self._reach("kept", _who(value))
+        self._reach("saved", _call_name(value))
 
     async def find(self, key: str) -> tuple[bool, Any]:
-        """Find a result."""
+        """Return whether a result is stored, and the result."""
         return await self._inner.find(key)
 
 
-def _who(value: Any) -> str:
-    held = cast("Mapping[str, Any]", value if isinstance(value, Mapping) else {})
-    if "calls" in held:
+def _call_name(value: Any) -> str:
+    step = cast("Mapping[str, Any]", value if isinstance(value, Mapping) else {})
+    if "calls" in step:
         return MODEL
-    told = held.get("value")
-    return told.partition(": ")[0] if isinstance(told, str) else ""
+    result = step.get("value")
+    return result.partition(": ")[0] if isinstance(result, str) else ""

@@ -1,8 +1,8 @@
-"""The crash kit: kill a run at every place, let it go on, and compare with one that was left in peace.
+"""Chaos runs: kill a run at every point, continue it, and compare the result with an undisturbed run.
 
-Each run is a forked process. It kills itself with SIGKILL at its *point*: within the body of a node, before or
-after its work, or right after something was stored. A second process goes on. What counts is that the final state is
-the same and that no node ran again whose result had been stored.
+Each run is a forked process that kills itself with SIGKILL at its *point*: in the body of a node, before or after its
+work, or right after a write to the store. A second process continues the run. The final state must be the same, and no
+node may run again whose result was stored.
 """
 
 from __future__ import annotations
@@ -33,62 +33,67 @@ from ragflow_lg.component.spec import AnySpec
 from ragflow_lg.dsl.forms import form_fields
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
-from ragflow_lg.server.devtools.chaos.chaos_agent import ToolUser, WatchedSteps, tool_watched
+from ragflow_lg.server.devtools.chaos.chaos_agent import ToolUser, WatchedSteps, watch_tool
 from ragflow_lg.services.services import Services
 
-__all__ = ["Point", "Result", "Where", "disturb", "disturb_all"]
+__all__ = ["Point", "Result", "StoredSession", "disturb", "disturb_all"]
 
-Place = Literal["in", "behind", "stored", "checkpoint", "call", "called", "kept"]
-"""``in`` a body before its work, ``behind`` it before it returns, after a result or a checkpoint was ``stored``; of an
-agent's ``call`` of its model or a tool before the work, behind it (``called``), and after its result was ``kept``."""
+PointKind = Literal["in", "after", "stored", "checkpoint", "call", "called", "saved"]
+"""Where a run can be killed.
 
-Where: TypeAlias = tuple[str, str]
-"""URL of a store, and the name of a session."""
+In the body of a node: ``in`` before its work, ``after`` it. After a write to the store: ``stored`` for a result,
+``checkpoint`` for a checkpoint. For a call of an agent's model or tool: ``call`` before it, ``called`` after it, and
+``saved`` after its result was stored.
+"""
 
-PLACES: tuple[Place, ...] = get_args(Place)
-FINISHED: Mapping[Place, Place] = {"in": "stored", "call": "kept"}
-"""Where something begins, and where it is finished: from there on it must not begin again."""
+StoredSession: TypeAlias = tuple[str, str]
+"""URL of a store and the name of a session."""
+
+POINT_KINDS: tuple[PointKind, ...] = get_args(PointKind)
+FINISHED: Mapping[PointKind, PointKind] = {"in": "stored", "call": "saved"}
+"""The start of some work and its end, after which it must not start again."""
 SAMPLES: Mapping[str, Any] = {"integer": 3, "number": 1.5, "boolean": True, "object": {"a": 1}}
 LIMIT_S = 60
 MAX_TURNS = 40
 _PASSIVE = ("region", "region_item")
-"""Kinds whose ``run`` only reads and is called again whenever a run goes on inside."""
+"""Component kinds whose ``run`` only reads, and runs again whenever a run continues inside the region."""
 
 
 class Point(Struct, frozen=True):
-    """Where a run is killed: at the ``number``-th time, from 1, that it comes to such a place."""
+    """The point at which a run is killed: the ``number``-th one of its kind, from 1."""
 
-    place: Place
+    kind: PointKind
     number: int
 
     def __str__(self) -> str:
-        return f"{self.place} {self.number}"
+        return f"{self.kind} {self.number}"
 
 
 class Result(Struct, frozen=True):
-    """What came of one point: what is wrong, nothing if all is well."""
+    """The problems of a run that was killed at one point; none if it recovered."""
 
     point: Point
     problems: tuple[str, ...]
 
 
 class _Log:
-    """What happened, in a file that outlives the process; and the killing."""
+    """Records the points in a file that outlives the process, and kills the process at the chosen one."""
 
     def __init__(self, path: Path, point: Point | None) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._point = point
         self._count: Counter[str] = Counter()
 
-    def reach(self, place: str, node: str = "") -> None:
-        os.write(self._file, (json.dumps([place, node]) + "\n").encode())
-        self._count[place] += 1
-        if self._point is not None and (self._point.place, self._point.number) == (place, self._count[place]):
+    def reach(self, kind: str, node: str = "") -> None:
+        """Record a point and, if it is the chosen one, kill this process."""
+        os.write(self._file, (json.dumps([kind, node]) + "\n").encode())
+        self._count[kind] += 1
+        if self._point is not None and (self._point.kind, self._point.number) == (kind, self._count[kind]):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
 class _SameIds:
-    """Ids that do not differ between two runs of a canvas."""
+    """Random run ids, and a seed that is the same in every run."""
 
     def run_id(self) -> Any:
         return os.urandom(16).hex()
@@ -97,41 +102,43 @@ class _SameIds:
         return 7
 
 
-def disturb(document: bytes, fresh: Callable[[], Where], folder: Path, query: str = "hello") -> Iterator[Result | int]:
-    """Play a canvas in peace, then once for each place where it can be killed; give first how many there are.
+def disturb(
+    document: bytes, fresh: Callable[[], StoredSession], folder: Path, query: str = "hello"
+) -> Iterator[Result | int]:
+    """Run a canvas undisturbed, then once for each point; yield the number of points, then the result of each.
 
-    ``fresh`` gives a store, by its URL, and the name of a session that it does not have.
+    ``fresh`` returns the URL of a store and the name of a session that does not exist in it.
 
     Raises:
-        RuntimeError: if the canvas does not come to an end when it is left in peace.
+        RuntimeError: If the undisturbed run does not end.
     """
     _import_all(document)
     calm_log = folder / "calm"
-    state = _played(document, fresh(), calm_log, query, None)
+    expected = _run_to_end(document, fresh(), calm_log, query, None)
     calm = _entries(calm_log)
-    places = Counter(place for place, _ in calm)
-    points = [Point(place, n) for place in PLACES for n in range(1, places[place] + 1)]
+    counts = Counter(kind for kind, _ in calm)
+    points = [Point(kind, n) for kind in POINT_KINDS for n in range(1, counts[kind] + 1)]
     yield len(points)
     for index, point in enumerate(points):
         log, where = folder / f"log-{index}", fresh()
-        found = _played(document, where, log, query, point)
-        yield Result(point, tuple(_problems(state, found, calm, _entries(log))))
+        state = _run_to_end(document, where, log, query, point)
+        yield Result(point, tuple(_problems(expected, state, calm, _entries(log))))
 
 
 def disturb_all(
-    document: bytes, url: str = "", query: str = "hello", tell: Callable[[int, int], None] | None = None
+    document: bytes, url: str = "", query: str = "hello", report: Callable[[int, int], None] | None = None
 ) -> tuple[int, list[str]]:
-    """Disturb a canvas everywhere; give how often it was killed, and what went wrong.
+    """Kill a canvas at every point; return the number of kills and the problems.
 
-    Without ``url`` every run has an SQLite file of its own. ``tell`` is told how many of how many kills are done.
+    Without ``url`` every run has its own SQLite file. ``report`` is called with the numbers of kills done and in total.
 
     Raises:
-        RuntimeError: if the canvas does not come to an end when it is left in peace.
+        RuntimeError: If the undisturbed run does not end.
     """
     with tempfile.TemporaryDirectory(prefix="ragflow-lg-chaos-") as folder:
         names = (f"{os.getpid()}-{os.urandom(8).hex()}" for _ in iter(int, 1))
 
-        def fresh() -> Where:
+        def fresh() -> StoredSession:
             name = next(names)
             return url or f"sqlite:///{folder}/{name}.db", name
 
@@ -142,13 +149,13 @@ def disturb_all(
             else:
                 done += 1
                 problems += [f"killed {result.point}: {problem}" for problem in result.problems]
-            if tell is not None:
-                tell(done, kills)
+            if report is not None:
+                report(done, kills)
     return kills, problems
 
 
 def _import_all(document: bytes) -> None:
-    """Import here what every forked process would have to."""
+    """Import what every forked process would otherwise import itself."""
     for name in (
         "ragflow_lg.checkpoints.sqlite.sqlite_store",
         "langgraph.checkpoint.redis",
@@ -158,25 +165,25 @@ def _import_all(document: bytes) -> None:
     compile_canvas(document, load_catalog())
 
 
-def _problems(state: Any, found: Any, calm: list[tuple[str, str]], entries: list[tuple[str, str]]) -> Iterator[str]:
-    if found != state:
-        yield f"the final state is {found!r:.300}, not {state!r:.300}"
-    killed = next((i for i, (place, _) in enumerate(entries) if place == "killed"), len(entries))
+def _problems(expected: Any, state: Any, calm: list[tuple[str, str]], entries: list[tuple[str, str]]) -> Iterator[str]:
+    if state != expected:
+        yield f"the final state is {state!r:.300}, not {expected!r:.300}"
+    killed = next((i for i, (kind, _) in enumerate(entries) if kind == "killed"), len(entries))
     for begin, end in FINISHED.items():
-        begins = Counter(name for place, name in calm if place == begin)
-        running = Counter(name for place, name in entries[:killed] if place == begin)
-        running.subtract(name for place, name in entries[:killed] if place == end)
-        for name, count in Counter(name for place, name in entries if place == begin).items():
+        begins = Counter(name for kind, name in calm if kind == begin)
+        running = Counter(name for kind, name in entries[:killed] if kind == begin)
+        running.subtract(name for kind, name in entries[:killed] if kind == end)
+        for name, count in Counter(name for kind, name in entries if kind == begin).items():
             if count - begins[name] > max(0, running[name]):
-                yield f"{name} ran {count} times, in peace {begins[name]}, although its result had been stored"
+                yield f"{name} ran {count} times instead of {begins[name]}, although its result had been stored"
 
 
 def _entries(log: Path) -> list[tuple[str, str]]:
     return [tuple(json.loads(line)) for line in log.read_text().splitlines()]
 
 
-def _played(document: bytes, where: Where, log: Path, query: str, point: Point | None) -> Any:
-    """Play all turns, each process by itself; the first that dies is followed by one that goes on."""
+def _run_to_end(document: bytes, where: StoredSession, log: Path, query: str, point: Point | None) -> Any:
+    """Play all turns, each in its own process, and return the final state; another process continues a killed one."""
     answer, intent = log.with_suffix(".json"), "start"
     for _ in range(MAX_TURNS):
         pid = os.fork()
@@ -189,47 +196,47 @@ def _played(document: bytes, where: Where, log: Path, query: str, point: Point |
             point, intent = None, "again"
             continue
         if os.waitstatus_to_exitcode(status) != 0:
-            raise RuntimeError(f"the canvas cannot be played: {answer.read_text()}")
-        said = json.loads(answer.read_text())
-        if said["status"] != "waiting":
-            return said
-        point = None if point is None else _left(point, log)
+            raise RuntimeError(f"the canvas cannot be run: {answer.read_text()}")
+        outcome = json.loads(answer.read_text())
+        if outcome["status"] != "waiting":
+            return outcome
+        point = None if point is None else _remaining(point, log)
         intent = "resume"
-    raise RuntimeError(f"the canvas still waits after {MAX_TURNS} answers")
+    raise RuntimeError(f"the canvas is still waiting after {MAX_TURNS} answers")
 
 
-def _left(point: Point, log: Path) -> Point:
-    """The same point, counted from the next process on."""
-    reached = sum(place == point.place for place, _ in _entries(log))
-    return Point(point.place, point.number - reached)
+def _remaining(point: Point, log: Path) -> Point:
+    """Return the same point, counted from the start of the next process."""
+    reached = sum(kind == point.kind for kind, _ in _entries(log))
+    return Point(point.kind, point.number - reached)
 
 
 def _child(
-    document: bytes, where: Where, log: Path, query: str, point: Point | None, intent: str, answer: Path
+    document: bytes, where: StoredSession, log: Path, query: str, point: Point | None, intent: str, answer: Path
 ) -> None:
     try:
-        said = asyncio.run(asyncio.wait_for(_play(document, where, _Log(log, point), query, intent), LIMIT_S))
-        answer.write_text(json.dumps(said, sort_keys=True))
+        outcome = asyncio.run(asyncio.wait_for(_play(document, where, _Log(log, point), query, intent), LIMIT_S))
+        answer.write_text(json.dumps(outcome, sort_keys=True))
         os._exit(0)
     except BaseException:  # noqa: BLE001 - a forked process must not return into its parent's code
         answer.write_text(traceback.format_exc())
         os._exit(1)
 
 
-async def _play(document: bytes, where: Where, log: _Log, query: str, intent: str) -> dict[str, Any]:
-    canvas = compile_canvas(document, _watched(load_catalog(), log))
+async def _play(document: bytes, where: StoredSession, log: _Log, query: str, intent: str) -> dict[str, Any]:
+    canvas = compile_canvas(document, _watch_components(load_catalog(), log))
     http = GuardedHttpClient()
-    services = Services(_Demo(log), http, InlineFiles(), SystemClock(), _SameIds())
+    services = Services(_DemoModels(log), http, InlineFiles(), SystemClock(), _SameIds())
     url, session = where
     async with open_store(url, SystemClock()) as store:
-        _watch(store, log)
+        _watch_store(store, log)
         runner = Runner(canvas, services, store=store)
         pauses = await runner.pauses(session)
         if intent == "again":
             state = await runner.state(session)
             intent = "resume" if pauses else "continue" if state.get("turn", {}).get("status") == "running" else "start"
             if state.get("turn", {}).get("status") in ("succeeded", "failed"):
-                return _said(state, state["turn"]["status"])
+                return _outcome(state, state["turn"]["status"])
         if intent == "start":
             run = runner.start(session, {"query": query, "inputs": _answers(canvas.plan.form)})
         elif intent == "continue":
@@ -240,10 +247,10 @@ async def _play(document: bytes, where: Where, log: _Log, query: str, intent: st
         async for _ in run:
             pass
         await http.aclose()
-        return _said(await runner.state(session), run.status)
+        return _outcome(await runner.state(session), run.status)
 
 
-def _said(state: Mapping[str, Any], status: str) -> dict[str, Any]:
+def _outcome(state: Mapping[str, Any], status: str) -> dict[str, Any]:
     globals_ = {key: value for key, value in state.get("globals", {}).items() if key != "sys.date"}
     record = {key: value for key, value in state.get("turn", {}).items() if key in ("status", "visits", "inputs")}
     return {
@@ -263,7 +270,7 @@ def _answers(fields: Any) -> dict[str, Any]:
     }
 
 
-class _Demo:
+class _DemoModels:
     def __init__(self, log: _Log) -> None:
         self._log = log
 
@@ -271,27 +278,27 @@ class _Demo:
         return ToolUser(self._log.reach)
 
 
-def _watched(catalog: Registry, log: _Log) -> Registry:
-    """Let every component tell when it begins and when it is done, as a node and as a tool."""
+def _watch_components(catalog: Registry, log: _Log) -> Registry:
+    """Make every component report the start and end of its work, as a node and as a tool."""
     for spec in list(catalog):
         if spec.kind not in _PASSIVE:
-            watched = replace(spec, run=_watching(spec, log))
-            catalog.add(tool_watched(watched, log.reach), replace=True)
+            watched = replace(spec, run=_watch_run(spec, log))
+            catalog.add(watch_tool(watched, log.reach), replace=True)
     return catalog
 
 
-def _watching(spec: AnySpec, log: _Log) -> Any:
+def _watch_run(spec: AnySpec, log: _Log) -> Any:
     async def run(ctx: Any, params: Any) -> Any:
         log.reach("in", ctx.node.id)
         result = await spec.run(ctx, params)
-        log.reach("behind", ctx.node.id)
+        log.reach("after", ctx.node.id)
         return result
 
     return run
 
 
-def _watch(store: Store, log: _Log) -> None:
-    """Tell when something has been stored."""
+def _watch_store(store: Store, log: _Log) -> None:
+    """Make the store report its writes."""
     saver: Any = store.saver
     put, put_writes = saver.aput, saver.aput_writes
 

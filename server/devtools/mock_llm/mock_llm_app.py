@@ -16,8 +16,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.server.devtools.mock_llm.mock_llm_wire import Answer, answer_of, error_answer
-from ragflow_lg.server.devtools.mock_llm.scripts import Asked, Chosen, Script, read_asked
+from ragflow_lg.server.devtools.mock_llm.mock_llm_wire import Answer, build_answer, build_error
+from ragflow_lg.server.devtools.mock_llm.scripts import MockRequest, Script, parse_request
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -30,27 +30,27 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 
 
 class Exchange(Struct):
-    """A request and what became of it. ``rule`` and ``reply`` count from 1; 0 where no rule has answered."""
+    """A request and its outcome. ``rule`` and ``reply`` count from 1; they are 0 if no rule has answered."""
 
     number: int
     method: str
     path: str
     headers: Mapping[str, str]
     body: Any = None
-    """The JSON value, None where there is none."""
-    asked: Asked | None = None
+    """The JSON value; None if there is none."""
+    request: MockRequest | None = None
     rule: int = 0
     reply: int = 0
     status: int = 0
     pieces: int = 0
-    """How many went out."""
+    """Number of pieces sent."""
     problem: str = ""
     end: Literal["", "done", "cut", "left"] = ""
-    """``cut`` by the rules, or ``left`` by the client; ``""`` while it runs."""
+    """``cut`` by the rules, ``left`` by the client, or ``""`` while it runs."""
 
 
 Listener: TypeAlias = Callable[[Exchange], None]
-"""Is told of each exchange twice: when the request is read, and at its end."""
+"""Called twice for each exchange: after the request was read, and at the end."""
 
 
 @dataclass(slots=True)
@@ -70,16 +70,13 @@ class _Mock:
     async def complete(self, request: Request) -> Response:
         exchange = self.begin(request)
         try:
-            exchange.body = await _json(request)
-            exchange.asked = read_asked(exchange.body)
-            chosen = self.script.choose(exchange.asked)
+            exchange.body = await _read_json(request)
+            exchange.request = parse_request(exchange.body)
+            choice = self.script.choose(exchange.request)
         except ServiceError as error:
             return self.refuse(exchange, 400, str(error))
-        return self.answer(exchange, self._made(exchange, exchange.asked, chosen))
-
-    def _made(self, exchange: Exchange, asked: Asked, chosen: Chosen) -> Answer:
-        exchange.rule, exchange.reply = chosen.rule, chosen.number
-        return answer_of(chosen.reply, asked, exchange.number)
+        exchange.rule, exchange.reply = choice.rule, choice.number
+        return self.answer(exchange, build_answer(choice.reply, exchange.request, exchange.number))
 
     async def list_models(self, request: Request) -> Response:
         rows = [{"id": n, "object": "model", "created": 0, "owned_by": "mock"} for n in self.rules.model_names]
@@ -88,21 +85,21 @@ class _Mock:
 
     async def refuse_path(self, request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        what = f"{request.method} {request.url.path}"
-        told = f"There is no {what} here; there are POST /v1/chat/completions and GET /v1/models."
-        return self.refuse(self.begin(request), status, told)
+        route = f"{request.method} {request.url.path}"
+        message = f"There is no route {route}; the routes are POST /v1/chat/completions and GET /v1/models."
+        return self.refuse(self.begin(request), status, message)
 
     def refuse(self, exchange: Exchange, status: int, message: str) -> Response:
         exchange.problem = message
-        return self.answer(exchange, error_answer(status, message))
+        return self.answer(exchange, build_error(status, message))
 
     def answer(self, exchange: Exchange, answer: Answer) -> Response:
         exchange.status = answer.status
         self.listen(exchange)
-        return _Played(answer, exchange, self.listen)
+        return _PacedResponse(answer, exchange, self.listen)
 
 
-async def _json(request: Request) -> Any:
+async def _read_json(request: Request) -> Any:
     body = bytearray()
     try:
         async for piece in request.stream():
@@ -111,13 +108,13 @@ async def _json(request: Request) -> Any:
                 raise ServiceError(f"The body is larger than {MAX_BODY_BYTES:,} bytes.")
         return json.loads(body)
     except ClientDisconnect:
-        raise ServiceError("The client has left before its request was complete.") from None
+        raise ServiceError("The client disconnected before its request was complete.") from None
     except (ValueError, RecursionError) as error:
         raise ServiceError(f"The body is not JSON: {error}.") from None
 
 
-class _Played(Response):
-    """Sends an answer at its pace, until it is complete, cut, or nobody listens any more."""
+class _PacedResponse(Response):
+    """A response that sends an answer with its delays until it is complete, cut, or the client disconnects."""
 
     def __init__(self, answer: Answer, exchange: Exchange, listen: Listener) -> None:
         super().__init__(status_code=answer.status)
@@ -127,7 +124,7 @@ class _Played(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.create_task(self._send(send))
-        leaving = asyncio.create_task(_left(receive))
+        leaving = asyncio.create_task(_wait_for_disconnect(receive))
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
             is_sent = sending.done() and sending.exception() is None
@@ -154,12 +151,12 @@ class _Played(Response):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             self._exchange.pieces += 1
         if answer.is_cut:
-            # The server closes a connection whose answer the application does not complete. What is written goes first.
+            # The server closes the connection of an incomplete response after sending what was written.
             return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _left(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -169,7 +166,7 @@ def _ignore(_: Exchange) -> None:
 
 
 def mock_app(rules: Rules, listen: Listener = _ignore) -> Starlette:
-    """Make the application: an ASGI server can run it, a test call it."""
+    """Return the ASGI application."""
     mock = _Mock(rules, listen)
     return Starlette(
         routes=[

@@ -1,4 +1,4 @@
-"""Serving the mock application on a socket."""
+"""Running the mock application on a socket."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-__all__ = ["serve", "serving"]
+__all__ = ["serve", "start_mock_server"]
 
 
-async def serve(app: ASGIApp, opened: socket.socket, announce: Callable[[str], object]) -> None:
-    """Serve until SIGINT or SIGTERM, then end at once, whatever is on its way; ``announce`` is told the URL."""
+async def serve(app: ASGIApp, listener: socket.socket, announce: Callable[[str], object]) -> None:
+    """Serve until SIGINT or SIGTERM, then end at once without completing responses. Call ``announce`` with the URL."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with serving(app, opened) as url:
+    async with start_mock_server(app, listener) as url:
         announce(url)
         await stop.wait()
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp, opened: socket.socket) -> AsyncGenerator[str]:
-    """Serve meanwhile; give the URL that clients take as ``base_url``."""
-    server = _Server(app, http="h11")
-    running = asyncio.create_task(server.serve(sockets=[opened]))
+async def start_mock_server(app: ASGIApp, listener: socket.socket) -> AsyncGenerator[str]:
+    """Serve inside the context; yield the URL for the ``base_url`` of clients."""
+    server = _MockServer(app, http="h11")
+    running = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        yield f"{get_url(opened)}/v1"
+        yield f"{get_url(listener)}/v1"
     finally:
         server.should_exit = server.force_exit = True
         await running
-        await server.end_all()
+        await server.abort_connections()
 
 
-class _Server(QuietServer):
-    """Does not wait for anybody when it ends."""
+class _MockServer(QuietServer):
+    """A server that ends without waiting for clients."""
 
-    async def end_all(self) -> None:
-        """Break off what is still on its way."""
+    async def abort_connections(self) -> None:
+        """Close all connections and cancel their tasks."""
         for connection in list(self.server_state.connections):
             connection.transport.close()
         tasks = list(self.server_state.tasks)

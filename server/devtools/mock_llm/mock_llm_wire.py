@@ -1,4 +1,4 @@
-"""From a reply to the bytes that OpenAI's protocol has for it."""
+"""Encoding a reply in OpenAI's protocol."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, cast
 from msgspec import Struct, field
 
 from ragflow_lg.server.devtools.mock_llm.rules import MockUsage, Reply
-from ragflow_lg.server.devtools.mock_llm.scripts import Asked
+from ragflow_lg.server.devtools.mock_llm.scripts import MockRequest
 
-__all__ = ["Answer", "answer_of", "error_answer"]
+__all__ = ["Answer", "build_answer", "build_error"]
 
 MAX_ECHO_CHARS = 10_000
 _CREATED = 1_700_000_000
@@ -27,52 +27,50 @@ _ERROR_TYPES: Mapping[int, tuple[str, str | None]] = {
 
 
 class Answer(Struct, frozen=True):
-    """What goes out: the head, and the body in the pieces in which it is sent."""
+    """A response: the head, and the body in the pieces in which it is body_sent."""
 
     status: int
     content_type: str
     pieces: tuple[bytes, ...]
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     length: int | None = None
-    """Of the whole body; None where it is told as it goes."""
+    """Content-Length; None for a chunked body."""
     is_cut: bool = False
-    """Whether the connection breaks off behind the pieces."""
+    """Whether the connection is closed after the pieces, before the body is complete."""
     delay_s: float = 0.0
     piece_delay_s: float = 0.0
 
 
-def error_answer(
-    status: int, message: str, *, headers: Mapping[str, str] | None = None, delay_s: float = 0.0
-) -> Answer:
-    """Give an error in OpenAI's form."""
+def build_error(status: int, message: str, *, headers: Mapping[str, str] | None = None, delay_s: float = 0.0) -> Answer:
+    """Return an error in OpenAI's format."""
     kind, code = _ERROR_TYPES.get(status, ("server_error" if status >= 500 else "invalid_request_error", None))
     body = json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}}).encode()
     return Answer(status, _JSON, (body,), headers or {}, len(body), delay_s=delay_s)
 
 
-def answer_of(reply: Reply, asked: Asked, number: int) -> Answer:
-    """Give the answer that a reply makes to a request; ``number`` is that of the request."""
+def build_answer(reply: Reply, request: MockRequest, number: int) -> Answer:
+    """Return the answer to a request; ``number`` is the number of the request."""
     headers = dict(reply.headers)
     if reply.retry_after is not None:
         after = reply.retry_after
         headers["Retry-After"] = after if isinstance(after, str) else f"{after:.3f}".rstrip("0").rstrip(".")
     if reply.garbage is not None:
         body = reply.garbage.encode("utf-8", "replace")
-        kind = _EVENTS if asked.is_stream and reply.status == 200 else _JSON
+        kind = _EVENTS if request.is_stream and reply.status == 200 else _JSON
         return Answer(reply.status, kind, (body,), headers, len(body), delay_s=reply.delay_s)
     if reply.status >= 300:
-        message = reply.error or f"The rules say: status {reply.status}."
-        return error_answer(reply.status, message, headers=headers, delay_s=reply.delay_s)
-    said = _Said(reply, asked, number)
-    return _streamed(said, headers) if asked.is_stream else _whole(said, headers)
+        message = reply.error or f"A rule sets status {reply.status}."
+        return build_error(reply.status, message, headers=headers, delay_s=reply.delay_s)
+    filled = _FilledReply(reply, request, number)
+    return _streamed_answer(filled, headers) if request.is_stream else _whole_answer(filled, headers)
 
 
-class _Said:
-    """A reply with the parts of the request filled in."""
+class _FilledReply:
+    """A reply with its placeholders replaced by parts of the request."""
 
-    def __init__(self, reply: Reply, asked: Asked, number: int) -> None:
+    def __init__(self, reply: Reply, request: MockRequest, number: int) -> None:
         self.reply = reply
-        self.asked = asked
+        self.request = request
         self.id = f"chatcmpl-mock-{number}"
         self._number = number
         text = reply.text if reply.json_ is None else json.dumps(reply.json_, ensure_ascii=False)
@@ -95,121 +93,121 @@ class _Said:
     def usage(self) -> dict[str, int] | None:
         if self.reply.usage is False:
             return None
-        said = sum(map(len, (*self.text, *self.reasoning))) + sum(len(c["function"]["arguments"]) for c in self.calls)
-        used = self.reply.usage or MockUsage(
-            prompt_tokens=-(-self.asked.chars // _CHARS_PER_TOKEN), completion_tokens=-(-said // _CHARS_PER_TOKEN)
+        chars = sum(map(len, (*self.text, *self.reasoning))) + sum(len(c["function"]["arguments"]) for c in self.calls)
+        usage = self.reply.usage or MockUsage(
+            prompt_tokens=-(-self.request.chars // _CHARS_PER_TOKEN), completion_tokens=-(-chars // _CHARS_PER_TOKEN)
         )
-        return {**used.model_dump(), "total_tokens": used.prompt_tokens + used.completion_tokens}
+        return {**usage.model_dump(), "total_tokens": usage.prompt_tokens + usage.completion_tokens}
 
     def _arguments(self, arguments: dict[str, Any] | str) -> str:
         if isinstance(arguments, str):
-            return self._filled(arguments)
-        return json.dumps(_in_texts(arguments, self._filled), ensure_ascii=False)
+            return self._fill(arguments)
+        return json.dumps(_map_strings(arguments, self._fill), ensure_ascii=False)
 
     def _pieces(self, text: str | list[str]) -> list[str]:
         if isinstance(text, list):
-            return [self._filled(piece) for piece in text]
-        return list(_cut(self._filled(text), self.reply.cut_text))
+            return [self._fill(piece) for piece in text]
+        return list(_cut(self._fill(text), self.reply.cut_text))
 
-    def _filled(self, text: str) -> str:
-        """Fill in, each place once: what is filled in is not looked at again."""
+    def _fill(self, text: str) -> str:
+        """Replace placeholders once; inserted text is not scanned again."""
         if "${" not in text:
             return text
         values = {
-            "user": self.asked.user,
-            "last": self.asked.last,
-            "model": self.asked.model,
+            "user": self.request.user,
+            "last": self.request.last,
+            "model": self.request.model,
             "number": str(self._number),
         }
         head, *rest = text.split("${")
-        filled = [head]
+        parts = [head]
         for part in rest:
             name, brace, tail = part.partition("}")
             is_known = brace and name in values
-            filled.append(f"{values[name][:MAX_ECHO_CHARS]}{tail}" if is_known else "${" + part)
-        return "".join(filled)
+            parts.append(f"{values[name][:MAX_ECHO_CHARS]}{tail}" if is_known else "${" + part)
+        return "".join(parts)
 
 
-def _in_texts(value: Any, change: Callable[[str], str]) -> Any:
+def _map_strings(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {key: _in_texts(entry, change) for key, entry in cast("dict[str, Any]", value).items()}
+        return {key: _map_strings(entry, change) for key, entry in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_in_texts(entry, change) for entry in cast("list[Any]", value)]
+        return [_map_strings(entry, change) for entry in cast("list[Any]", value)]
     return value
 
 
 def _cut(text: str, cuts: int | list[int]) -> Iterator[str]:
-    places = cuts if isinstance(cuts, list) else range(cuts, len(text), cuts) if cuts else ()
+    positions = cuts if isinstance(cuts, list) else range(cuts, len(text), cuts) if cuts else ()
     start = 0
-    for place in places:
-        if start < place < len(text):
-            yield text[start:place]
-            start = place
+    for position in positions:
+        if start < position < len(text):
+            yield text[start:position]
+            start = position
     if start < len(text):
         yield text[start:]
 
 
-def _whole(said: _Said, headers: Mapping[str, str]) -> Answer:
-    reply = said.reply
-    message: dict[str, Any] = {"role": "assistant", "content": "".join(said.text) or (None if said.calls else "")}
-    if said.reasoning:
-        message["reasoning_content"] = "".join(said.reasoning)
-    if said.calls:
-        message["tool_calls"] = said.calls
+def _whole_answer(filled: _FilledReply, headers: Mapping[str, str]) -> Answer:
+    reply = filled.reply
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(filled.text) or (None if filled.calls else "")}
+    if filled.reasoning:
+        message["reasoning_content"] = "".join(filled.reasoning)
+    if filled.calls:
+        message["tool_calls"] = filled.calls
     completion: dict[str, Any] = {
-        "id": said.id,
+        "id": filled.id,
         "object": "chat.completion",
         "created": _CREATED,
-        "model": said.asked.model,
-        "choices": [{"index": 0, "finish_reason": said.finish_reason, "message": message}],
+        "model": filled.request.model,
+        "choices": [{"index": 0, "finish_reason": filled.finish_reason, "message": message}],
     }
-    if usage := said.usage:
+    if usage := filled.usage:
         completion["usage"] = usage
     body = json.dumps(completion, ensure_ascii=False).encode("utf-8", "replace")
     is_cut = reply.cut_after is not None
     length = len(body) if reply.cut == "connection" or not is_cut else len(body) // 2
-    sent = body[: len(body) // 2] if is_cut else body
-    return Answer(200, _JSON, (sent,), headers, length, length != len(sent), reply.delay_s)
+    body_sent = body[: len(body) // 2] if is_cut else body
+    return Answer(200, _JSON, (body_sent,), headers, length, length != len(body_sent), reply.delay_s)
 
 
-def _streamed(said: _Said, headers: Mapping[str, str]) -> Answer:
-    reply = said.reply
-    deltas = list(_deltas(said))
+def _streamed_answer(filled: _FilledReply, headers: Mapping[str, str]) -> Answer:
+    reply = filled.reply
+    deltas = list(_deltas(filled))
     deltas[0] = {"role": "assistant", **deltas[0]}
-    pieces = [_event(_chunk(said, delta, None)) for delta in deltas]
+    pieces = [_event(_chunk(filled, delta, None)) for delta in deltas]
     is_cut = False
     if reply.cut_after is not None and reply.cut_after < len(pieces):
         pieces = pieces[: reply.cut_after]
         is_cut = reply.cut == "connection"
     elif reply.error_after is not None and reply.error_after < len(pieces):
-        error = {"error": {"message": reply.error or "the model fell over", "type": "server_error"}}
+        error = {"error": {"message": reply.error or "The model failed.", "type": "server_error"}}
         pieces = [*pieces[: reply.error_after], _event(error)]
     else:
-        pieces.append(_event(_chunk(said, {}, said.finish_reason)))
-        if said.asked.wants_usage and (usage := said.usage):
-            pieces.append(_event({**_chunk(said, {}, None), "choices": [], "usage": usage}))
+        pieces.append(_event(_chunk(filled, {}, filled.finish_reason)))
+        if filled.request.wants_usage and (usage := filled.usage):
+            pieces.append(_event({**_chunk(filled, {}, None), "choices": [], "usage": usage}))
         pieces.append(b"data: [DONE]\n\n")
     return Answer(
         200, _EVENTS, tuple(pieces), headers, is_cut=is_cut, delay_s=reply.delay_s, piece_delay_s=reply.piece_delay_s
     )
 
 
-def _deltas(said: _Said) -> Iterator[dict[str, Any]]:
-    """Give what each streamed piece adds; there is always one."""
-    for piece in said.reasoning:
+def _deltas(filled: _FilledReply) -> Iterator[dict[str, Any]]:
+    """Yield the delta of each streamed piece, at least one."""
+    for piece in filled.reasoning:
         yield {"reasoning_content": piece}
-    for piece in said.text or ([] if said.calls or said.reasoning else [""]):
+    for piece in filled.text or ([] if filled.calls or filled.reasoning else [""]):
         yield {"content": piece}
-    for number, call in enumerate(said.calls):
-        index = number if said.reply.calls[number].has_index else None
-        for fragment in _fragments(call, said.reply):
+    for number, call in enumerate(filled.calls):
+        index = number if filled.reply.calls[number].has_index else None
+        for fragment in _fragments(call, filled.reply):
             yield {"tool_calls": [{"index": index, **fragment}]}
 
 
 def _fragments(call: Mapping[str, Any], reply: Reply) -> Iterator[dict[str, Any]]:
-    """Give the pieces of a call: id and type with the first, the end of the name with the first arguments."""
+    """Yield the pieces of a call: id and type with the first, the end of the name with the first arguments."""
     function = call["function"]
     names = list(_cut(function["name"], reply.cut_names)) or [""]
     arguments = list(_cut(function["arguments"], reply.cut_arguments)) or [""]
@@ -220,12 +218,12 @@ def _fragments(call: Mapping[str, Any], reply: Reply) -> Iterator[dict[str, Any]
         yield {"id": call["id"], "type": "function", "function": piece} if number == 0 else {"function": piece}
 
 
-def _chunk(said: _Said, delta: Mapping[str, Any], finish_reason: str | None) -> dict[str, Any]:
+def _chunk(filled: _FilledReply, delta: Mapping[str, Any], finish_reason: str | None) -> dict[str, Any]:
     return {
-        "id": said.id,
+        "id": filled.id,
         "object": "chat.completion.chunk",
         "created": _CREATED,
-        "model": said.asked.model,
+        "model": filled.request.model,
         "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}],
     }
 

@@ -1,4 +1,4 @@
-"""The request log of the mock server: JSON lines, without headers and keys."""
+"""The request log of the mock server: JSON Lines without headers and API keys."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange
 
 __all__ = ["RequestLog"]
 
-_SHOWN_CHARS = 200
+_MAX_CHARS = 200
 
 
 class RequestLog:
-    """A listener that writes a line for every exchange when it ends.
+    """A listener that writes a line at the end of every exchange.
 
-    Only a shortened text of the last user message stands in it, never a header or a body.
+    The line has a shortened text of the last user message, but no headers or bodies.
     """
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
-        self._began: dict[int, float] = {}
+        self._start_times: dict[int, float] = {}
         self._redactor = Redactor()
 
     def __call__(self, exchange: Exchange) -> None:
-        """Take note of an exchange."""
+        """Record the start of an exchange, or log its end."""
         if not exchange.end:
-            self._began[exchange.number] = time.monotonic()
+            self._start_times[exchange.number] = time.monotonic()
             return
-        elapsed_s = time.monotonic() - self._began.pop(exchange.number, time.monotonic())
+        elapsed_s = time.monotonic() - self._start_times.pop(exchange.number, time.monotonic())
         self._write(json.dumps(self._row(exchange, elapsed_s), ensure_ascii=False) + "\n")
 
     def _row(self, exchange: Exchange, elapsed_s: float) -> dict[str, Any]:
@@ -40,14 +40,14 @@ class RequestLog:
             "method": exchange.method,
             "path": self._redactor.text(exchange.path),
         }
-        if (asked := exchange.asked) is not None:
-            user = self._redactor.text(asked.user)
+        if (request := exchange.request) is not None:
+            user = self._redactor.text(request.user)
             row |= {
-                "model": asked.model,
-                "stream": asked.is_stream,
-                "tools": list(asked.tools),
-                "last_role": asked.last_role,
-                "user": user if len(user) <= _SHOWN_CHARS else user[: _SHOWN_CHARS - 1] + "…",
+                "model": request.model,
+                "stream": request.is_stream,
+                "tools": list(request.tools),
+                "last_role": request.last_role,
+                "user": user if len(user) <= _MAX_CHARS else user[: _MAX_CHARS - 1] + "…",
             }
         if exchange.rule:
             row |= {"rule": exchange.rule, "reply": exchange.reply}

@@ -1,4 +1,4 @@
-"""Regular expressions that cannot run for long."""
+"""Regular expressions with limits of size and time."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ __all__ = ["Pattern", "compile_pattern"]
 
 MAX_PATTERN_CHARS = 1000
 MAX_SEARCHED_CHARS = 200_000
-"""Of a longer text only the beginning is looked at."""
+"""Only this many characters of a text are searched."""
 LIMIT_S = 0.25
 
 
 class Pattern(Struct, frozen=True):
-    """A regular expression with limits of text and time."""
+    """A compiled regular expression whose searches are limited."""
 
     text: str
     compiled: Any
 
-    def found_in(self, text: str) -> bool:
-        """Tell whether it matches somewhere.
+    def matches(self, text: str) -> bool:
+        """Return whether the expression matches anywhere in a text.
 
         Raises:
-            TimeoutError: if that takes too long.
+            TimeoutError: If the search takes longer than `LIMIT_S`.
         """
         return self.compiled.search(text[:MAX_SEARCHED_CHARS], timeout=LIMIT_S) is not None
 
 
 def compile_pattern(text: str) -> Pattern:
-    """Read a regular expression.
+    """Compile a regular expression.
 
     Raises:
-        ValueError: if it is none, or too long.
+        ValueError: If it is invalid, too long or too deeply nested.
     """
     import regex
 
@@ -42,6 +42,6 @@ def compile_pattern(text: str) -> Pattern:
     try:
         return Pattern(text, regex.compile(text))
     except regex.error as error:
-        raise ValueError(f"{text!r} is no regular expression: {error}") from None
+        raise ValueError(f"{text!r} is not a valid regular expression: {error}") from None
     except RecursionError:
         raise ValueError("the regular expression is nested too deeply") from None

@@ -1,6 +1,6 @@
-"""The rules of a mock server: what a file of them may say, and reading it.
+"""The rules of a mock server: their format, and reading a file of them.
 
-A file is TOML, or JSON where its name ends so. Rules are tried in order::
+A file is TOML, or JSON if its suffix is ``.json``. Rules are tried in order::
 
     [[rules]]
     when.user = "parcel"
@@ -34,75 +34,75 @@ _NO_BODY = (204, 205, 304)
 _TESTS = ("is", "contains", "regex")
 
 
-class _Part(BaseModel):
+class _RuleModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True)
 
 
 def _pattern(text: Any) -> Pattern:
     if not isinstance(text, str):
-        raise ValueError("should be a text")
+        raise ValueError("should be a string")
     return compile_pattern(text)
 
 
-class TextTest(_Part):
-    """What a text has to be, to contain, or to match somewhere; all that is given counts."""
+class TextTest(_RuleModel):
+    """A test of a text. Every condition that is set must hold."""
 
-    is_: str | None = Field(None, alias="is")
+    is_: str | None = Field(default=None, alias="is")
     contains: str | None = None
     regex: Annotated[Pattern | None, BeforeValidator(_pattern)] = None
 
     @model_validator(mode="after")
-    def _says_something(self) -> TextTest:
+    def _require_condition(self) -> TextTest:
         if self.is_ is None and self.contains is None and self.regex is None:
-            raise ValueError(f"should say one of {', '.join(_TESTS)}")
+            raise ValueError(f"should have at least one of {', '.join(_TESTS)}")
         return self
 
-    def fits(self, text: str) -> bool:
-        """Tell whether a text passes.
+    def matches(self, text: str) -> bool:
+        """Return whether a text passes the test.
 
         Raises:
-            TimeoutError: if the regular expression takes too long.
+            TimeoutError: If the regular expression takes too long.
         """
         if self.is_ is not None and text != self.is_:
             return False
         if self.contains is not None and self.contains not in text:
             return False
-        return self.regex is None or self.regex.found_in(text)
+        return self.regex is None or self.regex.matches(text)
 
 
-def _contained(value: Any) -> Any:
+def _as_contains(value: Any) -> Any:
     return {"contains": value} if isinstance(value, str) else value
 
 
-def _equal(value: Any) -> Any:
+def _as_is(value: Any) -> Any:
     return {"is": value} if isinstance(value, str) else value
 
 
-Contained: TypeAlias = Annotated[TextTest, BeforeValidator(_contained)]
-"""A text that has to occur, or a `TextTest`."""
-Equal: TypeAlias = Annotated[TextTest, BeforeValidator(_equal)]
-"""A whole text, or a `TextTest`."""
+Contained: TypeAlias = Annotated[TextTest, BeforeValidator(_as_contains)]
+"""A substring, or a `TextTest`."""
+Equal: TypeAlias = Annotated[TextTest, BeforeValidator(_as_is)]
+"""The complete text, or a `TextTest`."""
 
 
-class CallSpan(_Part):
-    """Which requests of those that a rule fits otherwise: from 1, every one, every second one."""
+class CallSpan(_RuleModel):
+    """A selection from the requests that match all other conditions of a rule, counted from 1."""
 
-    from_: Annotated[int, Field(ge=1)] = Field(1, alias="from")
+    from_: Annotated[int, Field(ge=1)] = Field(default=1, alias="from")
     to: Annotated[int, Field(ge=1)] | None = None
     every: Annotated[int, Field(ge=1)] = 1
 
     def has(self, number: int) -> bool:
-        """Tell whether the request of this number, from 1, is meant."""
+        """Return whether the request with this number, from 1, is selected."""
         is_within = number >= self.from_ and (self.to is None or number <= self.to)
         return is_within and (number - self.from_ + 1) % self.every == 0
 
 
-def _span(value: Any) -> Any:
+def _as_span(value: Any) -> Any:
     return {"from": value, "to": value} if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-class When(_Part):
-    """What a request has to be like; what is not given fits everything."""
+class When(_RuleModel):
+    """Conditions on a request; a condition that is not set always holds."""
 
     model: Equal | None = None
     system: Contained | None = None
@@ -112,57 +112,57 @@ class When(_Part):
     """The last message of all."""
     last_role: Literal["system", "user", "assistant", "tool"] | None = None
     tools: bool | Contained | None = None
-    """Whether tools are offered, or the name of one of them."""
+    """Whether the request offers tools, or the name of one of them."""
     stream: bool | None = None
-    call: Annotated[CallSpan, BeforeValidator(_span)] | None = None
+    call: Annotated[CallSpan, BeforeValidator(_as_span)] | None = None
 
 
-def _cuts(value: int | list[int]) -> int | list[int]:
+def _check_cuts(value: int | list[int]) -> int | list[int]:
     if isinstance(value, int):
         if value < 0:
-            raise ValueError("should be 0 (whole) or a number of characters")
+            raise ValueError("should be 0 (not cut) or a number of characters")
     elif value != sorted(set(value)) or (value and value[0] < 1):
-        raise ValueError("should be places that grow, from 1 on")
+        raise ValueError("should be increasing positions, from 1")
     return value
 
 
-Cuts: TypeAlias = Annotated[int | list[int], AfterValidator(_cuts)]
-"""Where a text is cut into pieces: every so many characters (0: nowhere), or at these places."""
+Cuts: TypeAlias = Annotated[int | list[int], AfterValidator(_check_cuts)]
+"""Where a text is cut into pieces: after every so many characters (0: not cut), or at these positions."""
 Delay: TypeAlias = Annotated[float, Field(ge=0, le=MAX_DELAY_S)]
 
 
-class MockCall(_Part):
-    """A call of a tool that the reply asks for. Arguments that are a text are sent as they are, JSON or not."""
+class MockCall(_RuleModel):
+    """A tool call of a reply. Arguments that are a string are sent unchanged, even if they are not JSON."""
 
     name: str
     arguments: dict[str, Any] | str = Field(default_factory=dict[str, Any])
     id: str = ""
-    """Default: a fresh one."""
+    """Default: a new id."""
     has_index: bool = True
-    """Whether a streamed piece says which call it belongs to; some servers leave that out."""
+    """Whether streamed pieces have the index of their call; some servers omit it."""
 
 
-class MockUsage(_Part):
-    """What the reply says it has cost."""
+class MockUsage(_RuleModel):
+    """The token usage of a reply."""
 
     prompt_tokens: Annotated[int, Field(ge=0)] = 0
     completion_tokens: Annotated[int, Field(ge=0)] = 0
 
 
-class Reply(_Part):
-    """One reply. In its texts ``${user}``, ``${last}``, ``${model}`` and ``${number}`` stand for parts of the request.
+class Reply(_RuleModel):
+    """One reply. ``${user}``, ``${last}``, ``${model}`` and ``${number}`` are placeholders for parts of the request.
 
-    ``number`` counts the requests of the server, from 1.
+    ``number`` is the number of the request on this server, from 1.
     """
 
     text: str | list[str] = ""
-    """A list is the pieces in which it is streamed."""
-    json_: Any = Field(None, alias="json")
-    """A value that is written as the text."""
+    """A list gives the streamed pieces."""
+    json_: Any = Field(default=None, alias="json")
+    """A value whose JSON is the text."""
     reasoning: str | list[str] = ""
     calls: list[MockCall] = Field(default_factory=list[MockCall])
     cut_text: Cuts = 16
-    """Pieces of a streamed text or reasoning that is no list."""
+    """Pieces of a streamed text or reasoning that is not a list."""
     cut_names: Cuts = 0
     cut_arguments: Cuts = 0
     delay_s: Delay = 0.0
@@ -170,41 +170,41 @@ class Reply(_Part):
     piece_delay_s: Delay = 0.0
     status: Annotated[int, Field(ge=200, le=599)] = 200
     error: str = ""
-    """What a reply with an error status says."""
+    """The message of a reply with an error status."""
     retry_after: float | str | None = None
     headers: dict[str, str] = Field(default_factory=dict[str, str])
     cut_after: Annotated[int, Field(ge=0)] | None = None
-    """End the stream after so many pieces; a reply that is not streamed is cut in its middle."""
+    """End the stream after this number of pieces; a reply that is not streamed is cut in the middle."""
     cut: Literal["connection", "quiet"] = "connection"
-    """How: the connection breaks off, or the answer ends in order but says nothing of its end."""
+    """``connection`` closes the connection; ``quiet`` ends the response regularly, without an end marker."""
     error_after: Annotated[int, Field(ge=0)] | None = None
-    """Send an error in the stream after so many pieces."""
+    """Send an error in the stream after this number of pieces."""
     garbage: str | None = None
-    """The whole body, in place of an answer."""
+    """The body to send instead of a valid answer."""
     usage: MockUsage | Literal[False] | None = None
-    """Default: an estimate. false: no word of it."""
+    """Default: an estimate. false: no usage."""
     finish_reason: str = ""
     times: Annotated[int, Field(ge=1)] = 1
-    """How often it is given before the next one."""
+    """How often the reply is used before the next one."""
 
     @model_validator(mode="after")
-    def _agrees(self) -> Reply:
+    def _check_fields(self) -> Reply:
         if self.text and self.json_ is not None:
-            raise ValueError("text and json are both given; leave one out")
+            raise ValueError("text and json are both set; remove one of them")
         if self.status in _NO_BODY:
-            raise ValueError(f"status {self.status} has no body; take another one")
+            raise ValueError(f"status {self.status} has no body; use another status")
         if self.error and self.status < 300 and self.error_after is None:
-            raise ValueError("error is given without an error status; set status to 300 or more, or error_after")
+            raise ValueError("error is set without an error status; set status to 300 or more, or error_after")
         if self.status >= 300 and (self.text or self.calls or self.json_ is not None):
-            raise ValueError("a reply with an error status says only error (or garbage); leave text, json, calls out")
+            raise ValueError("a reply with an error status can have only error or garbage; remove text, json and calls")
         return self
 
 
-class Rule(_Part):
-    """Replies for the requests that fit, one after the other.
+class Rule(_RuleModel):
+    """Replies to the requests that match, used in order.
 
-    ``at_end`` says what comes behind the last one: it is repeated, they begin again, an error, or the next rules are
-    tried.
+    ``at_end`` decides what follows after the last reply: it is repeated, the first reply follows again, an error is
+    sent, or the next rules are tried.
     """
 
     name: str = ""
@@ -213,24 +213,24 @@ class Rule(_Part):
     at_end: Literal["repeat", "again", "error", "next"] = "repeat"
 
 
-class Rules(_Part):
-    """A file of rules. ``models`` are what ``GET /v1/models`` lists; default: those that rules name."""
+class Rules(_RuleModel):
+    """A file of rules. ``GET /v1/models`` lists ``models``, by default those that rules name."""
 
     rules: Annotated[list[Rule], Field(min_length=1)]
     models: list[str] = Field(default_factory=list[str])
 
     @property
     def model_names(self) -> list[str]:
-        """The models that the server says it has."""
-        named = [rule.when.model.is_ for rule in self.rules if rule.when.model and rule.when.model.is_]
-        return self.models or list(dict.fromkeys(named)) or ["mock"]
+        """The models that the server lists."""
+        names = [rule.when.model.is_ for rule in self.rules if rule.when.model and rule.when.model.is_]
+        return self.models or list(dict.fromkeys(names)) or ["mock"]
 
 
 def load_rules(path: Path) -> Rules:
     """Read a file of rules.
 
     Raises:
-        SettingsError: if it cannot be read (names the line), or is wrong (names rule, field and fix).
+        SettingsError: If it cannot be read (with the line), or is invalid (with rule, field and fix).
     """
     value = _read(path)
     try:
@@ -238,7 +238,7 @@ def load_rules(path: Path) -> Rules:
     except pydantic.ValidationError as error:
         problems = error.errors(include_input=False, include_url=False, include_context=False)
     lines = dict.fromkeys(_problem(p["loc"], p["type"], p["msg"], value) for p in problems[:20])
-    raise SettingsError("\n".join([f"The rules {str(path)!r} are wrong:", *lines]))
+    raise SettingsError("\n".join([f"The rules {str(path)!r} are invalid:", *lines]))
 
 
 def _read(path: Path) -> Any:
@@ -262,24 +262,24 @@ def _read(path: Path) -> Any:
 
 
 def _problem(place: tuple[int | str, ...], kind: str, message: str, value: Any) -> str:
-    """Say what is wrong with a field: its rule, its name, and what to do."""
-    place = _as_written(place, value, is_missing=kind == "missing")
+    """Return the message for an invalid field: rule, field and fix."""
+    place = _strip_union_parts(place, value, is_missing=kind == "missing")
     if kind == "extra_forbidden":
-        near = get_close_matches(str(place[-1]), _known(place[:-1]), n=1)
-        message = "there is no such field." + (f" Did you mean {near[0]!r}?" if near else "")
+        near = get_close_matches(str(place[-1]), _sibling_fields(place[:-1]), n=1)
+        message = "unknown field." + (f" Did you mean {near[0]!r}?" if near else "")
         if not near:
-            message += f" There are {', '.join(_known(place[:-1]))}."
+            message += f" Known fields: {', '.join(_sibling_fields(place[:-1]))}."
     elif kind == "missing":
-        message = "it is missing; add it."
+        message = "missing; add it."
     else:
         message = message.removeprefix("Value error, ").rstrip(".") + "."
-    named = _named(place)
-    return f"  {named}: {message}" if named else f"  {message}"
+    prefix = _format_place(place)
+    return f"  {prefix}: {message}" if prefix else f"  {message}"
 
 
-def _as_written(place: tuple[int | str, ...], value: Any, *, is_missing: bool) -> tuple[int | str, ...]:
-    """Leave out what pydantic adds to a place for unions and functions: what the file does not have."""
-    kept: list[int | str] = []
+def _strip_union_parts(place: tuple[int | str, ...], value: Any, *, is_missing: bool) -> tuple[int | str, ...]:
+    """Remove the parts that pydantic adds to a place for unions and functions, which the file does not have."""
+    parts: list[int | str] = []
     for index, part in enumerate(place):
         if isinstance(value, list) and isinstance(part, int) and part < len(cast("list[Any]", value)):
             value = cast("list[Any]", value)[part]
@@ -287,12 +287,12 @@ def _as_written(place: tuple[int | str, ...], value: Any, *, is_missing: bool) -
             value = cast("Mapping[Any, Any]", value).get(part)
         else:
             continue
-        kept.append(part)
-    return tuple(kept)
+        parts.append(part)
+    return tuple(parts)
 
 
-def _named(place: tuple[int | str, ...]) -> str:
-    """Write a place: ``rule 2, reply 1: status``; numbers count from 1."""
+def _format_place(place: tuple[int | str, ...]) -> str:
+    """Return a place as ``rule 2, reply 1: status``; numbers count from 1."""
     words: list[str] = []
     rest = list(place)
     for key, word in (("rules", "rule"), ("replies", "reply"), ("calls", "call")):
@@ -303,8 +303,8 @@ def _named(place: tuple[int | str, ...]) -> str:
     return ": ".join(part for part in (", ".join(words), field) if part)
 
 
-def _known(place: tuple[int | str, ...]) -> list[str]:
-    """Give the fields beside an unknown one."""
+def _sibling_fields(place: tuple[int | str, ...]) -> list[str]:
+    """Return the fields that an unknown one could have meant."""
     model: Any = Rules
     for part in place:
         if isinstance(part, str):
@@ -318,4 +318,4 @@ def _known(place: tuple[int | str, ...]) -> list[str]:
 def _model_in(annotation: Any) -> Any:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _model_in(part)) is not None), None)
+    return next((model for part in get_args(annotation) if (model := _model_in(part)) is not None), None)

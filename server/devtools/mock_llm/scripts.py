@@ -1,4 +1,4 @@
-"""Choosing the reply: which rule fits a request, and which of its replies is next."""
+"""Choosing the reply to a request: the first matching rule, and the next of its replies."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from msgspec import Struct
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.server.devtools.mock_llm.rules import Reply, Rule, Rules, TextTest, When
 
-__all__ = ["Asked", "Chosen", "Script", "read_asked"]
+__all__ = ["MockRequest", "ReplyChoice", "Script", "parse_request"]
 
-_SHOWN_CHARS = 80
+_MAX_CHARS = 80
 
 
-class Asked(Struct, frozen=True):
-    """What rules look at in a request."""
+class MockRequest(Struct, frozen=True):
+    """The parts of a request that rules can test."""
 
     model: str
     system: str
@@ -27,11 +27,11 @@ class Asked(Struct, frozen=True):
     is_stream: bool
     wants_usage: bool
     chars: int
-    """Of all messages together."""
+    """Total length of all messages."""
 
 
-class Chosen(NamedTuple):
-    """A reply, and the numbers from 1 of its rule and of itself."""
+class ReplyChoice(NamedTuple):
+    """A reply with the number of its rule and its own number within the rule, both from 1."""
 
     reply: Reply
     rule: int
@@ -39,97 +39,99 @@ class Chosen(NamedTuple):
 
 
 class Script:
-    """The rules, and how far each of them has come."""
+    """The rules and the state of each: how often it matched and replied."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules.rules
-        self._fitted = [0] * len(rules.rules)
-        self._given = [0] * len(rules.rules)
-        self._turns = [[index for index, r in enumerate(rule.replies) for _ in range(r.times)] for rule in rules.rules]
+        self._match_counts = [0] * len(rules.rules)
+        self._reply_counts = [0] * len(rules.rules)
+        self._sequences = [
+            [index for index, r in enumerate(rule.replies) for _ in range(r.times)] for rule in rules.rules
+        ]
 
-    def choose(self, asked: Asked) -> Chosen:
-        """Give the next reply of the first rule that fits.
+    def choose(self, request: MockRequest) -> ReplyChoice:
+        """Return the next reply of the first rule that matches.
 
         Raises:
-            ServiceError: if none fits, a rule has no reply left, or a regular expression takes too long.
+            ServiceError: If no rule matches, the rule has no reply left, or a regular expression takes too long.
         """
         for index, rule in enumerate(self._rules):
-            if not self._fits(index, rule, asked):
+            if not self._matches(index, rule, request):
                 continue
-            turns, given = self._turns[index], self._given[index]
-            if given >= len(turns) and rule.at_end == "next":
+            sequence, count = self._sequences[index], self._reply_counts[index]
+            if count >= len(sequence) and rule.at_end == "next":
                 continue
-            if given >= len(turns) and rule.at_end == "error":
-                raise ServiceError(f"Rule {index + 1} has given all its replies ({len(turns)}), and at_end is 'error'.")
-            at = given % len(turns) if rule.at_end == "again" else min(given, len(turns) - 1)
-            self._given[index] += 1
-            return Chosen(rule.replies[turns[at]], index + 1, turns[at] + 1)
+            if count >= len(sequence) and rule.at_end == "error":
+                raise ServiceError(f"Rule {index + 1} has used all {len(sequence)} replies, and at_end is 'error'.")
+            at = count % len(sequence) if rule.at_end == "again" else min(count, len(sequence) - 1)
+            self._reply_counts[index] += 1
+            return ReplyChoice(rule.replies[sequence[at]], index + 1, sequence[at] + 1)
         raise ServiceError(
-            f"No rule fits: model {asked.model!r}, last message of {asked.last_role or 'nobody'} "
-            f"{_shown(asked.last)!r}, user {_shown(asked.user)!r}, tools {list(asked.tools)}. "
+            f"No rule matches: model {request.model!r}, last message of {request.last_role or 'nobody'} "
+            f"{_shorten(request.last)!r}, user {_shorten(request.user)!r}, tools {list(request.tools)}. "
             "Add a rule, or one without `when` at the end."
         )
 
-    def _fits(self, index: int, rule: Rule, asked: Asked) -> bool:
+    def _matches(self, index: int, rule: Rule, request: MockRequest) -> bool:
         try:
-            is_fitting = _fits(rule.when, asked)
+            is_match = _matches(rule.when, request)
         except TimeoutError:
-            raise ServiceError(f"A regular expression of rule {index + 1} takes too long; make it simpler.") from None
-        if not is_fitting:
+            raise ServiceError(f"A regular expression of rule {index + 1} takes too long; simplify it.") from None
+        if not is_match:
             return False
-        self._fitted[index] += 1
-        return rule.when.call is None or rule.when.call.has(self._fitted[index])
+        self._match_counts[index] += 1
+        return rule.when.call is None or rule.when.call.has(self._match_counts[index])
 
 
-def _fits(when: When, asked: Asked) -> bool:
-    if when.last_role is not None and when.last_role != asked.last_role:
+def _matches(when: When, request: MockRequest) -> bool:
+    if when.last_role is not None and when.last_role != request.last_role:
         return False
-    if when.stream is not None and when.stream != asked.is_stream:
+    if when.stream is not None and when.stream != request.is_stream:
         return False
-    if isinstance(when.tools, bool) and when.tools != bool(asked.tools):
+    if isinstance(when.tools, bool) and when.tools != bool(request.tools):
         return False
-    if isinstance(when.tools, TextTest) and not any(when.tools.fits(name) for name in asked.tools):
+    if isinstance(when.tools, TextTest) and not any(when.tools.matches(name) for name in request.tools):
         return False
-    tested = (
-        (when.model, asked.model),
-        (when.system, asked.system),
-        (when.user, asked.user),
-        (when.last, asked.last),
+    tests = (
+        (when.model, request.model),
+        (when.system, request.system),
+        (when.user, request.user),
+        (when.last, request.last),
     )
-    return all(test is None or test.fits(text) for test, text in tested)
+    return all(test is None or test.matches(text) for test, text in tests)
 
 
-def read_asked(body: Any) -> Asked:
-    """Read the body of a request for a completion.
+def parse_request(body: Any) -> MockRequest:
+    """Parse the body of a chat completion request.
 
     Raises:
-        ServiceError: if it is none.
+        ServiceError: If it is not such a request.
     """
     if not isinstance(body, Mapping):
         raise ServiceError("The body should be a JSON object.")
-    held = cast("Mapping[str, Any]", body)
-    model, messages = held.get("model"), held.get("messages")
+    fields = cast("Mapping[str, Any]", body)
+    model, messages = fields.get("model"), fields.get("messages")
     if not isinstance(model, str):
-        raise ServiceError("'model' should be a text.")
+        raise ServiceError("'model' should be a string.")
     if not isinstance(messages, list) or not all(isinstance(m, Mapping) for m in cast("list[Any]", messages)):
         raise ServiceError("'messages' should be a list of objects.")
-    said = [(str(m.get("role", "")), _text(m.get("content"))) for m in cast("list[Mapping[str, Any]]", messages)]
-    options = held.get("stream_options")
-    return Asked(
+    texts = [(str(m.get("role", "")), _text(m.get("content"))) for m in cast("list[Mapping[str, Any]]", messages)]
+    options = fields.get("stream_options")
+    return MockRequest(
         model,
-        next((text for role, text in said if role in ("system", "developer")), ""),
-        next((text for role, text in reversed(said) if role == "user"), ""),
-        said[-1][1] if said else "",
-        said[-1][0] if said else "",
-        tuple(_tool_names(held.get("tools"))),
-        held.get("stream") is True,
+        next((text for role, text in texts if role in ("system", "developer")), ""),
+        next((text for role, text in reversed(texts) if role == "user"), ""),
+        texts[-1][1] if texts else "",
+        texts[-1][0] if texts else "",
+        tuple(_tool_names(fields.get("tools"))),
+        fields.get("stream") is True,
         isinstance(options, Mapping) and cast("Mapping[str, Any]", options).get("include_usage") is True,
-        sum(len(text) for _, text in said),
+        sum(len(text) for _, text in texts),
     )
 
 
 def _text(content: Any) -> str:
-    """Give the text of a message; of one in parts those that are text."""
+    """Return the text of a message; of one with parts, the text parts."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -141,9 +143,11 @@ def _text(content: Any) -> str:
 def _tool_names(tools: Any) -> list[str]:
     if not isinstance(tools, list):
         return []
-    held = [cast("Mapping[str, Any]", t).get("function") for t in cast("list[Any]", tools) if isinstance(t, Mapping)]
-    return [str(cast("Mapping[str, Any]", f).get("name", "")) for f in held if isinstance(f, Mapping)]
+    functions = [
+        cast("Mapping[str, Any]", t).get("function") for t in cast("list[Any]", tools) if isinstance(t, Mapping)
+    ]
+    return [str(cast("Mapping[str, Any]", f).get("name", "")) for f in functions if isinstance(f, Mapping)]
 
 
-def _shown(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + "…"

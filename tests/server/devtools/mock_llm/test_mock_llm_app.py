@@ -15,8 +15,8 @@ from tests.fakes.mock_llm import MockLLM, reply
 ASK = {"model": "m", "messages": [{"role": "user", "content": "q"}]}
 
 
-def client(*rules: Any, heard: list[Exchange] | None = None) -> httpx.AsyncClient:
-    app = mock_app(Rules.model_validate({"rules": list(rules)}), (heard if heard is not None else []).append)
+def client(*rules: Any, exchanges: list[Exchange] | None = None) -> httpx.AsyncClient:
+    app = mock_app(Rules.model_validate({"rules": list(rules)}), (exchanges if exchanges is not None else []).append)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://mock/v1")
 
 
@@ -29,26 +29,26 @@ async def test_it_completes_and_lists_its_models() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body", "status", "told"),
+    ("method", "path", "body", "status", "text"),
     [
-        ("POST", "/embeddings", b"{}", 404, "There is no POST /v1/embeddings"),
-        ("GET", "/chat/completions", b"", 405, "There is no GET /v1/chat"),
+        ("POST", "/embeddings", b"{}", 404, "There is no route POST /v1/embeddings"),
+        ("GET", "/chat/completions", b"", 405, "There is no route GET /v1/chat"),
         ("POST", "/chat/completions", b"{", 400, "not JSON"),
         ("POST", "/chat/completions", b"[" * 100_000, 400, "not JSON"),
         ("POST", "/chat/completions", b"\xff", 400, "not JSON"),
         ("POST", "/chat/completions", b"{}", 400, "'model'"),
-        ("POST", "/chat/completions", json.dumps({**ASK, "model": "other"}).encode(), 400, "No rule fits"),
+        ("POST", "/chat/completions", json.dumps({**ASK, "model": "other"}).encode(), 400, "No rule matches"),
     ],
 )
-async def test_what_it_does_not_understand_is_told_in_openais_form(
-    method: str, path: str, body: bytes, status: int, told: str
+async def test_invalid_requests_get_errors_in_openais_format(
+    method: str, path: str, body: bytes, status: int, text: str
 ) -> None:
-    heard: list[Exchange] = []
-    async with client({"when": {"model": "m"}, "replies": [{}]}, heard=heard) as http:
+    exchanges: list[Exchange] = []
+    async with client({"when": {"model": "m"}, "replies": [{}]}, exchanges=exchanges) as http:
         answer = await http.request(method, path, content=body)
     assert answer.status_code == status
-    assert told in answer.json()["error"]["message"]
-    assert told in heard[-1].problem
+    assert text in answer.json()["error"]["message"]
+    assert text in exchanges[-1].problem
 
 
 async def test_a_body_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,19 +58,19 @@ async def test_a_body_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     assert "larger than 10 bytes" in answer.json()["error"]["message"]
 
 
-async def test_exchanges_are_told_of_at_their_beginning_and_their_end() -> None:
-    heard: list[tuple[str, int, int, int]] = []
+async def test_exchanges_are_reported_at_their_start_and_end() -> None:
+    exchanges: list[tuple[str, int, int, int]] = []
 
     def listen(exchange: Exchange) -> None:
-        heard.append((exchange.end, exchange.rule, exchange.reply, exchange.pieces))
+        exchanges.append((exchange.end, exchange.rule, exchange.reply, exchange.pieces))
 
     app = mock_app(Rules.model_validate({"rules": [{"replies": [{"text": "a"}]}]}), listen)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://mock/v1") as http:
         await http.post("/chat/completions", json={**ASK, "stream": True})
-    assert heard == [("", 1, 1, 0), ("done", 1, 1, 3)]
+    assert exchanges == [("", 1, 1, 0), ("done", 1, 1, 3)]
 
 
-async def test_a_connection_is_cut_and_a_client_that_leaves_is_noticed() -> None:
+async def test_a_cut_connection_and_a_client_that_disconnects() -> None:
     async with MockLLM([reply("a", "b", cut_after=1), reply(*"ab" * 500, piece_delay_s=0.01)]) as server:
         async with httpx.AsyncClient() as http:
             with pytest.raises(httpx.RemoteProtocolError):

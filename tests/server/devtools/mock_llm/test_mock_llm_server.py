@@ -8,7 +8,7 @@ import pytest
 from tests.fakes.mock_llm import MockLLM, reply
 
 
-async def test_it_ends_at_once_whatever_is_on_its_way() -> None:
+async def test_the_server_ends_at_once_during_a_response() -> None:
     async with httpx.AsyncClient() as http:
         async with MockLLM([reply("a", delay_s=60)]) as server:
             ask = http.post(f"{server.base_url}/chat/completions", json={"model": "m", "messages": []})

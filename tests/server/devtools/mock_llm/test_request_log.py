@@ -4,15 +4,15 @@ import json
 
 from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange
 from ragflow_lg.server.devtools.mock_llm.request_log import RequestLog
-from ragflow_lg.server.devtools.mock_llm.scripts import Asked
+from ragflow_lg.server.devtools.mock_llm.scripts import MockRequest
 
 
-def test_a_line_tells_what_was_asked_and_answered_but_no_key() -> None:
+def test_a_line_describes_request_and_reply_without_the_key() -> None:
     lines: list[str] = []
     log = RequestLog(lines.append)
     key = "sk-0123456789abcdef0123"
-    asked = Asked("m", "sys", f"my key is {key} " + "x" * 500, "", "user", ("look",), True, False, 3)
-    exchange = Exchange(1, "POST", "/v1/chat/completions", {"authorization": f"Bearer {key}"}, {}, asked, 2, 1, 200)
+    request = MockRequest("m", "sys", f"my key is {key} " + "x" * 500, "", "user", ("look",), True, False, 3)
+    exchange = Exchange(1, "POST", "/v1/chat/completions", {"authorization": f"Bearer {key}"}, {}, request, 2, 1, 200)
     log(exchange)
     assert lines == []
     exchange.pieces, exchange.end = 4, "done"
@@ -38,7 +38,7 @@ def test_a_line_tells_what_was_asked_and_answered_but_no_key() -> None:
     }
 
 
-def test_a_problem_is_told() -> None:
+def test_a_line_has_the_problem() -> None:
     lines: list[str] = []
     RequestLog(lines.append)(Exchange(1, "GET", "/x", {}, status=404, problem="There is no GET /x.", end="done"))
     assert json.loads(lines[0])["problem"] == "There is no GET /x."
