@@ -1,7 +1,7 @@
-"""The file of a recording: what a run asked of models, HTTP servers, servers of tools and datasets, and the answers.
+"""The file of a recording: a run's requests to models, HTTP servers, MCP servers and datasets, and the answers.
 
-The first line is the head. Every exchange is a line, which is written when it has ended, so that a file is readable
-whenever its process died; only its last line may be incomplete.
+The first line is the head. Every exchange is one line, written when the exchange has ended. If the process dies, the
+file remains readable; only its last line may be incomplete.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ __all__ = [
     "DateLine",
     "ExchangeLine",
     "FailureRecord",
-    "FoundRecord",
     "HttpLine",
     "Line",
     "MetadataLine",
@@ -35,6 +34,7 @@ __all__ = [
     "PieceRecord",
     "ResponseRecord",
     "SearchLine",
+    "SearchRecord",
     "SeedLine",
     "ServerAnswerRecord",
     "ServerLine",
@@ -47,10 +47,10 @@ VERSION = 1
 MAX_LINE_CHARS = 256 * 1024 * 1024
 MAX_LINES = 1_000_000
 MAX_BYTES = 1024 * 1024 * 1024
-"""Of the whole file."""
+"""Size limit of the whole file."""
 
 MAX_NUMBER = 10**9
-"""Of tokens, calls, requests, seconds. Whatever a service says beyond it is recorded as this."""
+"""Limit on tokens, calls, requests and seconds. Larger values of a service are recorded as this one."""
 
 _Count: TypeAlias = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
 _Number: TypeAlias = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
@@ -66,7 +66,7 @@ class _Head(_Record):
 
 
 class ToolsLine(_Record):
-    """Addresses of tools' services, and which of them have a key."""
+    """Addresses of the tools' services, and the services with a key."""
 
     kind: Literal["tools"] = "tools"
     endpoints: dict[str, str] = Field(default_factory=dict[str, str])
@@ -74,7 +74,7 @@ class ToolsLine(_Record):
 
 
 class DateLine(_Record):
-    """The local time that a turn was given."""
+    """The local time of a turn."""
 
     kind: Literal["date"] = "date"
     value: str = Field(max_length=100)
@@ -88,7 +88,7 @@ class SeedLine(_Record):
 
 
 class ModelLine(_Record):
-    """What a model can do; or why there is none, a `ragflow_lg.base.errors.SettingsError`."""
+    """Properties of a model, or the text of the SettingsError if it was not available."""
 
     kind: Literal["model"] = "model"
     llm_id: str
@@ -100,7 +100,10 @@ class ModelLine(_Record):
 
 
 class ServerLine(_Record):
-    """A tool of a server that may be called, or why not; without a tool: that there is no such server."""
+    """The permission to call a tool of an MCP server.
+
+    ``error`` is the reason if the tool is not permitted. Without a tool, the line records that there is no such server.
+    """
 
     kind: Literal["server"] = "server"
     server: str
@@ -109,55 +112,54 @@ class ServerLine(_Record):
 
 
 def bounded_number(number: float) -> float:
-    """Give a number that a recording may hold."""
+    """Return a number within the limits of a recording."""
     return min(number, MAX_NUMBER) if number > 0 else 0
 
 
 class FailureRecord(_Record):
-    """A `ServiceError`, or a `SettingsError` of a place that holds datasets."""
+    """A `ServiceError` or `SettingsError`."""
 
     text: str
     is_retryable: bool = False
     retry_after_s: _Number = 0.0
     is_setting: bool = False
+    """Whether to replay it as a `SettingsError`."""
 
     @classmethod
-    def of(cls, error: ServiceError | SettingsError | None, redactor: Redactor) -> FailureRecord | None:
-        """Write an error down."""
-        if error is None:
-            return None
+    def of(cls, error: ServiceError | SettingsError, redactor: Redactor, *, is_setting: bool = False) -> FailureRecord:
+        """Return the record of an error, without secrets."""
         text = redactor.text(str(error))
         if isinstance(error, SettingsError):
-            return cls(text=text)
+            return cls(text=text, is_setting=is_setting)
         return cls(text=text, is_retryable=error.is_retryable, retry_after_s=bounded_number(error.retry_after_s))
 
 
 class PieceRecord(_Record):
-    """A piece of an answer that is more than a text."""
+    """A piece of an answer with more than text."""
 
     text: str = ""
     is_thinking: bool = False
     calls: list[tuple[str, str, str]] = Field(default_factory=list[tuple[str, str, str]])
-    """Id, name and arguments each."""
+    """Id, name and arguments of each call."""
     usage: tuple[_Count, _Count, _Count, _Number] | None = None
 
 
 class _Exchange(_Record):
     order: _Count
-    """Counts the requests of the recording from 1, as they were made."""
+    """Number of the request in the recording, from 1, in the order in which requests were made."""
     node: str
     position: str = ""
     request: dict[str, Any]
     error: FailureRecord | None = None
     is_stopped: bool = False
-    """Whether whoever asked did not wait for the end."""
+    """Whether the caller stopped waiting before the exchange ended."""
 
     def raise_failure(self) -> None:
-        """Fail as the recorded request did, if it did.
+        """Raise the error of the recorded request, if it failed.
 
         Raises:
-            ServiceError: if it failed, or nobody waited for its end.
-            SettingsError: if datasets could not be searched because of a setting.
+            ServiceError: if it failed, or the caller stopped waiting for it.
+            SettingsError: if it failed because of a setting.
         """
         failure = self.error
         if failure is not None and failure.is_setting:
@@ -165,20 +167,18 @@ class _Exchange(_Record):
         if failure is not None:
             raise ServiceError(failure.text, is_retryable=failure.is_retryable, retry_after_s=failure.retry_after_s)
         if self.is_stopped:
-            raise ServiceError(
-                "The recording ends here: the run was stopped, or its time was up, before the answer came."
-            )
+            raise ServiceError("The recording ends here: the run was stopped or timed out before the answer arrived.")
 
 
 class ChatLine(_Exchange):
-    """A call of a model."""
+    """A model call."""
 
     kind: Literal["chat"] = "chat"
     pieces: list[str | PieceRecord] = Field(default_factory=list[str | PieceRecord])
 
 
 class ResponseRecord(_Record):
-    """An answer over HTTP."""
+    """An HTTP response."""
 
     status: _Status
     headers: dict[str, str] = Field(default_factory=dict[str, str])
@@ -194,7 +194,7 @@ class HttpLine(_Exchange):
 
 
 class ServerAnswerRecord(_Record):
-    """A `ragflow_lg.services.services.ServerAnswer`."""
+    """A `ragflow_lg.services.tool_server.ServerAnswer`."""
 
     texts: list[str] = Field(default_factory=list[str])
     others: list[str] = Field(default_factory=list[str])
@@ -203,12 +203,18 @@ class ServerAnswerRecord(_Record):
 
 
 class CallLine(_Exchange):
-    """A call of a tool of a server."""
+    """A call of an MCP server's tool."""
 
     kind: Literal["call"] = "call"
     answer: ServerAnswerRecord | None = None
     timeout_s: _Number | None = None
-    """The limit in which no answer came, if that is why there is none."""
+    """The limit that the call exceeded, None if it did not time out."""
+
+    def raise_failure(self) -> None:
+        """Raise the error of the recorded call, a TimeoutError if it timed out."""
+        if self.timeout_s is not None:
+            raise TimeoutError(self.timeout_s)
+        super().raise_failure()
 
 
 class DatasetEntry(_Record):
@@ -221,18 +227,18 @@ class DatasetEntry(_Record):
 
 
 class DatasetsLine(_Exchange):
-    """Which datasets some names and ids stand for, in the order in which they were asked for; None: there is none."""
+    """A look-up of datasets by name or id: the dataset for each, None for an unknown one."""
 
     kind: Literal["datasets"] = "datasets"
     datasets: list[DatasetEntry | None] | None = None
 
 
-class FoundRecord(_Record):
+class SearchRecord(_Record):
     """A `ragflow_lg.services.knowledge.SearchResult`."""
 
     chunks: list[Any] = Field(default_factory=list[Any])
     documents: list[tuple[Any, Any, Any]] = Field(default_factory=list[tuple[Any, Any, Any]])
-    """Name, id and number of chunks each."""
+    """Name, id and number of chunks of each document."""
     total: int = 0
 
 
@@ -240,11 +246,11 @@ class SearchLine(_Exchange):
     """A search of datasets."""
 
     kind: Literal["search"] = "search"
-    found: FoundRecord | None = None
+    found: SearchRecord | None = None
 
 
 class MetadataLine(_Exchange):
-    """What is known of the documents of some datasets: key -> value -> document ids."""
+    """The metadata of all documents of some datasets: key -> value -> document ids."""
 
     kind: Literal["metadata"] = "metadata"
     metadata: dict[str, dict[str, list[str]]] | None = None
@@ -257,21 +263,21 @@ _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind
 
 
 class CassetteWriter:
-    """Writes a recording, one line for each thing that has happened. Use it as ``with``."""
+    """A writer of a recording. Use it as a context manager."""
 
     def __init__(self, path: Path) -> None:
-        """Begin the file anew.
+        """Create the file, or overwrite a recording.
 
         Raises:
-            CassetteError: if there is another kind of file, or it cannot be written.
+            CassetteError: if the path is a file of another kind, or cannot be written.
         """
         self.path = path
         try:
             if path.exists() and not _is_cassette(path):
-                raise CassetteError(f"{str(path)!r} is no recording and is left as it is; name another file to record.")
+                raise CassetteError(f"{str(path)!r} is not a recording and is not overwritten; name another file.")
             self._file: IO[str] = path.open("w", encoding="utf-8", newline="\n")
         except (OSError, ValueError) as error:
-            raise self._failed(error) from None
+            raise self._error(error) from None
         self._write({"cassette": VERSION})
 
     def write(self, line: Line) -> None:
@@ -284,20 +290,20 @@ class CassetteWriter:
 
     def _write(self, value: dict[str, Any]) -> None:
         if self._file.closed:
-            return  # a call that ends behind its run
+            return  # a call that ends after its run
         try:
-            # One write for the whole line; ASCII, so that half a surrogate pair is no trouble.
+            # One write for the whole line. ASCII can also represent half a surrogate pair.
             self._file.write(json.dumps(value) + "\n")
             self._file.flush()
         except OSError as error:
-            raise self._failed(error) from None
+            raise self._error(error) from None
 
-    def _failed(self, error: OSError | ValueError) -> CassetteError:
+    def _error(self, error: OSError | ValueError) -> CassetteError:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         return CassetteError(f"The recording {str(self.path)!r} cannot be written: {reason}.")
 
     def __enter__(self) -> CassetteWriter:
-        """Give the writer."""
+        """Return the writer."""
         return self
 
     def __exit__(
@@ -308,11 +314,10 @@ class CassetteWriter:
 
 
 def read_cassette(path: Path) -> list[tuple[int, Line]]:
-    """Read a recording: its lines behind the head, with their numbers.
+    """Return the lines after the head with their line numbers. An incomplete last line is ignored.
 
     Raises:
-        CassetteError: if it cannot be read, or a line is damaged; a last line that was not written to its end is
-            left out.
+        CassetteError: if the file cannot be read, or a line is damaged.
     """
     try:
         with path.open("rb") as file:
@@ -325,7 +330,7 @@ def read_cassette(path: Path) -> list[tuple[int, Line]]:
 def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[int, Line]]:
     head = file.readline(MAX_LINE_CHARS)
     if not head.endswith(b"\n") or not _is_head(head):
-        raise CassetteError(f"{str(path)!r} is no recording of ragflow-lg (line 1 should be its head).")
+        raise CassetteError(f"{str(path)!r} is not a recording of ragflow-lg (line 1 should be its head).")
     number, size = 1, 0
     while data := file.readline(MAX_LINE_CHARS):
         number += 1
@@ -335,28 +340,28 @@ def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[int, Line]]:
         if number > MAX_LINES:
             raise CassetteError(f"The recording {str(path)!r} has more than {MAX_LINES:,} lines.")
         if not data.endswith(b"\n") and len(data) < MAX_LINE_CHARS:
-            return  # its process died while it wrote
+            return  # the process died while it wrote the line
         if data.strip():
-            yield number, _parsed(path, number, data)
+            yield number, _parse_line(path, number, data)
 
 
-def _parsed(path: Path, number: int, data: bytes) -> Line:
+def _parse_line(path: Path, number: int, data: bytes) -> Line:
     try:
         return _LINE.validate_python(json.loads(data))
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False, include_context=False)
-        first = max(found, key=lambda problem: len(problem["loc"]))  # a piece may be a text, but this one is none
-        place = ".".join(str(part) for part in first["loc"][1:])
-        problem = f"{place}: {first['msg']}" if place else first["msg"]
+        errors = error.errors(include_url=False, include_input=False, include_context=False)
+        deepest = max(errors, key=lambda problem: len(problem["loc"]))  # the most specific alternative of a union
+        path_in_line = ".".join(str(part) for part in deepest["loc"][1:])
+        problem = f"{path_in_line}: {deepest['msg']}" if path_in_line else deepest["msg"]
     except (ValueError, RecursionError) as error:
         problem = str(error)
     raise CassetteError(
-        f"The recording {str(path)!r} is damaged in line {number}: {problem}. Take the line out, or record again."
+        f"The recording {str(path)!r} is damaged in line {number}: {problem}. Remove the line, or record again."
     )
 
 
 def _is_cassette(path: Path) -> bool:
-    """Tell whether a file may be recorded over: a recording, or nothing."""
+    """Return whether a file may be overwritten: it is a recording, or empty."""
     with path.open("rb") as file:
         head = file.readline(1000)
     return not head or _is_head(head)

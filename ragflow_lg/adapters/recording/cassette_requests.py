@@ -1,4 +1,4 @@
-"""Requests as a recording has them: plain JSON without secrets, to be compared."""
+"""Requests in the form of a recording: plain JSON without secrets, which can be compared."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ __all__ = [
 
 MAX_DIFFERENCES = 3
 MAX_SHOWN_CHARS = 60
-MAX_PLACES = 5_000
+MAX_LEAVES = 5_000
 
 
 def chat_request(llm_id: str, request: ChatRequest, redactor: Redactor) -> dict[str, Any]:
-    """Write a call of a model down. Images are told by their hash; what is empty is left out."""
+    """Return a model call as JSON. Images become hashes, and empty values are omitted."""
     value = {
         "model": llm_id,
         "system": request.system,
@@ -48,7 +48,7 @@ def chat_request(llm_id: str, request: ChatRequest, redactor: Redactor) -> dict[
 
 
 def http_request(request: HttpRequest, redactor: Redactor) -> dict[str, Any]:
-    """Write an HTTP request down; its secrets are known to the redactor from then on."""
+    """Return an HTTP request as JSON. The redactor learns its secrets."""
     value = {
         "method": request.method,
         "url": request.url,
@@ -63,38 +63,41 @@ def http_request(request: HttpRequest, redactor: Redactor) -> dict[str, Any]:
 
 
 def call_request(server: str, tool: str, arguments: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
-    """Write a call of a tool of a server down; its secrets are known to the redactor from then on."""
+    """Return a call of an MCP server's tool as JSON. The redactor learns its secrets."""
     value = {"server": server, "tool": tool, "arguments": dict(arguments)}
     redactor.learn_from(value)
     return _clean(value, redactor)
 
 
 def datasets_request(names_or_ids: Sequence[str], redactor: Redactor) -> dict[str, Any]:
-    """Write down which datasets were looked for."""
+    """Return a look-up of datasets as JSON."""
     return _clean({"names": list(names_or_ids)}, redactor)
 
 
 def search_request(search: DatasetSearch, redactor: Redactor) -> dict[str, Any]:
-    """Write a search of datasets down. No documents at all are an empty list; without the field all are searched."""
+    """Return a search of datasets as JSON.
+
+    ``document_ids`` is an empty list for a search of no documents, and absent for a search of all documents.
+    """
     value = {name: getattr(search, name) for name in search.__struct_fields__ if name != "document_ids"}
-    written = _clean({**value, "datasets": _written(search.datasets)}, redactor)
+    request = _clean({**value, "datasets": _dataset_fields(search.datasets)}, redactor)
     if search.document_ids is not None:
-        written["document_ids"] = [redactor.text(id_) for id_ in search.document_ids]
-    return written
+        request["document_ids"] = [redactor.text(id_) for id_ in search.document_ids]
+    return request
 
 
 def metadata_request(datasets: Sequence[Dataset], redactor: Redactor) -> dict[str, Any]:
-    """Write down whose metadata was asked for."""
-    return _clean({"datasets": _written(datasets)}, redactor)
+    """Return a request for the metadata of datasets as JSON."""
+    return _clean({"datasets": _dataset_fields(datasets)}, redactor)
 
 
-def _written(datasets: Sequence[Dataset]) -> list[dict[str, str]]:
+def _dataset_fields(datasets: Sequence[Dataset]) -> list[dict[str, str]]:
     return [dataset._asdict() for dataset in datasets]
 
 
 def _clean(value: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
-    given = {name: entry for name, entry in value.items() if entry not in (None, "", [], {})}
-    return json.loads(json.dumps(redactor.value(given), default=str))
+    fields = {name: entry for name, entry in value.items() if entry not in (None, "", [], {})}
+    return json.loads(json.dumps(redactor.value(fields), default=str))
 
 
 def _image(image: str) -> str:
@@ -103,80 +106,80 @@ def _image(image: str) -> str:
 
 
 def digest(value: Any) -> str:
-    """Give 32 hexadecimal digits for a JSON value."""
+    """Return the hash of a JSON value, as 32 hexadecimal digits."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=True)
     return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()
 
 
-def is_same(recorded: Any, asked: Any) -> bool:
-    """Tell whether two requests are the same but for secrets: where one has taken a text out, it fits any text."""
-    if isinstance(recorded, str) and isinstance(asked, str):
-        return recorded == asked or _fits(recorded, asked) or _fits(asked, recorded)
-    if isinstance(recorded, dict) and isinstance(asked, dict):
-        held, other = cast("dict[str, Any]", recorded), cast("dict[str, Any]", asked)
-        return held.keys() == other.keys() and all(is_same(held[key], other[key]) for key in held)
-    if isinstance(recorded, list) and isinstance(asked, list):
-        entries, others = cast("list[Any]", recorded), cast("list[Any]", asked)
-        return len(entries) == len(others) and all(map(is_same, entries, others))
-    return repr(recorded) == repr(asked) or REDACTED in (recorded, asked)  # pyright: ignore[reportUnknownArgumentType]
+def is_same(recorded: Any, actual: Any) -> bool:
+    """Return whether two requests are equal except for secrets. A removed secret matches any text."""
+    if isinstance(recorded, str) and isinstance(actual, str):
+        return recorded == actual or _matches(recorded, actual) or _matches(actual, recorded)
+    if isinstance(recorded, dict) and isinstance(actual, dict):
+        fields, others = cast("dict[str, Any]", recorded), cast("dict[str, Any]", actual)
+        return fields.keys() == others.keys() and all(is_same(fields[key], others[key]) for key in fields)
+    if isinstance(recorded, list) and isinstance(actual, list):
+        entries, other_entries = cast("list[Any]", recorded), cast("list[Any]", actual)
+        return len(entries) == len(other_entries) and all(map(is_same, entries, other_entries))
+    return repr(cast("object", recorded)) == repr(cast("object", actual)) or REDACTED in (recorded, actual)
 
 
-def _fits(pattern: str, text: str) -> bool:
-    """Tell whether a text is a pattern in which each mark stands for some text."""
+def _matches(pattern: str, text: str) -> bool:
+    """Return whether a text matches a pattern in which each redaction mark stands for any text."""
     first, *rest = pattern.split(REDACTED)
     if not rest or not text.startswith(first):
         return False
-    at = len(first)
+    end = len(first)
     for part in rest[:-1]:
-        found = text.find(part, at)
-        if found < 0:
+        start = text.find(part, end)
+        if start < 0:
             return False
-        at = found + len(part)
-    return text.endswith(rest[-1]) and len(text) - len(rest[-1]) >= at
+        end = start + len(part)
+    return text.endswith(rest[-1]) and len(text) - len(rest[-1]) >= end
 
 
-def differences(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> tuple[int, str]:
-    """Say in how many places two requests differ, and what the first of them are."""
-    before, now = dict(_places(recorded, "")), dict(_places(asked, ""))
-    different = [place for place in {**before, **now} if before.get(place, _ABSENT) != now.get(place, _ABSENT)]
-    told = [_told(place, before.get(place, _ABSENT), now.get(place, _ABSENT)) for place in different[:MAX_DIFFERENCES]]
-    more = len(different) - len(told)
-    return len(different), "; ".join(told) + (f"; and {more} more" if more > 0 else "")
+def differences(recorded: Mapping[str, Any], actual: Mapping[str, Any]) -> tuple[int, str]:
+    """Return the number of values that differ between two requests, and a description of the first ones."""
+    before, now = dict(_leaves(recorded, "")), dict(_leaves(actual, ""))
+    paths = [path for path in {**before, **now} if before.get(path, _ABSENT) != now.get(path, _ABSENT)]
+    shown = [_describe(path, before.get(path, _ABSENT), now.get(path, _ABSENT)) for path in paths[:MAX_DIFFERENCES]]
+    more = len(paths) - len(shown)
+    return len(paths), "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
 _ABSENT = object()
 
 
-def _places(value: Any, place: str) -> Iterator[tuple[str, Any]]:
-    """Go through the single values of a request, with their places."""
-    return islice(_walk(value, place), MAX_PLACES)
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the single values of a request with their paths."""
+    return islice(_walk(value, path), MAX_LEAVES)
 
 
-def _walk(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+def _walk(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping) and value:
         for key, entry in cast("Mapping[str, Any]", value).items():
-            yield from _walk(entry, f"{place}.{key}" if place else key)
+            yield from _walk(entry, f"{path}.{key}" if path else key)
     elif isinstance(value, list) and value:
         for index, entry in enumerate(cast("Sequence[Any]", value)):
-            yield from _walk(entry, f"{place}[{index}]")
+            yield from _walk(entry, f"{path}[{index}]")
     else:
-        yield place, value
+        yield path, value
 
 
-def _told(place: str, before: Any, now: Any) -> str:
+def _describe(path: str, before: Any, now: Any) -> str:
     if before is _ABSENT:
-        return f"{place} is asked as {_shown(now, 0)} and was not there"
+        return f"{path} is {_excerpt(now, 0)} and was not recorded"
     if now is _ABSENT:
-        return f"{place} was {_shown(before, 0)} and is not there"
+        return f"{path} was {_excerpt(before, 0)} and is missing"
     start = 0
     if isinstance(before, str) and isinstance(now, str):
         while start < min(len(before), len(now)) and before[start] == now[start]:
             start += 1
-    return f"{place} was {_shown(before, start)} and is {_shown(now, start)}"
+    return f"{path} was {_excerpt(before, start)} and is {_excerpt(now, start)}"
 
 
-def _shown(value: Any, around: int) -> str:
-    """Show a value, of a long text what is around a place."""
+def _excerpt(value: Any, around: int) -> str:
+    """Return a value in quotes, of a long text the part around an offset."""
     text = value if isinstance(value, str) else json.dumps(value)
     begin = max(0, around - MAX_SHOWN_CHARS // 3) if len(text) > MAX_SHOWN_CHARS else 0
     end = begin + MAX_SHOWN_CHARS

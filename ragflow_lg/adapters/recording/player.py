@@ -1,74 +1,64 @@
-"""Answering from a recording, without a model, a network, a server of tools, datasets or a key."""
+"""The player of a recording, which replaces models, network, MCP servers, datasets and keys."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from ragflow_lg.adapters.recording.cassette import (
     CallLine,
     ChatLine,
     DatasetsLine,
     DateLine,
+    ExchangeLine,
     HttpLine,
     MetadataLine,
     ModelLine,
-    PieceRecord,
     SearchLine,
     SeedLine,
     ServerLine,
     ToolsLine,
     read_cassette,
 )
-from ragflow_lg.adapters.recording.cassette_requests import (
-    call_request,
-    chat_request,
-    differences,
-    digest,
-    http_request,
-    is_same,
-)
-from ragflow_lg.adapters.recording.knowledge_replaying import ReplayedKnowledge
+from ragflow_lg.adapters.recording.cassette_requests import chat_request, differences, digest, is_same
+from ragflow_lg.adapters.recording.exchanges import CHAT, A, Exchange, decode_piece, describe_model
+from ragflow_lg.adapters.recording.wrapped_services import wrap_services
 from ragflow_lg.base.errors import CassetteError, ServiceError, SettingsError
-from ragflow_lg.base.ids import RunId
 from ragflow_lg.dsl.redaction import REDACTED, Redactor
-from ragflow_lg.services.chat import NO_USAGE, ChatAnswer, ChatDelta, ChatModel, ChatRequest, ToolCall, Usage
-from ragflow_lg.services.http import HttpRequest, HttpResponse
+from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatModels, ChatRequest
 from ragflow_lg.services.services import Caller, Clock, Files, Ids, Services
 from ragflow_lg.services.tool_policies import ToolPolicies
-from ragflow_lg.services.tool_server import ServerAnswer, ToolServer, ToolSettings
+from ragflow_lg.services.tool_server import ToolServer, ToolSettings
 
 __all__ = ["Player"]
 
 MAX_COMPARED = 500
 MAX_PROBLEMS = 100
 
-L = TypeVar("L", ChatLine, HttpLine, CallLine, DatasetsLine, SearchLine, MetadataLine)
 
+class _Track:
+    """The exchanges of one kind, by node, and those among them that have been replayed."""
 
-class _Tracks(Generic[L]):
-    """The exchanges of one kind, by node, and which of them have been given."""
-
-    def __init__(self, lines: Iterable[tuple[int, L]]) -> None:
+    def __init__(self, lines: Iterable[tuple[int, ExchangeLine]]) -> None:
         self.lines = sorted(lines, key=lambda entry: entry[1].order)
-        self.given: set[int] = set()
+        self.used: set[int] = set()
         self._by_node: dict[str, list[int]] = {}
         self._by_request: dict[tuple[str, str], list[int]] = {}
         for index, (_, line) in enumerate(self.lines):
             self._by_node.setdefault(line.node, []).append(index)
             self._by_request.setdefault((line.node, digest(line.request)), []).append(index)
 
-    def take(self, caller: Caller, request: dict[str, Any], *, is_loose: bool) -> L | None:
-        """Give the next exchange for a request, None if there is none."""
-        for found in self._candidates(caller, request, is_loose=is_loose):
-            left = [index for index in found if index not in self.given]
-            here = [index for index in left if self.lines[index][1].position == caller.position]
-            if left:
-                index = (here or left)[0]
-                self.given.add(index)
+    def next_line(self, caller: Caller, request: dict[str, Any], *, is_loose: bool) -> Any:
+        """Return the next unused exchange for a request, None if there is no such exchange."""
+        for candidates in self._candidates(caller, request, is_loose=is_loose):
+            unused = [index for index in candidates if index not in self.used]
+            at_position = [index for index in unused if self.lines[index][1].position == caller.position]
+            if unused:
+                index = (at_position or unused)[0]
+                self.used.add(index)
                 return self.lines[index][1]
         return None
 
@@ -80,28 +70,42 @@ class _Tracks(Generic[L]):
             yield of_node
 
     def count(self, caller: Caller, request: dict[str, Any]) -> int:
-        """Tell how often the node asked the same."""
+        """Return how often the node made the same request."""
         return len(self._by_request.get((caller.node, digest(request)), []))
 
-    def nearest(self, caller: Caller, request: dict[str, Any]) -> tuple[int, L, str] | None:
-        """Give the recorded request that differs least, its line number, and how it differs."""
+    def nearest(self, caller: Caller, request: dict[str, Any]) -> tuple[int, ExchangeLine, str] | None:
+        """Return the line number of the most similar request, its line, and a description of the differences."""
         indexes = self._by_node.get(caller.node) or range(len(self.lines))
-        found = [
-            (*differences(self.lines[index][1].request, request), index in self.given, index)
+        ranked = [
+            (*differences(self.lines[index][1].request, request), index in self.used, index)
             for index in indexes[:MAX_COMPARED]
         ]
-        if not found:
+        if not ranked:
             return None
-        _, told, _, index = min(found, key=lambda entry: (entry[0], entry[2], entry[3]))
+        _, description, _, index = min(ranked, key=lambda entry: (entry[0], entry[2], entry[3]))
         number, line = self.lines[index]
-        return number, line, told
+        return number, line, description
+
+
+class _NoService:
+    """The service under a player, which never calls it."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"a player calls no service, but {name!r} was read")
+
+
+_NO_SERVICE: Any = _NoService()
 
 
 class Player:
-    """A recording that answers. ``problems`` holds what was asked in vain, also where a canvas has caught the error.
+    """A player of a recording.
 
-    Strict, a request has to be one that the same node made; each recorded answer is given once, in the order of the
-    requests, those of the same round and call first. Loose, a request that differs gets the next answer of its node.
+    In strict mode a request has to equal one of the same node. Each recorded answer is used once, in the order of the
+    requests, those of the same round and call first. In loose mode a request without an equal one gets the next answer
+    of its node.
+
+    Attributes:
+        problems: Failed requests, including those whose error the canvas handled.
     """
 
     def __init__(self, path: Path, redactor: Redactor, *, is_loose: bool = False) -> None:
@@ -112,15 +116,13 @@ class Player:
         """
         self.path = path
         self.problems: list[str] = []
+        self.redactor = redactor
         self._is_loose = is_loose
-        self._redactor = redactor
         lines = read_cassette(path)
-        self._chats = _Tracks([(n, line) for n, line in lines if isinstance(line, ChatLine)])
-        self._https = _Tracks([(n, line) for n, line in lines if isinstance(line, HttpLine)])
-        self._calls = _Tracks([(n, line) for n, line in lines if isinstance(line, CallLine)])
-        self._datasets = _Tracks([(n, line) for n, line in lines if isinstance(line, DatasetsLine)])
-        self._searches = _Tracks([(n, line) for n, line in lines if isinstance(line, SearchLine)])
-        self._metadata = _Tracks([(n, line) for n, line in lines if isinstance(line, MetadataLine)])
+        self._tracks: dict[type[Any], _Track] = {
+            kind: _Track((n, line) for n, line in lines if isinstance(line, kind))
+            for kind in (ChatLine, HttpLine, CallLine, DatasetsLine, SearchLine, MetadataLine)
+        }
         self._servers = {(line.server, line.tool): line for _, line in lines if isinstance(line, ServerLine)}
         self._models = {line.llm_id: line for _, line in lines if isinstance(line, ModelLine)}
         self._dates = deque(line.value for _, line in lines if isinstance(line, DateLine))
@@ -130,106 +132,130 @@ class Player:
 
     @property
     def unused(self) -> int:
-        """How many recorded exchanges nobody has asked for."""
-        tracks = (self._chats, self._https, self._calls, self._datasets, self._searches, self._metadata)
-        return sum(len(kind.lines) - len(kind.given) for kind in tracks)
+        """The number of recorded exchanges that have not been replayed."""
+        return sum(len(track.lines) - len(track.used) for track in self._tracks.values())
 
     def services(self, files: Files, clock: Clock, ids: Ids, policies: ToolPolicies) -> Services:
-        """Give services that answer from the recording; dates and seeds come from it too."""
-        clock, ids = _Clock(clock, self._dates), _Ids(ids, self._seeds)
+        """Return services with the answers, dates and seeds of the recording."""
+        servers: dict[str, ToolServer] = {id_: _NO_SERVICE for id_, tool in self._servers if tool is not None}
+        services = Services(
+            _NO_SERVICE,
+            _NO_SERVICE,
+            files,
+            clock,
+            ids,
+            self._tools,
+            policies,
+            servers=servers,
+            knowledge=_NO_SERVICE,
+        )
+        return wrap_services(self, services)
 
-        def for_caller(caller: Caller) -> Services:
-            models, http = _Models(self, caller), _Http(self, caller)
-            servers, knowledge = _Servers(self, caller), ReplayedKnowledge(self, caller, self._redactor)
-
-            def inside(inner: Caller) -> Services:
-                return for_caller(inner.within(caller))
-
-            return Services(models, http, files, clock, ids, self._tools, policies, inside, servers, knowledge)
-
-        return for_caller(Caller())
-
-    def model(self, llm_id: str, caller: Caller) -> ChatModel:
-        """Give a model as it was recorded.
+    async def exchange(
+        self,
+        kind: Exchange[A, Any],
+        caller: Caller,
+        request: dict[str, Any],
+        call_service: Callable[[], Awaitable[A]],
+    ) -> A:
+        """Return the recorded answer to a request.
 
         Raises:
-            SettingsError: if there was none.
-            CassetteError: if nobody asked for it.
+            CassetteError: if no such request was recorded.
+            ServiceError: if the recorded request failed or has no answer.
+            SettingsError: if it failed because of a setting.
+            TimeoutError: if it timed out.
+        """
+        line = self._find_line(kind, caller, request)
+        await asyncio.sleep(0)
+        line.raise_failure()
+        answer = kind.decode(line)
+        if answer is None:
+            raise ServiceError("The recording has no answer to this request.")
+        return answer
+
+    async def stream(
+        self, caller: Caller, llm_id: str, request: ChatRequest, model: ChatModel
+    ) -> AsyncIterator[ChatDelta]:
+        """Yield the recorded pieces of a model's answer. Raise the errors of `exchange`."""
+        line = self._find_line(CHAT, caller, chat_request(llm_id, request, self.redactor))
+        for piece in line.pieces:
+            await asyncio.sleep(0)
+            yield decode_piece(piece)
+        line.raise_failure()
+
+    def find_model(self, caller: Caller, llm_id: str, models: ChatModels) -> ModelLine:
+        """Return the recorded properties of a model.
+
+        Raises:
+            SettingsError: if the model was not available.
+            CassetteError: if it was not recorded.
         """
         line = self._models.get(llm_id)
         if line is None and self._is_loose:
-            line = next((known for known in self._models.values() if not known.error), None)
+            line = next((other for other in self._models.values() if not other.error), None)
         if line is None:
             recorded = ", ".join(map(repr, self._models)) or "none"
-            raise self._problem(f"Node {caller.node!r} asks for {_named(llm_id)}; recorded are: {recorded}.")
+            raise self._problem(
+                f"Node {caller.node!r} uses {describe_model(llm_id)}, which was not recorded; recorded are: {recorded}."
+            )
         if line.error:
             raise SettingsError(line.error)
-        return _Chat(self, caller, llm_id, line)
+        return line
 
-    def chat(self, caller: Caller, llm_id: str, request: ChatRequest) -> ChatLine:
-        """Give the recorded call of a model."""
-        return self._found(self._chats, caller, chat_request(llm_id, request, self._redactor), _named(llm_id))
-
-    def http(self, caller: Caller, request: HttpRequest) -> HttpLine:
-        """Give the recorded HTTP request."""
-        asked = http_request(request, self._redactor)
-        return self._found(self._https, caller, asked, f"{asked['method']} {asked.get('url', '')}")
-
-    @property
-    def servers(self) -> list[str]:
-        """The ids of the servers of tools that were asked for and there."""
-        return list(dict.fromkeys(server for server, tool in self._servers if tool is not None))
-
-    def has_server(self, server: str) -> bool:
-        """Tell whether there may have been such a server: nobody asked for it, or it was there."""
-        return (server, None) not in self._servers
-
-    def check(self, caller: Caller, server: str, tool: str) -> None:
-        """Say what kept a canvas from calling a tool of a server.
+    def find_server(self, id_: str, servers: Mapping[str, ToolServer]) -> ToolServer:
+        """Return a server of any id, so that `check_tool` can report a server that was not recorded.
 
         Raises:
-            SettingsError: if something did.
-            CassetteError: if nobody asked.
+            KeyError: if the server was missing in the recorded run.
         """
-        line = self._servers.get((server, tool))
+        if (id_, None) in self._servers:
+            raise KeyError(id_)
+        return _NO_SERVICE
+
+    def check_tool(self, caller: Caller, server_id: str, tool: str, server: ToolServer) -> None:
+        """Check whether a tool of a server was permitted.
+
+        Raises:
+            SettingsError: if it was not permitted.
+            CassetteError: if that was not recorded.
+        """
+        line = self._servers.get((server_id, tool))
         if line is not None and line.error:
             raise SettingsError(line.error)
-        if line is None and not (self._is_loose and self.servers):
-            recorded = ", ".join(f"{tool!r} of {server!r}" for server, tool in self._servers if tool) or "none"
-            what = f"Node {caller.node!r} asks for the tool {tool!r} of the MCP server {server!r}"
-            raise self._problem(f"{what}; recorded are: {recorded}.")
+        names = [f"{name!r} of {id_!r}" for id_, name in self._servers if name is not None]
+        if line is None and not (self._is_loose and names):
+            recorded = ", ".join(names) or "none"
+            raise self._problem(
+                f"Node {caller.node!r} uses the tool {tool!r} of the MCP server {server_id!r}, which was not recorded; "
+                f"recorded are: {recorded}."
+            )
 
-    def call(self, caller: Caller, server: str, tool: str, arguments: Mapping[str, Any]) -> CallLine:
-        """Give the recorded call of a tool of a server."""
-        asked = call_request(server, tool, arguments, self._redactor)
-        return self._found(self._calls, caller, asked, f"the tool {tool!r} of the MCP server {server!r}")
+    def local_time(self, clock: Clock) -> str:
+        """Return the next recorded local time; after the last one, that of the clock."""
+        return self._dates.popleft() if self._dates else clock.local_time()
 
-    def datasets(self, caller: Caller, request: dict[str, Any]) -> DatasetsLine:
-        """Give the recorded look for datasets."""
-        return self._found(self._datasets, caller, request, "for datasets")
+    def seed(self, ids: Ids) -> int:
+        """Return the next recorded seed; after the last one, a new one."""
+        return self._seeds.popleft() if self._seeds else ids.seed()
 
-    def search(self, caller: Caller, request: dict[str, Any]) -> SearchLine:
-        """Give the recorded search."""
-        return self._found(self._searches, caller, request, "the datasets")
-
-    def metadata(self, caller: Caller, request: dict[str, Any]) -> MetadataLine:
-        """Give the recorded metadata."""
-        return self._found(self._metadata, caller, request, "for the metadata of datasets")
-
-    def _found(self, tracks: _Tracks[L], caller: Caller, request: dict[str, Any], what: str) -> L:
-        line = tracks.take(caller, request, is_loose=self._is_loose)
+    def _find_line(self, kind: Exchange[Any, Any], caller: Caller, request: dict[str, Any]) -> Any:
+        track = self._tracks[kind.line]
+        line = track.next_line(caller, request, is_loose=self._is_loose)
         if line is not None:
             return line
-        where = f"Node {caller.node!r}" + (f" (round or call {caller.position})" if caller.position else "")
-        if count := tracks.count(caller, request):
-            raise self._problem(f"{where} asks {what} the same once more than the {count} times that were recorded.")
-        nearest = tracks.nearest(caller, request)
-        told = "nothing of the kind was recorded"
-        if nearest is not None:
-            number, line, differing = nearest
-            whose = "" if line.node == caller.node else f" of {line.node!r}"
-            told = f"the nearest recorded request{whose} (line {number}) differs: {differing}"
-        raise self._problem(f"{where} asks {what} something that was not recorded; {told}.")
+        position = f" (round or call {caller.position})" if caller.position else ""
+        subject = f"Node {caller.node!r}{position}: this request ({kind.describe(request)})"
+        if count := track.count(caller, request):
+            raise self._problem(f"{subject} is made more often than it was recorded ({count}).")
+        nearest = track.nearest(caller, request)
+        if nearest is None:
+            raise self._problem(f"{subject} was not recorded; the recording has no request of this kind.")
+        number, line, description = nearest
+        node = "" if line.node == caller.node else f" of {line.node!r}"
+        raise self._problem(
+            f"{subject} was not recorded; the nearest recorded request{node} (line {number}) differs: {description}."
+        )
 
     def _problem(self, text: str) -> CassetteError:
         text = f"{text} Record again with --record {self.path}"
@@ -237,131 +263,3 @@ class Player:
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(text)
         return CassetteError(text)
-
-
-def _named(llm_id: str) -> str:
-    return f"the model {llm_id!r}" if llm_id else "the default model"
-
-
-def _delta(piece: str | PieceRecord) -> ChatDelta:
-    if isinstance(piece, str):
-        return ChatDelta(piece)
-    usage = Usage(*piece.usage) if piece.usage is not None else None
-    return ChatDelta(piece.text, piece.is_thinking, tuple(ToolCall(*call) for call in piece.calls), usage)
-
-
-class _Models:
-    def __init__(self, replay: Player, caller: Caller) -> None:
-        self._replay = replay
-        self._caller = caller
-
-    def model(self, llm_id: str) -> ChatModel:
-        return self._replay.model(llm_id, self._caller)
-
-
-class _Chat:
-    def __init__(self, replay: Player, caller: Caller, llm_id: str, about: ModelLine) -> None:
-        self._replay = replay
-        self._caller = caller
-        self._llm_id = llm_id
-        self.context_tokens = about.context_tokens
-        self.has_vision = about.has_vision
-        self.has_tools = about.has_tools
-        self.has_schemas = about.has_schemas
-
-    async def complete(self, request: ChatRequest) -> ChatAnswer:
-        line = self._replay.chat(self._caller, self._llm_id, request)
-        await asyncio.sleep(0)
-        line.raise_failure()
-        deltas = [_delta(piece) for piece in line.pieces]
-        text = "".join(delta.text for delta in deltas if not delta.is_thinking)
-        calls = next((delta.calls for delta in reversed(deltas) if delta.calls), ())
-        usage = NO_USAGE
-        for delta in deltas:
-            usage = usage.plus(delta.usage or NO_USAGE)
-        return ChatAnswer(text, calls, usage)
-
-    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
-        line = self._replay.chat(self._caller, self._llm_id, request)
-        for piece in line.pieces:
-            await asyncio.sleep(0)
-            yield _delta(piece)
-        line.raise_failure()
-
-
-class _Http:
-    def __init__(self, replay: Player, caller: Caller) -> None:
-        self._replay = replay
-        self._caller = caller
-
-    async def send(self, request: HttpRequest) -> HttpResponse:
-        line = self._replay.http(self._caller, request)
-        await asyncio.sleep(0)
-        line.raise_failure()
-        response = line.response
-        if response is None:
-            raise ServiceError("The recording has no answer to this request.")
-        return HttpResponse(response.status, response.headers, response.text, response.url)
-
-
-class _Servers(Mapping[str, ToolServer]):
-    """Every server that is asked for, so that a recording without it can say so."""
-
-    def __init__(self, replay: Player, caller: Caller) -> None:
-        self._replay = replay
-        self._caller = caller
-
-    def __getitem__(self, id_: str) -> ToolServer:
-        if not self._replay.has_server(id_):
-            raise KeyError(id_)
-        return _Server(self._replay, self._caller, id_)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._replay.servers)
-
-    def __len__(self) -> int:
-        return len(self._replay.servers)
-
-
-class _Server:
-    def __init__(self, replay: Player, caller: Caller, id_: str) -> None:
-        self._replay = replay
-        self._caller = caller
-        self._id = id_
-
-    def check(self, tool: str) -> None:
-        self._replay.check(self._caller, self._id, tool)
-
-    async def call(self, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str]) -> ServerAnswer:
-        line = self._replay.call(self._caller, self._id, tool, arguments)
-        await asyncio.sleep(0)
-        if line.timeout_s is not None:
-            raise TimeoutError(line.timeout_s)
-        line.raise_failure()
-        answer = line.answer
-        if answer is None:
-            raise ServiceError("The recording has no answer to this call.")
-        return ServerAnswer(tuple(answer.texts), tuple(answer.others), answer.structured, answer.is_error)
-
-
-class _Clock:
-    def __init__(self, clock: Clock, dates: deque[str]) -> None:
-        self._clock = clock
-        self._dates = dates
-        self.now = clock.now
-        self.monotonic = clock.monotonic
-
-    def local_time(self) -> str:
-        return self._dates.popleft() if self._dates else self._clock.local_time()
-
-
-class _Ids:
-    def __init__(self, ids: Ids, seeds: deque[int]) -> None:
-        self._ids = ids
-        self._seeds = seeds
-
-    def run_id(self) -> RunId:
-        return self._ids.run_id()
-
-    def seed(self) -> int:
-        return self._seeds.popleft() if self._seeds else self._ids.seed()

@@ -58,13 +58,13 @@ LINES: list[Line] = [
 
 
 def chat(error: Any = None, usage: Any = None, order: int = 1) -> str:
-    """Give the line of a call of a model."""
-    line = {"kind": "chat", "order": order, "node": "n", "request": {}, "error": error}
+    """Return the line of a model call."""
+    line: dict[str, Any] = {"kind": "chat", "order": order, "node": "n", "request": {}, "error": error}
     return json.dumps({**line, "pieces": [{"usage": usage}] if usage else []})
 
 
 def http(status: int) -> str:
-    """Give the line of an HTTP request."""
+    """Return the line of an HTTP request."""
     return json.dumps({"kind": "http", "order": 1, "node": "n", "request": {}, "response": {"status": status}})
 
 
@@ -77,12 +77,12 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
-def test_what_is_written_is_read(path: Path) -> None:
+def test_lines_are_read_as_they_were_written(path: Path) -> None:
     assert read_cassette(path) == list(enumerate(LINES, 2))
     assert json.loads(path.read_text("utf-8").splitlines()[0]) == {"cassette": 1}
 
 
-def test_a_line_is_there_as_soon_as_it_is_written(tmp_path: Path) -> None:
+def test_a_line_can_be_read_as_soon_as_it_is_written(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
     writer = CassetteWriter(file)
     for count, line in enumerate(LINES, 1):
@@ -94,7 +94,7 @@ def test_a_line_is_there_as_soon_as_it_is_written(tmp_path: Path) -> None:
     assert len(read_cassette(file)) == len(LINES)
 
 
-def test_a_last_line_that_was_cut_off_is_left_out(path: Path) -> None:
+def test_an_incomplete_last_line_is_ignored(path: Path) -> None:
     data = path.read_bytes()
     for cut in (1, 5, 40):
         path.write_bytes(data[:-cut])
@@ -104,7 +104,7 @@ def test_a_last_line_that_was_cut_off_is_left_out(path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        ("{", "damaged in line 4: .*Take the line out, or record again"),
+        ("{", "damaged in line 4: .*Remove the line, or record again"),
         ("[" * 100_000, "damaged in line 4"),
         ("[]", "damaged in line 4"),
         ('{"kind": "other"}', "damaged in line 4: .*'kind'"),
@@ -133,34 +133,34 @@ def test_a_damaged_line_is_named(path: Path, damage: str, problem: str) -> None:
         read_cassette(path)
 
 
-def test_bytes_that_are_no_text_are_damage(path: Path) -> None:
+def test_bytes_that_are_not_utf8_are_damage(path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"\xff\xfe\n")
     with pytest.raises(CassetteError, match=f"damaged in line {len(LINES) + 2}"):
         read_cassette(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}\n", b"\x00\x01\n", b'{"cassette": 1}', b"x" * 100])
-def test_another_file_is_no_recording(tmp_path: Path, content: bytes) -> None:
+def test_another_file_is_not_a_recording(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "other"
     file.write_bytes(content)
-    with pytest.raises(CassetteError, match=r"is no recording|line 1"):
+    with pytest.raises(CassetteError, match=r"is not a recording|line 1"):
         read_cassette(file)
 
 
-def test_another_version_is_told(tmp_path: Path) -> None:
+def test_another_version_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "later.jsonl"
     file.write_text('{"cassette": 2}\n')
     with pytest.raises(CassetteError, match="another version"):
         read_cassette(file)
 
 
-def test_only_recordings_are_written_over(path: Path, tmp_path: Path) -> None:
+def test_only_recordings_are_overwritten(path: Path, tmp_path: Path) -> None:
     with CassetteWriter(path):
         pass
     assert read_cassette(path) == []
     other = tmp_path / "canvas.json"
     other.write_text('{"components": {}}')
-    with pytest.raises(CassetteError, match="is no recording and is left as it is"):
+    with pytest.raises(CassetteError, match="is not a recording and is not overwritten"):
         CassetteWriter(other)
     assert other.read_text() == '{"components": {}}'
     (tmp_path / "empty").touch()
@@ -168,7 +168,7 @@ def test_only_recordings_are_written_over(path: Path, tmp_path: Path) -> None:
         pass
 
 
-def test_files_that_cannot_be_had(tmp_path: Path) -> None:
+def test_inaccessible_files_are_errors(tmp_path: Path) -> None:
     for wrong in (tmp_path, tmp_path / "none" / "x.jsonl", Path("a\0b")):
         with pytest.raises(CassetteError, match=r"cannot be (read|written)"):
             CassetteWriter(wrong)

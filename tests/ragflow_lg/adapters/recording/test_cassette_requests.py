@@ -17,35 +17,35 @@ from ragflow_lg.services.chat import ChatRequest, ToolSchema
 from ragflow_lg.services.http import HttpRequest
 
 
-def test_a_call_of_a_model_is_written_without_what_is_empty() -> None:
+def test_a_model_call_is_recorded_without_empty_values() -> None:
     image = "data:image/png;base64," + "A" * 1000
-    asked = ChatRequest("sys", ({"role": "user", "content": "q"},), images=(image,), stop=("x",))
-    written = chat_request("m", asked, Redactor())
-    (told,) = written.pop("images")
+    request = ChatRequest("sys", ({"role": "user", "content": "q"},), images=(image,), stop=("x",))
+    written = chat_request("m", request, Redactor())
+    (image_hash,) = written.pop("images")
     assert written == {
         "model": "m",
         "system": "sys",
         "messages": [{"role": "user", "content": "q"}],
         "stop": ["x"],
     }
-    assert told.startswith("data:image/png;base64, 1022 characters, ")
+    assert image_hash.startswith("data:image/png;base64, 1022 characters, ")
 
 
-def test_tools_and_schemas_are_part_of_it() -> None:
+def test_a_model_call_is_recorded_with_tools_and_schemas() -> None:
     tool = ToolSchema("look", "Look it up.", {"type": "object"})
     one = chat_request("m", ChatRequest("", (), tools=(tool,), schema={"type": "object"}), Redactor())
     assert one["tools"] == [{"name": "look", "description": "Look it up.", "parameters": {"type": "object"}}]
     assert digest(one) != digest(chat_request("m", ChatRequest("", (), tools=(tool,)), Redactor()))
 
 
-def test_a_call_of_a_server_is_written_without_its_secrets_and_they_are_known_then() -> None:
+def test_a_tool_call_is_recorded_without_its_secrets_and_the_redactor_learns_them() -> None:
     redactor = Redactor()
     written = call_request("s", "t", {"api_key": "qqqqqqqq1", "city": "Rome", "none": {}}, redactor)
     assert written == {"server": "s", "tool": "t", "arguments": {"api_key": "***", "city": "Rome", "none": {}}}
     assert redactor.text("qqqqqqqq1") == "***"
 
 
-def test_an_http_request_is_written_without_its_secrets_and_they_are_known_then() -> None:
+def test_an_http_request_is_recorded_without_its_secrets_and_the_redactor_learns_them() -> None:
     redactor = Redactor()
     request = HttpRequest(
         "POST",
@@ -68,7 +68,7 @@ def test_an_http_request_is_written_without_its_secrets_and_they_are_known_then(
 
 
 @pytest.mark.parametrize(
-    ("recorded", "asked", "same"),
+    ("recorded", "actual", "same"),
     [
         ("a", "a", True),
         ("a *** c", "a b c", True),
@@ -85,17 +85,17 @@ def test_an_http_request_is_written_without_its_secrets_and_they_are_known_then(
         (None, None, True),
     ],
 )
-def test_what_was_taken_out_fits_everything(recorded: Any, asked: Any, same: bool) -> None:
-    assert is_same(recorded, asked) is same
+def test_a_removed_secret_matches_any_text(recorded: Any, actual: Any, same: bool) -> None:
+    assert is_same(recorded, actual) is same
 
 
 def test_differences_are_counted_and_shown_where_they_begin() -> None:
     long = "x" * 500
-    count, told = differences(
+    count, description = differences(
         {"a": f"{long}one", "b": {"c": 1}, "gone": [1]}, {"a": f"{long}two", "b": {"c": 2}, "more": {}, "z": 1}
     )
     assert count == 5
-    assert f"a was '…{'x' * 20}one' and is '…{'x' * 20}two'" in told
-    assert "b.c was '1' and is '2'" in told
-    assert told.endswith("and 2 more")
+    assert f"a was '…{'x' * 20}one' and is '…{'x' * 20}two'" in description
+    assert "b.c was '1' and is '2'" in description
+    assert description.endswith("and 2 more")
     assert differences({"a": 1}, {"a": 1}) == (0, "")

@@ -46,7 +46,7 @@ def models(*replies: Reply) -> OneModel:
     return OneModel(ScriptedModel(list(replies)))
 
 
-async def test_an_agent_with_tools_gives_the_same_events(tmp_path: Path) -> None:
+async def test_an_agent_with_tools_is_replayed_with_the_same_events(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     agent = node("Agent", {"llm_id": "m@Test", "prompts": "{sys.query} {sys.date}", "tools": [WIKI]}, ["out"])
     components = {"a": agent, **out("{a@content}")}
@@ -58,14 +58,14 @@ async def test_an_agent_with_tools_gives_the_same_events(tmp_path: Path) -> None
         ids=CountedIds(seed=5),
     )
     run, events = await record(file, components, services)
-    again, replayed, tape = await replay(file, components)
+    again, replayed, player = await replay(file, components)
     assert run.status == "succeeded"
     assert (again.status, again.answer, again.usage) == (run.status, run.answer, run.usage)
     assert replayed == events
-    assert (tape.unused, tape.problems) == (0, [])
+    assert (player.unused, player.problems) == (0, [])
 
 
-async def test_the_same_question_gets_the_answers_in_their_order(tmp_path: Path) -> None:
+async def test_equal_requests_get_the_answers_in_order(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     begin = node("Begin", {"inputs": {"items": {"type": "object", "name": "i"}}}, ["it"])
     components = {"begin": begin, **iteration({"a": llm("same", ())}, {"r": "a@content"}), **out("{it@r}")}
@@ -77,7 +77,7 @@ async def test_the_same_question_gets_the_answers_in_their_order(tmp_path: Path)
 
 
 class Racing:
-    """Answers of which those that are asked for first come last."""
+    """A model whose first answers take longest."""
 
     context_tokens, has_vision, has_tools, has_schemas = 8192, False, True, False
 
@@ -98,7 +98,7 @@ class Racing:
         yield ChatDelta("", usage=Usage(calls=1))
 
 
-async def test_rounds_side_by_side_get_their_own_answers(tmp_path: Path) -> None:
+async def test_parallel_rounds_get_their_own_answers(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     begin = node("Begin", {"inputs": {"items": {"type": "object", "name": "i"}}}, ["it"])
     body = {"a": llm("same", ["b"]), "b": llm("{index}: {a@content}", ())}
@@ -111,12 +111,12 @@ async def test_rounds_side_by_side_get_their_own_answers(tmp_path: Path) -> None
     run, _ = await record(file, components, fakes(models=Racing()), inputs=inputs)
     assert run.status == "succeeded", run.error
     for _ in range(3):
-        again, _, tape = await replay(file, components, inputs=inputs)
-        assert (again.answer, tape.problems) == (run.answer, [])
+        again, _, player = await replay(file, components, inputs=inputs)
+        assert (again.answer, player.problems) == (run.answer, [])
 
 
 class RacingAgents(Racing):
-    """Asks for two pages side by side, then tells which answers it got, each request in a time of its own."""
+    """A model that calls a tool twice in parallel, then answers with the results."""
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
         answer = await self.complete(request)
@@ -124,15 +124,15 @@ class RacingAgents(Racing):
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         answer = await super().complete(request)
-        told = [message["content"] for message in request.messages if message["role"] == "tool"]
-        if told or not request.tools:
-            return ChatAnswer(f"{answer.text}: {told}")
+        results = [message["content"] for message in request.messages if message["role"] == "tool"]
+        if results or not request.tools:
+            return ChatAnswer(f"{answer.text}: {results}")
         call = ToolCall("", request.tools[0].name, '{"query": "same"}')
         return ChatAnswer("", (call._replace(id="a"), call._replace(id="b")))
 
 
 class RacingPages:
-    """Gives another page each time, those that are asked for first last."""
+    """An HTTP client with a different page each time. The first requests take longest."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -145,8 +145,8 @@ class RacingPages:
 
 
 @pytest.mark.parametrize("is_canvas", [False, True])
-async def test_agents_in_rounds_side_by_side_get_their_own_answers(tmp_path: Path, is_canvas: bool) -> None:
-    """All of them ask the same, and call the same tool twice at a time; so do those within a canvas that each plays."""
+async def test_agents_in_parallel_rounds_get_their_own_answers(tmp_path: Path, is_canvas: bool) -> None:
+    """All send equal requests and call a tool twice in parallel, also as parts of a nested canvas."""
     file = tmp_path / "r.jsonl"
     begin = node("Begin", {"inputs": {"items": {"type": "object", "name": "i"}}}, ["it"])
     asked = {"llm_id": "m@Test", "prompts": "same", "tools": [WIKI], "cite": False}
@@ -157,17 +157,17 @@ async def test_agents_in_rounds_side_by_side_get_their_own_answers(tmp_path: Pat
         deployment = Canvases({"c": canvas({"a": node("Agent", asked, ["m"]), **shown})})
         body = {"a": node("Canvas", {"canvas": "c", "arguments": {"query": "same"}}, ())}
     components = {"begin": begin, **iteration(body, {"r": "a@content"}, max_concurrency=3), **out("{it@r}")}
-    more = {"inputs": {"items": {"value": [1, 2, 3, 4, 5]}}, "deployment": deployment}
+    more: dict[str, Any] = {"inputs": {"items": {"value": [1, 2, 3, 4, 5]}}, "deployment": deployment}
     services = fakes(models=RacingAgents(), http=RacingPages(), tools=ToolSettings({"wikipedia": "http://wiki.test"}))
     run, _ = await record(file, components, services, **more)
     assert run.status == "succeeded", run.error
     assert len(set(json.loads(run.answer))) == 5
     for _ in range(2):
-        again, _, tape = await replay(file, components, **more)
-        assert (again.answer, tape.problems, tape.unused) == (run.answer, [], 0)
+        again, _, player = await replay(file, components, **more)
+        assert (again.answer, player.problems, player.unused) == (run.answer, [], 0)
 
 
-async def test_failures_come_again(tmp_path: Path) -> None:
+async def test_failures_are_replayed(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     run, events = await record(file, SHOWN, fakes(models=models(Reply(chunks=["ha"], error="it fell"))))
     again, replayed, _ = await replay(file, SHOWN)
@@ -175,7 +175,7 @@ async def test_failures_come_again(tmp_path: Path) -> None:
     assert replayed == events
 
 
-async def test_http_comes_from_the_recording(tmp_path: Path) -> None:
+async def test_http_responses_are_replayed(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     invoke = node("Invoke", {"url": "http://x.test/{sys.query}", "method": "get"}, ["out"])
     components = {"a": invoke, **out("{a@result}")}
@@ -184,117 +184,118 @@ async def test_http_comes_from_the_recording(tmp_path: Path) -> None:
     again, replayed, _ = await replay(file, components)
     assert (run.answer, again.answer) == ("hello", "hello")
     assert replayed == events
-    failed, _, tape = await replay(file, components, "other")
+    failed, _, player = await replay(file, components, "other")
     assert failed.status == "failed"
-    assert "GET http://x.test/other" in tape.problems[0]
+    assert "GET http://x.test/other" in player.problems[0]
 
 
-async def test_what_was_not_recorded_is_an_error_that_says_what_differs(tmp_path: Path) -> None:
+async def test_a_request_that_was_not_recorded_is_an_error_with_the_differences(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     await record(file, SHOWN, fakes(models=models(Reply("x"))))
-    run, _, tape = await replay(file, SHOWN, "another question")
+    run, _, player = await replay(file, SHOWN, "another question")
     assert run.status == "failed"
-    (problem,) = tape.problems
+    (problem,) = player.problems
     assert run.error == problem
-    assert "Node 'a' asks the model 'm@Test' something that was not recorded" in problem
+    assert "Node 'a': this request (model 'm@Test') was not recorded" in problem
     assert "(line 5) differs: messages[0].content was 'q' and is 'another question'" in problem
     assert f"Record again with --record {file}" in problem
     assert "--replay-mode loose" in problem
-    assert tape.unused == 1
+    assert player.unused == 1
 
 
-async def test_an_error_that_the_canvas_catches_is_a_problem_nevertheless(tmp_path: Path) -> None:
+async def test_an_error_that_the_canvas_handles_is_still_a_problem(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     await record(file, SHOWN, fakes(models=models(Reply("x"))))
-    catching = {"exception_method": "comment", "exception_default_value": "sorry", "max_retries": 3}
-    run, _, tape = await replay(file, {**SHOWN, "a": llm(**catching)}, "another question")
+    catching: dict[str, Any] = {"exception_method": "comment", "exception_default_value": "sorry", "max_retries": 3}
+    run, _, player = await replay(file, {**SHOWN, "a": llm(**catching)}, "another question")
     assert run.status == "succeeded"
-    assert len(tape.problems) == 1, "it is not tried again"
+    assert len(player.problems) == 1, "it is not retried"
 
 
-async def test_loose_takes_the_next_answer_of_the_node(tmp_path: Path) -> None:
+async def test_loose_mode_uses_the_next_answer_of_the_node(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     components = {"a": llm(downstream=["b"]), "b": llm("{a@content}"), **out("{a@content}{b@content}")}
     await record(file, components, fakes(models=models(Reply("x"), Reply("y"))))
-    run, _, tape = await replay(file, components, "another question", is_loose=True)
-    assert (run.answer, tape.problems) == ("xy", [])
+    run, _, player = await replay(file, components, "another question", is_loose=True)
+    assert (run.answer, player.problems) == ("xy", [])
     more = {**components, "a": llm(downstream=["c"]), "c": llm("{a@content}", ["b"])}
-    run, _, tape = await replay(file, more, is_loose=True)
+    run, _, player = await replay(file, more, is_loose=True)
     assert run.status == "failed"
-    assert "nothing of the kind" not in tape.problems[0]
-    assert "of 'b'" in tape.problems[0] or "of 'a'" in tape.problems[0]
+    assert "nothing of the kind" not in player.problems[0]
+    assert "of 'b'" in player.problems[0] or "of 'a'" in player.problems[0]
 
 
-def tape_of(path: Path, *lines: Any, is_loose: bool = False) -> Player:
+def player_of(path: Path, *lines: Any, is_loose: bool = False) -> Player:
     with CassetteWriter(path) as writer:
         for line in lines:
             writer.write(line)
     return Player(path, Redactor(), is_loose=is_loose)
 
 
-def model_of(tape: Player, node: str = "a", llm_id: str = "m") -> ChatModel:
-    services = tape.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
+def model_of(player: Player, node: str = "a", llm_id: str = "m") -> ChatModel:
+    services = player.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
     assert services.for_caller is not None
     return services.for_caller(Caller(node)).models.model(llm_id)
 
 
-def serving(*tools: str) -> dict[str, Any]:
-    mcp = [{"mcp_id": "s", "tools": {tool: {} for tool in tools}}]
+def agent_with_tools(*tools: str) -> dict[str, Any]:
+    mcp: list[Any] = [{"mcp_id": "s", "tools": {tool: {} for tool in tools}}]
     header = {"Authorization": "Bearer of-the-canvas-1"}
     agent = node("Agent", {"llm_id": "m@Test", "prompts": "{sys.query}", "mcp": mcp, "custom_header": header}, ["out"])
     return {"a": agent, **out("{a@content}")}
 
 
-async def test_a_real_server_is_not_needed_again(tmp_path: Path) -> None:
+async def test_a_replay_needs_no_server(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
-    components = serving("add", "fail", "picture")
+    components = agent_with_tools("add", "fail", "picture")
     calls = tool_calls(("add_0", {"a": 1, "b": 2}), ("add_0", {"a": 3, "b": 4}), ("fail_1", {"why": "no"}))
     replies = (calls, tool_calls(("picture_2", {})), Reply("done"))
     async with servers_of(s=real_stdio()) as servers:
         run, events = await record(file, components, fakes(models=models(*replies), servers=servers))
     assert run.status == "succeeded", run.error
-    again, replayed, tape = await replay(file, components)
+    again, replayed, player = await replay(file, components)
     assert (again.answer, again.usage) == (run.answer, run.usage)
     assert replayed == events
-    assert (tape.unused, tape.problems) == (0, [])
+    assert (player.unused, player.problems) == (0, [])
     written = file.read_text()
     assert '"texts": ["7"]' in written
     assert '"others": ["image"]' in written
     assert "of-the-canvas-1" not in written
 
 
-def server_of(tape: Player, position: str = "", id_: str = "s") -> ToolServer:
-    services: Services = tape.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
+def server_of(player: Player, position: str = "", id_: str = "s") -> ToolServer:
+    services: Services = player.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
     assert services.for_caller is not None
     return services.for_caller(Caller("a", position)).servers[id_]
 
 
-def called(order: int, **more: Any) -> CallLine:
+def call_line(order: int, **more: Any) -> CallLine:
     text = ServerAnswerRecord(texts=[str(order)])
     request = {"server": "s", "tool": "t", "arguments": {"x": order}}
-    return CallLine(**{"order": order, "node": "a", "request": request, "answer": text, **more})
+    fields: dict[str, Any] = {"order": order, "node": "a", "request": request, "answer": text, **more}
+    return CallLine(**fields)
 
 
 async def test_calls_of_servers_are_strict_or_loose(tmp_path: Path) -> None:
-    lines = [ServerLine(server="s", tool="t"), called(1), called(2, position="/0.1"), called(3)]
-    tape = tape_of(tmp_path / "r", *lines)
-    server_of(tape).check("t")
-    assert await server_of(tape).call("t", {"x": 2}, {"any": "header"}) == ServerAnswer(("2",))
-    with pytest.raises(CassetteError, match=r"the tool 't' of the MCP server 's' something that was not recorded"):
-        await server_of(tape).call("t", {"x": 9}, {})
-    assert (len(tape.problems), tape.unused) == (1, 2)
-    loose = tape_of(tmp_path / "r", *lines, is_loose=True)
+    lines = [ServerLine(server="s", tool="t"), call_line(1), call_line(2, position="/0.1"), call_line(3)]
+    player = player_of(tmp_path / "r", *lines)
+    server_of(player).check("t")
+    assert await server_of(player).call("t", {"x": 2}, {"any": "header"}) == ServerAnswer(("2",))
+    with pytest.raises(CassetteError, match=r"\(tool 't' of the MCP server 's'\) was not recorded"):
+        await server_of(player).call("t", {"x": 9}, {})
+    assert (len(player.problems), player.unused) == (1, 2)
+    loose = player_of(tmp_path / "r", *lines, is_loose=True)
     assert (await server_of(loose, "/0.1").call("t", {"x": 9}, {})).texts == ("2",)
     assert (await server_of(loose).call("t", {"x": 9}, {})).texts == ("1",)
 
 
-async def test_failures_of_servers_come_again(tmp_path: Path) -> None:
-    tape = tape_of(
+async def test_failures_of_servers_are_replayed(tmp_path: Path) -> None:
+    player = player_of(
         tmp_path / "r",
-        called(1, answer=None, timeout_s=10.0),
-        called(2, answer=None, error={"text": "It broke.", "is_retryable": True}),
-        called(3, answer=None, is_stopped=True),
-        called(4, answer=None),
+        call_line(1, answer=None, timeout_s=10.0),
+        call_line(2, answer=None, error={"text": "It broke.", "is_retryable": True}),
+        call_line(3, answer=None, is_stopped=True),
+        call_line(4, answer=None),
     )
     for number, kind, says in (
         (1, TimeoutError, "10"),
@@ -303,29 +304,31 @@ async def test_failures_of_servers_come_again(tmp_path: Path) -> None:
         (4, ServiceError, "no answer"),
     ):
         with pytest.raises(kind, match=says):
-            await server_of(tape).call("t", {"x": number}, {})
+            await server_of(player).call("t", {"x": number}, {})
 
 
-def test_servers_and_tools_that_were_refused_are_refused_again(tmp_path: Path) -> None:
+def test_refused_servers_and_tools_are_refused_again(tmp_path: Path) -> None:
     lines = [
         ServerLine(server="none"),
         ServerLine(server="s", tool="t"),
         ServerLine(server="s", tool="no", error="No."),
     ]
-    tape = tape_of(tmp_path / "r", *lines)
+    player = player_of(tmp_path / "r", *lines)
     with pytest.raises(KeyError):
-        server_of(tape, id_="none")
+        server_of(player, id_="none")
     with pytest.raises(SettingsError, match=r"No\."):
-        server_of(tape).check("no")
-    with pytest.raises(CassetteError, match="the tool 'other' of the MCP server 's'; recorded are: 't' of 's'"):
-        server_of(tape).check("other")
-    services = tape.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
+        server_of(player).check("no")
+    with pytest.raises(
+        CassetteError, match="the tool 'other' of the MCP server 's', which was not recorded; recorded are: 't' of 's'"
+    ):
+        server_of(player).check("other")
+    services = player.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
     assert (list(services.servers), len(services.servers)) == (["s"], 1)
-    loose = tape_of(tmp_path / "r", *lines, is_loose=True)
+    loose = player_of(tmp_path / "r", *lines, is_loose=True)
     server_of(loose).check("other")
 
 
-async def test_calls_side_by_side_get_their_own_answers(tmp_path: Path) -> None:
+async def test_parallel_calls_get_their_own_answers(tmp_path: Path) -> None:
     class Racing(FakeServer):
         async def call(self, tool: str, arguments: Any, headers: Any) -> ServerAnswer:
             number = len(self.calls)
@@ -335,58 +338,58 @@ async def test_calls_side_by_side_get_their_own_answers(tmp_path: Path) -> None:
 
     file = tmp_path / "r.jsonl"
     replies = (tool_calls(*[("t_0", {"same": 1})] * 4), Reply("done"))
-    run, events = await record(file, serving("t"), fakes(models=models(*replies), servers={"s": Racing()}))
-    again, replayed, tape = await replay(file, serving("t"))
-    assert (run.status, again.status, tape.problems) == ("succeeded", "succeeded", [])
+    run, events = await record(file, agent_with_tools("t"), fakes(models=models(*replies), servers={"s": Racing()}))
+    again, replayed, player = await replay(file, agent_with_tools("t"))
+    assert (run.status, again.status, player.problems) == ("succeeded", "succeeded", [])
     assert replayed == events
 
 
-async def test_one_time_too_many_is_told(tmp_path: Path) -> None:
+async def test_one_request_too_many_is_an_error(tmp_path: Path) -> None:
     line = ChatLine(order=1, node="a", request={"model": "m"}, pieces=["x"])
-    model = model_of(tape_of(tmp_path / "r", ModelLine(llm_id="m"), line))
+    model = model_of(player_of(tmp_path / "r", ModelLine(llm_id="m"), line))
     assert (await model.complete(ChatRequest("", ()))).text == "x"
-    with pytest.raises(CassetteError, match="once more than the 1 times that were recorded"):
+    with pytest.raises(CassetteError, match=r"more often than it was recorded \(1\)"):
         await model.complete(ChatRequest("", ()))
 
 
-async def test_an_answer_that_nobody_waited_for_is_an_error(tmp_path: Path) -> None:
+async def test_a_stopped_answer_ends_with_an_error(tmp_path: Path) -> None:
     line = ChatLine(order=1, node="a", request={"model": "m"}, pieces=["x"], is_stopped=True)
-    model = model_of(tape_of(tmp_path / "r", ModelLine(llm_id="m"), line))
+    model = model_of(player_of(tmp_path / "r", ModelLine(llm_id="m"), line))
     stream = model.stream(ChatRequest("", ()))
     assert (await anext(stream)).text == "x"
     with pytest.raises(ServiceError, match="recording ends here"):
         await anext(stream)
 
 
-def test_a_model_that_nobody_asked_for(tmp_path: Path) -> None:
-    tape = tape_of(tmp_path / "r", ModelLine(llm_id="m", context_tokens=5))
-    assert model_of(tape).context_tokens == 5
-    with pytest.raises(CassetteError, match="asks for the model 'other'; recorded are: 'm'"):
-        model_of(tape, llm_id="other")
-    loose = tape_of(tmp_path / "r", ModelLine(llm_id="m", context_tokens=5), is_loose=True)
+def test_a_model_that_was_not_recorded_is_an_error_in_strict_mode_only(tmp_path: Path) -> None:
+    player = player_of(tmp_path / "r", ModelLine(llm_id="m", context_tokens=5))
+    assert model_of(player).context_tokens == 5
+    with pytest.raises(CassetteError, match="uses model 'other', which was not recorded; recorded are: 'm'"):
+        model_of(player, llm_id="other")
+    loose = player_of(tmp_path / "r", ModelLine(llm_id="m", context_tokens=5), is_loose=True)
     assert model_of(loose, llm_id="other").context_tokens == 5
 
 
-async def test_secrets_that_only_the_recording_knew_do_not_matter(tmp_path: Path) -> None:
+async def test_a_secret_removed_from_the_recording_matches_any_text(tmp_path: Path) -> None:
     request = {"model": "m", "system": "the word is ***, keep it"}
     model = model_of(
-        tape_of(tmp_path / "r", ModelLine(llm_id="m"), ChatLine(order=1, node="a", request=request, pieces=["x"]))
+        player_of(tmp_path / "r", ModelLine(llm_id="m"), ChatLine(order=1, node="a", request=request, pieces=["x"]))
     )
     assert (await model.complete(ChatRequest("the word is abcdefgh, keep it", ()))).text == "x"
 
 
-async def test_many_equal_requests_are_found_quickly(tmp_path: Path) -> None:
+async def test_many_equal_requests_take_linear_time(tmp_path: Path) -> None:
     lines = [ChatLine(order=n, node="a", request={"model": "m"}, pieces=[str(n)]) for n in range(1, 3001)]
-    model = model_of(tape_of(tmp_path / "r", ModelLine(llm_id="m"), *reversed(lines)))
+    model = model_of(player_of(tmp_path / "r", ModelLine(llm_id="m"), *reversed(lines)))
     began = time.process_time()
-    got = [(await model.complete(ChatRequest("", ()))).text for _ in range(3000)]
-    assert got == [str(n) for n in range(1, 3001)]
+    answers = [(await model.complete(ChatRequest("", ()))).text for _ in range(3000)]
+    assert answers == [str(n) for n in range(1, 3001)]
     assert time.process_time() - began < 10
 
 
-def test_a_recording_is_read_by_people_too(tmp_path: Path) -> None:
+def test_a_line_is_readable_json_without_defaults(tmp_path: Path) -> None:
     path = tmp_path / "r"
-    tape_of(path, ChatLine(order=1, node="a", request={"model": "m"}, pieces=["x"]))
+    player_of(path, ChatLine(order=1, node="a", request={"model": "m"}, pieces=["x"]))
     assert json.loads(path.read_text().splitlines()[1]) == {
         "kind": "chat",
         "order": 1,

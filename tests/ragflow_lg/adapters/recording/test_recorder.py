@@ -56,7 +56,7 @@ def lines(path: Path, kind: type[Any]) -> list[Any]:
 SHOWN = {"a": llm(), "out": node("Message", {"content": ["{a@content}"]})}
 
 
-async def test_a_stream_is_recorded_in_its_pieces(tmp_path: Path) -> None:
+async def test_a_stream_is_recorded_with_its_pieces(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     model = ScriptedModel([Reply(chunks=["ha", "ha"], reasoning="hm")])
     await record(file, SHOWN, fake_services(models=OneModel(model)))
@@ -73,7 +73,7 @@ async def test_a_stream_is_recorded_in_its_pieces(tmp_path: Path) -> None:
     assert (about.llm_id, about.context_tokens, about.has_tools) == ("m@Test", 8192, True)
 
 
-async def test_the_tools_of_an_agent_are_told_from_the_agent(tmp_path: Path) -> None:
+async def test_requests_of_tools_are_distinguished_from_those_of_their_agent(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     agent = node("Agent", {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI], "cite": False}, ["out"])
     model = ScriptedModel([tool_calls(("wikipedia_search_0", {"query": "Laos"})), Reply("done")])
@@ -87,7 +87,7 @@ async def test_the_tools_of_an_agent_are_told_from_the_agent(tmp_path: Path) -> 
     assert [line.node for line in lines(file, ChatLine)] == ["a", "a"]
 
 
-async def test_rounds_are_told_apart(tmp_path: Path) -> None:
+async def test_rounds_are_distinguished(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     body = {"a": llm("{item}", ())}
     begin = node("Begin", {"inputs": {"items": {"type": "object", "name": "i"}}}, ["it"])
@@ -120,7 +120,7 @@ async def collect(stream: AsyncIterator[ChatDelta]) -> list[str]:
     return [delta.text async for delta in stream]
 
 
-async def test_what_is_stopped_is_marked(tmp_path: Path) -> None:
+async def test_a_stopped_answer_is_marked(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     with CassetteWriter(file) as writer:
         services = Recorder(writer, Redactor()).wrap(fake_services(models=OneModel(Slow())))
@@ -131,17 +131,17 @@ async def test_what_is_stopped_is_marked(tmp_path: Path) -> None:
     assert [(line.pieces, line.is_stopped) for line in lines(file, ChatLine)] == [([], True), (["a"], True)]
 
 
-async def test_a_model_that_is_not_set_is_recorded(tmp_path: Path) -> None:
-    class None_:
+async def test_an_unavailable_model_is_recorded(tmp_path: Path) -> None:
+    class NoModels:
         def model(self, llm_id: str) -> Any:
             raise SettingsError(f"There is no {llm_id}.")
 
     file = tmp_path / "r.jsonl"
-    await record(file, SHOWN, fake_services(models=None_()))
+    await record(file, SHOWN, fake_services(models=NoModels()))
     assert lines(file, ModelLine) == [ModelLine(llm_id="m@Test", error="There is no m@Test.")]
 
 
-async def test_no_secret_stands_in_the_file(tmp_path: Path) -> None:
+async def test_the_file_contains_no_secret(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     canvas = {
         "globals": {"env.service_token": SECRETS["env"]},
@@ -149,38 +149,38 @@ async def test_no_secret_stands_in_the_file(tmp_path: Path) -> None:
     }
     redactor = Redactor([SECRETS["settings"]])
     redactor.learn_from(canvas)
-    said = f"settings {SECRETS['settings']}, env {SECRETS['env']}, header {SECRETS['header']}"
-    pieces = [said[i : i + 3] for i in range(0, len(said), 3)]
+    secret_text = f"settings {SECRETS['settings']}, env {SECRETS['env']}, header {SECRETS['header']}"
+    pieces = [secret_text[i : i + 3] for i in range(0, len(secret_text), 3)]
     body = json.dumps({"access_token": SECRETS["answer"], "echo": SECRETS["query"]})
     url = f"https://u:{SECRETS['userinfo']}@h/{SECRETS['env']}?token={SECRETS['query']}"
     answer = HttpResponse(200, {"Set-Cookie": SECRETS["cookie"]}, body, url)
-    model = ScriptedModel([Reply(chunks=pieces, reasoning=said), Reply(error=said)])
+    model = ScriptedModel([Reply(chunks=pieces, reasoning=secret_text), Reply(error=secret_text)])
     with CassetteWriter(file) as writer:
         services = Recorder(writer, redactor).wrap(
             fake_services(
                 models=OneModel(model),
-                http=ScriptedHttp({url: answer, "http://down": ServiceError(said)}),
+                http=ScriptedHttp({url: answer, "http://down": ServiceError(secret_text)}),
                 tools=ToolSettings({"w": f"http://x/?key={SECRETS['query']}"}, {"tavily": SECRETS["settings"]}),
             )
         )
         assert services.for_caller is not None
-        mine = services.for_caller(Caller("n"))
+        caller_services = services.for_caller(Caller("n"))
         headers = {"Authorization": f"Bearer {SECRETS['header']}", "Cookie": SECRETS["cookie"]}
-        await mine.http.send(HttpRequest("GET", url, headers))
+        await caller_services.http.send(HttpRequest("GET", url, headers))
         with pytest.raises(ServiceError):
-            await mine.http.send(HttpRequest("GET", "http://down"))
-        chat = mine.models.model("m")
-        asked = ChatRequest(said, ({"role": "user", "content": f"{SECRETS['answer']} {SECRETS['userinfo']}"},))
-        assert "".join([d.text async for d in chat.stream(asked) if not d.is_thinking]) == said
+            await caller_services.http.send(HttpRequest("GET", "http://down"))
+        chat = caller_services.models.model("m")
+        request = ChatRequest(secret_text, ({"role": "user", "content": f"{SECRETS['answer']} {SECRETS['userinfo']}"},))
+        assert "".join([d.text async for d in chat.stream(request) if not d.is_thinking]) == secret_text
         with pytest.raises(ServiceError):
-            await chat.complete(asked)
+            await chat.complete(request)
     written = file.read_text(encoding="utf-8")
     assert [name for name, secret in SECRETS.items() if secret in written] == []
-    spoken = "".join(p for p in lines(file, ChatLine)[0].pieces if isinstance(p, str))
-    assert spoken == "settings ***, env ***, header ***"
+    answer_text = "".join(p for p in lines(file, ChatLine)[0].pieces if isinstance(p, str))
+    assert answer_text == "settings ***, env ***, header ***"
 
 
-async def test_calls_of_servers_are_recorded_however_they_end(tmp_path: Path) -> None:
+async def test_tool_calls_are_recorded_with_any_result(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     answer = ServerAnswer(("a", "b"), ("image",), {"n": 1}, is_error=True)
     server = FakeServer(
@@ -190,15 +190,15 @@ async def test_calls_of_servers_are_recorded_however_they_end(tmp_path: Path) ->
         services = Recorder(writer, Redactor()).wrap(fake_services(servers={"s": server}))
         assert (list(services.servers), services.servers.get("other")) == (["s"], None)
         assert services.for_caller is not None
-        mine = services.for_caller(Caller("n", "0.1")).servers["s"]
-        mine.check("t")
-        mine.check("t")
+        caller_services = services.for_caller(Caller("n", "0.1")).servers["s"]
+        caller_services.check("t")
+        caller_services.check("t")
         with pytest.raises(SettingsError):
-            mine.check("no")
-        assert await mine.call("t", {"x": 1}, {"X-Team": "a"}) == answer
+            caller_services.check("no")
+        assert await caller_services.call("t", {"x": 1}, {"X-Team": "a"}) == answer
         for kind in (ServiceError, SettingsError, TimeoutError):
             with pytest.raises(kind):
-                await mine.call("t", {}, {})
+                await caller_services.call("t", {}, {})
     assert lines(file, ServerLine) == [
         ServerLine(server="other"),
         ServerLine(server="s", tool="t"),
@@ -218,25 +218,25 @@ async def test_calls_of_servers_are_recorded_however_they_end(tmp_path: Path) ->
     assert "X-Team" not in file.read_text()
 
 
-async def test_no_secret_of_a_call_stands_in_the_file(tmp_path: Path) -> None:
+async def test_the_file_contains_no_secret_of_a_tool_call(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
-    said = json.dumps({"access_token": SECRETS["answer"], "echo": f"{SECRETS['header']} {SECRETS['settings']}"})
+    secret_text = json.dumps({"access_token": SECRETS["answer"], "echo": f"{SECRETS['header']} {SECRETS['settings']}"})
     server = FakeServer(
-        ServerAnswer((said,), (), {"cookie": SECRETS["cookie"], "also": SECRETS["query"]}),
+        ServerAnswer((secret_text,), (), {"cookie": SECRETS["cookie"], "also": SECRETS["query"]}),
         ServiceError(f"{SECRETS['header']} is wrong"),
     )
     with CassetteWriter(file) as writer:
         services = Recorder(writer, Redactor([SECRETS["settings"]])).wrap(fake_services(servers={"s": server}))
-        mine = services.servers["s"]
-        mine.check("t")
-        await mine.call("t", {"api_key": SECRETS["query"]}, {"Authorization": f"Bearer {SECRETS['header']}"})
+        caller_services = services.servers["s"]
+        caller_services.check("t")
+        await caller_services.call("t", {"api_key": SECRETS["query"]}, {"Authorization": f"Bearer {SECRETS['header']}"})
         with pytest.raises(ServiceError):
-            await mine.call("t", {"text": SECRETS["answer"]}, {})
+            await caller_services.call("t", {"text": SECRETS["answer"]}, {})
     written = file.read_text(encoding="utf-8")
     assert [name for name, secret in SECRETS.items() if secret in written] == []
 
 
-async def test_a_call_that_is_stopped_is_marked(tmp_path: Path) -> None:
+async def test_a_stopped_tool_call_is_marked(tmp_path: Path) -> None:
     class Never(FakeServer):
         async def call(self, tool: str, arguments: Any, headers: Any) -> ServerAnswer:
             await asyncio.sleep(60)
@@ -250,7 +250,7 @@ async def test_a_call_that_is_stopped_is_marked(tmp_path: Path) -> None:
     assert [(line.is_stopped, line.answer, line.timeout_s) for line in lines(file, CallLine)] == [(True, None, None)]
 
 
-async def test_a_whole_answer_is_one_piece(tmp_path: Path) -> None:
+async def test_a_complete_answer_is_one_piece(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     with CassetteWriter(file) as writer:
         services = Recorder(writer, Redactor()).wrap(
@@ -261,7 +261,7 @@ async def test_a_whole_answer_is_one_piece(tmp_path: Path) -> None:
     assert lines(file, ChatLine)[0].pieces == [PieceRecord(calls=[("call_1", "f", "{")], usage=(0, 0, 1, 0.0))]
 
 
-async def test_numbers_beyond_all_reason_can_be_read_again(tmp_path: Path) -> None:
+async def test_extreme_numbers_are_limited(tmp_path: Path) -> None:
     model = ScriptedModel([Reply("x", usage=Usage(10**12, -3, 1, float("inf")))], context_tokens=10**12)
     file = tmp_path / "r.jsonl"
     run, _ = await record(file, SHOWN, fake_services(models=OneModel(model)))

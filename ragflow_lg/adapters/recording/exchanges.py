@@ -1,0 +1,255 @@
+"""The kinds of exchanges with services, and how a recording stores their answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from ragflow_lg.adapters.recording.cassette import (
+    CallLine,
+    ChatLine,
+    DatasetEntry,
+    DatasetsLine,
+    HttpLine,
+    MetadataLine,
+    PieceRecord,
+    ResponseRecord,
+    SearchLine,
+    SearchRecord,
+    ServerAnswerRecord,
+    bounded_number,
+)
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.dsl.redaction import REDACTED, Redactor, is_secret_name
+from ragflow_lg.services.chat import NO_USAGE, ChatAnswer, ChatDelta, ToolCall, Usage
+from ragflow_lg.services.http import HttpResponse
+from ragflow_lg.services.knowledge import Dataset, DocumentCount, Metadata, SearchResult
+from ragflow_lg.services.tool_server import ServerAnswer
+
+__all__ = [
+    "CALL",
+    "CHAT",
+    "DATASETS",
+    "HTTP",
+    "METADATA",
+    "SEARCH",
+    "DatasetRow",
+    "Exchange",
+    "decode_piece",
+    "describe_model",
+    "encode_pieces",
+]
+
+A = TypeVar("A")
+L = TypeVar("L", ChatLine, HttpLine, CallLine, DatasetsLine, SearchLine, MetadataLine)
+
+DatasetRow: TypeAlias = Sequence[Dataset | None]
+"""The dataset of each requested name or id, None for unknown ones."""
+
+
+@dataclass(frozen=True)
+class Exchange(Generic[A, L]):
+    """A kind of exchange, with answers of type ``A`` in lines of type ``L``."""
+
+    line: type[L]
+    describe: Callable[[Mapping[str, Any]], str]
+    """Returns a description of a request for error messages."""
+    encode: Callable[[A, Redactor], dict[str, Any]]
+    """Returns the fields of the line for an answer, without secrets."""
+    decode: Callable[[L], A | None]
+    """Returns the answer of a line, None if it has none."""
+    failures: tuple[type[Exception], ...] = (ServiceError,)
+    """Errors that are recorded and replayed. After other errors the request counts as stopped."""
+    replays_settings_errors: bool = False
+    """Whether a `SettingsError` is replayed as one, instead of as a `ServiceError`."""
+
+
+# Chat
+
+
+def describe_model(llm_id: str) -> str:
+    """Return a description of a model for error messages."""
+    return f"model {llm_id!r}" if llm_id else "the default model"
+
+
+def encode_pieces(deltas: Sequence[ChatDelta], redactor: Redactor) -> list[str | PieceRecord]:
+    """Return the records of pieces. Secrets are removed even if they extend over several pieces."""
+    texts = [delta.text for delta in deltas]
+    for is_thinking in (False, True):
+        chosen = [i for i, delta in enumerate(deltas) if delta.is_thinking is is_thinking]
+        for index, text in zip(chosen, redactor.pieces([texts[i] for i in chosen]), strict=True):
+            texts[index] = text
+    return [_encode_piece(delta, text, redactor) for delta, text in zip(deltas, texts, strict=True)]
+
+
+def _encode_piece(delta: ChatDelta, text: str, redactor: Redactor) -> str | PieceRecord:
+    if not (delta.is_thinking or delta.calls or delta.usage):
+        return text
+    calls = [(call.id, call.name, redactor.text(call.arguments)) for call in delta.calls]
+    return PieceRecord(text=text, is_thinking=delta.is_thinking, calls=calls, usage=_encode_usage(delta.usage))
+
+
+def _encode_usage(usage: Usage | None) -> tuple[int, int, int, float] | None:
+    if usage is None:
+        return None
+    prompt, completion, calls, cost = map(bounded_number, usage)
+    return int(prompt), int(completion), int(calls), cost
+
+
+def decode_piece(piece: str | PieceRecord) -> ChatDelta:
+    """Return the piece of a record."""
+    if isinstance(piece, str):
+        return ChatDelta(piece)
+    usage = Usage(*piece.usage) if piece.usage is not None else None
+    return ChatDelta(piece.text, piece.is_thinking, tuple(ToolCall(*call) for call in piece.calls), usage)
+
+
+def _encode_chat(answer: ChatAnswer, redactor: Redactor) -> dict[str, Any]:
+    delta = ChatDelta(answer.text, calls=tuple(map(ToolCall._make, answer.calls)), usage=answer.usage)
+    return {"pieces": encode_pieces([delta], redactor)}
+
+
+def _decode_chat(line: ChatLine) -> ChatAnswer:
+    deltas = [decode_piece(piece) for piece in line.pieces]
+    text = "".join(delta.text for delta in deltas if not delta.is_thinking)
+    calls = next((delta.calls for delta in reversed(deltas) if delta.calls), ())
+    usage = NO_USAGE
+    for delta in deltas:
+        usage = usage.plus(delta.usage or NO_USAGE)
+    return ChatAnswer(text, calls, usage)
+
+
+CHAT = Exchange(ChatLine, lambda request: describe_model(request.get("model", "")), _encode_chat, _decode_chat)
+
+
+# HTTP
+
+
+def _encode_response(response: HttpResponse, redactor: Redactor) -> dict[str, Any]:
+    redactor.learn_from(response.text)
+    headers = {n: REDACTED if is_secret_name(n) else redactor.text(v) for n, v in response.headers.items()}
+    text, url = redactor.text(response.text), redactor.text(response.url)
+    return {"response": ResponseRecord(status=response.status, headers=headers, text=text, url=url)}
+
+
+def _decode_response(line: HttpLine) -> HttpResponse | None:
+    record = line.response
+    return HttpResponse(record.status, record.headers, record.text, record.url) if record is not None else None
+
+
+HTTP = Exchange(
+    HttpLine, lambda request: f"{request['method']} {request.get('url', '')}", _encode_response, _decode_response
+)
+
+
+# Tools of MCP servers
+
+
+def _encode_server_answer(answer: ServerAnswer, redactor: Redactor) -> dict[str, Any]:
+    redactor.learn_from([*answer.texts, answer.structured])
+    record = ServerAnswerRecord(
+        texts=[redactor.text(text) for text in answer.texts],
+        others=[redactor.text(kind) for kind in answer.others],
+        structured=redactor.value(answer.structured),
+        is_error=answer.is_error,
+    )
+    return {"answer": record}
+
+
+def _decode_server_answer(line: CallLine) -> ServerAnswer | None:
+    record = line.answer
+    if record is None:
+        return None
+    return ServerAnswer(tuple(record.texts), tuple(record.others), record.structured, record.is_error)
+
+
+CALL = Exchange(
+    CallLine,
+    lambda request: f"tool {request.get('tool', '')!r} of the MCP server {request.get('server', '')!r}",
+    _encode_server_answer,
+    _decode_server_answer,
+    (ServiceError, SettingsError, TimeoutError),
+)
+
+
+# Datasets
+
+
+def _encode_datasets(datasets: DatasetRow, redactor: Redactor) -> dict[str, Any]:
+    return {"datasets": [_encode_dataset(dataset, redactor) for dataset in datasets]}
+
+
+def _encode_dataset(dataset: Dataset | None, redactor: Redactor) -> DatasetEntry | None:
+    if dataset is None:
+        return None
+    return DatasetEntry(**{name: redactor.text(text) for name, text in dataset._asdict().items()})
+
+
+def _decode_datasets(line: DatasetsLine) -> DatasetRow | None:
+    if line.datasets is None:
+        return None
+    return [Dataset(**entry.model_dump()) if entry is not None else None for entry in line.datasets]
+
+
+def _encode_search(result: SearchResult, redactor: Redactor) -> dict[str, Any]:
+    chunks, documents = json.loads(json.dumps([result.chunks, result.documents], default=str))
+    redactor.learn_from(chunks)
+    redacted: Any = redactor.value(documents)
+    record = SearchRecord(
+        chunks=[redactor.value(chunk) for chunk in chunks],
+        documents=redacted,
+        total=result.total,
+    )
+    return {"found": record}
+
+
+def _decode_search(line: SearchLine) -> SearchResult | None:
+    if line.found is None:
+        return None
+    documents = tuple(DocumentCount(*document) for document in line.found.documents)
+    return SearchResult(tuple(line.found.chunks), documents, line.found.total)
+
+
+def _encode_metadata(metadata: Metadata, redactor: Redactor) -> dict[str, Any]:
+    """Return the metadata line. The values of a key with the name of a secret are removed."""
+    encoded: dict[str, dict[str, list[str]]] = {}
+    for key, values in metadata.items():
+        entry = encoded.setdefault(redactor.text(key), {})
+        for value, ids in values.items():
+            shown = REDACTED if is_secret_name(key) else redactor.text(value)
+            entry.setdefault(shown, []).extend(_redact_all(ids, redactor))
+    return {"metadata": encoded}
+
+
+def _redact_all(texts: Iterable[str], redactor: Redactor) -> list[str]:
+    return [redactor.text(text) for text in texts]
+
+
+_KNOWLEDGE_FAILURES = (ServiceError, SettingsError)
+
+DATASETS: Exchange[DatasetRow, DatasetsLine] = Exchange(
+    DatasetsLine,
+    lambda request: "dataset lookup",
+    _encode_datasets,
+    _decode_datasets,
+    _KNOWLEDGE_FAILURES,
+    replays_settings_errors=True,
+)
+SEARCH = Exchange(
+    SearchLine,
+    lambda request: "dataset search",
+    _encode_search,
+    _decode_search,
+    _KNOWLEDGE_FAILURES,
+    replays_settings_errors=True,
+)
+METADATA: Exchange[Metadata, MetadataLine] = Exchange(
+    MetadataLine,
+    lambda request: "dataset metadata",
+    _encode_metadata,
+    lambda line: line.metadata,
+    _KNOWLEDGE_FAILURES,
+    replays_settings_errors=True,
+)
