@@ -1,4 +1,4 @@
-"""Tools without a service behind them: a table to look up, a sum, one that is slow, one that fails, one that draws."""
+"""Tools without a service: a look-up, a sum, a slow one, a failing one, and one that creates files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import asyncio
 from pydantic import BaseModel, Field
 
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.component.spec import ComponentParams, ToolResult
@@ -18,17 +19,17 @@ MAYORS = {"Vientiane": "Atsaphangthong Siphandone", "Havana": "Yanet Hernández"
 
 
 class Params(ComponentParams):
-    """No parameters of its own."""
+    """No specific parameters."""
 
 
 class Query(BaseModel):
-    """What to look up."""
+    """The name to look up."""
 
     query: str = Field(description="A name.")
 
 
 class Numbers(BaseModel):
-    """What to add."""
+    """The numbers to add."""
 
     a: int
     b: int
@@ -36,7 +37,7 @@ class Numbers(BaseModel):
 
 @tool("LookUp", function="look_up", params=Params, arguments=Query, description="Look up a country or a city.")
 async def look_up(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
-    """Give what the table says, as something that can be cited."""
+    """Return the entry of the table, with a chunk to cite."""
     name = arguments.query
     if name in MAYORS:
         return ToolResult(f"Its mayor is {MAYORS[name]}.")
@@ -49,13 +50,13 @@ async def look_up(ctx: RunContext, params: Params, arguments: Query) -> ToolResu
 
 @tool("Add", function="add", params=Params, arguments=Numbers, description="Add two numbers.", defaults={})
 async def add(ctx: RunContext, params: Params, arguments: Numbers) -> ToolResult:
-    """Give the sum."""
+    """Return the sum."""
     return ToolResult({"sum": arguments.a + arguments.b})
 
 
-@tool("Slow", function="slow", params=Params, arguments=Query, timeout_s=0.02, description="Never comes to an end.")
+@tool("Slow", function="slow", params=Params, arguments=Query, timeout_s=0.02, description="Never ends.")
 async def slow(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
-    """Wait longer than it may."""
+    """Exceed the time limit."""
     await asyncio.sleep(60)
     return ToolResult("too late")
 
@@ -68,9 +69,9 @@ async def broken(ctx: RunContext, params: Params, arguments: Query) -> ToolResul
 
 @tool("Draw", function="draw", params=Params, arguments=Query, description="Draw something.")
 async def draw(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
-    """Give a picture and a table."""
+    """Return an image file and a table file."""
     name = arguments.query
-    files = [
+    files: JsonValue = [
         {"name": f"{name}.png", "url": f"/files/{name}.png", "mime_type": "image/png", "size": 1},
         {"name": f"{name}.csv", "url": f"/files/{name}.csv", "mime_type": "text/csv", "size": 1},
     ]

@@ -28,14 +28,14 @@ TAVILY: dict[str, Any] = {"component_name": "TavilySearch", "name": "Web Search"
 
 
 def page(title: str, text: str) -> HttpResponse:
-    """Give what Wikipedia answers: one page."""
-    found = {"index": 1, "title": title, "fullurl": f"http://wiki.test/{title}", "extract": text}
-    return HttpResponse(200, {}, json.dumps({"query": {"pages": {"1": found}}}), "")
+    """Return an answer of Wikipedia with one page."""
+    entry = {"index": 1, "title": title, "fullurl": f"http://wiki.test/{title}", "extract": text}
+    return HttpResponse(200, {}, json.dumps({"query": {"pages": {"1": entry}}}), "")
 
 
 @dataclass
 class AgentTurn:
-    """What an agent's turn gave."""
+    """The result of an agent's turn."""
 
     run: Run
     model: ScriptedModel
@@ -49,7 +49,7 @@ class AgentTurn:
 
     @property
     def tool_results(self) -> list[str]:
-        """What the model was told by its tools, in the last request."""
+        """The results of tools in the last request to the model."""
         return [m["content"] for m in self.model.requests[-1][1].messages if m["role"] == "tool"]
 
 
@@ -68,9 +68,9 @@ async def play_agent(
     knowledge: Any = None,
     **more: Any,
 ) -> AgentTurn:
-    """Play one turn of an agent ``a``, shown by a Message or read by another node. One that hangs is cancelled.
+    """Play one turn of an agent ``a`` that a Message shows or another node reads. A turn that hangs is cancelled.
 
-    It is not to cite, unless the params say so.
+    Citations are off unless the params enable them.
     """
     model = model or ScriptedModel()
     model.replies = list(replies)
@@ -84,11 +84,11 @@ async def play_agent(
         knowledge=knowledge,
         **({"clock": clock} if clock is not None else {}),
     )
-    asked = {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI], "cite": False, **(params or {})}
+    agent_params = {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI], "cite": False, **(params or {})}
     reader = node("Message", {"content": ["{a@content}"]}) if is_shown else node("VariableAssigner", {})
     if "store" not in more:
         more.setdefault("saver", InMemorySaver())
-    runner = runner_of({"a": node("Agent", asked, ["out"]), "out": reader}, services=services, **more)
+    runner = runner_of({"a": node("Agent", agent_params, ["out"]), "out": reader}, services=services, **more)
     run = runner.continue_("s") if is_continued else runner.start("s", {"query": query})
 
     async def until_it_hangs() -> None:
@@ -104,5 +104,5 @@ async def play_agent(
 
 
 def tool_calls(*calls: tuple[str, Any], text: str = "") -> Reply:
-    """Give a reply that asks for calls."""
+    """Return a reply that requests tool calls, each a name and arguments."""
     return Reply(text, calls=[{"name": name, "arguments": arguments} for name, arguments in calls])

@@ -13,34 +13,34 @@ CATALOG = load_catalog()
 
 
 def node(name: str, params: dict[str, Any] | None = None, downstream: Any = (), **more: Any) -> dict[str, Any]:
-    """Give a component as a document has it."""
+    """Return a component of a document."""
     return {"obj": {"component_name": name, "params": params or {}}, "downstream": list(downstream), **more}
 
 
 def text(downstream: Any = (), script: str = "x", **more: Any) -> dict[str, Any]:
-    """Give a StringTransform, the cheapest node there is."""
+    """Return a StringTransform, the cheapest node."""
     return node("StringTransform", {"method": "merge", "script": script}, downstream, **more)
 
 
 def canvas(components: dict[str, Any], first: Any = None, **more: Any) -> dict[str, Any]:
-    """Give a document with a Begin that leads to the first component."""
+    """Return a document; Begin leads to ``first``, or else to the first component."""
     begin = {} if "begin" in components else {"begin": node("Begin", {}, first or [next(iter(components))])}
     return {"components": {**begin, **components}, **more}
 
 
 def switch(to: Any, otherwise: Any, operator: str = "not empty", reference: str = "sys.query") -> dict[str, Any]:
-    """Give a Switch with one case."""
+    """Return a Switch with one case."""
     condition = {"items": [{"cpn_id": reference, "operator": operator, "value": ""}], "to": to}
     return node("Switch", {"conditions": [condition], "end_cpn_ids": otherwise})
 
 
 def plan_of(document: Any) -> Plan:
-    """Give the plan of a canvas without errors."""
+    """Return the plan of a canvas without errors."""
     plan, diagnostics = check_canvas(document, CATALOG)
     assert plan is not None, [str(d) for d in diagnostics]
     return plan
 
 
 def diagnostics_of(document: Any, code: str) -> list[Diagnostic]:
-    """Give the diagnostics of one code."""
+    """Return the diagnostics with a code."""
     return [d for d in check_canvas(document, CATALOG)[1] if d.code == code]

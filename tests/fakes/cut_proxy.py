@@ -1,15 +1,15 @@
-"""A way to a server that can be cut, and opened again."""
+"""A TCP proxy whose connections can be cut and restored."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
 
 class CutProxy:
-    """Passes bytes on. While it is cut, there are no connections; what a server has answered may be lost."""
+    """The proxy. While it is cut, it refuses connections; replies in transit may be lost."""
 
     def __init__(self, url: str) -> None:
         place = urlsplit(url)
@@ -18,7 +18,7 @@ class CutProxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_cut = False
         self.drops_next_reply = False
-        """Whether the next answer is not passed on, and the way is cut in its place for that connection."""
+        """Whether to drop the next reply of the server and close its connection."""
         self.url = ""
 
     def cut(self) -> None:
@@ -36,11 +36,11 @@ class CutProxy:
         there, back = await asyncio.open_connection(*self._to)
         self._writers |= {writer, back}
         for source, target, is_answer in ((reader, back, False), (there, writer, True)):
-            task = asyncio.create_task(self._pass_on(source, target, is_answer))
+            task = asyncio.create_task(self._forward(source, target, is_answer))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _pass_on(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, is_answer: bool) -> None:
+    async def _forward(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, is_answer: bool) -> None:
         with suppress(OSError):
             while data := await source.read(65536):
                 if is_answer and self.drops_next_reply:
@@ -52,7 +52,8 @@ class CutProxy:
 
 
 @asynccontextmanager
-async def cut_proxy(url: str) -> AsyncIterator[CutProxy]:
+async def cut_proxy(url: str) -> AsyncGenerator[CutProxy]:
+    """Serve a proxy for the Redis server at ``url`` on a free port."""
     proxy = CutProxy(url)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()

@@ -1,7 +1,7 @@
-"""A server that takes the requests we send to Elasticsearch and really executes them over what it was given.
+"""An HTTP server that executes our Elasticsearch requests over given documents.
 
-It is exact, small and slow. A clause, a parameter or a value that it does not know is a 400, so that a wrong request
-fails; text is not scored, and a query that would need it is refused.
+It is exact, small and slow. Unknown clauses, parameters and values result in status 400, so that a wrong request fails.
+Text is not scored; a query that requires scores is rejected.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tests.fakes import query_strings
 from tests.fakes.http_server import HttpServer, Received, Route
@@ -23,7 +23,7 @@ _KNN = {"field", "query_vector", "k", "num_candidates", "similarity", "filter"}
 
 
 class RefusedError(Exception):
-    """The server refuses a request: status, type and reason."""
+    """A rejected request: status, type and reason."""
 
     def __init__(self, status: int, kind: str, reason: str) -> None:
         self.status, self.kind, self.reason = status, kind, reason
@@ -31,7 +31,7 @@ class RefusedError(Exception):
 
 
 class FakeElasticsearch(HttpServer):
-    """The server. ``spoil`` may change an answer, or replace it by a route, to play a fault."""
+    """The server. ``spoil`` may change an answer or replace it by a route, to simulate a fault."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -164,21 +164,23 @@ def _bool(clause: Mapping[str, Any], id_: str, document: Document) -> bool:
     if clause.get("must") and clause.get("boost", 1) != 0:
         raise RefusedError(400, "parsing_exception", "text is not scored here")
     needed = [*clause.get("must", []), *clause.get("filter", [])]
-    results = [_matches(part, id_, document) for part in needed]  # all of them, so that no clause goes unread
+    results = [_matches(part, id_, document) for part in needed]  # evaluate all, so that every clause is validated
     refused = [_matches(part, id_, document) for part in clause.get("must_not", [])]
     chosen = [_matches(part, id_, document) for part in clause.get("should", [])]
     return all(results) and not any(refused) and (any(chosen) or bool(needed) or not chosen)
 
 
 def _terms(kind: str, clause: Mapping[str, Any], id_: str, document: Document) -> bool:
-    ((name, wanted),) = clause.items()
-    values = wanted if kind == "terms" else [wanted["value"] if isinstance(wanted, dict) else wanted]
-    held = id_ if name == "_id" else document.get(name)
-    held_values = held if isinstance(held, list) else [held]
+    ((name, condition),) = clause.items()
+    if kind != "terms":
+        condition = [cast("dict[str, Any]", condition)["value"] if isinstance(condition, dict) else condition]
+    expected = cast("list[Any]", condition)
+    stored: Any = id_ if name == "_id" else document.get(name)
+    values = cast("list[Any]", stored) if isinstance(stored, list) else [stored]
     if kind == "match":
-        held_values = [word for value in held_values for word in str(value).split()]
         values = [word for value in values for word in str(value).split()]
-    return any(value in values for value in held_values if value is not None)
+        expected = [word for value in expected for word in str(value).split()]
+    return any(value in expected for value in values if value is not None)
 
 
 def _range(clause: Mapping[str, Any], document: Document) -> bool:

@@ -1,4 +1,4 @@
-"""Embedded knowledge bases for tests: datasets of a few texts, and an embedder that counts."""
+"""Embedded knowledge bases with a few texts, and counting embedders."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class OneEmbedder:
 def fill(
     knowledge: EmbeddedKnowledge, dataset: str, documents: Mapping[str, Sequence[str]], model: str = STAND_IN
 ) -> None:
-    """Add a dataset whose documents have these texts as chunks."""
+    """Add a dataset with documents whose chunks are these texts."""
     with knowledge.database.writing() as connection:
         record = add_dataset(connection, dataset, model)
         set_dims(connection, record.number, 384)
@@ -61,5 +61,5 @@ def fill(
 
 
 def stored_knowledge(path: Path, embedder: Any = None, **options: Any) -> EmbeddedKnowledge:
-    """Open a knowledge base; the file is made by what is written."""
+    """Open a knowledge base; the first write creates the file."""
     return EmbeddedKnowledge(path, OneEmbedder(embedder), **options)

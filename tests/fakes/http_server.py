@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server on 127.0.0.1 that answers by routes and remembers what it was asked."""
+"""A small HTTP/1.1 server on 127.0.0.1 with fixed routes that records its requests."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import h11
 
 @dataclass(frozen=True)
 class Route:
-    """An answer. ``path`` is without the query; no ``method`` fits every method.
+    """A response. ``path`` excludes the query; an empty ``method`` matches every method.
 
-    ``pieces`` are sent one after the other, ``piece_delay_ms`` apart, in place of ``body``. ``raw`` is sent as it is
-    in place of a whole answer. ``breaks`` ends the connection before the body is complete.
+    ``pieces`` are sent one by one, ``piece_delay_ms`` apart, instead of ``body``. ``raw`` is sent instead of a
+    well-formed response. ``breaks`` closes the connection before the body is complete.
     """
 
     path: str
@@ -34,7 +34,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Received:
-    """A request. ``path`` has the query; ``connection`` counts the connections of the server from 1."""
+    """A request. ``path`` includes the query; ``connection`` is the number of the connection, from 1."""
 
     method: str
     path: str
@@ -47,7 +47,7 @@ class Received:
 
 
 class HttpServer:
-    """The server. With ``tunnel_port`` it is a proxy too: every CONNECT leads to that port of 127.0.0.1."""
+    """The server. With ``tunnel_port`` it is also a proxy: every CONNECT leads to that port of 127.0.0.1."""
 
     def __init__(self, routes: Sequence[Route] = (), *, tunnel_port: int = 0) -> None:
         self.routes = list(routes)
@@ -69,10 +69,10 @@ class HttpServer:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            await asyncio.sleep(0)  # aborted connections are gone one round later
+            await asyncio.sleep(0)  # aborted connections are closed in the next loop iteration
 
     async def resolve(self, host: str, port: int) -> list[tuple[str, int]]:
-        """Give this server's address for every name and port: a resolver for clients."""
+        """Resolve every host and port to this server; a resolver for clients."""
         return [("127.0.0.1", self.port)]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -119,7 +119,7 @@ class HttpServer:
             connection.start_next_cycle()
 
     async def _answer(self, connection: h11.Connection, writer: asyncio.StreamWriter, request: Received) -> bool:
-        """Answer; tell whether the connection goes on."""
+        """Send the response; return whether the connection stays open."""
         route = self._route(request)
         await asyncio.sleep(route.delay_ms / 1000)
         if route.raw:

@@ -1,4 +1,4 @@
-"""Datasets that tests can foresee: those of a conformance case, or a few by default."""
+"""A knowledge store with given chunks: those of a conformance case, or a few by default."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Row: TypeAlias = dict[str, Any]
 
 
 def chunk(id_: str, content: str, document: str = "guide.pdf", dataset: str = "ds1", **more: Any) -> dict[str, Any]:
-    """A chunk as a search gives it."""
+    """Return a chunk as a search returns it."""
     similarity = more.pop("similarity", 0.8)
     scores = dict.fromkeys(("similarity", "vector_similarity", "term_similarity"), similarity)
     base = {"chunk_id": id_, "content_with_weight": content, "doc_id": f"doc-{document}", "docnm_kwd": document}
@@ -22,9 +22,9 @@ def chunk(id_: str, content: str, document: str = "guide.pdf", dataset: str = "d
 
 @dataclass
 class FakeKnowledge:
-    """Finds chunks of the datasets asked for, over the threshold; one with ``when`` only for questions with that text.
+    """A knowledge store that returns the chunks of the requested datasets over the threshold.
 
-    It remembers every search. With ``error`` each fails.
+    A chunk with ``when`` is returned only for questions with that text. It records searches; with ``error`` they fail.
     """
 
     known: Sequence[Dataset] = (Dataset("ds1", "Manuals", "embed@Test"), Dataset("ds2", "News", "embed@Test"))
@@ -35,30 +35,30 @@ class FakeKnowledge:
 
     @classmethod
     def of_case(cls, kb: Mapping[str, Any]) -> FakeKnowledge:
-        """Give the datasets of a conformance case."""
+        """Return the datasets of a conformance case."""
         known = [Dataset(d["id"], d["name"], d.get("embd_id", "embed@Test")) for d in kb.get("datasets", ())]
         return cls(known, kb.get("chunks", ()), kb.get("metas", {}), kb.get("raise", ""))
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
         by_id, by_name = {d.id: d for d in self.known}, {d.name: d for d in self.known}
         known = {**by_id, **by_name}
-        return {asked: known[asked] for asked in names_or_ids if asked in known}
+        return {name: known[name] for name in names_or_ids if name in known}
 
     async def search(self, search: DatasetSearch) -> SearchResult:
         self.searches.append(search)
         if self.error:
             raise ServiceError(self.error)
-        found = [row for row in self.chunks if not isinstance(row, dict) or self._fits(cast("Row", row), search)]
-        rows = [cast("Row", row) for row in found if isinstance(row, dict)]
-        shown: list[Any] = [{k: v for k, v in row.items() if k != "when"} for row in rows]
-        shown += [row for row in found if not isinstance(row, dict)]
+        maps = [cast("Row", chunk) for chunk in self.chunks if isinstance(chunk, dict)]
+        others = [chunk for chunk in self.chunks if not isinstance(chunk, dict)]
+        rows = [row for row in maps if self._fits(row, search)]
+        results: list[Any] = [{k: v for k, v in row.items() if k != "when"} for row in rows] + others
         counts: dict[str, DocumentCount] = {}
         for row in rows:
             name = str(row.get("docnm_kwd"))
-            held = counts.get(name, DocumentCount(name, str(row.get("doc_id")), 0))
-            counts[name] = held._replace(chunks=held.chunks + 1)
+            count = counts.get(name, DocumentCount(name, str(row.get("doc_id")), 0))
+            counts[name] = count._replace(chunks=count.chunks + 1)
         documents = tuple(sorted(counts.values(), key=lambda document: -document.chunks))
-        return SearchResult(tuple(shown[: search.top_n]), documents, len(found))
+        return SearchResult(tuple(results[: search.top_n]), documents, len(results))
 
     def _fits(self, row: Row, search: DatasetSearch) -> bool:
         return (

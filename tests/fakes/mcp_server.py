@@ -1,6 +1,6 @@
-"""A real MCP server, made with the SDK: ``python -m tests.fakes.mcp_server [PORT]``.
+"""A real MCP server, built with the SDK: ``python -m tests.fakes.mcp_server [PORT]``.
 
-Without a port it speaks over its standard streams; with one it serves streamable HTTP at ``/mcp`` and SSE at ``/sse``.
+Without a port it uses stdio; with one it serves streamable HTTP at ``/mcp`` and SSE at ``/sse``.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def die() -> str:
 @server.tool()
 def forget() -> str:
     """Forget every HTTP session."""
-    server.session_manager._server_instances.clear()
+    getattr(server.session_manager, "_server_instances").clear()  # noqa: B009 (no public method)
     return ""
 
 
@@ -99,8 +99,9 @@ def environment() -> str:
 
 @server.tool()
 def headers(ctx: Context[Any, Any, Any]) -> str:
-    """Give what the request was sent with."""
+    """Return the headers of the request."""
     request = ctx.request_context.request
+    assert request is not None
     return "\n".join(f"{name}: {value}" for name, value in request.headers.items())
 
 

@@ -1,4 +1,4 @@
-"""MCP servers that tests start, and ways to call them."""
+"""MCP servers for tests: an in-memory one, and settings and processes of the two programs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ TINY = ("-S", str(Path(__file__).parent / "mcp_stdio.py"))
 
 
 class FakeServer:
-    """Answers as it is told, and remembers the calls."""
+    """A server with scripted answers that records its calls."""
 
     def __init__(self, *answers: Any, denied: str = "") -> None:
         self.answers = list(answers)
@@ -42,14 +42,15 @@ class FakeServer:
 
 
 def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
+    """Return a port that is currently free."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 @contextmanager
-def http_server(port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the server made with the SDK on a port, both HTTP transports; give its process once it listens."""
+def http_server(port: int) -> Generator[subprocess.Popen[bytes]]:
+    """Start the SDK server with both HTTP transports; yield its process once it listens on the port."""
     command = [sys.executable, *REAL, str(port)]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as process:
         try:
@@ -68,30 +69,30 @@ def http_server(port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def stdio(*args: str, **more: Any) -> McpServerSettings:
-    """Start a server by its arguments to Python."""
+    """Return settings of a server that is started by Python with these arguments."""
     given: dict[str, Any] = {"initialize_timeout_s": 30, **more}
     return McpServerSettings("stdio", sys.executable, args, **given)
 
 
 def real_stdio(**more: Any) -> McpServerSettings:
-    """Start the server made with the SDK."""
+    """Return settings of the SDK server over stdio."""
     return stdio(*REAL, **more)
 
 
 def tiny(how: str = "well", **more: Any) -> McpServerSettings:
-    """Start the tiny server."""
+    """Return settings of the minimal server; ``how`` selects its misbehavior."""
     return stdio(*TINY, how, **more)
 
 
 def over_http(port: int, path: str = "/mcp", **more: Any) -> McpServerSettings:
-    """Reach the server at a path; ``/sse`` is for SSE."""
+    """Return settings of the SDK server over HTTP; the path ``/sse`` selects SSE."""
     given: dict[str, Any] = {"kind": "sse" if path == "/sse" else "streamable-http", "timeout_s": 5, **more}
     return McpServerSettings(url=f"http://127.0.0.1:{port}{path}", **given)
 
 
 @asynccontextmanager
 async def servers_of(**settings: McpServerSettings) -> AsyncGenerator[McpServers]:
-    """Open servers by their ids, and close them."""
+    """Open servers by id and close them at the end."""
     guarded = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
     servers = McpServers(settings, guarded)
     try:
@@ -102,5 +103,5 @@ async def servers_of(**settings: McpServerSettings) -> AsyncGenerator[McpServers
 
 
 async def text_of(servers: McpServers, tool: str, id_: str = "s", **arguments: Any) -> str:
-    """Call a tool; give its texts."""
+    """Call a tool and return its texts."""
     return "\n".join((await servers[id_].call(tool, arguments, {})).texts)

@@ -1,8 +1,8 @@
-"""A tiny MCP server over standard streams, without the SDK: it starts at once, and misbehaves as it is told.
+"""A minimal MCP server over stdio, without the SDK: it starts quickly and misbehaves on request.
 
 ``python mcp_stdio.py HOW``: ``well``, ``hang`` (never answers), ``garbage`` (other lines between the messages),
-``stay`` (ends neither with its input nor by SIGTERM, and starts a child), ``crash`` (ends at once),
-``stray`` (answers calls under ids that nobody has used).
+``stay`` (exits neither at the end of input nor on SIGTERM, and starts a child), ``crash`` (exits at once),
+``stray`` (answers calls with unknown ids).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def answer(id_: Any, result: Any) -> None:
     send({"jsonrpc": "2.0", "id": id_, "result": result})
 
 
-def called(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def call_tool(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     text = {
         "process": lambda: f"{os.getpid()} {child.pid if child else 0}",
         "environment": lambda: " ".join(sorted(os.environ)),
@@ -67,7 +67,7 @@ def serve() -> None:
             info = {"name": "tiny", "version": "1"}
             answer(message["id"], {"protocolVersion": version, "capabilities": {}, "serverInfo": info})
         elif message["method"] == "tools/call" and message["params"]["name"] != "wait":
-            answer(message["id"], called(message["params"]["name"], message["params"]["arguments"]))
+            answer(message["id"], call_tool(message["params"]["name"], message["params"]["arguments"]))
     if how == "stay":
         time.sleep(60)
 

@@ -1,4 +1,4 @@
-"""The mock server of ``ragflow-lg mock-llm`` in this process, for tests of the real client."""
+"""The server of ``ragflow-lg mock-llm`` in this process, for tests of the real client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools made in a test: functions in a catalog of its own, canvases of a deployment of its own, guards."""
+"""Catalogs with functions as tools, deployments with canvases, and guards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ragflow_lg.services.tool_policies import Allow, ToolPermits, ToolUse, Verdi
 
 
 def catalog_with(**functions: Callable[..., Any]) -> Registry:
-    """Give all components, and functions by name."""
+    """Return a catalog of all components and these functions, by name."""
     catalog = load_catalog()
     for name, function in functions.items():
         catalog.add(spec_of_function(name, function))
@@ -25,15 +25,15 @@ def catalog_with(**functions: Callable[..., Any]) -> Registry:
 
 
 def entry(name: str, **params: Any) -> dict[str, Any]:
-    """Give an entry of an agent's tools."""
+    """Return an entry of an agent's tools."""
     return {"component_name": name, "name": name, "params": params}
 
 
 @dataclass
 class Canvases:
-    """A deployment whose canvases are documents, by name and by path."""
+    """A deployment with canvas documents by name or path."""
 
-    documents: Mapping[str, Any] = field(default_factory=dict)
+    documents: Mapping[str, Any] = field(default_factory=dict[str, Any])
     permits: ToolPermits = field(default_factory=ToolPermits)
     key: str = ""
     servers: Mapping[str, Sequence[str] | None] | None = None
@@ -51,21 +51,21 @@ class Canvases:
 
 @dataclass
 class Guard:
-    """A guard that says what it is made to say, and remembers what it was asked."""
+    """A guard with fixed verdicts that records its calls."""
 
     before_verdict: Any = field(default_factory=Allow)
     after_verdict: Any = field(default_factory=Allow)
-    calls: list[Any] = field(default_factory=list)
+    calls: list[Any] = field(default_factory=list[Any])
 
     async def before(self, use: ToolUse) -> Verdict:
         self.calls.append(("before", use.tool, dict(use.arguments)))
-        return self._said(self.before_verdict)
+        return self._verdict(self.before_verdict)
 
     async def after(self, use: ToolUse, result: JsonValue) -> Verdict:
         self.calls.append(("after", use.tool, result))
-        return self._said(self.after_verdict)
+        return self._verdict(self.after_verdict)
 
-    def _said(self, what: Any) -> Any:
-        if isinstance(what, Exception):
-            raise what
-        return what
+    def _verdict(self, verdict: Any) -> Any:
+        if isinstance(verdict, Exception):
+            raise verdict
+        return verdict

@@ -1,6 +1,6 @@
-"""Reads and executes the part of Elasticsearch's ``query_string`` that is sent: words, phrases, groups, OR, boosts.
+"""A parser and matcher for our part of Elasticsearch's ``query_string``: words, phrases, groups, OR and boosts.
 
-Anything else of Lucene's grammar is refused, so that a text which gets into the grammar is seen.
+Any other syntax of Lucene is rejected, so that unescaped user text is detected.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -21,12 +21,12 @@ _TOKEN = re.compile(
 
 
 class QueryStringError(Exception):
-    """The text is not understood."""
+    """A syntax error."""
 
 
 @dataclass
 class Phrase:
-    """Words in a row; ``slop`` moves of words are allowed."""
+    """Consecutive words, which may be out of place by ``slop`` positions."""
 
     words: list[str]
     slop: int = 0
@@ -36,44 +36,44 @@ class Phrase:
 class Group:
     """Alternatives."""
 
-    clauses: list[Group | Phrase] = field(default_factory=list)
+    clauses: list[Group | Phrase] = field(default_factory=list["Group | Phrase"])
 
 
 def parse(text: str) -> Group | Phrase:
-    """Read a query."""
+    """Parse a query."""
     open_groups = [Group()]
     at = 0
     while text[at:].strip():
-        found = _TOKEN.match(text, at)
-        if not found or found.end() == at:
+        match = _TOKEN.match(text, at)
+        if not match or match.end() == at:
             raise QueryStringError(f"Cannot parse {text[at : at + 40]!r}")
-        at = found.end()
-        if found["open"]:
+        at = match.end()
+        if match["open"]:
             open_groups.append(Group())
-        elif found["close"]:
+        elif match["close"]:
             if len(open_groups) == 1:
-                raise QueryStringError("a closing bracket too many")
+                raise QueryStringError("an unmatched closing bracket")
             group = open_groups.pop()
-            open_groups[-1].clauses.append(_unwrapped(group))
+            open_groups[-1].clauses.append(_unwrap(group))
             at += _boost_length(text, at)
-        elif found["word"] == "OR":
+        elif match["word"] == "OR":
             continue
-        elif found["word"] in ("AND", "NOT", "TO"):
-            raise QueryStringError(f"the operator {found['word']} is not expected")
+        elif match["word"] in ("AND", "NOT", "TO"):
+            raise QueryStringError(f"the operator {match['word']} is not expected")
         else:
-            words = _plain(found["phrase"]).split() if found["phrase"] is not None else [_plain(found["word"])]
-            open_groups[-1].clauses.append(Phrase(words, int(found["slop"] or 0)))
+            words = _plain(match["phrase"]).split() if match["phrase"] is not None else [_plain(match["word"])]
+            open_groups[-1].clauses.append(Phrase(words, int(match["slop"] or 0)))
     if len(open_groups) != 1:
-        raise QueryStringError("a bracket is not closed")
-    return _unwrapped(open_groups[0])
+        raise QueryStringError("an unclosed bracket")
+    return _unwrap(open_groups[0])
 
 
 def _boost_length(text: str, at: int) -> int:
-    found = re.compile(r"\^\d+(?:\.\d+)?").match(text, at)
-    return found.end() - at if found else 0
+    match = re.compile(r"\^\d+(?:\.\d+)?").match(text, at)
+    return match.end() - at if match else 0
 
 
-def _unwrapped(group: Group) -> Group | Phrase:
+def _unwrap(group: Group) -> Group | Phrase:
     return group.clauses[0] if len(group.clauses) == 1 else group
 
 
@@ -82,7 +82,7 @@ def _plain(text: str) -> str:
 
 
 def matches(query: Group | Phrase, document: Mapping[str, Any], fields: Sequence[str], percent: int = 0) -> bool:
-    """Say whether a document matches; ``percent`` of the outermost alternatives have to."""
+    """Return whether a document matches; ``percent`` of the outermost alternatives must match."""
     if isinstance(query, Phrase):
         return any(_holds(query, field_name, document.get(field_name)) for field_name in fields)
     least = max(len(query.clauses) * percent // 100, 1)
@@ -90,7 +90,7 @@ def matches(query: Group | Phrase, document: Mapping[str, Any], fields: Sequence
 
 
 def _holds(phrase: Phrase, name: str, value: Any) -> bool:
-    values = value if isinstance(value, list) else [value]
+    values = cast("list[Any]", value) if isinstance(value, list) else [value]
     if name.endswith("_kwd"):
         return " ".join(phrase.words) in values
     return any(_in_row(phrase, text.split()) for text in values if isinstance(text, str))

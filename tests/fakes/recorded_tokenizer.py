@@ -1,6 +1,6 @@
-"""What RAGFlow's tokenizer gave, measured with infinity-sdk 0.7.4 (its NLTK parts replaced; see docs/elasticsearch.md).
+"""Results of RAGFlow's tokenizer, from infinity-sdk 0.7.4 (its NLTK parts replaced; see docs/elasticsearch.md).
 
-Texts that were not recorded are cut by the portable tokenizer.
+Other texts are split by the portable tokenizer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _WORDS = {"使用": (49787, "v"), "检索": (912, "vn"), "组件": (335, "n"), "
 
 
 class RecordedTokenizer(PortableTokenizer):
-    """`Tokenizer` by a record."""
+    """A `Tokenizer` with recorded results."""
 
     name = "recorded"
     overlaps = False

@@ -18,13 +18,13 @@ from tests.fakes.services import CountedIds, FixedClock, NamedFiles, fake_servic
 
 
 def events_of(frames: Sequence[Any]) -> list[Any]:
-    """Give events without what differs from run to run."""
+    """Return the events without the fields that differ between runs."""
     volatile = ("created_at", "elapsed_time")
     return [(f.event, {k: v for k, v in f.data().items() if k not in volatile}) for f in frames]
 
 
 async def play(components: dict[str, Any], services: Services, request: dict[str, Any]) -> tuple[Run, list[Any]]:
-    """Play a turn; give the run and its events. ``deployment`` in the request is the compiler's."""
+    """Play a turn; return the run and its events. ``deployment`` in the request is passed to the compiler."""
     deployment = request.pop("deployment", None)
     run = runner_of(components, services=services, deployment=deployment).start("s", request)  # type: ignore[arg-type]
     return run, events_of([frame async for frame in run])

@@ -1,9 +1,9 @@
-"""Canvases with Loops, Iterations and forms, and playing them."""
+"""Canvases with Loops, Iterations and forms, and playing turns."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler import compile_canvas
@@ -16,7 +16,7 @@ from tests.fakes.services import fake_services
 def loop(
     body: dict[str, Any], *, count: int = 3, variables: dict[str, Any] | None = None, **params: Any
 ) -> dict[str, Any]:
-    """Give a Loop ``lp`` whose item leads to the first node of its body, and its body."""
+    """Return a Loop ``lp`` with its item node ``li``, which leads to the first node of the body, and the body."""
     rows = [
         {"variable": name, "input_mode": "constant", "type": "string", "value": value}
         for name, value in (variables or {}).items()
@@ -32,7 +32,7 @@ def loop(
 def iteration(
     body: dict[str, Any], outputs: dict[str, str], *, items: str = "begin@items", **params: Any
 ) -> dict[str, Any]:
-    """Give an Iteration ``it`` over the field ``items`` of Begin, and its body."""
+    """Return an Iteration ``it`` over the field ``items`` of Begin with its item node ``ii``, and the body."""
     declared = {name: {"ref": reference, "type": "Array<string>"} for name, reference in outputs.items()}
     inside = {name: {"parent_id": "it", **component} for name, component in body.items()}
     return {
@@ -43,19 +43,19 @@ def iteration(
 
 
 def assign(target: str, value: str, operator: str = "overwrite", downstream: Any = ()) -> dict[str, Any]:
-    """Give a VariableAssigner with one change."""
+    """Return a VariableAssigner with one change."""
     change = {"variable": target, "operator": operator, "parameter": value}
     return node("VariableAssigner", {"variables": [change]}, downstream)
 
 
 def form(*names: str, tips: str = "", downstream: Any = (), **fields: Any) -> dict[str, Any]:
-    """Give a UserFillUp with text fields, or fields as given."""
+    """Return a UserFillUp with text fields ``names`` and the definitions in ``fields``."""
     declared = {name: {"name": name, "type": "line", "optional": False} for name in names} | fields
     return node("UserFillUp", {"enable_tips": bool(tips), "tips": tips, "inputs": declared}, downstream)
 
 
 def out(content: str) -> dict[str, Any]:
-    """Give the Message ``out``."""
+    """Return the Message ``out``."""
     return {"out": node("Message", {"content": [content]})}
 
 
@@ -67,26 +67,27 @@ def runner_of(
     catalog: Registry = CATALOG,
     **more: Any,
 ) -> Runner:
-    """Compile a canvas; ``more`` goes to the runner or the compiler, ``variables`` into the document."""
+    """Compile a canvas; ``more`` is passed to the runner or the compiler, ``variables`` to the document."""
     document = canvas(components, first, **{k: more.pop(k) for k in ("variables",) if k in more})
     deployment = more.pop("deployment", None)
     return Runner(compile_canvas(document, catalog, deployment), services or fake_services(), **more)
 
 
 async def play_run(run: Run) -> tuple[str, list[str]]:
-    """Play a run; give its answer and its node events, ``+id`` and ``-id``, ``?`` for a pause."""
+    """Play a run; return its answer and its node events: ``+id``, ``-id``, and ``?fields`` for a pause."""
     events: list[str] = []
     marks = {"node_started": "+", "node_finished": "-"}
     async for event in run:
         if event.event in marks:
             events.append(marks[event.event] + event.component_id)  # type: ignore[union-attr]
         elif event.event == "user_inputs":
-            events.append("?" + ",".join(event.data()["inputs"]))
+            inputs = cast("dict[str, Any]", event.data()["inputs"])
+            events.append("?" + ",".join(inputs))
     return run.answer, events
 
 
 async def answer_of(components: dict[str, Any], query: str = "q", inputs: Any = None, **more: Any) -> Any:
-    """Play one turn and give its answer, read as JSON where it is some."""
+    """Play one turn and return its answer, parsed if it is JSON."""
     request: Any = {"query": query, "inputs": {"items": {"value": inputs}} if inputs is not None else {}}
     run = runner_of(components, **more).start("s", request)
     answer, _ = await play_run(run)

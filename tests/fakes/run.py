@@ -1,4 +1,4 @@
-"""Run one component by itself, through the real node wrapper."""
+"""Run a single component through the real node wrapper."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.fakes.services import fake_services
 
 @dataclass
 class Result:
-    """What a component did."""
+    """The effects of a component."""
 
     outputs: dict[str, Any]
     error: str | None
@@ -27,14 +27,14 @@ class Result:
     patches: dict[str, dict[str, Any]]
     inputs: dict[str, Any]
     targets: tuple[str, ...]
-    events: list[EngineEvent] = field(default_factory=list)
+    events: list[EngineEvent] = field(default_factory=list[EngineEvent])
 
 
 def bind(spec: AnySpec, params: Mapping[str, Any], nodes: Mapping[str, Any] | None = None) -> Any:
-    """Make the params model as the compiler does."""
-    given = spec.rewrite(params) if spec.rewrite else params
+    """Create the params model as the compiler does."""
+    current = spec.rewrite(params) if spec.rewrite else params
     scope = ReferenceScope(frozenset(["node", *(nodes or {})]))
-    return spec.params.model_validate(given, context={"scope": scope})
+    return spec.params.model_validate(current, context={"scope": scope})
 
 
 async def run_component(
@@ -50,9 +50,10 @@ async def run_component(
     seed: int = 0,
     references: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Run ``spec`` as node ``node`` beside finished nodes with the given ``outputs``."""
+    """Run ``spec`` as node ``node`` next to finished nodes with these ``outputs``."""
     bound = bind(spec, params or {}, outputs)
-    declared = tuple(dict.fromkeys([*spec.outputs.model_fields, *(bound.outputs or {})]))
+    names: list[str] = [*spec.outputs.model_fields, *(bound.outputs or {})]
+    declared = tuple(dict.fromkeys(names))
     node = PlanNode(
         NodeId("node"),
         spec,
@@ -91,7 +92,7 @@ async def run_component(
         state,
         TurnContext(services or fake_services()),
         1,
-        request=request,  # pyright: ignore[reportArgumentType]
+        request=request,  # pyright: ignore[reportArgumentType] (tests pass partial requests)
         write=events.append,
     )
     done = next(e for e in events if isinstance(e, NodeFinished))

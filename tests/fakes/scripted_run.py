@@ -1,4 +1,4 @@
-"""A run that says what a test wants, when it wants."""
+"""A run that yields scripted events."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _numbers = itertools.count(1)
 
 
 def words(count: int, first: int = 1) -> list[Any]:
-    """Give messages ``w1`` ``w2`` …"""
+    """Return messages ``w1``, ``w2``, …"""
     return [Message(f"w{number}") for number in range(first, first + count)]
 
 
 class ScriptedRun:
-    """Plays a script of events; an ``asyncio.Event`` in it is waited for, an exception raised."""
+    """A run with a script of events; it waits for an ``asyncio.Event`` in it and raises an exception in it."""
 
     def __init__(self, script: Sequence[Any], run_id: str = "") -> None:
         self.envelope = Envelope(run_id or f"{next(_numbers):032x}", 1_700_000_000, "e" * 32, "e" * 32)

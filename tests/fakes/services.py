@@ -1,4 +1,4 @@
-"""Services that tests can foresee: a still clock, counted ids, scripted models, files by name."""
+"""Deterministic services: a fixed clock, counted ids, scripted models and HTTP answers, files by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragflow_lg.services.services import Services
 
 
 class FixedClock:
-    """A clock that stands still."""
+    """A clock that does not advance."""
 
     def __init__(self, now: float = 1_700_000_000.0) -> None:
         self._now = now
@@ -32,7 +32,7 @@ class FixedClock:
 
 
 class CountedIds:
-    """Run ids 1, 2, 3 … and one seed for all turns; seed 0 always draws the first alternative."""
+    """Run ids 1, 2, 3 … and one seed for all turns; seed 0 always selects the first alternative."""
 
     def __init__(self, seed: int = 0) -> None:
         self._count = 0
@@ -50,7 +50,7 @@ class CountedIds:
 class Reply:
     """One scripted answer. ``match`` must occur in the system prompt or the last message.
 
-    With an ``error`` the call fails, behind the pieces if it streams; one that ``hangs`` never ends.
+    With an ``error`` the call fails, after the pieces if it streams; a reply that ``hangs`` never ends.
     """
 
     text: str = ""
@@ -59,20 +59,21 @@ class Reply:
     repeat: bool = False
     error: str = ""
     calls: Sequence[Mapping[str, Any]] = ()
-    """Tool calls: ``name``, ``arguments`` (a map, or a text that is sent as it is), ``id``."""
+    """Tool calls: ``name``, ``arguments`` (a map, or a text that is sent unchanged), ``id``."""
     reasoning: str = ""
     hangs: bool = False
     pause_s: float = 0.0
-    """Behind each piece that is streamed."""
+    """Pause after each streamed piece."""
     usage: Usage = ONE_CALL
 
 
 @dataclass
 class ScriptedModel:
-    """A chat model that plays a script and remembers the requests."""
+    """A chat model that returns scripted replies and records its requests."""
 
-    replies: list[Reply] = field(default_factory=list)
-    requests: list[tuple[bool, ChatRequest]] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list[Reply])
+    requests: list[tuple[bool, ChatRequest]] = field(default_factory=list[tuple[bool, ChatRequest]])
+    """Whether the answer was streamed, and the request."""
     context_tokens: int = 8192
     has_vision: bool = False
     has_tools: bool = True
@@ -136,7 +137,7 @@ class ScriptedModel:
 
 @dataclass
 class OneModel:
-    """Gives the same model for every ``llm_id``."""
+    """A provider of the same model for every ``llm_id``; one that starts with ``notools@`` has no tool calls."""
 
     chat: ScriptedModel = field(default_factory=ScriptedModel)
 
@@ -147,10 +148,10 @@ class OneModel:
 
 @dataclass
 class ScriptedHttp:
-    """Answers requests by URL and remembers them."""
+    """An HTTP client with scripted answers by URL that records its requests."""
 
-    answers: Mapping[str, HttpResponse | Exception] = field(default_factory=dict)
-    requests: list[HttpRequest] = field(default_factory=list)
+    answers: Mapping[str, HttpResponse | Exception] = field(default_factory=dict[str, HttpResponse | Exception])
+    requests: list[HttpRequest] = field(default_factory=list[HttpRequest])
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         self.requests.append(request)
@@ -161,20 +162,20 @@ class ScriptedHttp:
 
 
 class NamedFiles:
-    """Reads a file as ``[parsed NAME]``, an image as itself."""
+    """A file reader that returns ``[parsed NAME]`` for a file and an image unchanged."""
 
     async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
         return [f if isinstance(f, str) else f"[parsed {f.get('name', '?')}]" for f in files]
 
 
-def fake_services(**given: Any) -> Services:
-    """Give services made of fakes; any of them can be replaced by name."""
+def fake_services(**replacements: Any) -> Services:
+    """Return fake services; ``replacements`` replaces some by name."""
     parts: dict[str, Any] = {
         "models": OneModel(),
         "http": ScriptedHttp(),
         "files": NamedFiles(),
         "clock": FixedClock(),
         "ids": CountedIds(),
-        **given,
+        **replacements,
     }
     return Services(**parts)

@@ -1,8 +1,8 @@
-"""One way of solving a task, told in the form of each strategy.
+"""One solution of a task as the model replies of each strategy.
 
 A *move* is ``{"think": text, "calls": [{"name", "arguments", "moves"?}]}``, or ``{"think": text, "answer": text}``;
-``moves`` are those of an agent that is called. A last ``{"answer": text, "is_forced": true}`` is an answer that the
-model gives because its rounds are used up.
+``moves`` are those of a nested agent. A last ``{"answer": text, "is_forced": true}`` is an answer that the model gives
+because its rounds are used up.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ from tests.fakes.services import Reply
 
 
 def replies_of(moves: Sequence[Mapping[str, Any]], strategy: str) -> list[Reply]:
-    """Give what a model says, in order."""
-    return [*({"function_calling": _calling, "react": _writing, "plan_and_reflect": _planning}[strategy])(moves)]
+    """Return the replies of a model, in order."""
+    writers = {"function_calling": _function_calling, "react": _react, "plan_and_reflect": _plan_and_reflect}
+    return [*writers[strategy](moves)]
 
 
-def _inside(move: Mapping[str, Any], strategy: str) -> Iterator[Reply]:
+def _nested_replies(move: Mapping[str, Any], strategy: str) -> Iterator[Reply]:
     for call in move.get("calls", ()):
         yield from replies_of(call["moves"], strategy) if "moves" in call else ()
 
 
-def _calling(moves: Sequence[Mapping[str, Any]]) -> Iterator[Reply]:
+def _function_calling(moves: Sequence[Mapping[str, Any]]) -> Iterator[Reply]:
     for move in moves:
         yield Reply(move.get("answer", ""), calls=move.get("calls", ()))
-        yield from _inside(move, "function_calling")
+        yield from _nested_replies(move, "function_calling")
 
 
-def _writing(moves: Sequence[Mapping[str, Any]]) -> Iterator[Reply]:
+def _react(moves: Sequence[Mapping[str, Any]]) -> Iterator[Reply]:
     for move in moves:
         thought = [f"Thought: {move['think']}"] if "think" in move else []
         answer = [f"Final Answer: {move['answer']}"] if "answer" in move else []
@@ -39,10 +40,10 @@ def _writing(moves: Sequence[Mapping[str, Any]]) -> Iterator[Reply]:
             for call in move.get("calls", ())
         ]
         yield Reply("\n".join([*thought, *calls, *answer]))
-        yield from _inside(move, "react")
+        yield from _nested_replies(move, "react")
 
 
-def _planning(moves: Sequence[Mapping[str, Any]]) -> Iterator[Reply]:
+def _plan_and_reflect(moves: Sequence[Mapping[str, Any]]) -> Iterator[Reply]:
     yield Reply("The task is clear.")
     for move in moves:
         if "answer" in move:
@@ -52,5 +53,5 @@ def _planning(moves: Sequence[Mapping[str, Any]]) -> Iterator[Reply]:
             continue
         calls = [{"name": call["name"], "arguments": call["arguments"]} for call in move["calls"]]
         yield Reply(json.dumps(calls, ensure_ascii=False))
-        yield from _inside(move, "plan_and_reflect")
+        yield from _nested_replies(move, "plan_and_reflect")
         yield Reply("That helps.")

@@ -1,4 +1,4 @@
-"""Tools against scripted answers, and against a server on 127.0.0.1 through the real, guarded client."""
+"""Running tools over scripted answers, or over a server on 127.0.0.1 with the real, guarded client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.fakes.services import ScriptedHttp, fake_services
 async def local_service(
     *routes: Route, service: str, key: str = "", is_allowed: bool = True
 ) -> AsyncGenerator[tuple[HttpServer, Services]]:
-    """Serve what a service answers; give the server, and services that know it by the settings."""
+    """Serve the routes of a service; yield the server and services that are configured to use it."""
     async with HttpServer(routes).running() as server:
         address = f"127.0.0.1:{server.port}"
         http = GuardedHttpClient(HttpSettings(allow=(address,) if is_allowed else ()))
@@ -33,7 +33,7 @@ async def local_service(
 
 
 def request_parts(received: Received) -> tuple[str, str, dict[str, str]]:
-    """Give method, path and query of a request."""
+    """Return the method, path and query of a request."""
     parts = urlsplit(received.path)
     return received.method, parts.path, dict(parse_qsl(parts.query, keep_blank_values=True))
 
@@ -51,5 +51,5 @@ async def run_search(
     """Run a tool as a node over scripted answers; its service is ``http://t``."""
     http = ScriptedHttp(answers)
     services = fake_services(http=http, tools=ToolSettings({service: "http://t"}, {service: key} if key else {}))
-    given = {"delay_after_error": 0, **params}
-    return await run_component(spec, given, services=services, globals={"sys.query": query, **globals}), http
+    node_params = {"delay_after_error": 0, **params}
+    return await run_component(spec, node_params, services=services, globals={"sys.query": query, **globals}), http
