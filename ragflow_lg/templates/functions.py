@@ -1,6 +1,6 @@
-"""Functions, filters and methods that Jinja templates have here: each makes a bounded value in a bounded step.
+"""Functions, filters and methods of Jinja templates: each builds a bounded value in a bounded step.
 
-Jinja's own are taken where that is so of them. The others are written anew, with the same meaning.
+Jinja's own are used if they have these bounds. The others are reimplemented with the same meaning.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ __all__ = [
 ]
 
 MAX_DIGITS = 1000
-"""Longest text that is read as a whole number."""
+"""Maximum length of a text that is parsed as a whole number."""
 
-_TOO_LONG = "texts and lists this long are not made"
-_TOO_LARGE = "numbers this large are not computed"
+_TOO_LONG = "the text or list would be too long"
+_TOO_LARGE = "the number would be too large"
 
 
 def find_operand_problem(operator: str, left: Any, right: Any) -> str:
-    """Give why an operation could grow without bound, or ``""``: huge texts, huge numbers, formatting, sets."""
+    """Return why an operation could grow without bound, or ``""``: huge texts, huge numbers, formatting, sets."""
     operands = (left, right)
     if any(isinstance(operand, Undefined) for operand in operands):
-        return ""  # Jinja refuses it
+        return ""  # Jinja raises an error
     if operator == "%" and isinstance(left, str):
-        return "text formatting is not offered; use ~ to join texts"
+        return "text formatting is not supported; use ~ to join texts"
     if operator not in "+*" and not all(isinstance(n, int | float) for n in operands):
         return f"{operator} works on numbers only"
     if operator == "**":
@@ -53,7 +53,7 @@ def find_operand_problem(operator: str, left: Any, right: Any) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Write a value as everywhere else."""
+    """Convert a value to text in the project's usual way."""
     if isinstance(value, Undefined):
         return str(value)
     if isinstance(value, Iterable) and not isinstance(value, str | list | tuple | dict):
@@ -65,7 +65,7 @@ def format_value(value: Any) -> str:
 
 
 class _Namespace(Namespace):
-    """Jinja's, but printed without what it holds: one may hold others, and each of them twice."""
+    """Jinja's namespace, printed without its contents: nested namespaces could grow exponentially."""
 
     def __repr__(self) -> str:
         return "<Namespace>"
@@ -74,33 +74,33 @@ class _Namespace(Namespace):
 def _bounded_range(*bounds: int) -> range:
     numbers = range(*bounds)
     if len(numbers) > MAX_RANGE:
-        raise SecurityError(f"range() gives at most {MAX_RANGE:,} numbers")
+        raise SecurityError(f"range() is limited to {MAX_RANGE:,} numbers")
     return numbers
 
 
-def _map(given: Any = (), /, **entries: Any) -> dict[Any, Any]:
-    """Make a map. Pairs have texts as keys: numbers can be chosen so that each is compared with all others."""
-    if isinstance(given, dict):
-        return {**cast("dict[Any, Any]", given), **entries}
-    found: dict[Any, Any] = {}
-    for key, value in given:
+def _build_dict(source: Any = (), /, **entries: Any) -> dict[Any, Any]:
+    """Build a map. Keys of pairs must be texts: numbers could be chosen so that their hashes collide."""
+    if isinstance(source, dict):
+        return {**cast("dict[Any, Any]", source), **entries}
+    pairs: dict[Any, Any] = {}
+    for key, value in source:
         if not isinstance(key, str):
-            raise SecurityError("the keys of a map are texts")
-        found[key] = value
-    return {**found, **entries}
+            raise SecurityError("the keys of a map must be texts")
+        pairs[key] = value
+    return {**pairs, **entries}
 
 
-def _namespace(given: Any = (), /, **entries: Any) -> Namespace:
-    return _Namespace(_map(given, **entries))
+def _namespace(source: Any = (), /, **entries: Any) -> Namespace:
+    return _Namespace(_build_dict(source, **entries))
 
 
-FUNCTIONS: Mapping[str, Callable[..., Any]] = {"dict": _map, "namespace": _namespace, "range": _bounded_range}
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {"dict": _build_dict, "namespace": _namespace, "range": _bounded_range}
 
 
 # Filters
 
 
-def _replaced(text: Any, old: str, new: str, count: int | None = None) -> str:
+def _replace(text: Any, old: str, new: str, count: int | None = None) -> str:
     text = format_value(text)
     if len(text) + text.count(old) * len(new) > MAX_OUTPUT_CHARS:
         raise SecurityError(_TOO_LONG)
@@ -108,7 +108,7 @@ def _replaced(text: Any, old: str, new: str, count: int | None = None) -> str:
 
 
 @pass_environment
-def _joined(environment: Environment, values: Iterable[Any], separator: str = "", attribute: Any = None) -> str:
+def _join_filter(environment: Environment, values: Iterable[Any], separator: str = "", attribute: Any = None) -> str:
     return _join(_attributes(environment, values, attribute), separator)
 
 
@@ -120,12 +120,12 @@ def _join(values: Iterable[Any], separator: str) -> str:
 
 
 @pass_environment
-def _total(environment: Environment, values: Iterable[Any], attribute: Any = None, start: float = 0) -> float:
-    """Add numbers. Jinja's own filter adds lists as well, and copies what it has at every step."""
+def _sum(environment: Environment, values: Iterable[Any], attribute: Any = None, start: float = 0) -> float:
+    """Add numbers. Jinja's own filter also adds lists, copying the sum at every step."""
     total = start
     for value in _attributes(environment, values, attribute):
         if not isinstance(value, int | float):
-            raise SecurityError("only numbers are added up")
+            raise SecurityError("only numbers can be summed")
         total += value
     return total
 
@@ -134,19 +134,19 @@ def _total(environment: Environment, values: Iterable[Any], attribute: Any = Non
 def _unique(
     environment: Environment, values: Iterable[Any], case_sensitive: bool = False, attribute: Any = None
 ) -> Iterator[Any]:
-    """Leave out repetitions. They are told by texts, whose hashes nobody can make collide."""
+    """Drop duplicates. They are compared as texts, whose hashes cannot be made to collide."""
     seen: set[str] = set()
     for value in values:
         (key,) = _attributes(environment, [value], attribute)
-        text = _distinct(key)
+        text = _distinct_text(key)
         text = text if case_sensitive else text.lower()
         if text not in seen:
             seen.add(text)
             yield value
 
 
-def _distinct(value: Any) -> str:
-    """Write a value so that only equal ones are alike; 1, 1.0 and true are equal."""
+def _distinct_text(value: Any) -> str:
+    """Convert a value to a text that is equal only for equal values; 1, 1.0 and true are equal."""
     if isinstance(value, float) and not value.is_integer():
         return f"number {value!r}"
     if isinstance(value, int | float):
@@ -158,19 +158,19 @@ def _attributes(environment: Environment, values: Iterable[Any], attribute: Any)
     return values if attribute is None else map(jinja.make_attrgetter(environment, attribute), values)
 
 
-def _rounded(value: float, precision: int = 0) -> float:
+def _round(value: float, precision: int = 0) -> float:
     if abs(precision) > 20:
-        raise SecurityError("numbers are rounded to at most 20 digits")
+        raise SecurityError("numbers can be rounded to at most 20 digits")
     return round(value, precision)
 
 
-def _whole(value: Any, default: int = 0, base: int = 10) -> int:
+def _int(value: Any, default: int = 0, base: int = 10) -> int:
     if isinstance(value, str) and len(value) > MAX_DIGITS:
         raise SecurityError(_TOO_LARGE)
     return jinja.do_int(value, default, base)
 
 
-def _indented(value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+def _indent(value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
     text = format_value(value)
     indent = len(width) if isinstance(width, str) else width
     if (len(text.splitlines()) + 1) * indent > MAX_OUTPUT_CHARS:
@@ -178,25 +178,25 @@ def _indented(value: Any, width: int | str = 4, first: bool = False, blank: bool
     return jinja.do_indent(text, width, first, blank)
 
 
-def _batches(values: Iterable[Any], size: int, fill: Any = None) -> Iterator[list[Any]]:
+def _batch(values: Iterable[Any], size: int, fill: Any = None) -> Iterator[list[Any]]:
     if size > MAX_RANGE:
         raise SecurityError(_TOO_LONG)
     return jinja.do_batch(values, size, fill)
 
 
-def _slices(values: Iterable[Any], count: int, fill: Any = None) -> Iterator[list[Any]]:
+def _slice(values: Iterable[Any], count: int, fill: Any = None) -> Iterator[list[Any]]:
     if count > MAX_RANGE:
         raise SecurityError(_TOO_LONG)
     return jinja.sync_do_slice(cast("list[Any]", values), count, fill)
 
 
-def _without_tags(value: Any) -> str:
-    """Leave out tags and comments, in linear time: Jinja's own filter copies the text for each comment."""
-    text = _cut(_cut(format_value(value), "<!--", "-->"), "<", ">")
+def _strip_tags(value: Any) -> str:
+    """Drop tags and comments, in linear time: Jinja's own filter copies the text for each comment."""
+    text = _cut_between(_cut_between(format_value(value), "<!--", "-->"), "<", ">")
     return html.unescape(" ".join(text.split()))
 
 
-def _cut(text: str, opening: str, closing: str) -> str:
+def _cut_between(text: str, opening: str, closing: str) -> str:
     pieces: list[str] = []
     place = 0
     while (begin := text.find(opening, place)) >= 0 and (end := text.find(closing, begin)) >= 0:
@@ -205,31 +205,31 @@ def _cut(text: str, opening: str, closing: str) -> str:
     return "".join((*pieces, text[place:]))
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
-_JINJAS = (
+_JINJA_FILTERS = (
     *("abs", "capitalize", "count", "d", "default", "dictsort", "e", "escape", "first", "float", "groupby", "items"),
     *("last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "reverse", "select"),
     *("selectattr", "sort", "title", "trim", "truncate", "upper", "urlencode", "wordcount"),
 )
-"""Jinja's own filters that are offered."""
+"""The supported filters of Jinja."""
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
-    **{name: jinja.FILTERS[name] for name in _JINJAS},
-    "batch": _batches,
-    "charged": _same,
-    "indent": _indented,
-    "int": _whole,
-    "join": _joined,
-    "replace": _replaced,
-    "round": _rounded,
+    **{name: jinja.FILTERS[name] for name in _JINJA_FILTERS},
+    "batch": _batch,
+    "charged": _identity,
+    "indent": _indent,
+    "int": _int,
+    "join": _join_filter,
+    "replace": _replace,
+    "round": _round,
     "safe": format_value,
-    "slice": _slices,
+    "slice": _slice,
     "string": format_value,
-    "striptags": _without_tags,
-    "sum": _total,
+    "striptags": _strip_tags,
+    "sum": _sum,
     "tojson": format_value,
     "unique": _unique,
 }
@@ -245,18 +245,18 @@ METHODS = frozenset(
         *("rsplit", "rstrip", "split", "splitlines", "startswith", "strip", "swapcase", "title", "upper", "values"),
     )
 )
-"""Methods of texts, lists and maps that make nothing larger than what they are called on."""
+"""Methods of texts, lists and maps whose result is never larger than their object."""
 
 
 def _join_method(separator: str, values: Iterable[Any]) -> str:
     return _join(values, separator)
 
 
-TEXT_METHODS: Mapping[str, Callable[..., str]] = {"join": _join_method, "replace": _replaced}
-"""Methods of texts that stand in for Python's, by name; the text comes first."""
+TEXT_METHODS: Mapping[str, Callable[..., str]] = {"join": _join_method, "replace": _replace}
+"""Replacements of Python's text methods, by name; the text is the first argument."""
 
 
 def list_forbidden_methods() -> frozenset[str]:
-    """Give the methods that values have in Python and do not have in a template."""
+    """Return the methods that values have in Python but not in a template."""
     names = {name for kind in (str, list, dict, int, float) for name in dir(kind) if not name.startswith("_")}
     return frozenset(names - METHODS - TEXT_METHODS.keys())

@@ -1,11 +1,11 @@
 """Jinja templates of Message and StringTransform, in a sandbox with limits.
 
 A reference ``{n@result}`` inside a Jinja template is a variable of the template: RAGFlow turns it into the
-token ``n_result`` and searches the rendered text for tokens left over. Here each reference becomes a
-variable with the value as it is, so loops and filters work on lists and maps, and the output is never
+token ``n_result`` and searches the rendered text for remaining tokens. Here each reference becomes a
+variable with the original value, so loops and filters work on lists and maps, and the output is never
 searched. Source: RAGFlow's ``agent/component/message.py``.
 
-A rendering runs beside the event loop and stops itself: see `ragflow_lg.templates.sandbox`.
+A rendering runs in a thread and limits itself: see `ragflow_lg.templates.sandbox`.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ __all__ = ["has_jinja", "render", "find_syntax_error"]
 MAX_SOURCE_CHARS = 100_000
 
 _NOT_NAME = re.compile(r"\W")
-_PLACE = re.compile(r" at \d+$")
+_POSITION = re.compile(r" at \d+$")
 _PREFIX = re.compile(r"ref\d+_")
 _NAME = re.compile(r"ref\d+_\d+_")
 
 
 def has_jinja(template: Template) -> bool:
-    """Tell whether a text is a Jinja template once its references are taken out."""
+    """Return whether a text is a Jinja template, apart from its references."""
     text = "".join(s if isinstance(s, str) else "x" for s in template.segments)
     tag = text.find("{%")
     return "{{" in text or "}}" in text or (tag >= 0 and "%}" in text[tag + 2 :])
 
 
 def find_syntax_error(template: Template) -> str:
-    """Give what is wrong with a Jinja template, or ``""``."""
+    """Return what is wrong with a Jinja template, or ``""``."""
     from jinja2 import TemplateError
 
     from ragflow_lg.templates import sandbox as template_sandbox
@@ -47,38 +47,38 @@ def find_syntax_error(template: Template) -> str:
     try:
         template_sandbox.check(_source(template))
     except (TemplateError, MemoryError, RecursionError, SyntaxError, ValueError) as error:
-        names = {name: text for text, name in _names(template).items()}
+        names = {name: text for text, name in _name_references(template).items()}
         problem = str(error.message if isinstance(error, TemplateError) else error.args[0] if error.args else "")
-        problem = _PLACE.sub("", problem)  # counted in what Jinja reads, not in what the author wrote
+        problem = _POSITION.sub("", problem)  # positions refer to the generated source, not to the author's
         return _NAME.sub(lambda m: names.get(m[0], m[0]), problem).rstrip(".") or "it is nested too deeply"
     return ""
 
 
 async def render(template: Template, values: Mapping[str, JsonValue]) -> str:
-    """Render a template; ``values`` holds the value of each reference by its text.
+    """Render a template; ``values`` has the value of each reference by its text.
 
-    A template that cannot be read or fails while it runs is shown as it is, references filled in.
+    A template that is invalid or fails at run time is returned as text, with its references filled in.
 
     Raises:
-        ComponentError: if it goes over a limit of size or time.
+        ComponentError: if it exceeds a limit of size or time.
     """
     if not has_jinja(template):
-        return _filled(template, values)
+        return _fill_references(template, values)
     if len(template.source) > MAX_SOURCE_CHARS:
         raise ComponentError(f"The template is longer than {MAX_SOURCE_CHARS:,} characters.")
-    import asyncio  # takes longer to import than checking a canvas does
+    import asyncio  # slower to import than the check of a canvas
 
-    return await asyncio.to_thread(_rendered, template, values)
+    return await asyncio.to_thread(_render_jinja, template, values)
 
 
-def _rendered(template: Template, values: Mapping[str, JsonValue]) -> str:
+def _render_jinja(template: Template, values: Mapping[str, JsonValue]) -> str:
     from jinja2 import TemplateError
 
     from ragflow_lg.templates import render_budget as template_budget
     from ragflow_lg.templates import sandbox as template_sandbox
 
-    context = {name: values.get(text) for text, name in _names(template).items()}
-    context |= {_token(text): values.get(text) for text in values}
+    context = {name: values.get(text) for text, name in _name_references(template).items()}
+    context |= {_variable_name(text): values.get(text) for text in values}
     template_budget.start_budget()
     pieces: list[str] = []
     size = 0
@@ -87,7 +87,7 @@ def _rendered(template: Template, values: Mapping[str, JsonValue]) -> str:
             size += len(piece)
             if size > template_budget.MAX_OUTPUT_CHARS:
                 limit = template_budget.MAX_OUTPUT_CHARS
-                raise ComponentError(f"The template makes a text of more than {limit:,} characters.")
+                raise ComponentError(f"The template's output exceeds {limit:,} characters.")
             pieces.append(piece)
     except (
         TemplateError,
@@ -102,24 +102,24 @@ def _rendered(template: Template, values: Mapping[str, JsonValue]) -> str:
         TypeError,
         ValueError,
     ):
-        return _filled(template, values)
+        return _fill_references(template, values)
     return "".join(pieces)
 
 
-def _filled(template: Template, values: Mapping[str, JsonValue]) -> str:
+def _fill_references(template: Template, values: Mapping[str, JsonValue]) -> str:
     return join_texts(s if isinstance(s, str) else to_text(values.get(s.text)) for s in template.segments)
 
 
 # The template's source
 
 
-def _token(text: str) -> str:
-    """Give RAGFlow's name of the variable for a reference, which authors may use by itself."""
+def _variable_name(text: str) -> str:
+    """Return RAGFlow's name of the variable for a reference, which authors may also use directly."""
     return _NOT_NAME.sub("_", text)
 
 
-def _names(template: Template) -> dict[str, str]:
-    """Give the variable that stands for each reference. The text of the template has no name like it."""
+def _name_references(template: Template) -> dict[str, str]:
+    """Return a variable name for each reference that does not occur in the template."""
     taken = set(_PREFIX.findall(template.source))
     prefix = next(prefix for number in itertools.count() if (prefix := f"ref{number}_") not in taken)
     texts = dict.fromkeys(reference.text for reference in template.references)
@@ -128,14 +128,14 @@ def _names(template: Template) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=64)
 def _source(template: Template) -> str:
-    """Write the template with a variable for each reference.
+    """Return the template with a variable for each reference.
 
     Raises:
         TemplateError: if it cannot be split into tokens.
     """
     from ragflow_lg.templates import sandbox as template_sandbox
 
-    names = _names(template)
+    names = _name_references(template)
     if not names:
         return template.source
     source = "".join(names[s.text] if isinstance(s, Reference) else s for s in template.segments)
@@ -149,15 +149,15 @@ def _source(template: Template) -> str:
 
 
 def _with_variables(kind: str, text: str, known: frozenset[str]) -> str:
-    """Write the variables of a token so that Jinja reads their values, in texts of expressions too."""
+    """Return a token whose variables Jinja evaluates, also within string literals."""
     if "ref" not in text or known.isdisjoint(_NAME.findall(text)):
         return text
     if kind == "data":
-        # A brace before the variable would belong to it.
+        # A brace before the variable would become part of it.
         literal = re.sub(r"\{(?=ref\d+_\d+_)", '{{ "{" }}', text)
         return _NAME.sub(lambda m: "{{ " + m[0] + " }}" if m[0] in known else m[0], literal)
     if kind == "string":
-        return _joined_text(text[0], text[1:-1], known)
+        return _concatenate(text[0], text[1:-1], known)
     return _NAME.sub(lambda m: f" {m[0]} ", text) if kind == "name" else text
 
 
@@ -165,18 +165,18 @@ def _in_raw(text: str, known: frozenset[str]) -> str:
     return _NAME.sub(lambda m: "{% endraw %}{{ " + m[0] + " }}{% raw %}" if m[0] in known else m[0], text)
 
 
-def _joined_text(quote: str, text: str, known: frozenset[str]) -> str:
-    """Write a text of an expression as texts and variables put together."""
+def _concatenate(quote: str, text: str, known: frozenset[str]) -> str:
+    """Convert a string literal with variables to a concatenation."""
     parts: list[str] = []
     place = 0
     for match in _NAME.finditer(text):
         if match[0] in known:
-            parts += [_quoted(quote, text[place : match.start()]), match[0]]
+            parts += [_quote(quote, text[place : match.start()]), match[0]]
             place = match.end()
-    return "(" + " ~ ".join([*parts, _quoted(quote, text[place:])]) + ")"
+    return "(" + " ~ ".join([*parts, _quote(quote, text[place:])]) + ")"
 
 
-def _quoted(quote: str, text: str) -> str:
-    """Quote a piece; a backslash that stood before a variable must not take the quote's meaning."""
+def _quote(quote: str, text: str) -> str:
+    """Quote a piece; a backslash before a variable must not escape the quote."""
     is_open = (len(text) - len(text.rstrip("\\"))) % 2
     return quote + text + "\\" * is_open + quote

@@ -1,4 +1,4 @@
-"""How much one rendering of a Jinja template may make, and how long it may take."""
+"""The budget of one rendering of a Jinja template: size and time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["MAX_OUTPUT_CHARS", "MAX_RANGE", "MAX_SECONDS", "MAX_SIZE", "Budget",
 
 MAX_OUTPUT_CHARS = 2_000_000
 MAX_SIZE = 10_000_000
-"""Most characters and entries that one rendering may make, those it throws away included."""
+"""Maximum number of characters and entries that one rendering may create, including discarded ones."""
 MAX_RANGE = 10_000
 MAX_SECONDS = 2.0
 
@@ -20,33 +20,33 @@ T = TypeVar("T")
 
 
 class Budget:
-    """What one rendering may still make, and how long it may go on."""
+    """The remaining size and time of one rendering."""
 
     def __init__(self) -> None:
         self._left = MAX_SIZE
         self._deadline = time.monotonic() + MAX_SECONDS
 
     def charge(self, value: object) -> None:
-        """Take off the size of a value: its characters and entries, each counted as often as the value holds it.
+        """Subtract the size of a value: its characters and entries, counted as often as the value contains them.
 
         Raises:
-            ComponentError: if nothing is left, or the time is over.
+            ComponentError: if the size or the time is used up.
         """
-        waiting = [value]
-        while waiting:
-            found = waiting.pop()
+        pending = [value]
+        while pending:
+            current = pending.pop()
             self._left -= 1
-            if isinstance(found, str):
-                self._left -= len(found)
-            elif isinstance(found, int):
-                self._left -= found.bit_length() >> 3
-            elif isinstance(found, list | tuple):
-                waiting.extend(cast("list[object]", found))
-            elif isinstance(found, dict):
-                for pair in cast("dict[object, object]", found).items():
-                    waiting.extend(pair)
-            if self._left < len(waiting):
-                raise ComponentError(f"The template makes more than {MAX_SIZE:,} characters and entries on its way.")
+            if isinstance(current, str):
+                self._left -= len(current)
+            elif isinstance(current, int):
+                self._left -= current.bit_length() >> 3
+            elif isinstance(current, list | tuple):
+                pending.extend(cast("list[object]", current))
+            elif isinstance(current, dict):
+                for pair in cast("dict[object, object]", current).items():
+                    pending.extend(pair)
+            if self._left < len(pending):
+                raise ComponentError(f"The template creates more than {MAX_SIZE:,} characters and entries.")
         if time.monotonic() > self._deadline:
             raise ComponentError(f"The template did not finish within {MAX_SECONDS:g} s and was stopped.")
 
@@ -55,11 +55,11 @@ _budget: ContextVar[Budget] = ContextVar("template_budget")
 
 
 def start_budget() -> None:
-    """Give the rendering that begins in this thread a budget of its own."""
+    """Start a new budget for the rendering in this thread."""
     _budget.set(Budget())
 
 
 def charge(value: T) -> T:
-    """Charge a value to the rendering of this thread, and give it back."""
+    """Charge a value to the rendering in this thread, and return it."""
     _budget.get().charge(value)
     return value

@@ -1,10 +1,10 @@
-"""The Jinja environment of `ragflow_lg.templates.render`: what a template may do, and how much of it.
+"""The Jinja environment of `ragflow_lg.templates.render` and its limits.
 
-What stops a runaway: every round of a loop, call, filter, test, look-up, operation and printed value is charged to
-the `Budget` of its rendering, which ends it when time or size runs out. Each single step between two charges
-is small, because nothing is made that is larger than the budget.
+Runaway templates are stopped: every round of a loop, call, filter, test, lookup, operation and printed value is
+charged to the `Budget` of its rendering, which ends it when time or size runs out. Each single step between two
+charges is small, because no value can exceed the budget.
 
-Importing this module imports Jinja, so it is imported only where a template is read.
+Importing this module imports Jinja, so it is imported only where a template is parsed.
 """
 
 from __future__ import annotations
@@ -34,62 +34,62 @@ __all__ = ["check", "compile_template", "tokenize"]
 
 
 def check(source: str) -> None:
-    """Read a template without running it.
+    """Check a template without running it.
 
     Raises:
-        TemplateError: if it has an error, or surely calls what there is not.
-        SyntaxError, ValueError, RecursionError, MemoryError: if it is more than Python can read.
+        TemplateError: if it has a syntax error, or calls an unknown function or method.
+        SyntaxError, ValueError, RecursionError, MemoryError: if it exceeds the limits of Python's parser.
     """
     environment = _environment()
     tree = environment.parse(source)
     calls = [call.node for call in tree.find_all(nodes.Call)]
-    refused = list_forbidden_methods()
-    for called in calls:
-        if isinstance(called, nodes.Getattr) and called.attr in refused:
-            raise TemplateError(f"The method {called.attr}() is not offered")
+    forbidden = list_forbidden_methods()
+    for callee in calls:
+        if isinstance(callee, nodes.Getattr) and callee.attr in forbidden:
+            raise TemplateError(f"The method {callee.attr}() is not supported")
     unknown = meta.find_undeclared_variables(tree)
-    for called in calls:
-        if isinstance(called, nodes.Name) and called.name in unknown:
-            raise TemplateError(f"There is no function {called.name}()")
+    for callee in calls:
+        if isinstance(callee, nodes.Name) and callee.name in unknown:
+            raise TemplateError(f"There is no function {callee.name}()")
     environment.compile(tree)
 
 
 @functools.lru_cache(maxsize=64)
 def compile_template(source: str) -> Template:
-    """Give a template ready to run. Its errors are Jinja's, and whatever running the code of a template raises."""
+    """Compile a template. It raises Jinja's errors and any error of the template's own code."""
     return _environment().from_string(source)
 
 
 def tokenize(source: str) -> list[tuple[str, str]]:
-    """Give the kind and the text of every token; joined, the texts are a template of the same meaning.
+    """Return the kind and the text of every token; joined, the texts are an equivalent template.
 
     Raises:
         TemplateError: if it cannot be split into tokens.
     """
-    found = [(kind, text) for _, kind, text in _environment().lexer.tokeniter(source, None)]
-    # Jinja leaves out one line end at the end of a template, and would leave out another one of what is joined.
-    return [*found, ("data", "\n")] if source.endswith(("\n", "\r")) else found
+    pairs = [(kind, text) for _, kind, text in _environment().lexer.tokeniter(source, None)]
+    # Jinja drops one line end at the end of a template, and would drop another one of the joined text.
+    return [*pairs, ("data", "\n")] if source.endswith(("\n", "\r")) else pairs
 
 
-def _charging(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)  # keeps the marks by which Jinja knows what to hand over
+def _with_charge(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)  # keeps the marks that tell Jinja which arguments to pass
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         return charge(function(*args, **kwargs))
 
     return wrapper
 
 
-class _Charging(NodeTransformer):
-    """Puts a charge on what makes or compares values, and on each round of a loop and each run of a macro."""
+class _ChargeInserter(NodeTransformer):
+    """Inserts a charge for each new or compared value, each round of a loop and each run of a macro."""
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:
-        """Read ``a ~ b`` as an addition of texts, which the sandbox checks."""
-        parts: list[nodes.Expr] = [_filtered(self.visit(part), "string") for part in node.nodes]
+        """Convert ``a ~ b`` to an addition of texts, which the sandbox checks."""
+        parts: list[nodes.Expr] = [_apply_filter(self.visit(part), "string") for part in node.nodes]
         return functools.reduce(nodes.Add, parts[1:], parts[0])
 
     def visit_Compare(self, node: nodes.Expr) -> nodes.Expr:
         self.generic_visit(node)
-        return _filtered(node, "charged")
+        return _apply_filter(node, "charged")
 
     visit_List = visit_Dict = visit_Compare
 
@@ -98,13 +98,13 @@ class _Charging(NodeTransformer):
 
     def visit_For(self, node: nodes.For | nodes.Macro | nodes.CallBlock) -> nodes.Node:
         self.generic_visit(node)
-        node.body = [nodes.ExprStmt(_filtered(nodes.Const(None), "charged")), *node.body]
+        node.body = [nodes.ExprStmt(_apply_filter(nodes.Const(None), "charged")), *node.body]
         return node
 
     visit_Macro = visit_CallBlock = visit_For
 
 
-def _filtered(node: nodes.Expr, name: str) -> nodes.Filter:
+def _apply_filter(node: nodes.Expr, name: str) -> nodes.Filter:
     return nodes.Filter(node, name, [], [], None, None)
 
 
@@ -112,7 +112,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        return _Charging().visit(super()._parse(source, name, filename))
+        return _ChargeInserter().visit(super()._parse(source, name, filename))
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         if problem := find_operand_problem(operator, left, right):
@@ -120,10 +120,10 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return charge(super().call_binop(context, operator, left, right))
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        found = super().getitem(obj, argument)
-        # A look-up makes nothing, but a path given to a filter may have any number of them.
-        charge(found if isinstance(argument, slice) else None)
-        return found
+        item = super().getitem(obj, argument)
+        # A lookup creates nothing, but a path in a filter argument may need any number of lookups.
+        charge(item if isinstance(argument, slice) else None)
+        return item
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, str) and attribute in TEXT_METHODS:
@@ -135,25 +135,25 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return super().is_safe_attribute(obj, attr, value) and (attr in METHODS or not is_value)
 
     def wrap_str_format(self, value: Any) -> None:
-        """Offer no ``format``: a width in it makes a text of any length."""
+        """Disable ``format``: a width in it creates a text of any length."""
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        made = super().call(*args, **kwargs)
-        # A view counts as one entry, and may be held many times.
-        is_view = isinstance(made, KeysView | ValuesView | ItemsView)
-        return charge(list(cast("Iterable[Any]", made)) if is_view else made)
+        result = super().call(*args, **kwargs)
+        # A view counts as one entry, but may be contained many times.
+        is_view = isinstance(result, KeysView | ValuesView | ItemsView)
+        return charge(list(cast("Iterable[Any]", result)) if is_view else result)
 
     @staticmethod
     def concat(pieces: Iterable[str]) -> str:
-        """Join what a block or a macro has printed."""
+        """Join the output of a block or a macro."""
         return "".join(charge(list(pieces)))
 
 
 @functools.lru_cache(maxsize=1)
 def _environment() -> Environment:
     environment = _Sandbox(autoescape=False, finalize=format_value, optimized=False)
-    environment.filters = {name: _charging(function) for name, function in FILTERS.items()}
-    environment.tests = {name: _charging(function) for name, function in TESTS.items()}
+    environment.filters = {name: _with_charge(function) for name, function in FILTERS.items()}
+    environment.tests = {name: _with_charge(function) for name, function in TESTS.items()}
     globals_ = cast("dict[str, Any]", environment.globals)
     globals_.clear()
     globals_.update(FUNCTIONS)

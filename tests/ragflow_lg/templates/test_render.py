@@ -33,11 +33,11 @@ async def rendered(source: str, scope: ReferenceScope | None = None, **values: A
         ("a }} b", True),
     ],
 )
-def test_jinja_is_what_is_left_beside_references(source: str, expected: bool) -> None:
+def test_jinja_is_recognised_apart_from_references(source: str, expected: bool) -> None:
     assert has_jinja(parse_template(source)) is expected
 
 
-def test_looking_for_jinja_takes_linear_time() -> None:
+def test_recognising_jinja_takes_linear_time() -> None:
     began = time.process_time()
     assert not has_jinja(parse_template("{%" * 500_000))
     assert time.process_time() - began < 2
@@ -91,7 +91,7 @@ async def test_the_output_is_not_searched_for_tokens() -> None:
     )
 
 
-async def test_references_that_give_the_same_token_stay_apart() -> None:
+async def test_references_with_the_same_token_stay_distinct() -> None:
     template = parse_template("{{ 0 }}{a:b@c}{a_b@c}")
     assert await render(template, {"a:b@c": "1", "a_b@c": "2"}) == "012"
 
@@ -128,19 +128,19 @@ async def test_a_reference_may_begin_with_a_digit() -> None:
         "{n@result} {{ 1" + "0" * 5000 + " }}",
     ],
 )
-async def test_what_cannot_be_rendered_is_shown_with_its_references_filled_in(source: str) -> None:
+async def test_a_failing_template_is_shown_with_its_references_filled_in(source: str) -> None:
     assert await rendered(source, n_result=5) == source.replace("{n@result}", "5")
 
 
-async def test_a_template_too_long_is_refused() -> None:
+async def test_a_template_that_is_too_long_is_rejected() -> None:
     source = "{{ 1 }}" + " " * MAX_SOURCE_CHARS
     with pytest.raises(ComponentError, match="longer than"):
         await rendered(source)
     assert "longer than" in find_syntax_error(parse_template(source))
 
 
-async def test_a_text_too_long_is_refused_before_it_is_made() -> None:
-    with pytest.raises(ComponentError, match="is not made"):
+async def test_a_text_that_is_too_long_is_rejected_before_it_is_built() -> None:
+    with pytest.raises(ComponentError, match="would exceed"):
         await rendered("{n@result}" * 1000, n_result="x" * (MAX_TEXT_CHARS // 10))
 
 
@@ -152,11 +152,11 @@ async def test_a_text_too_long_is_refused_before_it_is_made() -> None:
         ("{{ 1 | no_such_filter }}", "No filter named 'no_such_filter'"),
         ("{{ 1 {n@result} }}", "expected token 'end of print statement', got 'n@result'"),
         ("{{ {n@result} $ }}", "unexpected char '$'"),
-        ("{{ {n@result}.append(1) }}", "The method append() is not offered"),
+        ("{{ {n@result}.append(1) }}", "The method append() is not supported"),
         ("{% for a in [1] %}" * 25 + "{% endfor %}" * 25, "too many statically nested blocks"),
     ],
 )
-def test_a_syntax_error_is_told(source: str, expected: str) -> None:
+def test_a_syntax_error_is_described(source: str, expected: str) -> None:
     assert find_syntax_error(parse_template(source)) == expected
 
 
@@ -187,6 +187,6 @@ values = st.recursive(
 
 @settings(max_examples=60)
 @given(st.lists(pieces, max_size=8), values)
-def test_any_template_gives_a_bounded_text(parts: list[str], value: Any) -> None:
+def test_the_output_of_any_template_is_bounded(parts: list[str], value: Any) -> None:
     text = asyncio.run(rendered("".join(parts), n_result=value))
     assert len(text) <= MAX_OUTPUT_CHARS

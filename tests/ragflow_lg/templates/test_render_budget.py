@@ -6,7 +6,7 @@ from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.templates.render_budget import MAX_SIZE, Budget, charge, start_budget
 
 
-def test_a_budget_counts_what_a_value_holds_as_often_as_it_holds_it() -> None:
+def test_a_repeated_part_of_a_value_counts_each_time() -> None:
     shared = ["x" * 1000] * 1000
     Budget().charge({"key": shared})
     with pytest.raises(ComponentError, match="more than"):
@@ -26,7 +26,7 @@ def test_a_number_counts_by_its_length() -> None:
         Budget().charge(1 << 8 * MAX_SIZE)
 
 
-def test_every_rendering_has_a_budget_of_its_own() -> None:
+def test_every_rendering_has_its_own_budget() -> None:
     half = "x" * (MAX_SIZE * 2 // 3)
     for _ in range(2):
         start_budget()
