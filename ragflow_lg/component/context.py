@@ -142,7 +142,7 @@ class RunContext:
     async def step(
         self,
         name: str,
-        arguments: JsonValue,
+        arguments: object,
         call: Callable[[], Awaitable[JsonValue]],
         *,
         position: str = "",
@@ -168,13 +168,13 @@ class RunContext:
             await steps.put(key, result)
         return result
 
-    async def has_begun(self, name: str, arguments: JsonValue, position: str) -> bool:
+    async def has_begun(self, name: str, arguments: object, position: str) -> bool:
         """Return whether `begin` was called with these arguments in this visit, also before a crash."""
         steps, task = self._steps()
         has_begun, _ = await steps.find(step_key(task, f"{position} begun", name, arguments))
         return has_begun
 
-    async def begin(self, name: str, arguments: JsonValue, position: str) -> None:
+    async def begin(self, name: str, arguments: object, position: str) -> None:
         """Mark the start of something that must not start twice. The mark is stored when this returns."""
         steps, task = self._steps()
         await steps.put(step_key(task, f"{position} begun", name, arguments), True)

@@ -46,7 +46,7 @@ class MemorySteps:
         return key in self._results, self._results.get(key)
 
 
-def step_key(task: str, position: str, name: str, arguments: JsonValue) -> str:
+def step_key(task: str, position: str, name: str, arguments: object) -> str:
     """Return the key of a step: 32 hexadecimal digits."""
     text = json.dumps([task, position, name, arguments], sort_keys=True, default=str)
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -132,7 +132,7 @@ async def categorize(ctx: RunContext, params: Params) -> Outputs:
     system = build_instructions(
         NamedCategory(name, c.description or "", tuple(c.examples)) for name, c in categories.items()
     )
-    query = to_text(PromptRenderer(ctx).take(ctx.value(params.query)))
+    query = to_text(PromptRenderer(ctx).extract_images(ctx.value(params.query)))
     view = read_history(ctx.history, params.message_history_window_size)[:-1]
     messages: list[ChatMessage] = [*view, {"role": "user", "content": query}]
     room = model.context_tokens * 9 // 10 - estimate_tokens(system)

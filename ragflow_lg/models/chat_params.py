@@ -1,4 +1,4 @@
-"""Parameters that every component with a chat model has."""
+"""Parameters of every component with a chat model."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ WholeNumber = Annotated[int, BeforeValidator(_blank_as_zero), Field(ge=0)]
 class ChatParams(ComponentParams):
     """The model and its sampling.
 
-    A sampling value counts only where its ``…Enabled`` flag is set; without flags the provider's defaults hold.
+    A sampling value only counts if its ``…Enabled`` flag is set; otherwise the provider's default applies.
     Source: RAGFlow's ``agent/component/llm.py``.
     """
 
     llm_id: str | None = ""
     """``model@Provider``, ``model@instance@Provider``, or ``""`` for the default model."""
     temperature: Number = 0.0
-    """Like the four below it counts only where its flag (temperatureEnabled and so on) is true."""
+    """Like the next four, only used if its flag (temperatureEnabled and so on) is true."""
     top_p: Number = 0.0
     presence_penalty: Number = 0.0
     frequency_penalty: Number = 0.0
@@ -65,17 +65,17 @@ class ChatParams(ComponentParams):
     frequencyPenaltyEnabled: Any = None
     maxTokensEnabled: Any = None
     thinking: str | None = ""
-    """``enabled`` or ``disabled``, where the endpoint knows it; blank and ``default`` leave it to the model."""
+    """``enabled`` or ``disabled``, if the endpoint supports it; blank and ``default`` leave it to the model."""
 
     @property
     def sampling(self) -> dict[str, float | int]:
-        """What is sent to the model: a temperature from 0, other values above 0."""
+        """The values sent to the model: a temperature from 0, other values above 0."""
         sent = {name: getattr(self, name) for name, flag in _FLAGS.items() if getattr(self, flag)}
         return {name: value for name, value in sent.items() if value > 0 or (name == "temperature" and value == 0)}
 
     @property
     def thinking_mode(self) -> str:
-        """``thinking``, or ``""`` where it is left to the model."""
+        """``thinking``, or ``""`` if it is left to the model."""
         return "" if self.thinking in (None, "default") else self.thinking
 
 
@@ -85,7 +85,7 @@ GO_NAMES = {
     "user_prompt": "prompts",
     "visual_files": "visual_files_var",
 }
-"""Names that RAGFlow's Go port uses."""
+"""Parameter names of RAGFlow's Go port."""
 
 
 def _lower(value: Any) -> Any:
@@ -93,14 +93,14 @@ def _lower(value: Any) -> Any:
 
 
 def _as_prompts(value: Any) -> Any:
-    """A text is one user message, a map one message."""
+    """Convert a text to one user message, a map to one message."""
     if isinstance(value, str) and value:
         return [{"role": "user", "content": value}]
     return [value] if isinstance(value, Mapping) else value or []
 
 
 class Prompt(BaseModel):
-    """One message behind the history."""
+    """One message after the history."""
 
     model_config = ConfigDict(frozen=True, defer_build=True, arbitrary_types_allowed=True)
 
@@ -108,26 +108,28 @@ class Prompt(BaseModel):
     content: Template
 
 
-def _ask_query() -> list[Prompt]:
+def _default_prompts() -> list[Prompt]:
     return [Prompt(content=parse_template("{sys.query}"))]
 
 
 class PromptedParams(ChatParams):
-    """Parameters of the components that ask a chat model what the canvas writes: LLM and Agent."""
+    """Parameters of the components that send a canvas's prompts to a chat model: LLM and Agent."""
 
     sys_prompt: Template = Template("", ())
-    """What stands above the conversation."""
-    prompts: Annotated[list[Prompt], BeforeValidator(_as_prompts)] = Field(default_factory=_ask_query, min_length=1)
-    """Messages behind the history; a text stands for one user message."""
+    """The system prompt."""
+    prompts: Annotated[list[Prompt], BeforeValidator(_as_prompts)] = Field(
+        default_factory=_default_prompts, min_length=1
+    )
+    """Messages after the history; a text becomes one user message."""
     message_history_window_size: WholeNumber = 13
-    """The last 2N-1 entries of the history before this turn go along; 0 for none."""
+    """The number of history pairs in the request: the last 2N-1 entries before this turn; 0 for none."""
     visual_files_var: OptionalReference = None
-    """Its images go along."""
+    """A value whose images are sent to the model."""
     cite: bool | None = True
-    """Whether the model is told how to cite, once something was found that can be cited."""
+    """Whether the model gets citation guidelines once there are sources to cite."""
     requires_evidence: bool | None = False
-    """Whether an answer that cites nothing of what was found is asked for once more, and is an error then. It is shown
-    when it is whole."""
+    """Whether an answer without citations is requested once more, and is an error after that. The answer is shown
+    when it is complete."""
 
     @field_validator("temperature", "top_p", "presence_penalty", "frequency_penalty")
     @classmethod
@@ -138,12 +140,12 @@ class PromptedParams(ChatParams):
 
     @property
     def json_schema(self) -> dict[str, Any] | None:
-        """The schema of the answer, if it is to be structured."""
+        """The schema of the answer, if it is structured."""
         return find_schema(self.outputs)
 
 
 def structured_output_names(params: PromptedParams) -> Iterable[str]:
-    """Give ``structured`` where a schema is declared."""
+    """Return ``structured`` if a schema is declared."""
     return () if params.json_schema is None else ("structured",)
 
 
@@ -154,14 +156,14 @@ def lint_schema(params: PromptedParams) -> Iterable[Finding]:
             "params-invalid",
             "warning",
             ("outputs", "structured"),
-            f"This is not a valid JSON schema: {problem}. The model is shown it as it is; of its answer only whether "
-            "it is an object is checked.",
-            "Mend the schema.",
+            f"This is not a valid JSON schema: {problem}. The model gets it unchanged, and its answer is only checked "
+            "for being an object.",
+            "Fix the schema.",
         )
 
 
 def rename_params(params: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Give the params with other names in place of these; a name that is set already keeps its value."""
+    """Return the params under new names; a new name that is already set keeps its value."""
     result = {key: value for key, value in params.items() if key not in names}
     for old, name in names.items():
         if params.get(old) and not result.get(name):

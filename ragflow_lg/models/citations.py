@@ -1,8 +1,8 @@
-"""Citations in an answer: what a model is told about them, and which of them lead to something that was found.
+"""Citations in an answer: the instructions for the model, and removal of citations without a source.
 
 A citation is ``[ID:n]``, where ``n`` is the number under which `knowledge_text` shows a chunk.
-One whose number nobody knows leads nowhere and is taken out, in an answer that is shown as it comes too: what may be
-the beginning of one is held back until it is certain.
+A citation with an unknown number is removed, in a streamed answer as well: a possible beginning of a citation
+is held back until it is certain.
 """
 
 from __future__ import annotations
@@ -23,31 +23,32 @@ __all__ = [
 ]
 
 CITATION_GUIDELINES = (
-    "Say where your facts come from. The material you are given is numbered: each piece begins with a line `ID: n`. "
-    "Behind every sentence that rests on a piece write its number as [ID:n], before the full stop; where a sentence "
-    "rests on several, write [ID:a] [ID:b], four at most. Use only numbers that you see there, never invent one, and "
-    "write no list of sources at the end. What rests on no piece has no number."
+    "Cite your sources. The source passages are numbered: each one starts with a line `ID: n`. After every sentence "
+    "that is supported by a passage, cite it as [ID:n], before the final punctuation. If several passages support a "
+    "sentence, cite each of them, [ID:a] [ID:b], up to four. Use only IDs that appear in the passages and never make "
+    "one up. Do not add a citation to a sentence that no passage supports, and do not append a list of sources."
 )
-"""The guidelines; the section ``<CITATION_GUIDELINES>`` of a system prompt takes their place."""
+"""The guidelines; the section ``<CITATION_GUIDELINES>`` of a system prompt replaces them."""
 
 CITING_HEAD = (
-    "The user gives you an answer that was written from the pieces below and names no source yet. Give the same "
-    "answer, word for word and in its language, with the numbers of the pieces put in. Add nothing else."
+    "You add citations to a finished answer. The user message contains an answer that was written from the passages "
+    "below but does not cite them yet. Return the same answer, word for word and in the same language, with citations "
+    "inserted. Do not change or add anything else."
 )
-"""First words of the instructions for the second writing of an answer; the guidelines and the pieces follow."""
+"""The beginning of the instructions for adding citations to an answer; the guidelines and the passages follow."""
 
 MAX_SHOWN_TOKENS = 8_000
 _MARKER = re.compile(r"\[ID:\s?([0-9]{1,9})\]")
-# Counts are bounded, so that no text costs more than linear time.
+# Counts are bounded, so that every text takes linear time.
 _WITH_BLANKS = re.compile(r" {0,8}\[ID:\s?([0-9]{1,9})\]")
 _BEGINNING = re.compile(r" {0,8}\[(?:I(?:D(?::\s?[0-9]{0,9})?)?)?$| {1,8}$")
 _LONGEST = 24
 
 
 def find_known_citations(answer: str, references: References) -> list[str]:
-    """Give the numbers that an answer cites and that the references have, each once.
+    """Return the numbers that an answer cites and that the references contain, without duplicates.
 
-    >>> known_citations("Rice [ID:61] and tea [ID:7].", {"chunks": {"61": {}}})
+    >>> find_known_citations("Rice [ID:61] and tea [ID:7].", {"chunks": {"61": {}}})
     ['61']
     """
     known = references.get("chunks", {})
@@ -55,45 +56,45 @@ def find_known_citations(answer: str, references: References) -> list[str]:
 
 
 def strip_unknown_citations(answer: str, is_known: Callable[[str], bool]) -> str:
-    """Take out the citations of numbers that are not known, with the blanks before them.
+    """Remove the citations with unknown numbers, and the blanks before them.
 
-    >>> without_unknown_citations("Rice [ID:61] and tea [ID:7].", lambda number: number == "61")
+    >>> strip_unknown_citations("Rice [ID:61] and tea [ID:7].", lambda number: number == "61")
     'Rice [ID:61] and tea.'
     """
     return _WITH_BLANKS.sub(lambda match: match[0] if is_known(match[1]) else "", answer)
 
 
 class CitationFilter:
-    """Takes unknown citations out of an answer that comes in pieces; the result is the same however it is cut."""
+    """Removes unknown citations from an answer that arrives in pieces; the result does not depend on the pieces."""
 
     def __init__(self, is_known: Callable[[str], bool]) -> None:
         self._is_known = is_known
-        self._held = ""
+        self._pending = ""
 
     def feed(self, text: str) -> str:
-        """Take a piece; give what is certain by now."""
-        text = self._held + text
+        """Add a piece; return the text that is certain."""
+        text = self._pending + text
         beginning = _BEGINNING.search(text, max(0, len(text) - _LONGEST))
         end = beginning.start() if beginning else len(text)
-        self._held = text[end:]
+        self._pending = text[end:]
         return strip_unknown_citations(text[:end], self._is_known)
 
     def finish(self) -> str:
-        """Give what was held back, where the text ends or is interrupted."""
-        held, self._held = self._held, ""
-        return held
+        """Return the text that was held back, at the end of the answer or when it is interrupted."""
+        pending, self._pending = self._pending, ""
+        return pending
 
 
 def build_citation_prompt(references: References, guidelines: str, max_tokens: int = MAX_SHOWN_TOKENS) -> str:
-    """Give the system prompt under which an answer is written again with its citations."""
-    found = knowledge_text(list(references.get("chunks", {}).values()), max_tokens)
-    return f"{CITING_HEAD}\n{guidelines}\n{found}"
+    """Return the system prompt for adding citations to an answer."""
+    passages = knowledge_text(list(references.get("chunks", {}).values()), max_tokens)
+    return f"{CITING_HEAD}\n{guidelines}\n{passages}"
 
 
 def build_citation_request(references: References, max_tokens: int = MAX_SHOWN_TOKENS) -> str:
-    """Give the user message that asks for the same answer with its citations, and shows what can be cited."""
-    found = knowledge_text(list(references.get("chunks", {}).values()), max_tokens)
+    """Return the user message that requests the same answer with citations, and contains the sources."""
+    passages = knowledge_text(list(references.get("chunks", {}).values()), max_tokens)
     return (
-        "That answer names no source. Write it again and put [ID:n] behind every sentence that one of these pieces "
-        f"supports; leave out what none of them supports.\n{found}"
+        "Your answer does not cite any source. Rewrite it, and after every sentence that one of the passages below "
+        f"supports, cite that passage as [ID:n]. Remove every claim that no passage supports.\n{passages}"
     )

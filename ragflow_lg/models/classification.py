@@ -1,8 +1,7 @@
-"""Asking a model for one of several categories, and reading its answer.
+"""Classification of a message into one of several categories, and parsing of the model's answer.
 
-The wording is our own. A request of `build_instructions` and `format_conversation` can be recognised by
-`INSTRUCTIONS_HEAD`, with which the system prompt begins, and `CONVERSATION_HEAD`, with which the user message
-begins; the conversation is what follows it. The demo model and tests rely on both.
+`INSTRUCTIONS_HEAD` begins the system prompt and `CONVERSATION_HEAD` the user message, followed by the conversation.
+The demo model and tests recognise a classification by them.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ __all__ = [
     "build_instructions",
 ]
 
-INSTRUCTIONS_HEAD = "You sort conversations into categories."
+INSTRUCTIONS_HEAD = "You classify messages into predefined categories."
 """First sentence of the system prompt."""
 
-CONVERSATION_HEAD = "Choose the category of the last message of this conversation: "
+CONVERSATION_HEAD = "Classify the last message of this conversation: "
 """Beginning of the user message; the conversation follows."""
 
 _RULES = """
-Each line below is one category as JSON: its name, what belongs to it, and examples.
-- Judge the last message; earlier ones only help to understand it.
+Each line after these rules describes one category as JSON: its name, a description, and example messages.
+- Classify the last message; use earlier messages only as context.
 - If several categories fit, choose the most specific one.
-- Choose a category named Other, if there is one, only if no other fits.
-- Answer with the name of one category, exactly as it is written, and nothing else."""
+- If there is a category named Other, choose it only if no other category fits.
+- Reply with the exact name of one category and nothing else."""
 
 
 class NamedCategory(NamedTuple):
-    """A category as the model is told of it."""
+    """A category as described to the model."""
 
     name: str
     description: str = ""
@@ -44,22 +43,22 @@ class NamedCategory(NamedTuple):
 
 
 def build_instructions(categories: Iterable[NamedCategory]) -> str:
-    """Write the system prompt."""
+    """Return the system prompt."""
     lines = [json.dumps(_as_json(category), ensure_ascii=False) for category in categories]
     return "\n".join([INSTRUCTIONS_HEAD + _RULES, *lines])
 
 
 def _as_json(category: NamedCategory) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": category.name}
+    fields: dict[str, Any] = {"name": category.name}
     if category.description:
-        told["description"] = category.description
+        fields["description"] = category.description
     if category.examples:
-        told["examples"] = list(category.examples)
-    return told
+        fields["examples"] = list(category.examples)
+    return fields
 
 
 def parse_categories(system: str) -> list[NamedCategory]:
-    """Find the categories that `build_instructions` wrote; none in another text."""
+    """Return the categories in a system prompt by `build_instructions`; an empty list for other texts."""
     if not system.startswith(INSTRUCTIONS_HEAD):
         return []
     lines = [json.loads(line) for line in system.split("\n") if line.startswith('{"name": ')]
@@ -67,26 +66,27 @@ def parse_categories(system: str) -> list[NamedCategory]:
 
 
 def format_conversation(messages: Sequence[Mapping[str, str]]) -> str:
-    """Write a conversation in one line: ``USER: "…" | ASSISTANT: "…"``."""
+    """Format a conversation in one line: ``USER: "…" | ASSISTANT: "…"``."""
     return " | ".join(f'{m["role"].upper()}: "{" ".join(m["content"].splitlines())}"' for m in messages)
 
 
 def match_category(answer: str, names: Sequence[str]) -> str:
-    """Give the category that an answer names, ignoring case.
+    """Return the category that an answer names, ignoring case.
 
-    It is the one that the answer consists of, else the one it names most often; the first listed of several that
-    it names equally often; the last listed if it names none. A long name is counted before the names within
-    it. Source: RAGFlow's ``agent/component/categorize.py``, which counts ``order`` inside ``order status`` too.
+    If the whole answer is a category, return it; else the category that occurs most often; the first listed of
+    several equally frequent ones; the last listed if none occurs. A long name is counted before the names that it
+    contains. Source: RAGFlow's ``agent/component/categorize.py``, which counts ``order`` inside ``order status`` as
+    well.
     """
-    said = answer.strip().strip("\"'`.*").strip().casefold()
+    reply = answer.strip().strip("\"'`.*").strip().casefold()
     for name in names:
-        if name.strip().casefold() == said:
+        if name.strip().casefold() == reply:
             return name
     rest = answer.casefold()
     counts: dict[str, int] = {}
     for name in sorted(names, key=len, reverse=True):
-        sought = name.strip().casefold()
-        counts[name] = rest.count(sought)
-        rest = rest.replace(sought, "\0")
+        text = name.strip().casefold()
+        counts[name] = rest.count(text)
+        rest = rest.replace(text, "\0")
     best = max(names, key=lambda name: counts[name])
     return best if counts[best] else names[-1]

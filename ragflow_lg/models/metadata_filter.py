@@ -1,4 +1,4 @@
-"""Which documents a search looks into: conditions on their metadata.
+"""Filters of documents by conditions on their metadata.
 
 Source: RAGFlow's ``common/metadata_utils.py``.
 """
@@ -37,7 +37,7 @@ FILTER_OPERATORS = (
 _OTHER_SPELLINGS = {"is": "=", "==": "=", "not is": "≠", "is not": "≠", "!=": "≠", "<>": "≠", ">=": "≥", "<=": "≤"}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
-_LONGEST_LITERAL = 200
+_MAX_LITERAL_CHARS = 200
 _UNREADABLE = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
 
 
@@ -50,7 +50,7 @@ class FilterCondition(NamedTuple):
 
 
 def metadata_operator(text: str) -> str | None:
-    """Give the operator that a text names, None if there is none.
+    """Return the operator with this name or synonym, None if there is none.
 
     >>> metadata_operator("!="), metadata_operator("Starts With"), metadata_operator("like")
     ('≠', 'start with', None)
@@ -63,27 +63,27 @@ def metadata_operator(text: str) -> str | None:
 def filter_documents(
     metadata: Metadata, conditions: Iterable[FilterCondition], *, any_of: bool = False
 ) -> tuple[str, ...]:
-    """Give the ids of the documents for which all conditions hold, or with ``any_of`` one of them.
+    """Return the ids of the documents that satisfy all conditions, or with ``any_of`` at least one.
 
-    A document that lacks a key fulfils no condition on it. Of several values of one key one is enough. CPU-bound; call
+    A document without a key satisfies no condition on it. Of several values of a key, one is enough. CPU-bound; call
     it in a thread.
     """
-    found: dict[str, None] | None = None
+    matches: dict[str, None] | None = None
     for condition in conditions:
-        test, wanted = _TESTS[condition.operator], _prepared(condition)
+        test, expected = _TESTS[condition.operator], _prepare(condition)
         values = metadata.get(condition.key) or {}
-        ids = {id_: None for stored, documents in values.items() if test(stored, wanted) for id_ in documents}
-        if found is None:
-            found = ids
+        ids = {id_: None for stored, documents in values.items() if test(stored, expected) for id_ in documents}
+        if matches is None:
+            matches = ids
         elif any_of:
-            found |= ids
+            matches |= ids
         else:
-            found = {id_: None for id_ in found if id_ in ids}
-    return tuple(found or ())
+            matches = {id_: None for id_ in matches if id_ in ids}
+    return tuple(matches or ())
 
 
-def _prepared(condition: FilterCondition) -> Any:
-    """Do once what would be the same for every value: texts in lower case where nothing is compared as a literal."""
+def _prepare(condition: FilterCondition) -> Any:
+    """Prepare a condition's value once for all comparisons: texts in lower case, unless compared as literals."""
     value = condition.value
     if condition.operator in _COMPARISONS:
         return value
@@ -92,32 +92,32 @@ def _prepared(condition: FilterCondition) -> Any:
     return _text(value)
 
 
-def _compared(test: Callable[[Any, Any], bool]) -> Callable[[str, Any], bool]:
-    def holds(stored: str, wanted: Any) -> bool:
-        if isinstance(wanted, str) and _DATE.fullmatch(wanted.strip()):
-            return bool(_DATE.fullmatch(stored.strip())) and test(stored.strip(), wanted.strip())
+def _compare_literals(test: Callable[[Any, Any], bool]) -> Callable[[str, Any], bool]:
+    def holds(stored: str, expected: Any) -> bool:
+        if isinstance(expected, str) and _DATE.fullmatch(expected.strip()):
+            return bool(_DATE.fullmatch(stored.strip())) and test(stored.strip(), expected.strip())
         try:
-            return test(*_alike(stored, wanted))
+            return test(*_read_alike(stored, expected))
         except TypeError:
             return False
 
     return holds
 
 
-def _alike(stored: str, wanted: Any) -> tuple[Any, Any]:
-    """Read both sides as literals if both are some; texts are compared in lower case."""
-    other = _literal(wanted) if isinstance(wanted, str) else (wanted,)
+def _read_alike(stored: str, expected: Any) -> tuple[Any, Any]:
+    """Read both sides as literals if both are literals; texts are compared in lower case."""
+    other = _literal(expected) if isinstance(expected, str) else (expected,)
     one = _literal(stored) if other else None
     if one and other:
         return _lower(one[0]), _lower(other[0])
-    return stored.lower(), _lower(wanted)
+    return stored.lower(), _lower(expected)
 
 
 @lru_cache(maxsize=65536)
 def _literal(text: str) -> tuple[Any] | None:
-    """Give the value that a text is the literal of, in a tuple; None for plain text."""
+    """Return the value of a literal, in a tuple; None for plain text."""
     text = text.strip()
-    if len(text) > _LONGEST_LITERAL:
+    if len(text) > _MAX_LITERAL_CHARS:
         return None
     if _WHOLE.fullmatch(text):
         return (int(text),)
@@ -137,18 +137,18 @@ def _text(value: JsonValue) -> str:
 
 _COMPARISONS = ("=", "≠", ">", "<", "≥", "≤")
 _TESTS: Mapping[str, Callable[[str, Any], bool]] = {
-    "=": _compared(lambda stored, wanted: stored == wanted),
-    "≠": _compared(lambda stored, wanted: stored != wanted),
-    ">": _compared(lambda stored, wanted: stored > wanted),
-    "<": _compared(lambda stored, wanted: stored < wanted),
-    "≥": _compared(lambda stored, wanted: stored >= wanted),
-    "≤": _compared(lambda stored, wanted: stored <= wanted),
-    "in": lambda stored, wanted: stored.lower() in wanted,
-    "not in": lambda stored, wanted: stored.lower() not in wanted,
-    "contains": lambda stored, wanted: wanted in stored.lower(),
-    "not contains": lambda stored, wanted: wanted not in stored.lower(),
-    "start with": lambda stored, wanted: stored.lower().startswith(wanted),
-    "end with": lambda stored, wanted: stored.lower().endswith(wanted),
-    "empty": lambda stored, wanted: not stored,
-    "not empty": lambda stored, wanted: bool(stored),
+    "=": _compare_literals(lambda stored, expected: stored == expected),
+    "≠": _compare_literals(lambda stored, expected: stored != expected),
+    ">": _compare_literals(lambda stored, expected: stored > expected),
+    "<": _compare_literals(lambda stored, expected: stored < expected),
+    "≥": _compare_literals(lambda stored, expected: stored >= expected),
+    "≤": _compare_literals(lambda stored, expected: stored <= expected),
+    "in": lambda stored, expected: stored.lower() in expected,
+    "not in": lambda stored, expected: stored.lower() not in expected,
+    "contains": lambda stored, expected: expected in stored.lower(),
+    "not contains": lambda stored, expected: expected not in stored.lower(),
+    "start with": lambda stored, expected: stored.lower().startswith(expected),
+    "end with": lambda stored, expected: stored.lower().endswith(expected),
+    "empty": lambda stored, expected: not stored,
+    "not empty": lambda stored, expected: bool(stored),
 }

@@ -1,4 +1,4 @@
-"""A node's calls of a chat model: what is asked, and the answer, whole, structured or shown as it comes."""
+"""Calls of a chat model by a node: the request, and the answer as a whole, structured or streamed."""
 
 from __future__ import annotations
 
@@ -52,45 +52,48 @@ def build_request(
     guidelines: str = "",
     reserved_tokens: int = 0,
 ) -> ChatRequest:
-    """Render what the params ask for, and fit it into the model's context.
+    """Render the prompts of the params, and fit them into the model's context.
 
-    ``prompts`` take the place of those in the params; ``guidelines`` stand behind the system prompt;
-    ``reserved_tokens`` of the context are left free.
+    ``prompts`` replace those of the params; ``guidelines`` follow the system prompt;
+    ``reserved_tokens`` of the context stay free.
     """
-    collected = PromptRenderer(ctx)
-    system = collected.text(_cut(params.sys_prompt)[0])
+    renderer = PromptRenderer(ctx)
+    system = renderer.text(_split_sections(params.sys_prompt)[0])
     if prompts is None:
-        prompts = [{"role": p.role, "content": collected.text(p.content)} for p in params.prompts]
-    asked = collected.attach_files((params.sys_prompt, *(p.content for p in params.prompts)), list(prompts))
+        prompts = [{"role": p.role, "content": renderer.text(p.content)} for p in params.prompts]
+    messages_to_send = renderer.attach_files((params.sys_prompt, *(p.content for p in params.prompts)), list(prompts))
     if params.visual_files_var is not None:
-        collected.take(ctx.value(params.visual_files_var))
+        renderer.extract_images(ctx.value(params.visual_files_var))
     if guidelines:
         system = f"{system}\n\n{guidelines}".lstrip()
     is_native = schema is not None and model.has_schemas
     if schema is not None and not is_native:
         system = append_schema(system, schema)
     earlier = read_history(ctx.history, params.message_history_window_size)[:-1]
-    taken = reserved_tokens + sum(estimate_tokens(message["content"]) for message in ctx.feedback)
-    system, messages = fit_context(system, join_prompts(earlier, asked), model.context_tokens - taken)
+    reserved = reserved_tokens + sum(estimate_tokens(message["content"]) for message in ctx.feedback)
+    system, messages = fit_context(system, join_prompts(earlier, messages_to_send), model.context_tokens - reserved)
     return ChatRequest(
         system,
         (*messages, *ctx.feedback),
         params.sampling,
         params.thinking_mode,
-        tuple(collected.images) if model.has_vision else (),
+        tuple(renderer.images) if model.has_vision else (),
         chat_template_kwargs(ctx),
         schema=schema if is_native else None,
     )
 
 
 def read_sections(ctx: RunContext, params: PromptedParams) -> dict[str, str]:
-    """Give the sections of the system prompt that take the place of prompts of the engine, by name in capitals."""
-    return {name: PromptRenderer(ctx).text(section) for name, section in _cut(params.sys_prompt)[1].items()}
+    """Return the sections of the system prompt that replace prompts of the engine, by name in capitals."""
+    return {name: PromptRenderer(ctx).text(section) for name, section in _split_sections(params.sys_prompt)[1].items()}
 
 
 @lru_cache(maxsize=256)
-def _cut(system: Template) -> tuple[Template, Mapping[str, Template]]:
-    """Cut a system prompt before its references are filled in: what was found or said must not bring sections along."""
+def _split_sections(system: Template) -> tuple[Template, Mapping[str, Template]]:
+    """Split the sections from a system prompt before its references are filled in.
+
+    So a value cannot inject a section.
+    """
     marks = [s.replace("\0", "") if isinstance(s, str) else f"\0{at}\0" for at, s in enumerate(system.segments)]
     rest, sections = extract_sections("".join(marks))
 
@@ -102,18 +105,18 @@ def _cut(system: Template) -> tuple[Template, Mapping[str, Template]]:
 
 
 def find_guidelines(ctx: RunContext, params: PromptedParams) -> str:
-    """Give what the model is to be told about citations once there is something to cite; ``""`` where it is not."""
+    """Return the citation guidelines for the model, used once there are sources; ``""`` if citations are off."""
     return read_sections(ctx, params).get("CITATION_GUIDELINES", CITATION_GUIDELINES) if params.cite else ""
 
 
 def has_citations(ctx: RunContext, params: PromptedParams) -> bool:
-    """Whether ``[ID:n]`` in an answer is a citation: it is to cite, and the canvas searches or has found something."""
+    """Return whether ``[ID:n]`` is a citation: citations are on, and the canvas has search tools or sources."""
     searches = any(n.tools or (n.spec.tool and n.spec.kind == "plain") for n in ctx.plan.nodes.values())
     return bool(params.cite) and (searches or bool(ctx.references["chunks"]))
 
 
 def keep_known_citations(ctx: RunContext, params: PromptedParams, answer: str) -> str:
-    """Give an answer without the citations that lead nowhere."""
+    """Return an answer without unknown citations."""
     if not has_citations(ctx, params):
         return answer
     known = ctx.references["chunks"]
@@ -121,58 +124,58 @@ def keep_known_citations(ctx: RunContext, params: PromptedParams, answer: str) -
 
 
 class AnswerSink(Protocol):
-    """Takes the answers of a model as they come, to show of them what is to be shown."""
+    """Consumes the answers of a model while they arrive, to show a part of them."""
 
     @property
     def text(self) -> str:
-        """What the node has shown so far, with tags."""
+        """The text that the node has shown so far, with tags."""
         ...
 
     def begin(self) -> None:
-        """Take up another answer."""
+        """Start another answer."""
         ...
 
     async def write(self, parts: Iterable[AnswerPart]) -> None:
-        """Take parts of the answer."""
+        """Consume parts of the answer."""
         ...
 
     async def replay(self, text: str) -> None:
-        """Take a whole answer, with tags, that was given before a crash."""
+        """Consume a complete answer, with tags, from before a crash."""
         ...
 
 
 class AnswerStream:
-    """Shows an answer as it comes, through the Message that waits for it. ``text`` is what was said, with tags.
+    """Streams an answer to the Message that waits for it. ``text`` is everything shown, with tags.
 
-    With ``cites`` citations that lead nowhere are taken out.
+    With ``cites``, unknown citations are removed.
     """
 
     def __init__(self, ctx: RunContext, *, cites: bool = False) -> None:
         self._ctx = ctx
         self._citations = CitationFilter(lambda number: number in ctx.references["chunks"]) if cites else None
-        self._said: list[str] = []
+        self._pieces: list[str] = []
         self._chars = 0
         self._is_thinking = False
         self._model_thinks = False
 
     @property
     def text(self) -> str:
-        """What has been shown so far."""
-        return "".join(self._said)
+        """The text shown so far."""
+        return "".join(self._pieces)
 
     async def write_parts(self, parts: Iterable[AnswerPart]) -> None:
-        """Show parts of an answer."""
+        """Show parts without changes."""
         for part in parts:
             self._chars += len(part.source)
             if self._chars > MAX_TEXT_CHARS:
                 raise ServiceError(f"The model's answer has more than {MAX_TEXT_CHARS:,} characters.")
             if part.mark:
                 self._is_thinking = part.mark == "start"
-            self._said.append(part.source)
+            self._pieces.append(part.source)
             await self._ctx.delta(part.text, part.mark)
 
     async def write(self, parts: Iterable[AnswerPart]) -> None:
-        """Show parts of one answer of the model; a thought of its own goes on with one of the engine before it."""
+        """Show parts of a model's answer; its thoughts continue an open thinking section."""
         for part in parts:
             if part.mark:
                 await self.finish_text()
@@ -185,28 +188,28 @@ class AnswerStream:
                 await self.write_answer_text(part)
 
     async def write_answer_text(self, part: AnswerPart) -> None:
-        """Show a piece of the answer itself."""
+        """Show a piece of the answer outside thinking sections."""
         await self.end_thought()
         shown = part if self._citations is None else AnswerPart(self._citations.feed(part.text))
         if shown.text:
             await self.write_parts([shown])
 
     async def finish_text(self) -> None:
-        """Show what was held back of a text that ends here."""
-        if self._citations is not None and (held := self._citations.finish()):
-            await self.write_parts([AnswerPart(held)])
+        """Show text that was held back, at the end of a text."""
+        if self._citations is not None and (pending := self._citations.finish()):
+            await self.write_parts([AnswerPart(pending)])
 
     async def replay(self, text: str) -> None:
-        """Show an answer, with tags, that was shown before a crash."""
+        """Show an answer, with tags, from before a crash."""
         self.begin()
         await self.write(split_thinking(text))
 
     def begin(self) -> None:
-        """Take up another answer of the model, which begins with text until it says otherwise."""
+        """Start another answer of the model, outside a thinking section."""
         self._model_thinks = False
 
     async def write_thought(self, text: str) -> None:
-        """Show a thought of the engine's own; one behind another in the same section."""
+        """Show a thought of the engine; consecutive thoughts share a section."""
         await self.finish_text()
         if not self._is_thinking:
             await self.write_parts([AnswerPart("", "start")])
@@ -219,7 +222,9 @@ class AnswerStream:
 
 
 async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: AnswerSink | None = None) -> ChatAnswer:
-    """Call the model once, and count it. With ``show`` its answer is shown; its text is then what was said, with tags.
+    """Call the model once, and count its usage.
+
+    With ``show`` the answer is streamed there; its text is then the complete text, with tags.
 
     Raises:
         ServiceError: if the call fails.
@@ -227,16 +232,16 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Ans
     if show is None:
         answer = await model.complete(request)
         ctx.count(answer.usage)
-        return _charged(ctx, request, answer)
+        return _charge(ctx, request, answer)
     show.begin()
-    said: list[str] = []
+    texts: list[str] = []
     calls: tuple[ToolCall, ...] = ()
     usage = ONE_CALL
     splitter = ThinkingSplitter()
 
     async def pass_on(parts: Iterable[AnswerPart]) -> None:
         shown = list(parts)
-        said.extend(part.source for part in shown)
+        texts.extend(part.source for part in shown)
         await show.write(shown)
 
     stream = model.stream(request)
@@ -252,10 +257,10 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Ans
         ctx.partial["content"] = show.text
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
-    return _charged(ctx, request, ChatAnswer("".join(said), calls, usage))
+    return _charge(ctx, request, ChatAnswer("".join(texts), calls, usage))
 
 
-def _charged(ctx: RunContext, request: ChatRequest, answer: ChatAnswer) -> ChatAnswer:
+def _charge(ctx: RunContext, request: ChatRequest, answer: ChatAnswer) -> ChatAnswer:
     if ctx.budget.is_limited:
         ctx.budget.charge(count_tokens(request, answer))
     return answer
@@ -264,22 +269,27 @@ def _charged(ctx: RunContext, request: ChatRequest, answer: ChatAnswer) -> ChatA
 async def read_structured(
     ctx: RunContext, model: ChatModel, answer: str, schema: dict[str, Any]
 ) -> dict[str, JsonValue]:
-    """Read an answer that should match a schema.
+    """Parse and validate a structured answer.
 
-    What is wrong with it goes along when the node asks again. RAGFlow asks the same again and takes whatever comes.
+    The problems are part of the next attempt's request. RAGFlow repeats the same request and accepts any answer.
 
     Raises:
-        ComponentError: if it does not; ``ctx.feedback`` then tells the next attempt what is wrong.
+        ComponentError: if the answer does not match; ``ctx.feedback`` then describes the problems for the next
+            attempt.
     """
     value, problems = await ctx.run_in_thread(_read, answer, schema)
     if problems:
         ctx.refusals += 1
-        said = shorten(strip_thinking(answer), model.context_tokens // 4)
-        ctx.feedback = [{"role": "assistant", "content": said}, {"role": "user", "content": build_correction(problems)}]
+        shown_answer = shorten(strip_thinking(answer), model.context_tokens // 4)
+        ctx.feedback = [
+            {"role": "assistant", "content": shown_answer},
+            {"role": "user", "content": build_correction(problems)},
+        ]
         raise ComponentError("The model's answer does not match the schema: " + " ".join(problems))
     return value
 
 
-def _read(answer: str, schema: dict[str, Any]) -> tuple[JsonValue, list[str]]:
+def _read(answer: str, schema: dict[str, Any]) -> tuple[dict[str, JsonValue], list[str]]:
     value = read_answer(answer)
-    return value, find_problems(value, schema)
+    problems = find_problems(value, schema)
+    return value if isinstance(value, dict) else {}, problems

@@ -1,4 +1,4 @@
-"""What a chat model is asked: history, prompts, images, and all of it fitted into the model's context.
+"""The content of a model request: history, prompts and images, fitted into the model's context.
 
 Source of the rules: RAGFlow's ``agent/component/llm.py`` and ``rag/prompts/generator.py``.
 """
@@ -38,7 +38,7 @@ ChatMessage: TypeAlias = dict[str, str]
 """``{"role": "user"|"assistant", "content": text}``."""
 
 CONTEXT_SHARE = 0.97
-"""Part of the model's context that a request may fill, by an estimate of its tokens."""
+"""The share of the model's context that a request may fill, by an estimate of its tokens."""
 
 _SECTIONS = "TASK_ANALYSIS|PLAN_GENERATION|REFLECTION|CONTEXT_SUMMARY|CONTEXT_RANKING|CITATION_GUIDELINES"
 _SECTION_TAG = re.compile(rf"<(/?)({_SECTIONS})>", re.IGNORECASE)
@@ -50,23 +50,23 @@ _MAX_DEPTH = 64
 
 
 def read_history(history: Sequence[Sequence[Any]], window: int) -> list[ChatMessage]:
-    """Give the last ``2 * window`` entries as messages, this turn's user entry last; none for a window of 0.
+    """Return the last ``2 * window`` entries as messages, this turn's user entry last; empty for a window of 0.
 
-    Of an outputs map its ``content`` is told, or ``""`` if it has none.
+    The text of an outputs map is its ``content``, or ``""`` if it has none.
     """
     if window <= 0:
         return []
-    return [{"role": role, "content": _told(payload)} for role, payload in history[-2 * window :]]
+    return [{"role": role, "content": _message_text(payload)} for role, payload in history[-2 * window :]]
 
 
-def _told(payload: JsonValue) -> str:
+def _message_text(payload: JsonValue) -> str:
     return to_text(cast("dict[str, Any]", payload).get("content") if isinstance(payload, dict) else payload)
 
 
 def join_prompts(earlier: Sequence[ChatMessage], prompts: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Put the prompts behind the earlier messages.
+    """Append the prompts to the earlier messages.
 
-    An earlier last message of the same role as the first prompt gives way to it: roles take turns.
+    If the last earlier message has the same role as the first prompt, it is dropped: roles alternate.
     """
     if earlier and prompts and earlier[-1]["role"] == prompts[0]["role"]:
         earlier = earlier[:-1]
@@ -77,42 +77,46 @@ def join_prompts(earlier: Sequence[ChatMessage], prompts: Sequence[ChatMessage])
 
 
 class PromptRenderer(Struct):
-    """Renders prompts and collects the images that their values hold, each once."""
+    """Renders prompts and collects the images in their values, without duplicates."""
 
     ctx: RunContext
     images: list[str] = field(default_factory=list[str])
 
     def text(self, template: Template) -> str:
         """Render a template in one pass, without the ``data:image/…`` values in it."""
-        return "".join(s if isinstance(s, str) else to_text(self.take(self.ctx.value(s))) for s in template.segments)
+        return "".join(
+            s if isinstance(s, str) else to_text(self.extract_images(self.ctx.value(s))) for s in template.segments
+        )
 
-    def take(self, value: JsonValue, depth: int = 0) -> JsonValue:
-        """Give the value without its images: an image alone becomes ``""``, one in a list or map goes."""
-        if _is_image(value):
+    def extract_images(self, value: JsonValue, depth: int = 0) -> JsonValue:
+        """Return the value without its images: a single image becomes ``""``, one in a list or map is dropped."""
+        if isinstance(value, str) and _is_image(value):
             if value not in self.images:
                 self.images.append(value)
             return ""
         if depth > _MAX_DEPTH:
             return value
         if isinstance(value, list):
-            entries = [(_is_image(v), self.take(v, depth + 1)) for v in cast("list[Any]", value)]
+            entries = [(_is_image(v), self.extract_images(v, depth + 1)) for v in cast("list[Any]", value)]
             return [v for was_image, v in entries if not was_image]
         if isinstance(value, dict):
-            pairs = [(k, _is_image(v), self.take(v, depth + 1)) for k, v in cast("dict[str, Any]", value).items()]
+            pairs = [
+                (k, _is_image(v), self.extract_images(v, depth + 1)) for k, v in cast("dict[str, Any]", value).items()
+            ]
             return {k: v for k, was_image, v in pairs if not was_image}
         return value
 
     def attach_files(self, templates: Iterable[Template], messages: list[ChatMessage]) -> list[ChatMessage]:
-        """Append the turn's files to the last user message, unless a template shows them itself."""
+        """Append the turn's files to the last user message, unless a template contains them already."""
         if any(reference.key == _FILES for template in templates for reference in template.references):
             return messages
-        files = self.take(self.ctx.global_value(_FILES) or [])
+        files = self.extract_images(self.ctx.global_value(_FILES) or [])
         texts = [to_text(file) for file in cast("list[Any]", files if isinstance(files, list) else [files]) if file]
-        place = next((i for i in range(len(messages) - 1, -1, -1) if messages[i]["role"] == "user"), None)
-        if not texts or place is None:
+        last_user = next((i for i in range(len(messages) - 1, -1, -1) if messages[i]["role"] == "user"), None)
+        if not texts or last_user is None:
             return messages
-        content = "\n\n".join([messages[place]["content"], *texts])
-        return [*messages[:place], {"role": "user", "content": content}, *messages[place + 1 :]]
+        content = "\n\n".join([messages[last_user]["content"], *texts])
+        return [*messages[:last_user], {"role": "user", "content": content}, *messages[last_user + 1 :]]
 
 
 def _is_image(value: JsonValue) -> bool:
@@ -120,7 +124,7 @@ def _is_image(value: JsonValue) -> bool:
 
 
 def chat_template_kwargs(ctx: RunContext) -> dict[str, Any]:
-    """Give ``sys.chat_template_kwargs``, a map or its JSON text; anything else is ignored with a warning."""
+    """Return ``sys.chat_template_kwargs``, a map or its JSON text; anything else is ignored with a warning."""
     value = ctx.global_value("sys.chat_template_kwargs")
     if isinstance(value, str) and value.strip():
         with suppress(ValueError, RecursionError):
@@ -128,7 +132,7 @@ def chat_template_kwargs(ctx: RunContext) -> dict[str, Any]:
     if isinstance(value, dict):
         return cast("dict[str, Any]", value)
     if value:
-        logger.warning("sys.chat_template_kwargs is no JSON object and was ignored.")
+        logger.warning("sys.chat_template_kwargs is not a JSON object and was ignored.")
     return {}
 
 
@@ -136,22 +140,22 @@ def chat_template_kwargs(ctx: RunContext) -> dict[str, Any]:
 
 
 def extract_sections(system: str) -> tuple[str, dict[str, str]]:
-    """Cut the sections in tags such as ``<CITATION_GUIDELINES>`` out of a system prompt.
+    """Split the sections in tags such as ``<CITATION_GUIDELINES>`` from a system prompt.
 
-    Gives the rest and the text of each section by its name in capitals. Tags without a partner stay.
+    Return the rest and the text of each section by its name in capitals. Unpaired tags stay.
     """
     overrides: dict[str, str] = {}
-    kept: list[str] = []
+    rest: list[str] = []
     at = 0
     opening: re.Match[str] | None = None
     for tag in _SECTION_TAG.finditer(system):
         if not tag[1]:
             opening = tag
         elif opening is not None and tag[2].upper() == opening[2].upper():
-            kept.append(system[at : opening.start()])
+            rest.append(system[at : opening.start()])
             overrides[tag[2].upper()] = system[opening.end() : tag.start()]
             at, opening = tag.end(), None
-    return "".join(kept) + system[at:], overrides
+    return "".join(rest) + system[at:], overrides
 
 
 # Length
@@ -160,20 +164,20 @@ def extract_sections(system: str) -> tuple[str, dict[str, str]]:
 def fit_context(system: str, messages: Sequence[ChatMessage], context_tokens: int) -> tuple[str, list[ChatMessage]]:
     """Fit a request into 97 % of the model's context.
 
-    What is too long keeps its system prompt and last message only. If that is still too long, the message is
-    shortened as far as a fifth of the whole, then the system prompt.
+    A request that is too long keeps only its system prompt and last message. If it is still too long, the message is
+    shortened to no less than a fifth of the limit, then the system prompt.
 
     Raises:
         ComponentError: if no user message with a text is left.
     """
     limit = int(context_tokens * CONTEXT_SHARE)
-    kept = list(messages)
+    remaining = list(messages)
     head = estimate_tokens(system)
-    if kept and head + sum(estimate_tokens(m["content"]) for m in kept) > limit:
-        last = kept[-1]
-        room = min(estimate_tokens(last["content"]), max(limit - head, limit // 5))
-        kept = [{**last, "content": shorten(last["content"], room)}]
-        system = shorten(system, limit - room)
-    if not any(m["role"] == "user" and m["content"].strip() for m in kept):
+    if remaining and head + sum(estimate_tokens(m["content"]) for m in remaining) > limit:
+        last = remaining[-1]
+        available = min(estimate_tokens(last["content"]), max(limit - head, limit // 5))
+        remaining = [{**last, "content": shorten(last["content"], available)}]
+        system = shorten(system, limit - available)
+    if not any(m["role"] == "user" and m["content"].strip() for m in remaining):
         raise ComponentError("There is no question for the model: the user prompt is empty.")
-    return system, kept
+    return system, remaining

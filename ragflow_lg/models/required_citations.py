@@ -1,4 +1,4 @@
-"""Answers that have to cite what was found."""
+"""Answers that must cite a source."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ async def require_citations(
     answer: str,
     ask_again: Callable[[ChatRequest], Awaitable[str]],
 ) -> str:
-    """Give an answer that cites something that was found; one that does not is asked for once more.
+    """Return an answer with a citation; an answer without one is requested once more.
 
-    Where nothing was found there is nothing to cite, and the answer is good.
+    Without sources, any answer is accepted.
 
     Raises:
-        ComponentError: if the second answer cites nothing either.
+        ComponentError: if the second answer has no citation either.
     """
     references = ctx.references
     if not references.get("chunks") or find_known_citations(strip_thinking(answer), references):
         return answer
-    room = model.context_tokens // 4
-    said = shorten(strip_thinking(answer), room) or "(no answer)"
-    more = (
-        {"role": "assistant", "content": said},
-        {"role": "user", "content": build_citation_request(references, room)},
+    max_tokens = model.context_tokens // 4
+    shown_answer = shorten(strip_thinking(answer), max_tokens) or "(no answer)"
+    follow_up = (
+        {"role": "assistant", "content": shown_answer},
+        {"role": "user", "content": build_citation_request(references, max_tokens)},
     )
-    second = await ask_again(replace(request, messages=(*request.messages, *more), tools=(), stop=()))
+    second = await ask_again(replace(request, messages=(*request.messages, *follow_up), tools=(), stop=()))
     if find_known_citations(strip_thinking(second), references):
         return second
     ctx.refusals += 1
-    raise ComponentError("The answer cites none of what was found, though this node requires evidence.")
+    raise ComponentError("The answer cites none of the sources, although this node requires evidence.")

@@ -1,6 +1,6 @@
-"""What a model is asked before a search: the question in other languages, and conditions on metadata.
+"""Model calls before a search: translations of the question, and conditions on metadata.
 
-Both are help only: where the model fails, or answers what nobody can read, the search goes without.
+Both are optional: if the model fails or its answer is unreadable, the search continues without them.
 Source: RAGFlow's ``rag/prompts/generator.py``.
 """
 
@@ -29,20 +29,22 @@ __all__ = ["CONDITIONS_HEAD", "CONDITIONS_TAIL", "TRANSLATION_HEAD", "choose_con
 logger = logging.getLogger(__name__)
 
 TRANSLATION_HEAD = (
-    "You translate questions for a search. Answer with a JSON list of texts and nothing else: the question in each "
-    "language that is named, in that order, names and figures kept as they are."
+    "You translate search queries. The last line of the user message lists the target languages; everything before it "
+    "is the question. Reply with a JSON array of strings and nothing else: one translation per language, in the order "
+    "listed. Keep names and numbers unchanged."
 )
-"""The instructions for a translation. The message behind holds the question and, in its last line, the languages."""
+"""The instructions for a translation. The user message has the question and, in its last line, the languages."""
 
 CONDITIONS_HEAD = (
-    "You choose conditions for a search in documents. Below stand, as JSON, the fields that the documents have with "
-    "their values, then the question, then perhaps operators that certain fields have to have. Answer with one JSON "
-    'object and nothing else: {"logic": "and" or "or", "conditions": [{"key": field, "op": operator, "value": value}]}.'
-    f" Operators: {', '.join(FILTER_OPERATORS)}. Use only fields that are listed and values that they have. Dates are "
-    "written YYYY-MM-DD; a span of time is two conditions, ≥ its first day and < the day behind its last. What the "
-    "question excludes is ≠. Where the question says nothing of a field leave it out; conditions may be an empty list."
+    "You turn a question into metadata filters for a document search. Below you find, as JSON, the metadata fields of "
+    "the documents with their values, then the question, and possibly the operators that certain fields must use. "
+    'Reply with one JSON object and nothing else: {"logic": "and" or "or", "conditions": [{"key": field, "op": '
+    f'operator, "value": value}}]}}. Operators: {", ".join(FILTER_OPERATORS)}. Use only the listed fields and values. '
+    "Write dates as YYYY-MM-DD; express a period as two conditions: ≥ its first day and < the day after its last. Use "
+    "≠ for values that the question excludes. Leave out fields that the question does not restrict; the list of "
+    "conditions may be empty."
 )
-"""The instructions for conditions."""
+"""The instructions for metadata conditions."""
 
 CONDITIONS_TAIL = "Conditions:"
 
@@ -56,23 +58,23 @@ _OUTPUT_LABEL = re.compile(r"^\s*output\s*:", re.IGNORECASE)
 
 
 async def translate_question(ctx: RunContext, question: str, languages: Sequence[str]) -> str:
-    """Give a question with its translations, a line each; as it is where there are none."""
-    shown = f"{question[:_MAX_QUESTION_CHARS]}\n{','.join(languages[:MAX_LANGUAGES])}"
-    request = ChatRequest(TRANSLATION_HEAD, ({"role": "user", "content": shown},), {"temperature": 0.2})
+    """Return a question with its translations, one per line; unchanged without translations."""
+    content = f"{question[:_MAX_QUESTION_CHARS]}\n{','.join(languages[:MAX_LANGUAGES])}"
+    request = ChatRequest(TRANSLATION_HEAD, ({"role": "user", "content": content},), {"temperature": 0.2})
     answer = strip_thinking(await _answer(ctx, "translation", request)).strip()
     limit = (len(question) + _MAX_QUESTION_CHARS) * len(languages)
-    return _translated(question, answer)[:limit]
+    return _parse_translations(question, answer)[:limit]
 
 
-def _translated(question: str, answer: str) -> str:
-    """Read the answer: a JSON list; or, as RAGFlow's prompt asks for it, texts with ``===`` between."""
+def _parse_translations(question: str, answer: str) -> str:
+    """Parse the answer: a JSON list; or, as RAGFlow's prompt requests it, texts separated by ``===``."""
     text = answer.removeprefix("```json").removesuffix("```").strip()
     if text.startswith("["):
         try:
-            given: Any = json.loads(text)
+            entries: Any = json.loads(text)
         except (ValueError, RecursionError):
             return question
-        texts = [entry for entry in given if isinstance(entry, str) and entry.strip()]
+        texts = [entry for entry in entries if isinstance(entry, str) and entry.strip()]
         return "\n".join(dict.fromkeys([question, *(" ".join(entry.split()) for entry in texts)]))
     line = _OUTPUT_LABEL.sub("", answer).replace("\n", "")
     return "\n".join(part for part in line.split("===") if part.strip()) or question
@@ -81,9 +83,10 @@ def _translated(question: str, answer: str) -> str:
 async def choose_conditions(
     ctx: RunContext, question: str, metadata: Metadata, forced: Mapping[str, str]
 ) -> tuple[list[FilterCondition], bool]:
-    """Let the model choose conditions; tell also whether any of them is enough.
+    """Let the model choose conditions; also return whether any one of them is enough.
 
-    ``forced`` are the operators that certain fields have to have. What names no field or no operator is left out.
+    ``forced`` are the operators that certain fields must use. Conditions without a known field or operator are
+    dropped.
     """
     fields = {
         key: [value[:_MAX_VALUE_CHARS] for value in list(values)[:_MAX_VALUES]]
@@ -94,27 +97,27 @@ async def choose_conditions(
     system += question[:_MAX_QUESTION_CHARS] + (json.dumps(forced, ensure_ascii=False) if forced else "")
     request = ChatRequest(system, ({"role": "user", "content": CONDITIONS_TAIL},))
     answer = await _answer(ctx, "conditions", request)
-    chosen = await ctx.run_in_thread(read_answer, answer) if answer else None
-    if not isinstance(chosen, Mapping):
+    parsed = await ctx.run_in_thread(read_answer, answer) if answer else None
+    if not isinstance(parsed, Mapping):
         return [], False
-    held = cast("Mapping[str, Any]", chosen)
-    rows: Any = held.get("conditions")
-    given = cast("list[Any]", rows)[:MAX_CONDITIONS] if isinstance(rows, list) else []
-    conditions = [condition for row in given if (condition := _condition(row, metadata, forced))]
-    return conditions, held.get("logic") == "or"
+    answer_fields = cast("Mapping[str, Any]", parsed)
+    rows: Any = answer_fields.get("conditions")
+    limited = cast("list[Any]", rows)[:MAX_CONDITIONS] if isinstance(rows, list) else []
+    conditions = [condition for row in limited if (condition := _parse_condition(row, metadata, forced))]
+    return conditions, answer_fields.get("logic") == "or"
 
 
-def _condition(row: Any, metadata: Metadata, forced: Mapping[str, str]) -> FilterCondition | None:
-    held = cast("Mapping[str, Any]", row if isinstance(row, Mapping) else {})
-    key, value = held.get("key"), held.get("value", "")
+def _parse_condition(row: Any, metadata: Metadata, forced: Mapping[str, str]) -> FilterCondition | None:
+    fields = cast("Mapping[str, Any]", row if isinstance(row, Mapping) else {})
+    key, value = fields.get("key"), fields.get("value", "")
     if not isinstance(key, str) or key not in metadata:
         return None
-    operator = forced.get(key) or metadata_operator(str(held.get("op", held.get("operator", ""))))
+    operator = forced.get(key) or metadata_operator(str(fields.get("op", fields.get("operator", ""))))
     return FilterCondition(key, operator, to_json(value)) if operator else None
 
 
 async def _answer(ctx: RunContext, step: str, request: ChatRequest) -> str:
-    """Ask the default model, once in a visit; give ``""`` where it fails.
+    """Call the default model, once in a visit; return ``""`` if it fails.
 
     Raises:
         SettingsError: if there is no default model.
@@ -125,7 +128,7 @@ async def _answer(ctx: RunContext, step: str, request: ChatRequest) -> str:
         try:
             return (await ask(ctx, model, request)).text
         except ServiceError as error:
-            logger.warning("No %s for the search of %s: %s", step, ctx.node.id, error)
+            logger.warning("The %s for the search of %s failed: %s", step, ctx.node.id, error)
             return ""
 
     return str(await ctx.step(step, [request.system, list(request.messages)], call, position=step))

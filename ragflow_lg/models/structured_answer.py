@@ -1,7 +1,7 @@
-"""Answers that follow a JSON schema: asked for in the prompt, read leniently, checked strictly.
+"""Answers that follow a JSON schema: requested in the prompt, parsed leniently, validated strictly.
 
-The wording is our own. `SCHEMA_HEAD` begins what `append_schema` appends to a system prompt, so that a demo model or
-a test finds it again: everything from there to the end.
+`SCHEMA_HEAD` begins the text that `append_schema` appends to a system prompt, so that a demo model or a test can find
+it: everything from there to the end.
 """
 
 from __future__ import annotations
@@ -29,25 +29,26 @@ __all__ = [
 ]
 
 SCHEMA_HEAD = (
-    "Answer with one JSON object and nothing else, no explanation and no code fence. It must match this JSON schema:"
+    "Respond with a single JSON object and nothing else: no explanation and no code fence. The object must match this "
+    "JSON schema:"
 )
-"""First words of the instructions that `append_schema` appends."""
+"""The beginning of the instructions that `append_schema` appends."""
 
 _SHOWN_PROBLEMS = 5
 _MAX_SCHEMA_DEPTH = 40
 _MAX_APPLIED = 100_000
 _MAX_APPLIED_DEPTH = 60
-_MAX_MENDED_CHARS = 50_000
+_MAX_REPAIRED_CHARS = 50_000
 _UNCHECKED = ("pattern", "patternProperties", "unevaluatedItems", "unevaluatedProperties")
-"""Keywords that run the schema's regular expressions, or follow its references by a way of their own."""
+"""Keywords that run the schema's regular expressions, or resolve its references in their own way."""
 _MAX_SHOWN_CHARS = 300
 
 
 def find_schema(outputs: Any) -> dict[str, Any] | None:
-    """Give the JSON schema that a component's ``outputs`` declare, or None.
+    """Return the JSON schema that a component's ``outputs`` declare, or None.
 
-    It stands under ``structured``, there alone or below ``schema``, ``structured`` or ``value``. A schema without
-    properties is none. Source: RAGFlow's ``agent/component/llm.py`` and ``agent_with_tools.py``.
+    It is in ``structured``, directly or under ``schema``, ``structured`` or ``value``. A schema without
+    properties does not count. Source: RAGFlow's ``agent/component/llm.py`` and ``agent_with_tools.py``.
     """
     declared = _as_map(_as_map(outputs).get("structured"))
     candidates = (declared, *(_as_map(declared.get(name)) for name in ("schema", "structured", "value")))
@@ -59,14 +60,14 @@ def _as_map(value: Any) -> dict[str, Any]:
 
 
 def append_schema(system: str, schema: Mapping[str, Any]) -> str:
-    """Append the request for an answer of this schema to a system prompt."""
+    """Append the request for an answer with this schema to a system prompt."""
     return f"{system}\n{SCHEMA_HEAD}\n{json.dumps(schema, ensure_ascii=False)}"
 
 
 def extract_schema(system: str) -> dict[str, Any] | None:
-    """Find the schema that `append_schema` appended, or None."""
-    _, found, text = system.rpartition(SCHEMA_HEAD + "\n")
-    if not found:
+    """Return the schema that `append_schema` appended, or None."""
+    _, separator, text = system.rpartition(SCHEMA_HEAD + "\n")
+    if not separator:
         return None
     try:
         return json.loads(text)
@@ -75,15 +76,15 @@ def extract_schema(system: str) -> dict[str, Any] | None:
 
 
 def build_correction(problems: list[str]) -> str:
-    """Give the user message that asks for another answer."""
+    """Return the user message that requests a corrected answer."""
     listed = "\n".join(f"- {problem}" for problem in problems)
-    return f"This answer cannot be used:\n{listed}\nAnswer again with one JSON object that matches the schema."
+    return f"Your answer is invalid:\n{listed}\nRespond again with a single JSON object that matches the schema."
 
 
 def read_answer(answer: str) -> JsonValue:
-    """Read an answer as JSON, mending it where it can be: thinking, code fences, missing quotes and brackets.
+    """Parse an answer as JSON and repair it if possible: thinking, code fences, missing quotes and brackets.
 
-    Mending may take seconds: call this from a thread. A very long answer is not mended.
+    A repair may take seconds: call this in a thread. A very long answer is not repaired.
     """
     from json_repair import loads
 
@@ -93,12 +94,12 @@ def read_answer(answer: str) -> JsonValue:
     with suppress(ValueError, RecursionError):
         return json.loads(text)
     with suppress(ValueError, RecursionError):
-        return cast("JsonValue", loads(text)) if len(text) <= _MAX_MENDED_CHARS else None
+        return cast("JsonValue", loads(text)) if len(text) <= _MAX_REPAIRED_CHARS else None
     return None
 
 
 def find_schema_problem(schema: Mapping[str, Any]) -> str:
-    """Say what is wrong with a schema itself, or ``""``."""
+    """Return what is wrong with a schema itself, or ``""``."""
     require("schemas", "A structured answer")
     from jsonschema import Draft202012Validator, SchemaError
 
@@ -107,18 +108,18 @@ def find_schema_problem(schema: Mapping[str, Any]) -> str:
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        return _described(error)
+        return _describe_error(error)
     return ""
 
 
-def _is_deeper(value: JsonValue, limit: int) -> bool:
+def _is_deeper(value: object, limit: int) -> bool:
     level = [value]
     for _ in range(limit):
         level = [child for holder in level for child in _children(holder)]
     return bool(level)
 
 
-def _children(value: JsonValue) -> Iterable[JsonValue]:
+def _children(value: object) -> Iterable[object]:
     if isinstance(value, Mapping):
         return cast("Mapping[str, Any]", value).values()
     return cast("list[Any]", value) if isinstance(value, list) else ()
@@ -127,13 +128,13 @@ def _children(value: JsonValue) -> Iterable[JsonValue]:
 def find_problems(
     value: JsonValue, schema: Mapping[str, Any], where: str = "The schema in outputs.structured"
 ) -> list[str]:
-    """Say in what a value differs from a schema; an empty list means that it matches. ``where`` begins errors.
+    """Return how a value differs from a schema; an empty list means that it matches. ``where`` begins error texts.
 
-    Against a schema that is not valid itself, only whether the value is an object is checked. Patterns are not
-    checked: a regular expression may take for ever.
+    If the schema itself is invalid, the value is only checked for being an object. Patterns are not
+    checked: a regular expression may run forever.
 
     Raises:
-        ComponentError: if the schema refers to something outside, or to itself without end.
+        ComponentError: if the schema refers to something outside itself, or to itself endlessly.
     """
     require("schemas", "A structured answer")
     from referencing.exceptions import Unresolvable
@@ -143,22 +144,22 @@ def find_problems(
     if find_schema_problem(schema):
         return []
     try:
-        return [_described(error) for error in islice(_checker(schema, where).iter_errors(value), _SHOWN_PROBLEMS)]
+        return [_describe_error(error) for error in islice(_checker(schema, where).iter_errors(value), _SHOWN_PROBLEMS)]
     except Unresolvable as error:
-        raise ComponentError(f"{where} refers to what it does not hold: {error}") from None
+        raise ComponentError(f"{where} refers to something outside itself: {error}") from None
     except (AttributeError, TypeError):
-        raise ComponentError(f"{where} refers to a part of itself that is no schema.") from None
+        raise ComponentError(f"{where} refers to a part of itself that is not a schema.") from None
 
 
 def _checker(schema: Mapping[str, Any], where: str) -> Any:
-    """Make a validator whose work is bounded, whatever the schema says."""
+    """Return a validator with bounded work for any schema."""
     from jsonschema import Draft202012Validator, validators
     from referencing import Registry
 
     budget = _Budget(where)
     rules: dict[str, Any] = dict(Draft202012Validator.VALIDATORS)
     rules["additionalProperties"] = _without_patterns(rules["additionalProperties"])
-    rules.update(dict.fromkeys(_UNCHECKED, _pass))
+    rules.update(dict.fromkeys(_UNCHECKED, _skip))
     extend = cast("Any", validators).extend
     checker = extend(Draft202012Validator, {name: budget.bound(rule) for name, rule in rules.items()})
     # An empty registry: a reference to another document is an error, never a request.
@@ -166,7 +167,7 @@ def _checker(schema: Mapping[str, Any], where: str) -> Any:
 
 
 class _Budget:
-    """Counts the applications of a schema's keywords, in all and inside each other."""
+    """Counts the applications of a schema's keywords, in total and nested."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -179,7 +180,7 @@ class _Budget:
             self.depth += 1
             # Well before Python's own limit of recursion, which the native parts of jsonschema do not survive.
             if self.applied > _MAX_APPLIED or self.depth > _MAX_APPLIED_DEPTH:
-                raise ComponentError(f"{self.where} is too deep, or refers to itself without end.")
+                raise ComponentError(f"{self.where} is too deep, or refers to itself endlessly.")
             try:
                 yield from rule(validator, target, instance, schema) or ()
             finally:
@@ -189,7 +190,7 @@ class _Budget:
 
 
 def _without_patterns(rule: Any) -> Any:
-    """Skip ``additionalProperties`` beside ``patternProperties``, whose patterns it would run."""
+    """Skip ``additionalProperties`` next to ``patternProperties``, whose patterns it would run."""
 
     def checked(validator: Any, target: Any, instance: Any, schema: Any) -> Iterator[Any]:
         if "patternProperties" not in schema:
@@ -198,15 +199,15 @@ def _without_patterns(rule: Any) -> Any:
     return checked
 
 
-def _pass(validator: Any, target: Any, instance: Any, schema: Any) -> Iterator[Any]:
+def _skip(validator: Any, target: Any, instance: Any, schema: Any) -> Iterator[Any]:
     yield from ()
 
 
-def _described(error: Any) -> str:
+def _describe_error(error: Any) -> str:
     place = ".".join(str(segment) for segment in error.absolute_path)
-    text = _shortened(str(error.message))
+    text = _truncate(str(error.message))
     return f"{place}: {text}" if place else text
 
 
-def _shortened(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN_CHARS else text[: _MAX_SHOWN_CHARS - 1] + "…"

@@ -138,7 +138,7 @@ async def test_required_evidence_is_asked_for_once_and_shown_when_it_is_there() 
     good = Reply(f"Vientiane [ID:{number}].")
     played = await play_agent([look, Reply("Vientiane [ID:1000]."), good], params, catalog=TOOLS)
     assert (played.run.answer, played.model.replies) == (good.text, [])
-    assert "names no source" in played.model.requests[-1][1].messages[-1]["content"]
+    assert "does not cite any source" in played.model.requests[-1][1].messages[-1]["content"]
     played = await play_agent([look, Reply("Vientiane."), Reply("Still.")], params, catalog=TOOLS)
     assert "requires evidence" in (played.run.error or "")
     assert played.outputs["use_tools"][0]["name"] == "look_up_0"

@@ -24,14 +24,14 @@ def test_with_flags_values_are_sent_as_numbers() -> None:
     }
 
 
-def test_of_zeros_only_the_temperature_is_sent() -> None:
+def test_zero_is_only_sent_as_temperature() -> None:
     zeros = dict.fromkeys(VALUES, 0)
     assert ChatParams.model_validate({**zeros, **dict.fromkeys(FLAGS, 1)}).sampling == {"temperature": 0}
 
 
 def test_a_negative_value_is_not_sent() -> None:
-    held = {"temperature": -1, "top_p": -1, **dict.fromkeys(FLAGS, True)}
-    assert ChatParams.model_validate(held).sampling == {}
+    params = {"temperature": -1, "top_p": -1, **dict.fromkeys(FLAGS, True)}
+    assert ChatParams.model_validate(params).sampling == {}
 
 
 @pytest.mark.parametrize("blank", [None, "", " "])
@@ -40,7 +40,7 @@ def test_blank_numbers_are_zero(blank: str | None) -> None:
     assert (params.temperature, params.max_tokens) == (0.0, 0)
 
 
-def test_a_word_is_no_number() -> None:
+def test_a_word_is_not_a_number() -> None:
     with pytest.raises(ValidationError):
         ChatParams.model_validate({"temperature": "hot"})
 
@@ -50,8 +50,8 @@ def test_the_default_thinking_is_left_to_the_model(given: str | None, mode: str)
     assert ChatParams.model_validate({"thinking": given}).thinking_mode == mode
 
 
-def test_other_names_give_way_to_the_usual_ones() -> None:
+def test_params_are_renamed_unless_the_new_name_is_set() -> None:
     names = {"model_id": "llm_id", "system_prompt": "sys_prompt"}
-    given = {"model_id": "a", "system_prompt": "b", "sys_prompt": "kept", "cite": True}
-    assert rename_params(given, names) == {"llm_id": "a", "sys_prompt": "kept", "cite": True}
+    params = {"model_id": "a", "system_prompt": "b", "sys_prompt": "c", "cite": True}
+    assert rename_params(params, names) == {"llm_id": "a", "sys_prompt": "c", "cite": True}
     assert rename_params({"llm_id": "", "model_id": "a"}, names) == {"llm_id": "a"}

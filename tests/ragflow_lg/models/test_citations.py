@@ -15,16 +15,16 @@ from ragflow_lg.models.citations import (
 REFERENCES = {"chunks": {"61": {"id": "c-rice", "content": "Rice needs water."}, "7": {"id": "x"}}, "doc_aggs": {}}
 
 
-def test_numbers_that_the_references_have_count() -> None:
+def test_only_known_numbers_count() -> None:
     text = "Rice [ID:61][ID: 7], again [ID:61]; made up [ID:9], [7], (ID: 7), [ID:x], [ID:" + "6" * 10_000 + "]"
     assert find_known_citations(text, REFERENCES) == ["61", "7"]
     assert find_known_citations(text, {}) == []
 
 
-def test_what_can_be_cited_is_shown_when_evidence_is_asked_for() -> None:
-    asked = build_citation_request(REFERENCES)
-    assert "Rice needs water." in asked
-    assert "[ID:n]" in asked
+def test_the_request_for_citations_contains_the_sources() -> None:
+    request = build_citation_request(REFERENCES)
+    assert "Rice needs water." in request
+    assert "[ID:n]" in request
     assert "[ID:n]" in CITATION_GUIDELINES
 
 
@@ -38,21 +38,21 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize(("answer", "kept"), ANSWERS.items(), ids=range(len(ANSWERS)))
-def test_unknown_citations_go_however_the_text_is_cut(answer: str, kept: str) -> None:
+@pytest.mark.parametrize(("answer", "expected"), ANSWERS.items(), ids=range(len(ANSWERS)))
+def test_unknown_citations_are_removed_for_any_pieces(answer: str, expected: str) -> None:
     def is_known(number: str) -> bool:
         return number in REFERENCES["chunks"]
 
-    assert strip_unknown_citations(answer, is_known) == kept
+    assert strip_unknown_citations(answer, is_known) == expected
     for size in range(1, len(answer) + 1):
-        shown = CitationFilter(is_known)
-        pieces = [shown.feed(answer[at : at + size]) for at in range(0, len(answer), size)]
-        assert "".join(pieces) + shown.finish() == kept
+        stream = CitationFilter(is_known)
+        pieces = [stream.feed(answer[at : at + size]) for at in range(0, len(answer), size)]
+        assert "".join(pieces) + stream.finish() == expected
 
 
-def test_text_that_is_no_citation_is_not_held_back() -> None:
-    shown = CitationFilter(lambda number: False)
-    assert [shown.feed(piece) for piece in ("a list [1", "] of", " [ID", "s] x")] == [
+def test_other_text_is_not_held_back() -> None:
+    stream = CitationFilter(lambda number: False)
+    assert [stream.feed(piece) for piece in ("a list [1", "] of", " [ID", "s] x")] == [
         "a list [1",
         "] of",
         "",
@@ -61,11 +61,11 @@ def test_text_that_is_no_citation_is_not_held_back() -> None:
 
 
 def test_hostile_text_takes_linear_time() -> None:
-    shown = CitationFilter(lambda number: False)
-    assert len(shown.feed(" " * 1_000_000 + "[ID:" * 250_000)) > 1_999_000
+    stream = CitationFilter(lambda number: False)
+    assert len(stream.feed(" " * 1_000_000 + "[ID:" * 250_000)) > 1_999_000
 
 
-def test_the_second_writing_is_shown_what_can_be_cited() -> None:
+def test_the_citation_prompt_contains_the_sources() -> None:
     system = build_citation_prompt(REFERENCES, "Cite so.")
     assert system.startswith(f"{CITING_HEAD}\nCite so.\n\nID: ")
     assert "Rice needs water." in system

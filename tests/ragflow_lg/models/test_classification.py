@@ -30,11 +30,11 @@ from ragflow_lg.models.classification import (
         ("打招呼", ["Other", "打招呼", "Retrieval"], "打招呼"),
     ],
 )
-def test_the_answer_decides(answer: str, names: list[str], expected: str) -> None:
+def test_an_answer_is_matched_to_a_category(answer: str, names: list[str], expected: str) -> None:
     assert match_category(answer, names) == expected
 
 
-def test_the_wording_holds_the_categories_and_gives_them_back() -> None:
+def test_categories_can_be_parsed_from_the_prompt() -> None:
     categories = [NamedCategory("Bücher ", "zum Lesen\nund mehr", ("a", "b\u2028c")), NamedCategory("rest")]
     system = build_instructions(categories)
     assert system.startswith(INSTRUCTIONS_HEAD)

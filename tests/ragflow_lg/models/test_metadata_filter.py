@@ -16,7 +16,7 @@ METADATA = {
 
 
 @pytest.mark.parametrize(
-    ("key", "operator", "value", "found"),
+    ("key", "operator", "value", "expected"),
     [
         ("year", "=", "2024", "bc"),
         ("year", "≠", "2024", "ad"),
@@ -51,11 +51,11 @@ METADATA = {
         ("year", "=", "__import__('os')", ""),
     ],
 )
-def test_every_operator(key: str, operator: str, value: Any, found: str) -> None:
-    assert filter_documents(METADATA, [FilterCondition(key, operator, value)]) == tuple(found)
+def test_operators_filter_documents(key: str, operator: str, value: Any, expected: str) -> None:
+    assert filter_documents(METADATA, [FilterCondition(key, operator, value)]) == tuple(expected)
 
 
-def test_conditions_are_joined() -> None:
+def test_conditions_are_combined() -> None:
     both = [FilterCondition("tags", "=", "x"), FilterCondition("year", "=", "2024")]
     assert filter_documents(METADATA, both) == ("b",)
     assert filter_documents(METADATA, both, any_of=True) == ("a", "b", "c")

@@ -70,38 +70,38 @@ def test_prompts_follow_the_history() -> None:
 
 
 def test_values_are_rendered_without_their_images() -> None:
-    collected = PromptRenderer(
+    renderer = PromptRenderer(
         context(query={"text": ["a", IMAGE], "picture": IMAGE}, files=[IMAGE, "t"], user_id=IMAGE)
     )
-    text = collected.text(parse_template("{sys.query} {sys.files} ({sys.user_id})"))
+    text = renderer.text(parse_template("{sys.query} {sys.files} ({sys.user_id})"))
     assert text == '{"text": ["a"]} ["t"] ()'
-    assert collected.images == [IMAGE]
+    assert renderer.images == [IMAGE]
 
 
-def test_a_value_that_is_too_deep_is_left_alone() -> None:
+def test_a_value_that_is_too_deep_stays_unchanged() -> None:
     deep: Any = IMAGE
     for _ in range(100):
         deep = [deep]
-    collected = PromptRenderer(context())
-    collected.take(deep)
-    assert collected.images == []
+    renderer = PromptRenderer(context())
+    renderer.extract_images(deep)
+    assert renderer.images == []
 
 
 def test_files_are_appended_to_the_last_user_message() -> None:
-    collected = PromptRenderer(context(files=["one", IMAGE, "two"]))
-    messages = collected.attach_files([parse_template("{sys.query}")], [user("a"), user("b"), assistant("c")])
+    renderer = PromptRenderer(context(files=["one", IMAGE, "two"]))
+    messages = renderer.attach_files([parse_template("{sys.query}")], [user("a"), user("b"), assistant("c")])
     assert messages == [user("a"), user("b\n\none\n\ntwo"), assistant("c")]
-    assert collected.images == [IMAGE]
+    assert renderer.images == [IMAGE]
 
 
 @pytest.mark.parametrize("template", ["{sys.files}", "{{ sys.files }}"])
-def test_files_that_a_prompt_shows_are_not_appended(template: str) -> None:
+def test_files_in_a_prompt_are_not_appended(template: str) -> None:
     messages = PromptRenderer(context(files=["one"])).attach_files([parse_template(template)], [user("a")])
     assert messages == [user("a")]
 
 
 @pytest.mark.parametrize("files", [None, [], [IMAGE]])
-def test_without_text_files_messages_stay(files: Any) -> None:
+def test_without_text_files_messages_stay_unchanged(files: Any) -> None:
     assert PromptRenderer(context(files=files)).attach_files([], [user("a")]) == [user("a")]
 
 
@@ -134,21 +134,21 @@ def test_template_kwargs_are_a_map_or_nothing(value: Any, expected: dict[str, An
         ("<OTHER>a</OTHER>", "<OTHER>a</OTHER>", {}),
     ],
 )
-def test_override_sections_are_cut_out(system: str, rest: str, overrides: dict[str, str]) -> None:
+def test_sections_are_extracted(system: str, rest: str, overrides: dict[str, str]) -> None:
     assert extract_sections(system) == (rest, overrides)
 
 
-def test_cutting_takes_linear_time() -> None:
+def test_extracting_sections_takes_linear_time() -> None:
     text = "<REFLECTION>" * 100_000
     assert extract_sections(text) == (text, {})
 
 
-def test_what_fits_stays_as_it_is() -> None:
+def test_a_request_that_fits_stays_unchanged() -> None:
     messages = [user("a" * 40), assistant("b"), user("c" * 40)]
     assert fit_context("s" * 40, messages, 40) == ("s" * 40, messages)
 
 
-def test_what_is_too_long_keeps_the_last_message() -> None:
+def test_a_long_request_keeps_its_last_message() -> None:
     assert fit_context("s" * 40, [user("a" * 400), user("c" * 40)], 40) == ("s" * 40, [user("c" * 40)])
 
 

@@ -19,32 +19,32 @@ REQUEST = ChatRequest("S", ({"role": "user", "content": "q"},))
 FOUND = {"chunks": {"61": {"id": "c-rice", "content": "Rice needs water."}}, "doc_aggs": {}}
 
 
-async def checked(answer: str, *again: str, references: Any = None) -> tuple[str, list[ChatRequest]]:
+async def run_check(answer: str, *again: str, references: Any = None) -> tuple[str, list[ChatRequest]]:
     node = PlanNode(NodeId("m"), llm, bind(llm, {}), "", 0, "")
     state = {"turn": {"references": FOUND if references is None else references}}
     ctx = RunContext(Plan("", NodeId("m"), {NodeId("m"): node}, {}), node, TurnContext(fake_services()), state)
-    asked: list[ChatRequest] = []
+    requests: list[ChatRequest] = []
     replies = list(again)
 
     async def ask_again(request: ChatRequest) -> str:
-        asked.append(request)
+        requests.append(request)
         return replies.pop(0)
 
-    return await require_citations(ctx, ScriptedModel(), REQUEST, answer, ask_again), asked
+    return await require_citations(ctx, ScriptedModel(), REQUEST, answer, ask_again), requests
 
 
-async def test_a_citation_is_enough_and_where_nothing_was_found_nothing_is_needed() -> None:
-    assert await checked("Water [ID:61].") == ("Water [ID:61].", [])
-    assert await checked("Water.", references={"chunks": {}}) == ("Water.", [])
+async def test_one_citation_is_enough_and_without_sources_none_is_needed() -> None:
+    assert await run_check("Water [ID:61].") == ("Water [ID:61].", [])
+    assert await run_check("Water.", references={"chunks": {}}) == ("Water.", [])
 
 
-async def test_an_answer_without_is_asked_for_once_more() -> None:
-    answer, (asked,) = await checked("<think>[ID:61]</think>Water [ID:62].", "Water [ID:61].")
+async def test_an_answer_without_citations_is_requested_once_more() -> None:
+    answer, (request,) = await run_check("<think>[ID:61]</think>Water [ID:62].", "Water [ID:61].")
     assert answer == "Water [ID:61]."
-    assert asked.messages[1] == {"role": "assistant", "content": "Water [ID:62]."}
-    assert "Rice needs water." in asked.messages[2]["content"]
+    assert request.messages[1] == {"role": "assistant", "content": "Water [ID:62]."}
+    assert "Rice needs water." in request.messages[2]["content"]
 
 
-async def test_then_it_is_an_error() -> None:
+async def test_a_second_answer_without_citations_is_an_error() -> None:
     with pytest.raises(ComponentError, match="cites none"):
-        await checked("Water.", "Still water.")
+        await run_check("Water.", "Still water.")

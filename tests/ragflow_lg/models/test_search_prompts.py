@@ -17,12 +17,12 @@ def context(reply: Reply) -> tuple[RunContext, ScriptedModel]:
     return RunContext(plan, node, TurnContext(fake_services(models=OneModel(model))), {}), model
 
 
-async def test_what_a_model_answers_at_length_is_cut() -> None:
+async def test_a_long_translation_is_cut() -> None:
     ctx, _ = context(Reply("x" * 1_000_000))
     assert len(await translate_question(ctx, "tea", ["French"])) < 5_000
 
 
-async def test_conditions_are_as_many_and_as_known_as_they_may_be() -> None:
+async def test_conditions_are_limited_and_use_known_fields() -> None:
     row = '{"key": "year", "op": ">=", "value": [2023, {"a": 1}]}'
     ctx, _ = context(Reply(f'{{"logic": "or", "conditions": [{", ".join([row] * 200)}]}}'))
     conditions, any_of = await choose_conditions(ctx, "q", {"year": {"2023": ["a"]}}, {})
@@ -30,7 +30,7 @@ async def test_conditions_are_as_many_and_as_known_as_they_may_be() -> None:
     assert any_of
 
 
-async def test_large_metadata_is_shown_in_part() -> None:
+async def test_large_metadata_is_truncated_in_the_prompt() -> None:
     ctx, model = context(Reply("{}"))
     metadata = {f"k{n}": {f"{m}" * 200: ["d"] for m in range(60)} for n in range(110)}
     assert await choose_conditions(ctx, "q" * 100_000, metadata, {}) == ([], False)
