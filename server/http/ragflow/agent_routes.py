@@ -1,4 +1,4 @@
-"""RAGFlow's routes of agents: list, make, show, change, delete."""
+"""RAGFlow's routes for agents: list, create, show, change, delete."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"])
 
 _CATEGORY = "agent_canvas"
 MAX_TAGS = 32
-"""Most tags that a list is narrowed down to."""
+"""Most tags in the filter of a list."""
 
-_SHORT = {"canvas_type": 64, "canvas_category": 32, "permission": 16}
-"""Columns that are short, and how many characters they take."""
+_MAX_CHARS = {"canvas_type": 64, "canvas_category": 32, "permission": 16}
+"""Columns with a limited number of characters."""
 
 
 @router.get("/agents")
 async def list_agents(request: Request, caller: Authenticated) -> Response:
-    """List agents."""
+    """List agents, page by page."""
     query = request.query_params
     page, size = read_page(request)
     order = {"update_time": "update", "title": "title"}.get(query.get("orderby", ""), "create")
-    wanted = AgentQuery(
+    agent_query = AgentQuery(
         id=query.get("id", ""),
         title=query.get("title", ""),
         keywords=query.get("keywords", ""),
@@ -54,83 +54,83 @@ async def list_agents(request: Request, caller: Authenticated) -> Response:
         is_descending=query.get("desc", "true") not in ("false", "False"),
     )
     if any(owner not in ("", caller.tenant) for owner in query.get("owner_ids", "").split(",")):
-        raise RequestError("Only agents of your own can be listed.", 103, data=False, has_data=True)
+        raise RequestError("Only your own agents can be listed.", 103, data=False, has_data=True)
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
     if query.get("type") == "filter":
-        return respond(_filter(caller, await agents.categories()))
-    rows, total = await agents.find(wanted)
+        return respond(_build_filter(caller, await agents.categories()))
+    rows, total = await agents.find(agent_query)
     versions = await agents.versions([row.version_id for row in rows]) if caller.is_old else {}
     times = await agents.release_times([row.id for row in rows])
     if caller.is_old:
-        return respond([{**_item(row, times), **_whole(row, versions.get(row.version_id))} for row in rows])
-    return respond({"canvas": [_item(row, times) for row in rows], "total": total})
+        return respond([{**_build_item(row, times), **_build_agent(row, versions.get(row.version_id))} for row in rows])
+    return respond({"canvas": [_build_item(row, times) for row in rows], "total": total})
 
 
 @router.post("/agents")
 async def create_agent(request: Request, caller: Authenticated) -> Response:
-    """Make an agent of a canvas."""
-    app_state, given = get_app_state(request), _given(await read_body(request))
-    if not given.get("dsl"):
+    """Create an agent from a canvas."""
+    app_state, fields = get_app_state(request), _drop_nulls(await read_body(request))
+    if not fields.get("dsl"):
         raise RequestError("No DSL data in request.", 101)
-    dsl = await check_draft(app_state.settings, given["dsl"])
-    if not to_text(given.get("title")).strip():
+    dsl = await check_draft(app_state.settings, fields["dsl"])
+    if not to_text(fields.get("title")).strip():
         raise RequestError("No title in request.", 101)
     now = app_state.now_ms()
     agent = AgentRow(id=app_state.new_id(), create_ms=now, update_ms=now, canvas_category=_CATEGORY)
-    for name, value in _columns(given).items():
+    for name, value in _build_columns(fields).items():
         setattr(agent, name, value)
     version = build_version(
-        app_state.new_id(), agent.id, agent.title, dsl, now, is_released=parse_flag(given.get("release"))
+        app_state.new_id(), agent.id, agent.title, dsl, now, is_released=parse_flag(fields.get("release"))
     )
     agent.version_id = version.id
     await AgentRepository(app_state.database, caller.tenant).add(agent, version)
     audit("agent.created", agent=agent.id)
-    return respond(True if caller.is_old else await _shown(request, caller, agent, version))
+    return respond(True if caller.is_old else await _build_shown_agent(request, caller, agent, version))
 
 
 @router.get("/agents/{agent_id}")
 async def get_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Show an agent with its draft."""
+    """Return an agent with its draft."""
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
     agent = await agents.get(agent_id)
     version = await agents.version(agent_id, agent.version_id) if agent is not None else None
     if agent is None or version is None:
         audit("agent.refused", agent=agent_id)
         raise RequestError("canvas not found.", status=404)
-    return respond(await _shown(request, caller, agent, version))
+    return respond(await _build_shown_agent(request, caller, agent, version))
 
 
 @router.put("/agents/{agent_id}")
 @router.patch("/agents/{agent_id}")
 async def update_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Change what is given of an agent. Another canvas becomes its draft, as a new version."""
-    app_state, given = get_app_state(request), _given(await read_body(request))
+    """Change the given fields of an agent. A different canvas becomes the draft, as a new version."""
+    app_state, changes = get_app_state(request), _drop_nulls(await read_body(request))
     agent = await load_agent(request, caller, agent_id)
     agents = AgentRepository(app_state.database, caller.tenant)
     now, version = app_state.now_ms(), None
-    values: dict[str, Any] = {**_columns(given), "update_ms": now}
-    if given.get("dsl"):
-        dsl = await check_draft(app_state.settings, given["dsl"])
+    values: dict[str, Any] = {**_build_columns(changes), "update_ms": now}
+    if changes.get("dsl"):
+        dsl = await check_draft(app_state.settings, changes["dsl"])
         draft = await agents.version(agent_id, agent.version_id)
         if draft is None or draft.dsl != dsl:
             title = values.get("title", agent.title)
             version = build_version(
-                app_state.new_id(), agent_id, title, dsl, now, is_released=parse_flag(given.get("release"))
+                app_state.new_id(), agent_id, title, dsl, now, is_released=parse_flag(changes.get("release"))
             )
     await agents.change(agent_id, values, version)
-    if version is None and parse_flag(given.get("release")):
+    if version is None and parse_flag(changes.get("release")):
         await agents.release(agent_id, agent.version_id, now)
-    audit("agent.changed", agent=agent_id, what=", ".join(sorted(given)))
+    audit("agent.changed", agent=agent_id, what=", ".join(sorted(changes)))
     return respond(True if caller.is_old else {"update_time": now})
 
 
 @router.delete("/agents/{agent_id}")
 async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Delete an agent with its versions and sessions."""
+    """Delete an agent with its versions, sessions and files."""
     app_state = get_app_state(request)
     await load_agent(request, caller, agent_id, is_owned=True)
     agents = AgentRepository(app_state.database, caller.tenant)
-    # The agent goes last: what fails before that can be repeated, and nothing is left behind.
+    # The agent is deleted last: after an error the request can be repeated, and nothing is orphaned.
     for session_id in await agents.sessions(agent_id):
         await cancel_and_delete(app_state.store, session_id)
     await file_store(app_state, caller.tenant).delete_of_agent(agent_id)
@@ -140,47 +140,49 @@ async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -
     return respond(True)
 
 
-def _given(body: dict[str, Any]) -> dict[str, Any]:
+def _drop_nulls(body: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 
-def _columns(given: dict[str, Any]) -> dict[str, Any]:
-    """Give the columns that a body sets.
+def _build_columns(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns that a body sets.
 
     Raises:
-        RequestError: if a text is too long or no text.
+        RequestError: if a text is too long, or the title is empty.
     """
     columns: dict[str, Any] = {}
-    for name in ("description", "avatar", *_SHORT):
-        if name in given:
-            columns[name] = to_text(given[name])
-            if len(columns[name]) > _SHORT.get(name, len(columns[name])):
-                raise RequestError(f"{name} has at most {_SHORT[name]} characters.", 101)
+    for name in ("description", "avatar", *_MAX_CHARS):
+        if name in fields:
+            columns[name] = to_text(fields[name])
+            if len(columns[name]) > _MAX_CHARS.get(name, len(columns[name])):
+                raise RequestError(f"{name} must have at most {_MAX_CHARS[name]} characters.", 101)
     columns["canvas_category"] = columns.get("canvas_category") or _CATEGORY
-    if "canvas_category" not in given:
+    if "canvas_category" not in fields:
         del columns["canvas_category"]
-    if "title" in given:
-        title = to_text(given["title"]).strip()
+    if "title" in fields:
+        title = to_text(fields["title"]).strip()
         if not 0 < len(title) <= TITLE_CHARS:
-            raise RequestError(f"A title has 1 to {TITLE_CHARS} characters.", 101)
+            raise RequestError(f"The title must have 1 to {TITLE_CHARS} characters.", 101)
         columns |= {"title": title, "title_key": title.casefold()[:TITLE_CHARS]}
     return columns
 
 
-async def _shown(request: Request, caller: ApiCaller, agent: AgentRow, version: VersionRow) -> dict[str, Any]:
+async def _build_shown_agent(
+    request: Request, caller: ApiCaller, agent: AgentRow, version: VersionRow
+) -> dict[str, Any]:
     released = await AgentRepository(get_app_state(request).database, caller.tenant).released(agent.id)
-    return {**_whole(agent, version), "last_publish_time": released.update_ms if released else None}
+    return {**_build_agent(agent, version), "last_publish_time": released.update_ms if released else None}
 
 
-def _filter(caller: ApiCaller, categories: dict[str, int]) -> dict[str, Any]:
-    """Give what a list can be narrowed down to."""
+def _build_filter(caller: ApiCaller, categories: dict[str, int]) -> dict[str, Any]:
+    """Build the values by which a list can be filtered."""
     total = sum(categories.values())
     owners = [{"id": caller.tenant, "label": caller.tenant, "count": total}] if total else []
     counted = [{"id": category, "count": count} for category, count in categories.items()]
     return {"filter": {"owner": owners, "canvas_category": counted}, "total": total}
 
 
-def _item(agent: AgentRow, release_times: Mapping[str, int]) -> dict[str, Any]:
+def _build_item(agent: AgentRow, release_times: Mapping[str, int]) -> dict[str, Any]:
     return {
         "id": agent.id,
         "avatar": agent.avatar,
@@ -200,7 +202,7 @@ def _item(agent: AgentRow, release_times: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def _whole(agent: AgentRow, version: VersionRow | None) -> dict[str, Any]:
+def _build_agent(agent: AgentRow, version: VersionRow | None) -> dict[str, Any]:
     return {
         "id": agent.id,
         "avatar": agent.avatar,

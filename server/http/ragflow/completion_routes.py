@@ -1,4 +1,4 @@
-"""RAGFlow's routes that play turns: completions, old and new, streamed or not; and cancelling."""
+"""RAGFlow's routes that run turns: current and older completions, streamed or not, and cancellation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"])
 @router.post("/agents/chat/completions")
 @router.post("/agents/chat/completion")
 async def complete(request: Request, caller: Authenticated) -> Response:
-    """Play a turn of the agent ``agent_id``."""
+    """Run a turn of the agent ``agent_id``."""
     body = await read_body(request)
     agent_id = to_text(body.get("agent_id"))
     if not agent_id:
@@ -58,41 +58,41 @@ async def complete(request: Request, caller: Authenticated) -> Response:
 
 @router.post("/agents/{agent_id}/completions")
 async def complete_of_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Play a turn; clients up to 0.25.0 ask here."""
+    """Run a turn. Clients of RAGFlow 0.25.0 and older use this path."""
     return await _complete(request, caller, agent_id, await read_body(request), is_old_path=True)
 
 
 @router.post("/tasks/{task_id}/cancel")
 async def cancel_task(task_id: str, request: Request, caller: Authenticated) -> Response:
-    """Stop the turn of a session. One that nobody knows, or that is another's, is left alone without a word."""
+    """Cancel the turn of a session. Unknown sessions and those of other tenants are ignored."""
     if await SessionRepository(get_app_state(request).database, caller.tenant).get(task_id) is not None:
         await get_turns(request).cancel(task_id)
     return respond(True)
 
 
 async def respond_to_page(request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any]) -> Response:
-    """Play a turn for an embedded page: streamed unless it asks otherwise, all events, in a session of clients.
+    """Run a turn for an embedded page: streamed by default, with all events, in a session with source `agent`.
 
     Raises:
-        RequestError: if the request does not fit.
+        RequestError: if the request is invalid.
     """
-    place, turns = read_position(request), get_turns(request)
-    if place.run_id:
-        envelope, _ = await _run_of(request, caller, agent, place.run_id)
-        events = turns.wire_events(place.run_id)
+    position, turns = read_position(request), get_turns(request)
+    if position.run_id:
+        envelope, _ = await _load_run(request, caller, agent, position.run_id)
+        events = turns.wire_events(position.run_id)
     else:
         policy = read_disconnect_policy(request)
-        session, version = await _session(request, caller, agent, body, source="agent")
+        session, version = await _open_session(request, caller, agent, body, source="agent")
         turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy, version)
         envelope, events = turn.run.envelope, turn.numbered_events()
     if not parse_flag(body.get("stream"), default=True):
-        collected = AnswerCollector(envelope, "all", has_trace=False)
-        return await await_while_connected(request, _whole(events, collected, envelope, caller))
-    if place.after:
-        events = turns.wire_events(place.run_id, place.after)
-    first = await anext(events, None)  # what is refused at once is no stream yet
+        collector = AnswerCollector(envelope, "all", has_trace=False)
+        return await await_while_connected(request, _collect(events, collector, envelope, caller))
+    if position.after:
+        events = turns.wire_events(position.run_id, position.after)
+    first = await anext(events, None)  # an early refusal must not start a stream
     frames = FrameBuilder(envelope, "all", has_trace=False)
-    streamed = _stream(first, events, frames, place, error_prefix="Error 102: ")
+    streamed = _stream_frames(first, events, frames, position, error_prefix="Error 102: ")
     return EventStream(streamed, get_app_state(request).settings.server.heartbeat_s)
 
 
@@ -102,15 +102,15 @@ async def _complete(
     agent = await load_agent(request, caller, agent_id)
     if parse_flag(body.get("openai-compatible")):
         return await run_openai_turn(request, caller, agent, body)
-    place = read_position(request)
+    position = read_position(request)
     turns = get_turns(request)
     forwarding: Forwarding
-    if place.run_id:
-        envelope, forwarding = await _run_of(request, caller, agent, place.run_id)
-        events = turns.wire_events(place.run_id)
+    if position.run_id:
+        envelope, forwarding = await _load_run(request, caller, agent, position.run_id)
+        events = turns.wire_events(position.run_id)
     else:
         policy = read_disconnect_policy(request)
-        session, version = await _session(request, caller, agent, body)
+        session, version = await _open_session(request, caller, agent, body)
         forwarding = "session" if session.source == "agent" else "all"
         turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy, version)
         envelope, events = turn.run.envelope, turn.numbered_events()
@@ -118,32 +118,38 @@ async def _complete(
         forwarding = "messages"
     has_trace = parse_flag(body.get("return_trace"))
     if not parse_flag(body.get("stream"), default=is_old_path and caller.is_old):
-        collected = AnswerCollector(envelope, forwarding, has_trace=has_trace)
-        return await await_while_connected(request, _whole(events, collected, envelope, caller))
-    if place.after and not (has_trace and forwarding != "all"):  # a trace is told from its beginning
-        events = turns.wire_events(place.run_id, place.after)
-    first = await anext(events, None)  # what is refused at once is no stream yet
+        collector = AnswerCollector(envelope, forwarding, has_trace=has_trace)
+        return await await_while_connected(request, _collect(events, collector, envelope, caller))
+    if position.after and not (has_trace and forwarding != "all"):  # a trace needs the events from the first
+        events = turns.wire_events(position.run_id, position.after)
+    first = await anext(events, None)  # an early refusal must not start a stream
     frames = FrameBuilder(envelope, forwarding, has_trace=has_trace)
     heartbeat_s = 0.0 if is_old_path else get_app_state(request).settings.server.heartbeat_s
-    return EventStream(_stream(first, events, frames, place), heartbeat_s)
+    return EventStream(_stream_frames(first, events, frames, position), heartbeat_s)
 
 
 async def respond_with_turn(
     request: Request, caller: ApiCaller, turn: Turn, body: dict[str, Any], *, is_streamed: bool
 ) -> Response:
-    """Answer with a turn that begins, its events or the whole of it."""
-    envelope, events, place = turn.run.envelope, turn.numbered_events(), StreamPosition(read_position(request).has_ids)
+    """Respond with a started turn: with its events, or with its whole answer."""
+    envelope, events, position = (
+        turn.run.envelope,
+        turn.numbered_events(),
+        StreamPosition(read_position(request).has_ids),
+    )
     has_trace = parse_flag(body.get("return_trace"))
     if not is_streamed:
-        collected = AnswerCollector(envelope, "all", has_trace=has_trace)
-        return await await_while_connected(request, _whole(events, collected, envelope, caller))
+        collector = AnswerCollector(envelope, "all", has_trace=has_trace)
+        return await await_while_connected(request, _collect(events, collector, envelope, caller))
     first = await anext(events, None)
     frames = FrameBuilder(envelope, "all", has_trace=has_trace)
-    return EventStream(_stream(first, events, frames, place), get_app_state(request).settings.server.heartbeat_s)
+    return EventStream(
+        _stream_frames(first, events, frames, position), get_app_state(request).settings.server.heartbeat_s
+    )
 
 
-async def _run_of(request: Request, caller: ApiCaller, agent: AgentRow, run_id: str) -> tuple[Envelope, Forwarding]:
-    """Give the envelope of a run that its client comes back to, and which events that expects."""
+async def _load_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id: str) -> tuple[Envelope, Forwarding]:
+    """Load the envelope of a run to resume, and which of its events the client receives."""
     head = await get_turns(request).head(caller.tenant, run_id)
     session = await SessionRepository(get_app_state(request).database, caller.tenant).get(head.envelope.session_id)
     if session is None or session.agent_id != agent.id:
@@ -151,10 +157,10 @@ async def _run_of(request: Request, caller: ApiCaller, agent: AgentRow, run_id: 
     return head.envelope, "session" if session.source == "agent" else "all"
 
 
-async def _session(
+async def _open_session(
     request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any], source: str = "workflow"
 ) -> tuple[SessionRow, VersionRow | None]:
-    """Give the session that is named, or a new one; and the version of that."""
+    """Load the session that the body names, or create one; with the version of a new session."""
     session_id = to_text(body.get("session_id"))
     if session_id:
         session = await SessionRepository(get_app_state(request).database, caller.tenant).get(session_id)
@@ -176,27 +182,27 @@ async def _session(
     return session, version
 
 
-async def _whole(
-    events: AsyncGenerator[tuple[int, WireEvent]], collected: AnswerCollector, envelope: Envelope, caller: ApiCaller
+async def _collect(
+    events: AsyncGenerator[tuple[int, WireEvent]], collector: AnswerCollector, envelope: Envelope, caller: ApiCaller
 ) -> Response:
     try:
         async with aclosing(events):
             async for _, event in events:
-                collected.feed(event)
+                collector.feed(event)
     except RagflowLgError as error:
-        refused = to_request_error(error)
+        refusal = to_request_error(error)
         if caller.is_old:
             return respond_plain(f"**ERROR**: {error}")
         session = {"session_id": envelope.session_id}
-        raise RequestError(str(error), refused.number, status=409, data=session, has_data=True) from error
-    return respond_plain(collected.answer())
+        raise RequestError(str(error), refusal.number, status=409, data=session, has_data=True) from error
+    return respond_plain(collector.build_answer())
 
 
-async def _stream(
+async def _stream_frames(
     first: tuple[int, WireEvent] | None,
     events: AsyncGenerator[tuple[int, WireEvent]],
     frames: FrameBuilder,
-    place: StreamPosition,
+    position: StreamPosition,
     *,
     error_prefix: str = "**ERROR**: ",
 ) -> AsyncGenerator[bytes]:
@@ -205,18 +211,18 @@ async def _stream(
     pair = first
     try:
         async with aclosing(events):
-            if pair is None and not place.after:
+            if pair is None and not position.after:
                 yield write_frame({"session_id": envelope.session_id, "data": {}})
             while pair is not None:
                 number, event = pair
-                if (frame := frames.frame(event)) is not None and number > place.after:
-                    yield write_frame(frame, event_id(run_id, number) if place.has_ids else "")
+                if (frame := frames.frame(event)) is not None and number > position.after:
+                    yield write_frame(frame, event_id(run_id, number) if position.has_ids else "")
                 pair = await anext(events, None)
     except RagflowLgError as error:
-        if place.has_ids and isinstance(error, RunInterruptedError):
-            return  # no end: its client comes back, and goes on where it was
+        if position.has_ids and isinstance(error, RunInterruptedError):
+            return  # without an end: the client reconnects and resumes
         yield write_frame(envelope.wrap(Message(f"{error_prefix}{error}")))
-        # The oldest clients fall over the frame of errors; the end of a message they understand.
+        # The oldest clients fail on error frames, but understand the end of a message.
         is_oldest = frames.forwarding == "messages"
         yield write_frame(envelope.wrap(MessageEnd()) if is_oldest else build_error_frame(str(error)))
     yield DONE

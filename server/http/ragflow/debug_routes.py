@@ -1,4 +1,4 @@
-"""RAGFlow's routes for trying the draft of an agent: its reset, the forms of its components, one component alone."""
+"""RAGFlow's routes for debugging the draft of an agent: reset, input forms, running one component."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: trying"])
 
 @router.post("/agents/{agent_id}/reset")
 async def reset_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Take out of the draft what turns have left in it; give the canvas."""
+    """Remove the traces of turns from the draft, and return the canvas."""
     app_state, agent = get_app_state(request), await load_agent(request, caller, agent_id)
     draft = await get_turns(request).version(agent)
     canvas = reset_canvas(orjson.loads(draft.dsl))
@@ -54,7 +54,7 @@ async def reset_agent(agent_id: str, request: Request, caller: Authenticated) ->
 
 @router.get("/agents/{agent_id}/components/{component_id}/input-form")
 async def get_input_form(agent_id: str, component_id: str, request: Request, caller: Authenticated) -> Response:
-    """Give what a component of the draft is tried with."""
+    """Return the input form of a component of the draft."""
     agent = await load_agent(request, caller, agent_id)
     turns = get_turns(request)
     canvas = await turns.canvas(await turns.version(agent))
@@ -63,36 +63,36 @@ async def get_input_form(agent_id: str, component_id: str, request: Request, cal
 
 @router.post("/agents/{agent_id}/components/{component_id}/debug")
 async def debug_component(agent_id: str, component_id: str, request: Request, caller: Authenticated) -> Response:
-    """Run a component of the draft alone, in one of the places for runs; give its outputs."""
+    """Run a single component of the draft, in a run slot, and return its outputs."""
     body = await read_body(request)
     agent = await load_agent(request, caller, agent_id)
-    given = _values(body)
+    values = _read_values(body)
     turns = get_turns(request)
     canvas = await turns.canvas(await turns.version(agent))
     services = tenant_services(get_app_state(request), caller.tenant)
-    give_back = await cast("Operations", request.app.state.operations).slots.acquire(caller.tenant)
+    release_slot = await cast("Operations", request.app.state.operations).slots.acquire(caller.tenant)
     try:
-        return respond(await await_while_connected(request, visit_alone(canvas.plan, component_id, given, services)))
+        return respond(await await_while_connected(request, visit_alone(canvas.plan, component_id, values, services)))
     finally:
-        give_back()
+        release_slot()
 
 
-def _values(body: dict[str, Any]) -> dict[str, Any]:
+def _read_values(body: dict[str, Any]) -> dict[str, Any]:
     """Read ``params``: ``{name: {"value": …}}``.
 
     Raises:
-        RequestError: if they are missing or have another form.
+        RequestError: if they are missing or have another shape.
     """
     if "params" not in body:
         raise RequestError("required argument are missing: params; ", 101)
     params: Any = body["params"] or {}
     if not isinstance(params, dict):
-        raise RequestError('`params` should be an object of fields: {NAME: {"value": …}}.', 101)
-    given = cast("dict[str, Any]", params)
-    return {name: _value(name, field) for name, field in given.items()}
+        raise RequestError('`params` must be an object of fields: {NAME: {"value": …}}.', 101)
+    fields = cast("dict[str, Any]", params)
+    return {name: _read_value(name, field) for name, field in fields.items()}
 
 
-def _value(name: str, field: Any) -> Any:
+def _read_value(name: str, field: Any) -> Any:
     if not isinstance(field, dict) or "value" not in field:
-        raise RequestError(f'`params.{name}` should be an object with a value: {{"value": …}}.', 101)
+        raise RequestError(f'`params.{name}` must be an object with a value: {{"value": …}}.', 101)
     return cast("dict[str, Any]", field)["value"]

@@ -1,4 +1,4 @@
-"""RAGFlow's routes for agents that are embedded in pages of others; they take beta keys only."""
+"""RAGFlow's routes for agents embedded in web pages. They require beta keys."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ Page = Annotated[ApiCaller, Depends(authenticate_beta)]
 
 @router.post("/agentbots/{agent_id}/completions")
 async def complete_embedded(agent_id: str, request: Request, caller: Page) -> Response:
-    """Play a turn."""
+    """Run a turn of an embedded agent."""
     body = await read_body(request)
-    agent = await _agent(request, caller, agent_id)
-    given: dict[str, Any] = {**request.query_params, **body}
-    return await respond_to_page(request, caller, agent, given)
+    agent = await _load_agent(request, caller, agent_id)
+    fields: dict[str, Any] = {**request.query_params, **body}
+    return await respond_to_page(request, caller, agent, fields)
 
 
 @router.get("/agentbots/{agent_id}/inputs")
 async def get_inputs(agent_id: str, request: Request, caller: Page) -> Response:
-    """Show an agent as a page presents it: its name, its form, what it says first."""
-    agent = await _agent(request, caller, agent_id)
+    """Return what a page shows of an agent: its title, form and opening words."""
+    agent = await _load_agent(request, caller, agent_id)
     turns = get_turns(request)
     plan = (await turns.canvas(await turns.version(agent))).plan
     params = plan.nodes[plan.entry].params
-    shown = {
+    data = {
         "title": agent.title,
         "avatar": agent.avatar,
         "inputs": params.inputs,
         "prologue": getattr(params, "prologue", None) or "",
         "mode": getattr(params, "mode", ""),
     }
-    return respond(shown)
+    return respond(data)
 
 
-async def _agent(request: Request, caller: ApiCaller, agent_id: str) -> AgentRow:
-    found = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
-    if found is None:
+async def _load_agent(request: Request, caller: ApiCaller, agent_id: str) -> AgentRow:
+    row = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
+    if row is None:
         audit("agent.refused", agent=agent_id)
         raise RequestError(f"Can't find agent by ID: {agent_id}", status=404)
-    return found
+    return row

@@ -1,4 +1,4 @@
-"""RAGFlow's routes of files: uploads for a turn, and downloads of them and of what runs have made."""
+"""RAGFlow's routes for files: uploads for turns, and downloads of uploads and of files that runs create."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ router = APIRouter(tags=["RAGFlow: files"])
 Authenticated = Annotated[ApiCaller, Depends(authenticate_any)]
 
 MAX_UPLOADS = 20
-"""Most files of one request."""
+"""Most files in one request."""
 
-_SHOWN = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "application/pdf", "application/json")
-_SHOWN_KINDS = ("audio/", "video/")
+_VIEWABLE = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "application/pdf", "application/json")
+_VIEWABLE_KINDS = ("audio/", "video/")
 _TEXTS = ("text/plain", "text/markdown", "text/csv")
 
 
 @router.post("/api/v1/agents/{agent_id}/upload")
 async def upload(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Store files, for the ``files`` of a turn; with ``url`` the page at that address."""
+    """Store files for the ``files`` of a turn. With ``url``, store the page at that address instead."""
     app_state, agent = get_app_state(request), await load_agent(request, caller, agent_id)
     url = request.query_params.get("url", "")
-    found = [await _fetched(request, url)] if url else await _uploads(request)
+    uploads = [await _fetch_page(request, url)] if url else await _read_uploads(request)
     store = file_store(app_state, caller.tenant)
     stored: list[dict[str, Any]] = []
-    for each in found:
+    for file in uploads:
         now = app_state.now_ms()
-        row = await store.save(app_state.new_id(), each.name, each.mime_type, each.content, now, agent.id)
-        stored.append(_described(row, caller))
+        row = await store.save(app_state.new_id(), file.name, file.mime_type, file.content, now, agent.id)
+        stored.append(_describe_file(row, caller))
     return respond(stored[0] if len(stored) == 1 else stored)
 
 
 @router.get("/api/v1/agents/download")
 async def download_upload(request: Request, caller: Authenticated) -> Response:
-    """Give an upload back."""
+    """Download an upload."""
     return await _download(request, caller, request.query_params.get("id", ""))
 
 
@@ -59,13 +59,13 @@ async def download_upload(request: Request, caller: Authenticated) -> Response:
 @router.get("/api/v1/document/download/{file_id}")
 @router.get("/v1/document/download/{file_id}")
 async def download(file_id: str, request: Request, caller: Authenticated) -> Response:
-    """Give a file, to be saved."""
+    """Download a file as an attachment."""
     return await _download(request, caller, file_id)
 
 
 @router.get("/api/v1/agents/attachments/{file_id}/preview")
 async def preview(file_id: str, request: Request, caller: Authenticated) -> Response:
-    """Give a file, to be shown by a browser where that is safe."""
+    """Return a file for display in a browser, where its type is safe to display."""
     return await _download(request, caller, file_id, is_preview=True)
 
 
@@ -76,64 +76,64 @@ async def _download(request: Request, caller: ApiCaller, file_id: str, *, is_pre
         audit("file.refused", file=file_id)
         raise RequestError("document not found", status=404)
     query = request.query_params
-    name = safe_file_name(query.get("filename") or _with_ending(file.name, query.get("ext", "")))
+    name = safe_file_name(query.get("filename") or _add_extension(file.name, query.get("ext", "")))
     kind = normalize_mime_type(query.get("mime_type") or file.mime_type)
-    is_inline = is_preview and _is_shown(kind)
+    is_inline = is_preview and _is_viewable(kind)
     return Response(
         await store.content(file),
-        media_type=_media_type(kind),
-        headers={"Content-Disposition": _disposition(name, is_inline=is_inline), "Cache-Control": "private"},
+        media_type=_get_media_type(kind),
+        headers={"Content-Disposition": _format_disposition(name, is_inline=is_inline), "Cache-Control": "private"},
     )
 
 
-async def _uploads(request: Request) -> list[Upload]:
+async def _read_uploads(request: Request) -> list[Upload]:
     if not is_multipart(request):
-        raise RequestError("Send the files as multipart/form-data, in the field `file`.", 101)
-    found = [part for name, part in await read_parts(request, MAX_UPLOADS) if name == "file"]
-    files = [part for part in found if isinstance(part, Upload)]
+        raise RequestError("Send files as multipart/form-data in the field `file`.", 101)
+    parts = [part for name, part in await read_parts(request, MAX_UPLOADS) if name == "file"]
+    files = [part for part in parts if isinstance(part, Upload)]
     if not files:
-        raise RequestError("There is no file in the field `file`.", 101)
+        raise RequestError("The field `file` contains no file.", 101)
     return files
 
 
-async def _fetched(request: Request, url: str) -> Upload:
-    """Fetch a page, by the one guarded client.
+async def _fetch_page(request: Request, url: str) -> Upload:
+    """Fetch a page with the guarded HTTP client.
 
     Raises:
-        RequestError: if there is none, or the address is refused.
+        RequestError: if the page is not available, or the address is refused.
     """
-    if not _is_address(url):
-        raise RequestError("`url` should be an address that begins with http:// or https://.", 101)
+    if not _is_web_address(url):
+        raise RequestError("`url` must begin with http:// or https://.", 101)
     try:
-        answered = await get_app_state(request).services.http.send(HttpRequest("GET", url))
+        answer = await get_app_state(request).services.http.send(HttpRequest("GET", url))
     except ServiceError as error:
         raise RequestError(f"The page cannot be imported: {error}", 102) from error
-    if answered.status != 200:
-        raise RequestError(f"The page cannot be imported: its server answers {answered.status}.", 102)
-    headers = {name.lower(): value for name, value in answered.headers.items()}
+    if answer.status != 200:
+        raise RequestError(f"The page cannot be imported: its server returned status {answer.status}.", 102)
+    headers = {name.lower(): value for name, value in answer.headers.items()}
     kind = normalize_mime_type(headers.get("content-type", "text/html"))
     path = urlsplit(url).path.rstrip("/")
     name = unquote(path.rpartition("/")[2]) or (urlsplit(url).hostname or "page")
     if kind == "text/html" and not name.lower().endswith((".html", ".htm")):
         name += ".html"
-    return Upload(name, kind, answered.text.encode("utf-8", "replace"))
+    return Upload(name, kind, answer.text.encode("utf-8", "replace"))
 
 
-def _is_address(url: str) -> bool:
+def _is_web_address(url: str) -> bool:
     try:
-        found = urlsplit(url)
-        return found.scheme in ("http", "https") and bool(found.hostname)
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname)
     except ValueError:
         return False
 
 
-def _described(file: FileRow, caller: ApiCaller) -> dict[str, Any]:
-    ending = file.name.rpartition(".")[2].lower() if "." in file.name else ""
+def _describe_file(file: FileRow, caller: ApiCaller) -> dict[str, Any]:
+    extension = file.name.rpartition(".")[2].lower() if "." in file.name else ""
     return {
         "id": file.id,
         "name": file.name,
         "size": file.size_bytes,
-        "extension": ending,
+        "extension": extension,
         "mime_type": file.mime_type,
         "created_by": caller.tenant,
         "created_at": file.create_ms / 1000,
@@ -141,24 +141,24 @@ def _described(file: FileRow, caller: ApiCaller) -> dict[str, Any]:
     }
 
 
-def _with_ending(name: str, ending: str) -> str:
-    ending = ending.strip(". ")
-    return name if not ending or name.lower().endswith(f".{ending.lower()}") else f"{name}.{ending}"
+def _add_extension(name: str, extension: str) -> str:
+    extension = extension.strip(". ")
+    return name if not extension or name.lower().endswith(f".{extension.lower()}") else f"{name}.{extension}"
 
 
-def _is_shown(kind: str) -> bool:
-    """Whether a browser may show it: nothing that can hold a script."""
-    return kind in _SHOWN or kind in _TEXTS or kind.startswith(_SHOWN_KINDS)
+def _is_viewable(kind: str) -> bool:
+    """Return whether a browser may display a type: only types that cannot contain scripts."""
+    return kind in _VIEWABLE or kind in _TEXTS or kind.startswith(_VIEWABLE_KINDS)
 
 
-def _media_type(kind: str) -> str:
+def _get_media_type(kind: str) -> str:
     if kind in _TEXTS:
         return f"{kind}; charset=utf-8"
-    return kind if _is_shown(kind) else "application/octet-stream"
+    return kind if _is_viewable(kind) else "application/octet-stream"
 
 
-def _disposition(name: str, *, is_inline: bool) -> str:
-    """Write the header by RFC 6266; every byte of a name that is not plain is quoted."""
+def _format_disposition(name: str, *, is_inline: bool) -> str:
+    """Format `Content-Disposition` by RFC 6266; all but plain characters of the name are quoted."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c in " ._-()") else "_" for c in name)
     kind = "inline" if is_inline else "attachment"
     return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"

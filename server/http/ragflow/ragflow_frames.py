@@ -1,4 +1,4 @@
-"""The frames of RAGFlow's native stream, and the one answer of those who do not stream."""
+"""Frames of RAGFlow's stream, and the single answer of requests without streaming."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ __all__ = ["DONE", "AnswerCollector", "Forwarding", "FrameBuilder", "build_error
 DONE = b"data:[DONE]\n\n"
 
 Forwarding: TypeAlias = Literal["all", "session", "messages"]
-"""``session``: what RAGFlow sends for a session that a client made; ``messages``: what its oldest clients read."""
+"""The events that a client receives. ``session``: those for sessions with source `agent`.
+``messages``: those that RAGFlow's oldest clients read."""
 
 
 def write_frame(frame: dict[str, Any], event_id: str = "") -> bytes:
-    """Write a frame as RAGFlow does, without a blank behind the colon; with an id for a client that asks for ids."""
+    """Write a frame as RAGFlow does, without a blank after the colon; with an id if the client requests ids."""
     head = f"id:{event_id}\n".encode() if event_id else b""
     return b"%bdata:%b\n\n" % (head, encode_json(frame))
 
 
 def build_error_frame(message: str) -> dict[str, Any]:
-    """Make the frame that tells of a failure of the engine."""
+    """Build the frame for an error of the engine."""
     return {"code": 500, "message": message, "data": False}
 
 
 class FrameBuilder:
-    """Makes the frames of one turn for one client."""
+    """A builder of the frames of one turn for one client."""
 
     def __init__(self, envelope: Envelope, forwarding: Forwarding, *, has_trace: bool) -> None:
         self.envelope = envelope
@@ -39,14 +40,14 @@ class FrameBuilder:
         self._trace: list[dict[str, Any]] = []
 
     def frame(self, event: WireEvent) -> dict[str, Any] | None:
-        """Give the frame of an event, None if this client is not sent it."""
+        """Return the frame of an event, or None if the client does not receive it."""
         if not self._is_sent(event):
             return None
         frame: dict[str, Any] = self.envelope.wrap(event)
         if self.forwarding == "session" and isinstance(event, WorkflowFinished):
             frame["data"] = {"usage": frame["data"]["usage"]}
         elif self.forwarding == "messages" and isinstance(event, UserInputs):
-            # The oldest client knows no forms: it shows what is asked.
+            # The oldest clients do not know forms: they show the tips as text.
             frame["data"] = {**frame["data"], "content": event.tips}
         elif isinstance(event, WireNodeFinished) and self._has_trace and self.forwarding != "all":
             self._trace.append({"component_id": event.component_id, "trace": [frame["data"]]})
@@ -65,7 +66,7 @@ class FrameBuilder:
 
 
 class AnswerCollector:
-    """Gathers the events of a turn for a client that waits for the whole answer."""
+    """A collector of the events of a turn, for clients that do not stream."""
 
     def __init__(self, envelope: Envelope, forwarding: Forwarding, *, has_trace: bool) -> None:
         self._envelope = envelope
@@ -76,33 +77,33 @@ class AnswerCollector:
         self._structured: dict[str, Any] = {}
         self._trace: list[dict[str, Any]] = []
         self._usage: Any = None
-        self._last: WireEvent | None = None
-        self._shown: WireEvent | None = None
+        self._last_event: WireEvent | None = None
+        self._main_event: WireEvent | None = None
 
     def feed(self, event: WireEvent) -> None:
-        """Take the next event."""
-        self._last = event
+        """Add the next event."""
+        self._last_event = event
         if isinstance(event, Message):
-            self._say(event)
+            self._add_text(event)
         elif isinstance(event, MessageEnd):
-            self._shown = event
-            self._cite(event.extras.get("reference"))
+            self._main_event = event
+            self._add_reference(event.extras.get("reference"))
         elif isinstance(event, UserInputs):
-            self._shown = self._shown or event
+            self._main_event = self._main_event or event
             if self.forwarding == "messages" and not self._content:
                 self._content.append(event.tips)
         elif isinstance(event, WireNodeFinished):
-            self._note(event)
+            self._add_node(event)
         elif isinstance(event, WorkflowFinished):
             self._usage = event.data()["usage"]
 
-    def answer(self) -> dict[str, Any]:
-        """Give what stands in the outer ``data``."""
+    def build_answer(self) -> dict[str, Any]:
+        """Return the outer ``data`` of the answer."""
         is_whole = self.forwarding == "all"
-        chosen = self._last if is_whole else self._shown or self._last
-        if chosen is None:
+        event = self._last_event if is_whole else self._main_event or self._last_event
+        if event is None:
             return {"session_id": self._envelope.session_id}
-        envelope: dict[str, Any] = self._envelope.wrap(chosen)
+        envelope: dict[str, Any] = self._envelope.wrap(event)
         data: dict[str, Any] = {**envelope["data"], "content": "".join(self._content)}
         if self._reference:
             data["reference"] = self._reference
@@ -114,18 +115,18 @@ class AnswerCollector:
             data["usage"] = self._usage
         return {**envelope, "data": data}
 
-    def _say(self, event: Message) -> None:
+    def _add_text(self, event: Message) -> None:
         if (event.start_to_think or event.end_to_think) and self.forwarding == "all":
             self._content.append("<think>" if event.start_to_think else "</think>")
         self._content.append(event.content)
 
-    def _cite(self, reference: Any) -> None:
+    def _add_reference(self, reference: Any) -> None:
         if isinstance(reference, dict):
             for name, part in cast("dict[str, Any]", reference).items():
                 if isinstance(part, dict):
                     self._reference.setdefault(name, {}).update(cast("dict[str, Any]", part))
 
-    def _note(self, event: WireNodeFinished) -> None:
+    def _add_node(self, event: WireNodeFinished) -> None:
         if self._has_trace:
             self._trace.append({"component_id": event.component_id, "trace": [event.data()]})
         if "structured" in event.outputs:

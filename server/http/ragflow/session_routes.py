@@ -1,4 +1,4 @@
-"""RAGFlow's routes of an agent's sessions: make, list, show, delete."""
+"""RAGFlow's routes for the sessions of an agent: create, list, show, delete."""
 
 from __future__ import annotations
 
@@ -26,87 +26,89 @@ __all__ = ["router"]
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: sessions"])
 
 MAX_CANVAS_CHARS = 4 * 1024 * 1024
-"""So much the canvases of a page of sessions have together at most; else its rows are without."""
+"""Most characters of all canvases in one response; larger responses omit them."""
 
 
 @router.post("/agents/{agent_id}/sessions")
 async def create_session(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Make a session."""
-    given = {**request.query_params, **await read_body(request)}
-    agent = await _agent(request, caller, agent_id)
+    """Create a session."""
+    fields = {**request.query_params, **await read_body(request)}
+    agent = await _load_agent(request, caller, agent_id)
     turns = get_turns(request)
-    version = await turns.version(agent, is_released=parse_flag(given.get("release")))
+    version = await turns.version(agent, is_released=parse_flag(fields.get("release")))
     session, messages = await turns.open_session(
         agent,
         version,
-        user_id=to_text(given.get("user_id")) or caller.tenant,
-        exp_user_id=to_text(given.get("exp_user_id")),
-        name=to_text(given.get("name")),
+        user_id=to_text(fields.get("user_id")) or caller.tenant,
+        exp_user_id=to_text(fields.get("exp_user_id")),
+        name=to_text(fields.get("name")),
         source="agent",
     )
-    row = _row(session, messages, orjson.loads(version.dsl))
+    row = _build_row(session, messages, orjson.loads(version.dsl))
     row["agent_id"] = row.pop("dialog_id")
     del row["reference"]
-    return respond_plain(_as_asked(row, caller))
+    return respond_plain(_adapt_row(row, caller))
 
 
 @router.get("/agents/{agent_id}/sessions")
 async def list_sessions(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """List sessions."""
-    agent = await _agent(request, caller, agent_id)
+    """List sessions, page by page."""
+    agent = await _load_agent(request, caller, agent_id)
     query = request.query_params
     page, size = read_page(request)
-    wanted = SessionQuery(
+    session_query = SessionQuery(
         id=query.get("id", ""),
         user_id=query.get("user_id", ""),
         exp_user_id=query.get("exp_user_id", ""),
         keywords=query.get("keywords", ""),
-        from_ms=_date_ms(query.get("from_date", "")),
-        until_ms=_date_ms(query.get("to_date", "")),
+        from_ms=_parse_date_ms(query.get("from_date", "")),
+        until_ms=_parse_date_ms(query.get("to_date", "")),
         page=page,
         page_size=size,
         order="create" if query.get("orderby") == "create_time" else "update",
         is_descending=query.get("desc", "true") not in ("false", "False"),
     )
     sessions = SessionRepository(get_app_state(request).database, caller.tenant)
-    rows, total = await sessions.find(agent_id, wanted)
-    if wanted.exp_user_id:
+    rows, total = await sessions.find(agent_id, session_query)
+    if session_query.exp_user_id:
         return respond_page([{"id": row.id, "name": row.name} for row in rows], total)
-    said = await sessions.messages([row.id for row in rows])
+    messages = await sessions.messages([row.id for row in rows])
     canvases: dict[str, Any] = {}
     version_ids = [row.version_id for row in rows]
-    if parse_flag(query.get("dsl"), default=True) and await _is_small(request, agent, version_ids):
-        canvases = await _canvases(request, agent, version_ids)
-    listed: list[Any] = []
-    for found in rows:
-        row = _row(found, said[found.id], canvases.get(found.version_id) or canvases.get(agent.version_id))
+    if parse_flag(query.get("dsl"), default=True) and await _fits_response(request, agent, version_ids):
+        canvases = await _load_canvases(request, agent, version_ids)
+    items: list[Any] = []
+    for session in rows:
+        row = _build_row(
+            session, messages[session.id], canvases.get(session.version_id) or canvases.get(agent.version_id)
+        )
         row["agent_id"] = row.pop("dialog_id")
         del row["reference"]
-        for message, stored in list(zip(row["message"], said[found.id], strict=True))[1:]:
-            if stored.role == "assistant":
-                message["reference"] = _chunks(stored)
-        listed.append(_as_asked(row, caller))
-    return respond_page(listed, total)
+        for message, message_row in list(zip(row["message"], messages[session.id], strict=True))[1:]:
+            if message_row.role == "assistant":
+                message["reference"] = _parse_chunks(message_row)
+        items.append(_adapt_row(row, caller))
+    return respond_page(items, total)
 
 
 @router.get("/agents/{agent_id}/sessions/{session_id}")
 async def get_session(agent_id: str, session_id: str, request: Request, caller: Authenticated) -> Response:
-    """Show a session."""
-    agent = await _agent(request, caller, agent_id)
+    """Return a session with its messages."""
+    agent = await _load_agent(request, caller, agent_id)
     sessions = SessionRepository(get_app_state(request).database, caller.tenant)
     session = await sessions.get(session_id)
     if session is None or session.agent_id != agent_id:
         raise RequestError("Session not found!", status=404)
-    canvases = await _canvases(request, agent, [session.version_id])
+    canvases = await _load_canvases(request, agent, [session.version_id])
     canvas = canvases.get(session.version_id) or canvases.get(agent.version_id)
-    return respond(_row(session, (await sessions.messages([session_id]))[session_id], canvas))
+    return respond(_build_row(session, (await sessions.messages([session_id]))[session_id], canvas))
 
 
 @router.delete("/agents/{agent_id}/sessions/{session_id}")
 async def delete_session(agent_id: str, session_id: str, request: Request, caller: Authenticated) -> Response:
     """Delete a session."""
-    await _agent(request, caller, agent_id)
-    if problem := await _delete(request, caller, agent_id, session_id):
+    await _load_agent(request, caller, agent_id)
+    if problem := await _delete_one(request, caller, agent_id, session_id):
         raise RequestError(problem)
     return respond_plain(True)
 
@@ -114,47 +116,47 @@ async def delete_session(agent_id: str, session_id: str, request: Request, calle
 @router.delete("/agents/{agent_id}/sessions")
 async def delete_sessions(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Delete sessions by id, or all with ``delete_all``."""
-    await _agent(request, caller, agent_id)
+    await _load_agent(request, caller, agent_id)
     body = await read_body(request)
-    ids = _ids(body.get("ids") or request.query_params.getlist("ids"))
+    ids = _split_ids(body.get("ids") or request.query_params.getlist("ids"))
     if not ids and parse_flag(body.get("delete_all", request.query_params.get("delete_all"))):
         ids = await SessionRepository(get_app_state(request).database, caller.tenant).ids(agent_id)
     elif len(ids) > MAX_PAGE_SIZE:
-        raise RequestError(f"At most {MAX_PAGE_SIZE} sessions are deleted at once.", 101)
-    once = list(dict.fromkeys(ids))
-    errors = [f"Duplicate session ids: {id_}" for id_ in once if ids.count(id_) > 1]
-    failed = [problem for id_ in once if (problem := await _delete(request, caller, agent_id, id_))]
-    if failed and len(failed) == len(once):
+        raise RequestError(f"At most {MAX_PAGE_SIZE} sessions can be deleted at once.", 101)
+    unique_ids = list(dict.fromkeys(ids))
+    errors = [f"Duplicate session ids: {id_}" for id_ in unique_ids if ids.count(id_) > 1]
+    failed = [problem for id_ in unique_ids if (problem := await _delete_one(request, caller, agent_id, id_))]
+    if failed and len(failed) == len(unique_ids):
         raise RequestError("; ".join([*failed, *errors]))
     if failed or errors:
-        return respond_plain({"success_count": len(once) - len(failed), "errors": [*failed, *errors]})
+        return respond_plain({"success_count": len(unique_ids) - len(failed), "errors": [*failed, *errors]})
     return respond_plain()
 
 
-async def _agent(request: Request, caller: ApiCaller, agent_id: str) -> AgentRow:
+async def _load_agent(request: Request, caller: ApiCaller, agent_id: str) -> AgentRow:
     try:
         return await load_agent(request, caller, agent_id)
     except RequestError:
         raise RequestError("Agent not found.", status=404) from None
 
 
-async def _is_small(request: Request, agent: AgentRow, version_ids: Sequence[str]) -> bool:
-    """Tell whether an answer may hold the canvases of all its rows, each with its own."""
+async def _fits_response(request: Request, agent: AgentRow, version_ids: Sequence[str]) -> bool:
+    """Return whether the canvases of all rows fit into one response."""
     agents = AgentRepository(get_app_state(request).database, agent.tenant)
     sizes = await agents.canvas_sizes(sorted({*version_ids, agent.version_id}))
     draft = sizes.get(agent.version_id, 0)
     return sum(sizes.get(id_, draft) for id_ in version_ids) <= MAX_CANVAS_CHARS
 
 
-async def _canvases(request: Request, agent: AgentRow, version_ids: Sequence[str]) -> dict[str, Any]:
-    """Give canvases by the id of their version, the draft's too: it stands for versions that have been dropped."""
+async def _load_canvases(request: Request, agent: AgentRow, version_ids: Sequence[str]) -> dict[str, Any]:
+    """Load canvases by version id; the canvas of the draft replaces those of deleted versions."""
     agents = AgentRepository(get_app_state(request).database, agent.tenant)
-    found = await agents.versions(sorted({*version_ids, agent.version_id}))
-    return {id_: orjson.loads(version.dsl) for id_, version in found.items()}
+    versions = await agents.versions(sorted({*version_ids, agent.version_id}))
+    return {id_: orjson.loads(version.dsl) for id_, version in versions.items()}
 
 
-async def _delete(request: Request, caller: ApiCaller, agent_id: str, session_id: str) -> str:
-    """Delete a session; say what was wrong, ``""`` if nothing."""
+async def _delete_one(request: Request, caller: ApiCaller, agent_id: str, session_id: str) -> str:
+    """Delete a session. Return the reason if that fails, else ``""``."""
     app_state = get_app_state(request)
     sessions = SessionRepository(app_state.database, caller.tenant)
     session = await sessions.get(session_id)
@@ -163,35 +165,35 @@ async def _delete(request: Request, caller: ApiCaller, agent_id: str, session_id
     try:
         await app_state.store.delete_session(session_id)
     except ConflictError as error:
-        return f"The session {session_id} is being run: {error}"
+        return f"The session {session_id} has a run in progress: {error}"
     await sessions.delete(agent_id, session_id)
     audit("session.deleted", agent=agent_id, session=session_id)
     return ""
 
 
-def _ids(given: Any) -> list[str]:
-    values = cast("list[Any]", given) if isinstance(given, list) else []
+def _split_ids(value: Any) -> list[str]:
+    values = cast("list[Any]", value) if isinstance(value, list) else []
     return [part for value in values if isinstance(value, str) for part in value.split(",") if part]
 
 
-def _date_ms(text: str) -> int:
-    """Read a date or a time; one without a zone is UTC. Nonsense counts as not given."""
+def _parse_date_ms(text: str) -> int:
+    """Parse a date or a time; UTC without a zone. Invalid texts count as missing."""
     try:
-        read = datetime.fromisoformat(text.strip())
-        return int((read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp() * 1000)
+        date = datetime.fromisoformat(text.strip())
+        return int((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError):
         return 0
 
 
-def _row(session: SessionRow, messages: Sequence[MessageRow], canvas: Any) -> dict[str, Any]:
+def _build_row(session: SessionRow, messages: Sequence[MessageRow], canvas: Any) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": session.id,
         "name": session.name,
         "dialog_id": session.agent_id,
         "user_id": session.user_id,
         "exp_user_id": session.exp_user_id,
-        "message": [_message(message) for message in messages],
-        "reference": [_chunks(message) for message in messages[1:] if message.role == "assistant"],
+        "message": [_build_message(message) for message in messages],
+        "reference": [_parse_chunks(message) for message in messages[1:] if message.role == "assistant"],
         "tokens": session.tokens or 0,
         "source": session.source,
         "duration": session.duration_s or 0.0,
@@ -204,15 +206,15 @@ def _row(session: SessionRow, messages: Sequence[MessageRow], canvas: Any) -> di
     return row if canvas is None else {**row, "dsl": canvas}
 
 
-def _message(message: MessageRow) -> dict[str, Any]:
-    shown = {"role": message.role, "content": message.content}
-    return {**shown, "id": message.run_id, "created_at": message.create_ms / 1000} if message.run_id else shown
+def _build_message(message: MessageRow) -> dict[str, Any]:
+    fields = {"role": message.role, "content": message.content}
+    return {**fields, "id": message.run_id, "created_at": message.create_ms / 1000} if message.run_id else fields
 
 
-def _chunks(message: MessageRow) -> list[Any]:
+def _parse_chunks(message: MessageRow) -> list[Any]:
     return orjson.loads(message.reference) if message.reference else []
 
 
-def _as_asked(row: dict[str, Any], caller: ApiCaller) -> dict[str, Any]:
-    """Name the messages as older clients read them; the present name stays."""
+def _adapt_row(row: dict[str, Any], caller: ApiCaller) -> dict[str, Any]:
+    """Add the messages under the name that older clients read."""
     return {**row, "messages": row["message"]} if caller.is_old else row

@@ -1,4 +1,4 @@
-"""RAGFlow's routes of the tags of agents."""
+"""RAGFlow's routes for the tags of agents."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ MAX_TAGS_CHARS = 512
 
 @router.get("/agents/tags")
 async def list_tags(request: Request, caller: Authenticated) -> Response:
-    """List the tags with how many agents have each, the most used first."""
+    """List all tags with the number of their agents, most used first."""
     category = to_text(request.query_params.get("canvas_category"))
-    counted = await AgentTags(get_app_state(request).database, caller.tenant).counts(category)
-    ordered = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
-    return respond([{"tag": tag, "count": count} for tag, count in ordered])
+    counts = await AgentTags(get_app_state(request).database, caller.tenant).counts(category)
+    items = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return respond([{"tag": tag, "count": count} for tag, count in items])
 
 
 @router.put("/agents/{agent_id}/tags")
 async def set_tags(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Give an agent other tags."""
+    """Replace the tags of an agent."""
     body = await read_body(request)
-    if body and "tags" not in body:  # a slip of the pen should not take all tags away
+    if body and "tags" not in body:  # a misspelt field must not remove all tags
         raise RequestError("required argument are missing: tags; ", 101)
     await load_agent(request, caller, agent_id)
-    tags = _tags(body.get("tags"))
+    tags = _read_tags(body.get("tags"))
     await AgentTags(get_app_state(request).database, caller.tenant).set(agent_id, ",".join(tags))
     return respond(True)
 
 
-def _tags(given: Any) -> list[str]:
-    """Read tags: a list, or a text with commas between. Of tags that differ in case only the first counts.
+def _read_tags(value: Any) -> list[str]:
+    """Read tags: a list, or a text separated by commas. Tags that differ only in case count once.
 
     Raises:
-        RequestError: if they are neither, or too long together.
+        RequestError: if they are neither, or too long in total.
     """
-    if given is None or isinstance(given, str):
-        parts = to_text(given).split(",")
-    elif isinstance(given, list):
-        parts = [to_text(tag).replace(",", " ") for tag in cast("list[Any]", given)]
+    if value is None or isinstance(value, str):
+        parts = to_text(value).split(",")
+    elif isinstance(value, list):
+        parts = [to_text(tag).replace(",", " ") for tag in cast("list[Any]", value)]
     else:
-        raise RequestError("`tags` should be a list of texts, or one text with commas.", 101)
-    kept: dict[str, str] = {}
+        raise RequestError("`tags` must be a list of texts, or one text separated by commas.", 101)
+    tags_by_key: dict[str, str] = {}
     for part in parts:
         tag = " ".join(part.split())[:MAX_TAG_CHARS].strip()
         if tag:
-            kept.setdefault(tag.casefold(), tag)
-    if len(",".join(kept.values())) > MAX_TAGS_CHARS:
-        raise RequestError(f"The tags of an agent have at most {MAX_TAGS_CHARS} characters together.", 101)
-    return list(kept.values())
+            tags_by_key.setdefault(tag.casefold(), tag)
+    if len(",".join(tags_by_key.values())) > MAX_TAGS_CHARS:
+        raise RequestError(f"The tags of an agent must have at most {MAX_TAGS_CHARS} characters in total.", 101)
+    return list(tags_by_key.values())

@@ -1,4 +1,4 @@
-"""RAGFlow's routes of what an agent is begun with: templates, and the prompts that a canvas may replace."""
+"""RAGFlow's routes for creating agents: templates, and the default prompts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: templates"])
 
 @router.get("/agents/templates")
 async def list_templates(request: Request, caller: Authenticated) -> Response:
-    """List the templates."""
+    """List the templates of agents."""
     return respond(await asyncio.to_thread(load_templates, get_app_state(request).settings.server.templates))
 
 
 @router.get("/agents/prompts")
 async def get_prompts(caller: Authenticated) -> Response:
-    """Give the prompts of agents that stand where a canvas has none of its own."""
+    """Return the default prompts of agents, which a canvas can replace."""
     return respond(
         {
             "task_analysis": PROMPTS["TASK_ANALYSIS"],

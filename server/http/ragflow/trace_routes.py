@@ -1,4 +1,4 @@
-"""RAGFlow's routes that show what the agents of a run have done."""
+"""RAGFlow's routes for the traces of agents in a run."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: traces"])
 async def get_trace(
     agent_id: str, message_id: str, request: Request, caller: Annotated[ApiCaller, Depends(authenticate)]
 ) -> Response:
-    """Give the calls of tools in a run, also while it runs; ``{}`` if there are none."""
-    return await _trace(request, caller, agent_id, message_id)
+    """Return the tool calls of a run, also while it runs; ``{}`` if there are none."""
+    return await _respond_trace(request, caller, agent_id, message_id)
 
 
 @router.get("/agentbots/{agent_id}/logs/{message_id}")
 async def get_trace_of_page(
     agent_id: str, message_id: str, request: Request, caller: Annotated[ApiCaller, Depends(authenticate_beta)]
 ) -> Response:
-    """Give the same to an embedded page."""
-    return await _trace(request, caller, agent_id, message_id)
+    """Return the tool calls of a run to an embedded page."""
+    return await _respond_trace(request, caller, agent_id, message_id)
 
 
-async def _trace(request: Request, caller: ApiCaller, agent_id: str, message_id: str) -> Response:
+async def _respond_trace(request: Request, caller: ApiCaller, agent_id: str, message_id: str) -> Response:
     app_state = get_app_state(request)
     await load_agent(request, caller, agent_id)
     run = await RunRepository(app_state.database, caller.tenant).get(to_text(message_id))

@@ -1,4 +1,4 @@
-"""Routes of versions, and those of RAGFlow's Go server that play one: run, stream, publish, cancel."""
+"""Routes for versions, and the routes of RAGFlow's Go server that run them: run, stream, publish, cancel."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: versions"])
 
 @router.get("/agents/{agent_id}/versions")
 async def list_versions(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """List versions, the one that was changed last first."""
+    """List versions, most recently changed first."""
     agent = await load_agent(request, caller, agent_id)
     rows = await AgentRepository(get_app_state(request).database, caller.tenant).all_versions(agent.id)
-    return respond([_item(row) for row in rows])
+    return respond([_build_item(row) for row in rows])
 
 
 @router.get("/agents/{agent_id}/versions/{version_id}")
 async def get_version(agent_id: str, version_id: str, request: Request, caller: Authenticated) -> Response:
-    """Show a version with its canvas."""
+    """Return a version with its canvas."""
     agent = await load_agent(request, caller, agent_id)
-    return respond(_whole(await find_version(get_app_state(request).database, agent, version_id)))
+    return respond(_build_version(await find_version(get_app_state(request).database, agent, version_id)))
 
 
 @router.post("/agents/{agent_id}/versions")
 @router.post("/agents/{agent_id}/publish")
 async def publish_version(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Publish the draft, or the ``dsl`` that is given, which becomes the draft, as a new version."""
+    """Publish the draft as a new version. With ``dsl``, that canvas replaces the draft first."""
     agent, body = await load_agent(request, caller, agent_id), await read_body(request)
-    made = await publish(
+    version = await publish(
         get_app_state(request),
         agent,
         title=to_text(body.get("title")),
         description=to_text(body.get("description")),
         dsl=body.get("dsl"),
     )
-    return respond(_whole(made))
+    return respond(_build_version(version))
 
 
 @router.delete("/agents/{agent_id}/versions/{version_id}")
 async def remove_version(agent_id: str, version_id: str, request: Request, caller: Authenticated) -> Response:
-    """Delete a version; the draft, and what sessions keep to, stay."""
+    """Delete a version. The draft and versions in use by sessions cannot be deleted."""
     agent, app_state = await load_agent(request, caller, agent_id), get_app_state(request)
     await delete_version(app_state, agent, await find_version(app_state.database, agent, version_id))
     return respond(True)
@@ -67,83 +67,83 @@ async def remove_version(agent_id: str, version_id: str, request: Request, calle
 
 @router.post("/agents/{agent_id}/run")
 async def run_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Play a turn of ``version`` and wait for it, unless a stream is asked for; or go on from ``resume_from``."""
-    given = await _given(request)
+    """Run a turn of ``version``, or continue from ``resume_from``. Waits for the end unless a stream is requested."""
+    fields = await _read_fields(request)
     accepts = request.headers.get("accept", "")
-    is_streamed = parse_flag(given.get("stream"), default="text/event-stream" in accepts)
-    return await _play(request, caller, agent_id, given, is_streamed=is_streamed)
+    is_streamed = parse_flag(fields.get("stream"), default="text/event-stream" in accepts)
+    return await _run_turn(request, caller, agent_id, fields, is_streamed=is_streamed)
 
 
 @router.post("/agents/{agent_id}/stream")
 async def stream_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Play a turn as ``run`` does, streamed."""
-    return await _play(request, caller, agent_id, await _given(request), is_streamed=True)
+    """Run a turn as ``run`` does, streamed."""
+    return await _run_turn(request, caller, agent_id, await _read_fields(request), is_streamed=True)
 
 
 @router.post("/agents/{agent_id}/cancel")
 async def cancel_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
-    """Stop the turn of the session ``session_id``, or ``task_id``, which is the same."""
-    agent, given = await load_agent(request, caller, agent_id), await _given(request)
-    session_id = to_text(given.get("session_id")) or to_text(given.get("task_id"))
+    """Cancel the turn of the session ``session_id``, or ``task_id``, which means the same."""
+    agent, fields = await load_agent(request, caller, agent_id), await _read_fields(request)
+    session_id = to_text(fields.get("session_id")) or to_text(fields.get("task_id"))
     if not session_id:
         raise RequestError("`session_id` is required.", 101)
-    await get_turns(request).cancel((await _session(request, agent, session_id)).id)
+    await get_turns(request).cancel((await _load_session(request, agent, session_id)).id)
     return respond(True)
 
 
-async def _given(request: Request) -> dict[str, Any]:
+async def _read_fields(request: Request) -> dict[str, Any]:
     return {**request.query_params, **await read_body(request)}
 
 
-async def _play(
-    request: Request, caller: ApiCaller, agent_id: str, given: dict[str, Any], *, is_streamed: bool
+async def _run_turn(
+    request: Request, caller: ApiCaller, agent_id: str, fields: dict[str, Any], *, is_streamed: bool
 ) -> Response:
     agent, turns = await load_agent(request, caller, agent_id), get_turns(request)
-    query = given.get("user_input") or given.get("query") or given.get("message") or ""
-    body = {**given, "query": query}
-    policy = read_disconnect_policy(request, given.get("on_disconnect"))
-    if source := to_text(given.get("resume_from")):
+    query = fields.get("user_input") or fields.get("query") or fields.get("message") or ""
+    body = {**fields, "query": query}
+    policy = read_disconnect_policy(request, fields.get("on_disconnect"))
+    if source := to_text(fields.get("resume_from")):
         control = RunControl(get_app_state(request), turns, agent, policy)
         run = await control.run(source)
-        asked = build_turn_request(caller, await control.session(run.session_id), body)
-        inputs = asked.get("inputs") or {}
-        answers = {name: _plain(value) for name, value in inputs.items()}
-        turn = await control.resume_from(run, asked, answers)
+        turn_request = build_turn_request(caller, await control.session(run.session_id), body)
+        inputs = turn_request.get("inputs") or {}
+        answers = {name: _unwrap(value) for name, value in inputs.items()}
+        turn = await control.resume_from(run, turn_request, answers)
     else:
-        session = await _session_for(request, agent, given, query)
+        session = await _open_session(request, agent, fields, query)
         turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy)
     return await respond_with_turn(request, caller, turn, body, is_streamed=is_streamed)
 
 
-def _plain(value: Any) -> Any:
-    """Take a value out of RAGFlow's wrapper."""
+def _unwrap(value: Any) -> Any:
+    """Return the value in RAGFlow's wrapper, or the value itself."""
     wrapper = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     return wrapper.get("value", value)
 
 
-async def _session_for(request: Request, agent: AgentRow, given: dict[str, Any], query: Any) -> SessionRow:
-    """Give the session that is named, or a new one of the version that is."""
-    if session_id := to_text(given.get("session_id")):
-        return await _session(request, agent, session_id)
-    version = await find_version(get_app_state(request).database, agent, to_text(given.get("version")))
+async def _open_session(request: Request, agent: AgentRow, fields: dict[str, Any], query: Any) -> SessionRow:
+    """Load the session that the request names, or create one with the version that it names."""
+    if session_id := to_text(fields.get("session_id")):
+        return await _load_session(request, agent, session_id)
+    version = await find_version(get_app_state(request).database, agent, to_text(fields.get("version")))
     session, _ = await get_turns(request).open_session(
         agent,
         version,
-        user_id=to_text(given.get("user_id")) or agent.tenant,
+        user_id=to_text(fields.get("user_id")) or agent.tenant,
         name=query if isinstance(query, str) else "",
         source="workflow",
     )
     return session
 
 
-async def _session(request: Request, agent: AgentRow, session_id: str) -> SessionRow:
-    found = await SessionRepository(get_app_state(request).database, agent.tenant).get(session_id)
-    if found is None or found.agent_id != agent.id:
+async def _load_session(request: Request, agent: AgentRow, session_id: str) -> SessionRow:
+    session = await SessionRepository(get_app_state(request).database, agent.tenant).get(session_id)
+    if session is None or session.agent_id != agent.id:
         raise RequestError("Session not found!", status=404)
-    return found
+    return session
 
 
-def _item(row: VersionRow) -> dict[str, Any]:
+def _build_item(row: VersionRow) -> dict[str, Any]:
     return {
         "id": row.id,
         "title": row.title,
@@ -153,5 +153,5 @@ def _item(row: VersionRow) -> dict[str, Any]:
     }
 
 
-def _whole(row: VersionRow) -> dict[str, Any]:
-    return {**_item(row), "description": row.description, "dsl": orjson.loads(row.dsl)}
+def _build_version(row: VersionRow) -> dict[str, Any]:
+    return {**_build_item(row), "description": row.description, "dsl": orjson.loads(row.dsl)}

@@ -1,4 +1,4 @@
-"""What clients send to make a server fail: each is refused, in the shape of its path, and the log says why."""
+"""Requests meant to make a server fail: each is refused in the shape of its path."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.shared.request_parsing import MAX_DEPTH, check_depth
-from ragflow_lg.server.http.webhooks.payload_schema import _convert_scalar  # pyright: ignore[reportPrivateUsage]
+from ragflow_lg.server.http.webhooks.payload_schema import select_declared_fields
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, start_app
 
@@ -21,14 +22,14 @@ def nested(depth: int) -> Any:
     return value
 
 
-async def test_odd_bodies_are_refused(tmp_path: Path) -> None:
+async def test_oversized_and_nested_bodies_are_refused(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent = await server.agent(ECHO)
         form = "&".join(f"a{number}=1" for number in range(1001))
-        told = await server.client.post(
+        answer = await server.client.post(
             "/agents/chat/completions", content=form, headers={"content-type": "application/x-www-form-urlencoded"}
         )
-        assert (told.json()["code"], "1,000 fields" in told.json()["message"]) == (101, True)
+        assert (answer.json()["code"], "1,000 fields" in answer.json()["message"]) == (101, True)
         for depth in (MAX_DEPTH + 1, 900):
             body = {"agent_id": agent, "query": {"x": nested(depth)}}
             assert (await server.client.post("/agents/chat/completions", json=body)).json()["code"] == 101
@@ -36,10 +37,10 @@ async def test_odd_bodies_are_refused(tmp_path: Path) -> None:
             refused = await server.client.post(url, json={"query": {"x": nested(depth)}})
             assert (refused.status_code, "deep" in refused.json()["error"]["message"]) == (400, True)
         assert (await server.client.get(f"/agents/{agent}/sessions")).json()["data"] == []
-        app_state = b'--b\r\nContent-Disposition: form-data; name="text"\r\n\r\na\\ud800\r\n--b--\r\n'
+        body_with_charset = b'--b\r\nContent-Disposition: form-data; name="text"\r\n\r\na\\ud800\r\n--b--\r\n'
         kind = {"content-type": "multipart/form-data; boundary=b; charset=undefined"}
-        told = await server.client.post(f"/agents/{agent}/upload", content=app_state, headers=kind)
-        assert "charset" in told.json()["message"]
+        answer = await server.client.post(f"/agents/{agent}/upload", content=body_with_charset, headers=kind)
+        assert "charset" in answer.json()["message"]
 
 
 def test_depth_counts_lists_and_objects() -> None:
@@ -48,12 +49,14 @@ def test_depth_counts_lists_and_objects() -> None:
         check_depth({"a": nested(MAX_DEPTH)})
 
 
-def test_a_number_beyond_all_floats_is_none() -> None:
-    assert _convert_scalar("9" * 400, "number")[0] is False
-    assert _convert_scalar("9" * 300, "number")[0] is True
+def test_numbers_beyond_all_floats_are_refused() -> None:
+    schema = {"body": {"properties": {"n": {"type": "number"}}}}
+    assert select_declared_fields("body", {"n": "9" * 300}, schema) == {"n": int("9" * 300)}
+    with pytest.raises(RequestError, match="type mismatch"):
+        select_declared_fields("body", {"n": "9" * 400}, schema)
 
 
-async def test_a_body_that_nobody_waits_for_does_not_hold_its_connection(tmp_path: Path) -> None:
+async def test_an_unread_body_does_not_keep_its_connection_open(tmp_path: Path) -> None:
     async with start_app(tmp_path, header_timeout_s=0.3) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
         writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
@@ -65,16 +68,16 @@ async def test_a_body_that_nobody_waits_for_does_not_hold_its_connection(tmp_pat
         writer.close()
 
 
-async def test_a_content_that_is_no_text_is_refused(tmp_path: Path) -> None:
+async def test_a_content_that_is_not_a_text_is_refused(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent = await server.agent(ECHO)
-        told = await server.client.post(
+        answer = await server.client.post(
             f"{server.url}/v1/chat/completions", json={"model": agent, "messages": [{"role": "user", "content": 5}]}
         )
-        assert (told.status_code, "content" in told.json()["error"]["message"]) == (400, True)
+        assert (answer.status_code, "content" in answer.json()["error"]["message"]) == (400, True)
 
 
-async def test_an_agent_that_runs_is_stopped_before_it_is_deleted(tmp_path: Path) -> None:
+async def test_deleting_an_agent_stops_its_runs(tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply(hangs=True)]) as server:
         agent = await server.agent(MODEL)
         session = await server.session(agent)

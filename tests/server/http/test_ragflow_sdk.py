@@ -1,4 +1,4 @@
-"""RAGFlow's own client, in the version that Python 3.11 gets, against the server."""
+"""RAGFlow's SDK, in the version that installs on Python 3.11, against the server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, start_app
 
-sdk: Any = pytest.importorskip("ragflow_sdk", reason="It needs Python below 3.13.")
+sdk: Any = pytest.importorskip("ragflow_sdk", reason="ragflow-sdk requires Python below 3.13")
 
 
 async def old_client(server: AppServer) -> Any:
@@ -24,7 +24,7 @@ def texts(session: Any, question: str, *, stream: bool) -> list[str]:
     return [message.content for message in session.ask(question, stream=stream)]
 
 
-async def test_agents_and_sessions(tmp_path: Path) -> None:
+async def test_the_sdk_manages_agents_and_sessions(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         client = await old_client(server)
 
@@ -46,7 +46,7 @@ async def test_agents_and_sessions(tmp_path: Path) -> None:
         await asyncio.to_thread(work)
 
 
-async def test_asking(tmp_path: Path) -> None:
+async def test_the_sdk_runs_turns(tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
         client = await old_client(server)
         await server.agent(MODEL)
@@ -59,8 +59,8 @@ async def test_asking(tmp_path: Path) -> None:
             assert texts(session, "hi", stream=False) == ["Hello"]
             assert texts(session, "hi", stream=True) == ["Hell", "o"]
             for stream in (False, True):
-                asked = form.create_session()
-                assert texts(asked, "go", stream=stream) == ["Which size?"]
-                assert "".join(texts(asked, "42", stream=stream)) == "Size 42"
+                question = form.create_session()
+                assert texts(question, "go", stream=stream) == ["Which size?"]
+                assert "".join(texts(question, "42", stream=stream)) == "Size 42"
 
         await asyncio.to_thread(work)

@@ -1,6 +1,6 @@
-"""RAGFlow's SDK in the versions that were published, each in a process of its own, against the server.
+"""All published versions of RAGFlow's SDK, each in its own process, against the server.
 
-`make clients` puts the versions that do not install beside this Python under ``.cache/clients``.
+`make clients` installs the versions that this Python cannot hold under ``.cache/clients``.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ FAILING = canvas(
     ("Message:0", "Message", {"content": ["{ListOperations:0@result}"]}, []),
 )
 LIST_SHAPE = ("0.22.1", "0.23.1", "0.24.0", "0.25.0")
-"""They read agents as a plain list, and ask by the old path."""
+"""Versions that read agents as a plain list and use the older path."""
 CANVAS_SHAPE = ("0.25.1", "0.25.6", "0.26.4", "0.27.3", "1.0.0rc2")
 
 
-async def printed(server: Any, version: str, *program: str) -> str:
-    """Run a program with an SDK, and a key of its shapes as ``KEY``; give what it prints."""
+async def run_program(server: Any, version: str, *program: str) -> str:
+    """Run a program with an SDK, and with a key of its shapes in ``KEY``; return its output."""
     path = ROOT / ".cache" / "clients" / version
     if not path.is_dir():
-        pytest.skip(f"ragflow-sdk {version} is not there; `make clients` fetches it.")
+        pytest.skip(f"ragflow-sdk {version} is not installed; run `make clients`.")
     compat = "0.24" if version in LIST_SHAPE else ""
     key = await KeyRepository(server.app_state.database).create("tenant", 1, compat=compat)
     process = await asyncio.create_subprocess_exec(
@@ -43,20 +43,20 @@ async def printed(server: Any, version: str, *program: str) -> str:
         env={**os.environ, "KEY": key, "PYTHONPATH": f"{path}{os.pathsep}{ROOT}"},
         stdout=asyncio.subprocess.PIPE,
     )
-    told, _ = await process.communicate()
-    return told.decode()
+    answer, _ = await process.communicate()
+    return answer.decode()
 
 
-async def surface(server: Any, version: str) -> dict[str, Any]:
+async def call_surface(server: Any, version: str) -> dict[str, Any]:
     dsls = json.dumps({"echo": ECHO, "form": FORM, "model": MODEL, "failing": FAILING})
-    return json.loads(await printed(server, version, "-m", "tests.harness.sdk_surface", server.url, dsls))
+    return json.loads(await run_program(server, version, "-m", "tests.harness.sdk_surface", server.url, dsls))
 
 
 @pytest.mark.parametrize("version", [*LIST_SHAPE, *CANVAS_SHAPE])
-async def test_the_surface_of_agents(version: str, tmp_path: Path) -> None:
+async def test_every_sdk_version_can_use_agents(version: str, tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
-        told = await surface(server, version)
-    assert told["crud"] == {
+        answer = await call_surface(server, version)
+    assert answer["crud"] == {
         "made": ["Helper", "It helps."],
         "components": ["Message:0", "begin"],
         "changed": ["Aide"],
@@ -66,9 +66,9 @@ async def test_the_surface_of_agents(version: str, tmp_path: Path) -> None:
         "left": 0,
         "agents left": 0,
     }
-    whole = ["Which size?"] if version in LIST_SHAPE else [""]  # newer ones read a pause's content, and it has none
-    streamed = ["Which size?"] if version < "0.24" else []  # newer ones leave the frame of a pause out
-    assert told["asking"] == {
+    whole = ["Which size?"] if version in LIST_SHAPE else [""]  # newer ones read the empty content of a pause
+    streamed = ["Which size?"] if version < "0.24" else []  # newer versions ignore the frame of a pause
+    assert answer["asking"] == {
         "first, whole": ["Hello"],
         "second, whole": ["Hello"],
         "pause, whole": whole,
@@ -80,14 +80,14 @@ async def test_the_surface_of_agents(version: str, tmp_path: Path) -> None:
         "answer, stream": ["Size ", "42"],
         "error, stream": [],
     }
-    assert told["refused"] == ["Exception", "<Unauthorized '401: Unauthorized'>"]
+    assert answer["refused"] == ["Exception", "<Unauthorized '401: Unauthorized'>"]
 
 
-@pytest.mark.parametrize(("version", "asked"), [("0.25.0", "Which size?"), ("0.27.3", "")])
-async def test_the_sample_of_the_page_works(version: str, asked: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("version", "content"), [("0.25.0", "Which size?"), ("0.27.3", "")])
+async def test_the_sample_in_the_docs_works(version: str, content: str, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "server.md").read_text("utf-8")
     samples: list[str] = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (sample,) = (text for text in samples if "ragflow_sdk" in text)
     async with start_app(tmp_path) as server:
-        told = await printed(server, version, "-c", sample.replace("http://127.0.0.1:9380", server.url))
-    assert told == f"asks: {asked}\nsays: A parcel, size 42.\n"
+        answer = await run_program(server, version, "-c", sample.replace("http://127.0.0.1:9380", server.url))
+    assert answer == f"asks: {content}\nsays: A parcel, size 42.\n"

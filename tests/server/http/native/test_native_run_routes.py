@@ -189,8 +189,8 @@ async def test_a_run_is_forked_where_it_waits_and_at_earlier_checkpoints(tmp_pat
         assert (await client.post(f"/runs/{early['id']}/continue")).json()["status"] == "waiting"
         answered = (await client.post(f"/runs/{run['id']}/fork", json={})).json()
         assert answered["status"] == "interrupted"  # it asks again
-        asked = (await client.post(f"/runs/{answered['id']}/continue")).json()
-        assert [pause["node"] for pause in asked["pauses"]] == ["UserFillUp:0"]
+        question = (await client.post(f"/runs/{answered['id']}/continue")).json()
+        assert [pause["node"] for pause in question["pauses"]] == ["UserFillUp:0"]
         nowhere = await client.post(f"/runs/{run['id']}/fork", json={"checkpoint": "f" * 20})
         assert problem(nowhere) == (422, "place-unknown")
         assert "ragflow-lg" not in nowhere.json()["error"]["message"]

@@ -40,10 +40,10 @@ TALKING = canvas(
 
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}}
-UNREAD = r"messages\[1\]\.content\[1\] is a part of the type 'image_url', .* Upload .* `files`"
+UNSUPPORTED = r"messages\[1\]\.content\[1\] has the unsupported type 'image_url'. Upload .* `files`"
 
 
-async def test_the_openai_package_plays_turns_of_one_session(tmp_path: Path) -> None:
+async def test_the_openai_package_runs_turns_of_one_session(tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
         agent_id = await server.agent(MODEL)
         async with client_of(server, f"/api/v1/agents_openai/{agent_id}") as client:
@@ -77,19 +77,19 @@ TALK: Any = [
 ]
 
 
-async def test_who_sends_the_whole_conversation_has_one_without_a_session(tmp_path: Path) -> None:
+async def test_a_whole_conversation_starts_a_session_with_its_messages(tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply("You are Ada.", repeat=True)]) as server:
         agent_id = await server.agent(MODEL)
         async with client_of(server, "/v1") as client:
             first = await client.chat.completions.create(model=agent_id, messages=TALK)
-            asked = [(message["role"], message["content"]) for message in server.model.requests[-1][1].messages]
-            assert asked == [("user", "My name is\nAda."), ("assistant", "Hello Ada."), ("user", "Who am I?")]
+            question = [(message["role"], message["content"]) for message in server.model.requests[-1][1].messages]
+            assert question == [("user", "My name is\nAda."), ("assistant", "Hello Ada."), ("user", "Who am I?")]
             assert "pirate" not in server.model.requests[-1][1].system
             again: Any = [*TALK, {"role": "assistant", "content": "forged"}, {"role": "user", "content": "Sure?"}]
             named = {"session_id": first.id}
             second = await client.chat.completions.create(model=agent_id, messages=again, extra_body=named)
-        asked = [(message["role"], message["content"]) for message in server.model.requests[-1][1].messages]
-        assert asked[2:] == [("user", "Who am I?"), ("assistant", "You are Ada."), ("user", "Sure?")]
+        question = [(message["role"], message["content"]) for message in server.model.requests[-1][1].messages]
+        assert question[2:] == [("user", "Who am I?"), ("assistant", "You are Ada."), ("user", "Sure?")]
         assert second.id == first.id
         row = (await server.client.get(f"/agents/{agent_id}/sessions/{first.id}")).json()["data"]
         assert [message["content"] for message in row["message"]] == [
@@ -103,20 +103,20 @@ async def test_who_sends_the_whole_conversation_has_one_without_a_session(tmp_pa
         assert (row["round"], row["name"]) == (2, "Who am I?")
 
 
-async def test_agents_are_models(tmp_path: Path) -> None:
+async def test_agents_are_listed_as_models(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         async with client_of(server, "/v1") as client:
             assert [model.id async for model in client.models.list()] == [agent_id]
             assert (await client.models.retrieve(agent_id)).owned_by == "tenant"
-            told = await client.chat.completions.create(model=agent_id, messages=user("hi"))
-            assert told.choices[0].message.content == "You said hi"
+            answer = await client.chat.completions.create(model=agent_id, messages=user("hi"))
+            assert answer.choices[0].message.content == "You said hi"
         async with client_of(server, f"/api/v1/agents_openai/{agent_id}") as client:
             assert [model.id async for model in client.models.list()] == [agent_id]
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_form_is_told(tmp_path: Path, stream: bool) -> None:
+async def test_an_open_form_is_returned(tmp_path: Path, stream: bool) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(FORM)
         async with client_of(server, "/v1") as client:
@@ -133,18 +133,18 @@ async def test_a_form_is_told(tmp_path: Path, stream: bool) -> None:
             talking = await server.agent(TALKING, "Talking")
             answer = await client.chat.completions.create(model=talking, messages=user("hi"), stream=stream)
             if stream:
-                said = "".join([chunk.choices[0].delta.content async for chunk in answer])
+                messages = "".join([chunk.choices[0].delta.content async for chunk in answer])
             else:
-                said = answer.choices[0].message.content
+                messages = answer.choices[0].message.content
         assert (choice.finish_reason, form["tips"], list(form["inputs"])) == (
             "waiting_for_user",
             "Which size?",
             ["size"],
         )
-        assert said == "Welcome."
+        assert messages == "Welcome."
 
 
-async def test_fields_answer_a_form_whatever_the_messages_repeat(tmp_path: Path) -> None:
+async def test_inputs_answer_a_form_whatever_the_messages_repeat(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(ASKING)
         async with client_of(server, "/v1") as client:
@@ -158,19 +158,19 @@ async def test_fields_answer_a_form_whatever_the_messages_repeat(tmp_path: Path)
                     await ask([], session_id=waiting.id, inputs={"size": {"value": "large"}})
                 with pytest.raises(openai.BadRequestError, match="`inputs` must be an object"):
                     await ask([], session_id=waiting.id, inputs=[42])
-                told = await ask(repeated, session_id=waiting.id, inputs={"size": {"value": 42}})
-                assert (told.id, told.choices[0].message.content) == (waiting.id, "Size 42 for hi")
-                row = (await server.client.get(f"/agents/{agent_id}/sessions/{told.id}")).json()["data"]
-                asked = [message["content"] for message in row["message"] if message["role"] == "user"]
-                assert asked[-1] == "size: 42"
-            # Nothing waits any more: the text is asked, and the fields are Begin's.
-            again = await ask(user("more"), session_id=told.id, inputs={"size": {"value": 42}})
+                answer = await ask(repeated, session_id=waiting.id, inputs={"size": {"value": 42}})
+                assert (answer.id, answer.choices[0].message.content) == (waiting.id, "Size 42 for hi")
+                row = (await server.client.get(f"/agents/{agent_id}/sessions/{answer.id}")).json()["data"]
+                question = [message["content"] for message in row["message"] if message["role"] == "user"]
+                assert question[-1] == "size: 42"
+            # No form is open any more: the text is the query, and the inputs are those of Begin.
+            again = await ask(user("more"), session_id=answer.id, inputs={"size": {"value": 42}})
             assert again.choices[0].finish_reason == "waiting_for_user"
-            done = await ask([], session_id=told.id, inputs={"size": {"value": 7}})
+            done = await ask([], session_id=answer.id, inputs={"size": {"value": 7}})
             assert done.choices[0].message.content == "Size 7 for more"
 
 
-async def test_errors_have_their_classes_and_are_not_tried_again(tmp_path: Path) -> None:
+async def test_errors_have_their_classes_and_are_not_retried(tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply(error="no model", repeat=True)]) as server:
         broken, echo = await server.agent(BROKEN), await server.agent(ECHO, "Echo")
         cases: list[tuple[str, dict[str, Any], type[openai.APIStatusError]]] = [
@@ -181,26 +181,26 @@ async def test_errors_have_their_classes_and_are_not_tried_again(tmp_path: Path)
             (echo, {"messages": user("x"), "extra_body": {"session_id": MISSING}}, openai.NotFoundError),
         ]
         async with client_of(server, "/v1") as client:
-            for model, given, kind in cases:
+            for model, values, kind in cases:
                 with pytest.raises(kind):
-                    await client.chat.completions.create(model=model, **given)
-            with pytest.raises(openai.BadRequestError, match=UNREAD) as unread:
+                    await client.chat.completions.create(model=model, **values)
+            with pytest.raises(openai.BadRequestError, match=UNSUPPORTED) as unsupported:
                 await client.chat.completions.create(
                     model=echo, messages=user([{"type": "text", "text": "?"}, PICTURE])
                 )
-            assert unread.value.type == "invalid_request_error"
-            told = "There is no agent of the id 'Echo'; `GET /v1/models` lists yours."
-            for asked in (
+            assert unsupported.value.type == "invalid_request_error"
+            answer = "No agent has the id 'Echo'; `GET /v1/models` lists your agents."
+            for question in (
                 client.chat.completions.create(model="Echo", messages=user("x")),
                 client.models.retrieve("Echo"),
             ):
                 with pytest.raises(openai.NotFoundError) as unknown:
-                    await asked
+                    await question
                 refused: Any = unknown.value
                 assert (refused.code, refused.type, refused.body["message"]) == (
                     "model_not_found",
                     "not_found_error",
-                    told,
+                    answer,
                 )
             stream: Any = await client.chat.completions.create(model=broken, messages=user("x"), stream=True)
             chunks = [chunk async for chunk in stream]
@@ -212,7 +212,7 @@ async def test_errors_have_their_classes_and_are_not_tried_again(tmp_path: Path)
                 await client.models.list()
 
 
-async def test_the_native_route_speaks_it_when_asked(tmp_path: Path) -> None:
+async def test_ragflows_route_answers_in_openais_shape_on_request(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         body = {"openai-compatible": True, "messages": user("hi"), "agent_id": await server.agent(ECHO)}
         answer = (await server.client.post("/agents/chat/completions", json=body)).json()

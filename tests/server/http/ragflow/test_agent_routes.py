@@ -12,11 +12,11 @@ MISSING = "0" * 32
 NO_ACCESS = {"code": 103, "message": "Make sure you have permission to access the agent.", "data": False}
 
 
-async def test_an_agent_is_made_shown_changed_and_deleted(tmp_path: Path) -> None:
+async def test_an_agent_is_created_shown_changed_and_deleted(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
-        made = (await server.client.post("/agents", json={"title": " Helper ", "dsl": json.dumps(ECHO)})).json()
-        agent = made["data"]
-        assert (made["code"], agent["title"], agent["dsl"], agent["canvas_category"]) == (
+        created = (await server.client.post("/agents", json={"title": " Helper ", "dsl": json.dumps(ECHO)})).json()
+        agent = created["data"]
+        assert (created["code"], agent["title"], agent["dsl"], agent["canvas_category"]) == (
             0,
             "Helper",
             ECHO,
@@ -27,15 +27,15 @@ async def test_an_agent_is_made_shown_changed_and_deleted(tmp_path: Path) -> Non
         assert (await server.client.get(f"/agents/{agent['id']}")).json()["data"] == agent
         changed = await server.client.put(f"/agents/{agent['id']}", json={"dsl": FORM, "release": True, "avatar": None})
         assert changed.json()["data"]["update_time"] >= agent["update_time"]
-        shown = (await server.client.get(f"/agents/{agent['id']}")).json()["data"]
-        assert (shown["dsl"], shown["title"], shown["last_publish_time"] is not None) == (FORM, "Helper", True)
+        data = (await server.client.get(f"/agents/{agent['id']}")).json()["data"]
+        assert (data["dsl"], data["title"], data["last_publish_time"] is not None) == (FORM, "Helper", True)
         example: Any = NewAgent.model_json_schema()["examples"][0]
         await server.agent(example["dsl"], example["title"])
         for headers in ({}, {"X-RAGFlow-Compat": "0.24"}):
             listed = (await server.client.get("/agents", headers=headers)).json()["data"]
             rows = listed if headers else listed["canvas"]
             assert {row["title"]: row["release_time"] for row in rows} == {
-                "Helper": shown["last_publish_time"],
+                "Helper": data["last_publish_time"],
                 example["title"]: None,
             }
         assert (await server.client.patch(f"/agents/{agent['id']}", json={"title": "Aide"})).json()["code"] == 0
@@ -53,25 +53,25 @@ REFUSED: list[tuple[Any, int, str]] = [
     ({"title": "A", "dsl": [1]}, 101, "The DSL should be a JSON object."),
     ({"title": "A", "dsl": {"components": {}}}, 101, ""),
     ({"title": "A", "dsl": canvas(("begin", "Begin", {"inputs": 7}, []))}, 101, "inputs"),
-    ({"title": "A" * 256, "dsl": ECHO}, 101, "A title has"),
-    ({"title": "A", "dsl": ECHO, "permission": "x" * 17}, 101, "permission has at most"),
+    ({"title": "A" * 256, "dsl": ECHO}, 101, "The title must have"),
+    ({"title": "A", "dsl": ECHO, "permission": "x" * 17}, 101, "permission must have at most"),
     ({"title": "taken", "dsl": ECHO}, 102, "already exists"),
-    ([1], 101, "should be a JSON object"),
+    ([1], 101, "must be a JSON object"),
     ("{", 101, "not JSON"),
 ]
 
 
-async def test_what_is_no_agent_is_refused(tmp_path: Path) -> None:
+async def test_invalid_agents_are_refused(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         await server.agent(ECHO, "Taken")
-        for body, code, told in REFUSED:
+        for body, code, message in REFUSED:
             content = body if isinstance(body, str) else json.dumps(body)
             answer = await server.client.post("/agents", content=content, headers={"Content-Type": "application/json"})
             assert (answer.status_code, answer.json()["code"]) == (200, code), body
-            assert told in answer.json()["message"]
+            assert message in answer.json()["message"]
 
 
-async def test_agents_are_listed(tmp_path: Path) -> None:
+async def test_agents_are_listed_filtered_and_sorted(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         for title in ("A", "B", "C"):
             await server.agent(ECHO, title)
@@ -93,7 +93,7 @@ async def test_agents_are_listed(tmp_path: Path) -> None:
         assert [agent["dsl"] for agent in old] == [ECHO] * 3
 
 
-async def test_what_a_list_can_be_narrowed_down_to_is_counted(tmp_path: Path) -> None:
+async def test_filter_values_are_counted(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         empty = (await server.client.get("/agents?type=filter")).json()["data"]
         assert empty == {"filter": {"owner": [], "canvas_category": []}, "total": 0}
@@ -108,7 +108,7 @@ async def test_what_a_list_can_be_narrowed_down_to_is_counted(tmp_path: Path) ->
         }
 
 
-async def test_agents_of_others_are_not_there(tmp_path: Path) -> None:
+async def test_agents_of_other_tenants_are_not_found(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         other = {"Authorization": await KeyRepository(server.app_state.database).create("other", 1)}
@@ -121,9 +121,9 @@ async def test_agents_of_others_are_not_there(tmp_path: Path) -> None:
             103,
             "Only the owner of the agent is authorized for this operation.",
         )
-        asked = await server.client.post(
+        question = await server.client.post(
             "/agents/chat/completions", json={"agent_id": agent_id, "query": "x"}, headers=other
         )
-        assert asked.json() == NO_ACCESS
+        assert question.json() == NO_ACCESS
         assert (await server.client.get("/agents", headers=other)).json()["data"]["total"] == 0
         assert (await server.ask(agent_id))["code"] == 0

@@ -17,14 +17,14 @@ MISSING = "0" * 32
 PATHS = ("/agents/chat/completions", "/agents/chat/completion", "/agents/{id}/completions")
 
 
-def events(found: list[Any]) -> list[str]:
-    return [frame.get("event", "error") for frame in found]
+def events(frames: list[Any]) -> list[str]:
+    return [frame.get("event", "error") for frame in frames]
 
 
-async def test_a_turn_is_streamed_in_the_order_and_the_keys_of_ragflow(tmp_path: Path) -> None:
+async def test_a_turn_is_streamed_with_the_order_and_keys_of_ragflow(tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply(chunks=["Hell", "o"])]) as server:
-        found = await server.stream(await server.agent(MODEL), "hi")
-        assert events(found) == [
+        received = await server.stream(await server.agent(MODEL), "hi")
+        assert events(received) == [
             "workflow_started",
             "node_started",
             "node_finished",
@@ -37,28 +37,28 @@ async def test_a_turn_is_streamed_in_the_order_and_the_keys_of_ragflow(tmp_path:
             "node_finished",
             "workflow_finished",
         ]
-        assert {tuple(frame) for frame in found} == {
+        assert {tuple(frame) for frame in received} == {
             ("event", "message_id", "created_at", "task_id", "data", "session_id")
         }
-        (envelope,) = {(f["message_id"], f["created_at"], f["task_id"], f["session_id"]) for f in found}
+        (envelope,) = {(f["message_id"], f["created_at"], f["task_id"], f["session_id"]) for f in received}
         assert envelope[2] == envelope[3]
-        assert "".join(f["data"]["content"] for f in found if f["event"] == "message") == "Hello"
+        assert "".join(f["data"]["content"] for f in received if f["event"] == "message") == "Hello"
 
 
-async def test_headers_of_a_request_are_neither_taken_over_nor_stored(tmp_path: Path) -> None:
+async def test_custom_headers_of_a_request_are_not_stored(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
-        told = await server.ask(agent_id, "hi", custom_header={"Authorization": "sesame"})
-        assert told["data"]["data"]["content"] == "You said hi"
-        session_id = told["data"]["session_id"]
+        answer = await server.ask(agent_id, "hi", custom_header={"Authorization": "sesame"})
+        assert answer["data"]["data"]["content"] == "You said hi"
+        session_id = answer["data"]["session_id"]
         row = (await server.client.get(f"/agents/{agent_id}/sessions/{session_id}")).text
         place: Any = {"configurable": {"thread_id": thread_of_session(session_id), "checkpoint_ns": ""}}
-        kept = [saved async for saved in server.app_state.store.saver.alist(place)]
-        assert kept
-        assert "sesame" not in f"{row}{kept}"
+        checkpoints = [checkpoint async for checkpoint in server.app_state.store.saver.alist(place)]
+        assert checkpoints
+        assert "sesame" not in f"{row}{checkpoints}"
 
 
-async def test_all_paths_and_names_of_the_question_are_taken(tmp_path: Path) -> None:
+async def test_all_paths_and_names_of_the_query_are_accepted(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         id_ = await server.agent(ECHO)
         for path, field in product(PATHS, ("query", "question")):
@@ -66,18 +66,18 @@ async def test_all_paths_and_names_of_the_question_are_taken(tmp_path: Path) -> 
             answer = (await server.client.post(path.format(id=id_), json=body)).json()
             assert (answer["code"], answer["data"]["data"]["content"]) == (0, "You said héllo \U0001f600")
             assert len(answer["data"]["session_id"]) == 32
-            found = frames((await server.client.post(path.format(id=id_), json={**body, "stream": True})).text)
-            assert (set(events(found)) == {"message", "message_end"}) is path.endswith("}/completions")
+            received = frames((await server.client.post(path.format(id=id_), json={**body, "stream": True})).text)
+            assert (set(events(received)) == {"message", "message_end"}) is path.endswith("}/completions")
 
 
-async def test_a_session_of_a_client_is_sent_less(tmp_path: Path) -> None:
+async def test_a_session_of_a_client_receives_fewer_events(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         session = await server.session(agent_id)
-        found = await server.stream(agent_id, session_id=session, return_trace=True)
-        assert list(dict.fromkeys(events(found))) == ["node_finished", "message", "message_end", "workflow_finished"]
-        assert list(found[-1]["data"]) == ["usage"]
-        assert [len(f["data"]["trace"]) for f in found if f["event"] == "node_finished"] == [1, 2]
+        received = await server.stream(agent_id, session_id=session, return_trace=True)
+        assert list(dict.fromkeys(events(received))) == ["node_finished", "message", "message_end", "workflow_finished"]
+        assert list(received[-1]["data"]) == ["usage"]
+        assert [len(f["data"]["trace"]) for f in received if f["event"] == "node_finished"] == [1, 2]
         whole = (await server.ask(agent_id, session_id=session, return_trace=True))["data"]
         assert (whole["event"], whole["session_id"], whole["data"]["content"]) == (
             "message_end",
@@ -92,12 +92,12 @@ async def test_a_session_of_a_client_is_sent_less(tmp_path: Path) -> None:
 async def test_a_form_pauses_and_its_answer_resumes(tmp_path: Path, source: str) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(FORM)
-        given = {"session_id": await server.session(agent_id)} if source == "agent" else {}
-        asked = await server.stream(agent_id, "go", **given)
-        assert asked[-1]["event"] == "user_inputs"
-        assert asked[-1]["data"] == {"inputs": asked[-1]["data"]["inputs"], "tips": "Which size?"}
-        assert list(asked[-1]["data"]["inputs"]) == ["size"]
-        session = {"session_id": asked[-1]["session_id"]}
+        values = {"session_id": await server.session(agent_id)} if source == "agent" else {}
+        question = await server.stream(agent_id, "go", **values)
+        assert question[-1]["event"] == "user_inputs"
+        assert question[-1]["data"] == {"inputs": question[-1]["data"]["inputs"], "tips": "Which size?"}
+        assert list(question[-1]["data"]["inputs"]) == ["size"]
+        session = {"session_id": question[-1]["session_id"]}
         again = await server.ask(agent_id, "", **session)
         assert (again["data"]["event"], again["data"]["data"]["tips"]) == ("user_inputs", "Which size?")
         wrong = await server.ask(agent_id, "", inputs={"size": {"value": "big"}}, **session)
@@ -109,7 +109,7 @@ async def test_a_form_pauses_and_its_answer_resumes(tmp_path: Path, source: str)
         assert [m["content"] for m in row["message"][-2:]] == ["size: 42", "Size 42"]
 
 
-async def test_what_cannot_begin_is_told_in_an_envelope(tmp_path: Path) -> None:
+async def test_refusals_before_the_run_are_sent_in_an_envelope(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id, other = await server.agent(ECHO), await server.agent(ECHO, "Other")
         session = await server.session(other)
@@ -123,10 +123,10 @@ async def test_what_cannot_begin_is_told_in_an_envelope(tmp_path: Path) -> None:
             ({"agent_id": agent_id, "release": "true"}, 102, "no published version"),
             ({"agent_id": agent_id, "openai-compatible": True}, 102, "at least one message"),
         ]
-        for body, code, told in cases:
+        for body, code, message in cases:
             answer = await server.client.post("/agents/chat/completions", json={"stream": True, **body})
             assert (answer.status_code, answer.json()["code"]) == (200, code), body
-            assert told in answer.json()["message"]
+            assert message in answer.json()["message"]
 
 
 async def test_a_session_runs_one_turn_at_a_time_and_can_be_cancelled(tmp_path: Path) -> None:
@@ -146,12 +146,12 @@ async def test_a_session_runs_one_turn_at_a_time_and_can_be_cancelled(tmp_path: 
         assert events(await first)[-1] == "workflow_finished"
         assert (await server.client.post(f"/tasks/{MISSING}/cancel")).json()["data"] is True
         assert (await server.ask(agent_id, session_id=session))["data"]["data"]["content"] == "Fine."
-        said = (await server.client.get(f"/agents/{agent_id}/sessions/{session}")).json()["data"]["message"]
-        assert [m["content"] for m in said[1:]] == ["hello", "Let me", "hello", "Fine."]
+        messages = (await server.client.get(f"/agents/{agent_id}/sessions/{session}")).json()["data"]["message"]
+        assert [m["content"] for m in messages[1:]] == ["hello", "Let me", "hello", "Fine."]
 
 
-async def test_who_asks_on_at_the_end_of_a_message_waits_for_the_turn_to_let_go(tmp_path: Path) -> None:
-    """The oldest SDK reads no further."""
+async def test_the_next_turn_waits_for_the_lease_of_the_previous_one(tmp_path: Path) -> None:
+    """The oldest SDK stops reading at the end of the message."""
     async with start_app(tmp_path, [Reply("One."), Reply("Two.")], busy_s=5) as server:
         agent_id = await server.agent(MODEL)
         session = await server.session(agent_id)
@@ -170,12 +170,12 @@ async def test_who_asks_on_at_the_end_of_a_message_waits_for_the_turn_to_let_go(
 
 async def test_a_component_that_fails_ends_the_stream_with_its_error(tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply(error="no model")] * 9) as server:
-        found = await server.stream(await server.agent(MODEL))
-        assert events(found)[-1] == "node_finished"
-        assert "no model" in found[-1]["data"]["outputs"]["_ERROR"]
+        received = await server.stream(await server.agent(MODEL))
+        assert events(received)[-1] == "node_finished"
+        assert "no model" in received[-1]["data"]["outputs"]["_ERROR"]
 
 
-async def test_a_failure_of_the_engine_is_told_to_every_kind_of_client(
+async def test_an_error_of_the_engine_is_sent_to_every_kind_of_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ragflow_lg.base.errors import RunError
@@ -191,13 +191,13 @@ async def test_a_failure_of_the_engine_is_told_to_every_kind_of_client(
     monkeypatch.setattr(Projection, "feed", fail)
     async with start_app(tmp_path) as server:
         id_ = await server.agent(ECHO)
-        found = await server.stream(id_)
-        assert found[-2]["data"]["content"] == "**ERROR**: It broke."
-        assert found[-1] == {"code": 500, "message": "It broke.", "data": False}
+        received = await server.stream(id_)
+        assert received[-2]["data"]["content"] == "**ERROR**: It broke."
+        assert received[-1] == {"code": 500, "message": "It broke.", "data": False}
         oldest = await server.stream(id_, path=f"/agents/{id_}/completions")
         assert events(oldest) == ["message", "message_end"]
-        told = await server.ask(id_)
-        assert (told["code"], told["message"], len(told["data"]["session_id"])) == (500, "It broke.", 32)
+        answer = await server.ask(id_)
+        assert (answer["code"], answer["message"], len(answer["data"]["session_id"])) == (500, "It broke.", 32)
         body = {"agent_id": id_, "query": "x"}
         old = await server.client.post("/agents/chat/completions", json=body, headers={"X-RAGFlow-Compat": "0.24"})
         assert old.json() == {"code": 0, "data": "**ERROR**: It broke."}

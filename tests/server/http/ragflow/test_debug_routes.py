@@ -15,21 +15,21 @@ from tests.server.http.app_server import ECHO, FORM, MODEL, canvas, start_app
 USED = {**ECHO, "history": [["user", "Hi"]], "path": ["begin"], "globals": {"sys.query": "Hi", "env.x": "changed"}}
 
 
-async def test_a_reset_gives_the_canvas_as_it_was_before_anybody_talked(tmp_path: Path) -> None:
+async def test_a_reset_removes_the_traces_of_turns(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(USED)
-        told = (await server.client.post(f"/agents/{agent_id}/reset", json={})).json()
-        assert (told["code"], told["data"]["history"], told["data"]["path"]) == (0, [], [])
-        assert told["data"]["globals"] == {"sys.query": "", "env.x": ""}
-        assert (await server.client.get(f"/agents/{agent_id}")).json()["data"]["dsl"] == told["data"]
-        assert (await server.client.post(f"/agents/{agent_id}/reset")).json() == told
+        answer = (await server.client.post(f"/agents/{agent_id}/reset", json={})).json()
+        assert (answer["code"], answer["data"]["history"], answer["data"]["path"]) == (0, [], [])
+        assert answer["data"]["globals"] == {"sys.query": "", "env.x": ""}
+        assert (await server.client.get(f"/agents/{agent_id}")).json()["data"]["dsl"] == answer["data"]
+        assert (await server.client.post(f"/agents/{agent_id}/reset")).json() == answer
         other = {"Authorization": await KeyRepository(server.app_state.database).create("other", 1)}
         for path in ("reset", "components/begin/debug"):
             refused = await server.client.post(f"/agents/{agent_id}/{path}", json={"params": {}}, headers=other)
             assert refused.json()["code"] == 103
 
 
-async def test_input_forms_are_shown(tmp_path: Path) -> None:
+async def test_input_forms_are_returned(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(FORM)
         form = (await server.client.get(f"/agents/{agent_id}/components/UserFillUp:0/input-form")).json()
@@ -45,7 +45,7 @@ async def test_input_forms_are_shown(tmp_path: Path) -> None:
         assert (missing["code"], "no component 'Nobody:0'" in missing["message"]) == (102, True)
 
 
-async def test_a_component_that_is_tried_takes_the_place_of_a_run(tmp_path: Path) -> None:
+async def test_a_debugged_component_takes_a_run_slot(tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply(hangs=True, repeat=True)], max_runs=1, max_waiting_runs=0) as server:
         agent_id = await server.agent(MODEL)
         path, body = f"/agents/{agent_id}/components/LLM:0/debug", {"params": {"sys.query": {"value": "Hi"}}}
@@ -55,38 +55,38 @@ async def test_a_component_that_is_tried_takes_the_place_of_a_run(tmp_path: Path
                 await asyncio.sleep(0.005)
         assert (await server.ask(agent_id))["code"] == 429
         assert (await server.client.post(path, json=body)).status_code == 429
-        first.cancel()  # who leaves gives it back
+        first.cancel()  # a disconnect releases the slot
         async with asyncio.timeout(10):
             while server.turns._slots.in_use:
                 await asyncio.sleep(0.005)
 
 
-async def test_a_component_is_really_run(tmp_path: Path) -> None:
+async def test_a_component_is_run(tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply(chunks=["Hell", "o"])]) as server:
         path = f"/agents/{await server.agent(MODEL)}/components/LLM:0/debug"
-        told = (await server.client.post(path, json={"params": {"sys.query": {"value": "Hi"}}})).json()
-        assert (told["code"], told["data"]["content"]) == (0, "Hello")
-        assert {"_created_time", "_elapsed_time"} <= set(told["data"])
+        answer = (await server.client.post(path, json={"params": {"sys.query": {"value": "Hi"}}})).json()
+        assert (answer["code"], answer["data"]["content"]) == (0, "Hello")
+        assert {"_created_time", "_elapsed_time"} <= set(answer["data"])
         assert server.model.requests[0][1].messages[-1]["content"] == "Hi"
         for body, words in (
             ({}, "required argument are missing: params"),
-            ({"params": [1]}, "should be an object"),
-            ({"params": {"sys.query": "Hi"}}, "should be an object with a value"),
+            ({"params": [1]}, "must be an object"),
+            ({"params": {"sys.query": "Hi"}}, "must be an object with a value"),
             ({"params": {"nonsense": {"value": 1}}}, "does not read 'nonsense'"),
         ):
             refused = (await server.client.post(path, json=body)).json()
             assert (refused["code"], words in refused["message"]) == (101, True)
 
 
-async def test_a_canvas_with_errors_is_refused_with_them(tmp_path: Path) -> None:
+async def test_a_canvas_with_errors_is_refused(tmp_path: Path) -> None:
     empty = canvas(("begin", "Begin", {}, ["Loop:0"]), ("Loop:0", "Loop", {"loop_variables": []}, []))
     async with start_app(tmp_path) as server:
         path = f"/agents/{await server.agent(empty)}/components/begin/input-form"
-        told = (await server.client.get(path)).json()
-        assert (told["code"], "Loop has no body" in told["message"]) == (101, True)
+        answer = (await server.client.get(path)).json()
+        assert (answer["code"], "Loop has no body" in answer["message"]) == (101, True)
 
 
-async def test_a_component_reaches_no_address_inside(tmp_path: Path) -> None:
+async def test_a_component_cannot_reach_internal_addresses(tmp_path: Path) -> None:
     invoke = canvas(
         ("begin", "Begin", {}, ["Invoke:0"]),
         ("Invoke:0", "Invoke", {"url": "{sys.query}", "method": "get"}, []),
@@ -99,6 +99,6 @@ async def test_a_component_reaches_no_address_inside(tmp_path: Path) -> None:
         headers = {"Authorization": server.key}
         async with httpx.AsyncClient(transport=transport, base_url="http://here", headers=headers) as client:
             body = {"params": {"sys.query": {"value": f"{server.url}/api/v1/agents"}}}
-            told = await client.post(f"/api/v1/agents/{agent_id}/components/Invoke:0/debug", json=body)
-        assert "is refused" in told.json()["data"]["_ERROR"]
+            answer = await client.post(f"/api/v1/agents/{agent_id}/components/Invoke:0/debug", json=body)
+        assert "is refused" in answer.json()["data"]["_ERROR"]
         await http.aclose()

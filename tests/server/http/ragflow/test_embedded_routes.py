@@ -20,27 +20,27 @@ async def embedded(folder: Path, **section: Any) -> AsyncGenerator[tuple[AppServ
         yield server, {"Authorization": f"Bearer {key}"}
 
 
-async def test_a_page_streams_all_events_and_goes_on_with_its_session(tmp_path: Path) -> None:
+async def test_a_page_streams_all_events_and_continues_its_session(tmp_path: Path) -> None:
     async with embedded(tmp_path) as (server, beta):
         path = f"/agentbots/{await server.agent(ECHO)}/completions"
-        found = frames((await server.client.post(path, json={"question": "Hi"}, headers=beta)).text)
-        assert [found[0]["event"], found[-1]["event"]] == ["workflow_started", "workflow_finished"]
-        body = {"query": "again", "session_id": found[0]["session_id"], "stream": False}
-        told = (await server.client.post(path, json=body, headers=beta)).json()
-        assert (told["data"]["event"], told["data"]["data"]["content"]) == ("workflow_finished", "You said again")
-        found = frames((await server.client.post(path, json={**body, "stream": True}, headers=beta)).text)
-        assert "node_started" in [frame["event"] for frame in found]
+        received = frames((await server.client.post(path, json={"question": "Hi"}, headers=beta)).text)
+        assert [received[0]["event"], received[-1]["event"]] == ["workflow_started", "workflow_finished"]
+        body = {"query": "again", "session_id": received[0]["session_id"], "stream": False}
+        answer = (await server.client.post(path, json=body, headers=beta)).json()
+        assert (answer["data"]["event"], answer["data"]["data"]["content"]) == ("workflow_finished", "You said again")
+        received = frames((await server.client.post(path, json={**body, "stream": True}, headers=beta)).text)
+        assert "node_started" in [frame["event"] for frame in received]
         (row,) = (await server.client.get(f"/agents/{path.split('/')[2]}/sessions")).json()["data"]
         assert (row["source"], row["round"]) == ("agent", 3)
         released = await server.client.post(f"{path}?release=true", json={"query": "Hi"}, headers=beta)
         assert "no published version" in released.json()["message"]
 
 
-async def test_a_page_is_shown_what_it_presents(tmp_path: Path) -> None:
+async def test_a_page_receives_what_it_shows(tmp_path: Path) -> None:
     async with embedded(tmp_path) as (server, beta):
         agent_id = await server.agent(ECHO, avatar="data:x")
-        shown = (await server.client.get(f"/agentbots/{agent_id}/inputs", headers=beta)).json()
-        assert shown == {
+        data = (await server.client.get(f"/agentbots/{agent_id}/inputs", headers=beta)).json()
+        assert data == {
             "code": 0,
             "message": "",
             "data": {
@@ -54,7 +54,7 @@ async def test_a_page_is_shown_what_it_presents(tmp_path: Path) -> None:
         assert (await server.client.get(f"/agentbots/{agent_id}/logs/{MISSING}", headers=beta)).json()["data"] == {}
 
 
-async def test_a_beta_key_opens_nothing_else_and_other_keys_no_page(tmp_path: Path) -> None:
+async def test_beta_keys_and_api_keys_are_not_interchangeable(tmp_path: Path) -> None:
     async with embedded(tmp_path) as (server, beta):
         agent_id = await server.agent(ECHO)
         for method, path in (
@@ -84,32 +84,31 @@ async def test_a_beta_key_opens_nothing_else_and_other_keys_no_page(tmp_path: Pa
             assert theirs.json() == {"code": 102, "message": f"Can't find agent by ID: {agent_id}"}
 
 
-async def test_a_failure_is_told_in_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_of_the_engine_is_sent_as_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ragflow_lg.base.errors import RunError
     from ragflow_lg.wire.projection import Projection
 
+    feed = Projection.feed
+
     def fail(self: Projection, event: Any) -> Any:
-        raise RunError("It broke.")
+        if "Node" in type(event).__name__:
+            raise RunError("It broke.")
+        return feed(self, event)
 
     async with embedded(tmp_path) as (server, beta):
         agent_id = await server.agent(FORM)
-        feed = Projection.feed
-        monkeypatch.setattr(
-            Projection,
-            "feed",
-            lambda self, event: fail(self, event) if "Node" in type(event).__name__ else feed(self, event),
-        )
+        monkeypatch.setattr(Projection, "feed", fail)
         answer = await server.client.post(f"/agentbots/{agent_id}/completions", json={"query": "Hi"}, headers=beta)
         assert frames(answer.text)[-2]["data"]["content"] == "Error 102: It broke."
 
 
-async def test_pages_of_listed_origins_may_call(tmp_path: Path) -> None:
+async def test_pages_of_configured_origins_are_allowed(tmp_path: Path) -> None:
     async with embedded(tmp_path, allow_origins=("https://shop.example",)) as (server, _):
-        asked = {"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"}
-        asked["Access-Control-Request-Headers"] = "authorization,content-type"
-        allowed = await server.client.options("/agentbots/x/completions", headers=asked)
+        question = {"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"}
+        question["Access-Control-Request-Headers"] = "authorization,content-type"
+        allowed = await server.client.options("/agentbots/x/completions", headers=question)
         assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, "https://shop.example")
         refused = await server.client.options(
-            "/agentbots/x/completions", headers={**asked, "Origin": "https://evil.example"}
+            "/agentbots/x/completions", headers={**question, "Origin": "https://evil.example"}
         )
         assert "access-control-allow-origin" not in refused.headers

@@ -24,7 +24,7 @@ async def upload(server: AppServer, agent_id: str, *files: tuple[str, bytes, str
     return (await server.client.post(f"/agents/{agent_id}/upload", files=sent, **values)).json()
 
 
-async def test_uploads_go_into_turns_and_come_back(tmp_path: Path) -> None:
+async def test_uploads_are_used_in_turns_and_downloaded(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(READS)
         one = (await upload(server, agent_id, ("notes.TXT", b"some notes", "text/plain")))["data"]
@@ -42,10 +42,10 @@ async def test_uploads_go_into_turns_and_come_back(tmp_path: Path) -> None:
         both = (await upload(server, agent_id, ("a.png", b"\x89PNG", "image/png"), ("b", b"B", "")))["data"]
         assert [file["name"] for file in both] == ["a.png", "b"]
         for files in ([one, both[0]], [[one, both[0]]]):
-            told = await server.ask(agent_id, files=files, inputs={"file": {"value": [one], "type": "file"}})
-            assert told["data"]["data"]["content"] == (
+            answer = await server.ask(agent_id, files=files, inputs={"file": {"value": [one], "type": "file"}})
+            assert answer["data"]["data"]["content"] == (
                 '["some notes", "data:image/png;base64,iVBORw=="] ["some notes"]'
-            ), told
+            ), answer
             body = {"model": agent_id, "messages": [{"role": "user", "content": "hi"}], "files": files}
             chat = (await server.client.post(f"{server.url}/v1/chat/completions", json=body)).json()
             content = chat["choices"][0]["message"]["content"]
@@ -57,7 +57,7 @@ async def test_uploads_go_into_turns_and_come_back(tmp_path: Path) -> None:
         assert (await server.client.get(f"{server.url}/v1/document/download/{one['id']}")).content == b"some notes"
 
 
-async def test_nothing_that_holds_a_script_is_shown_by_a_browser(tmp_path: Path) -> None:
+async def test_types_that_may_contain_scripts_are_not_displayed(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(READS)
         page = (await upload(server, agent_id, ("a.html", b"<script>", "text/html")))["data"]["id"]
@@ -85,7 +85,7 @@ async def test_nothing_that_holds_a_script_is_shown_by_a_browser(tmp_path: Path)
         assert got.headers["content-disposition"] == "attachment; filename=\"__x.png\"; filename*=UTF-8''%C3%BC%22x.png"
 
 
-async def test_files_of_others_are_not_there(tmp_path: Path) -> None:
+async def test_files_of_other_tenants_are_not_found(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(READS)
         file = (await upload(server, agent_id, ("a", b"secret", "")))["data"]
@@ -107,22 +107,22 @@ async def test_files_of_others_are_not_there(tmp_path: Path) -> None:
         theirs = await keys.create("other", 1)
         server.client.headers["Authorization"] = theirs
         agent_id = await server.agent(READS, "Theirs")
-        told = await server.ask(agent_id, files=[file])
+        reply = await server.ask(agent_id, files=[file])
         text = f"The files of the request cannot be read: There is no file '{file['id']}'; upload it first."
-        assert (told["code"], told["message"]) == (101, text)
+        assert (reply["code"], reply["message"]) == (101, text)
         body = {"model": agent_id, "messages": [{"role": "user", "content": "hi"}], "files": [file]}
         chat = await server.client.post(f"{server.url}/v1/chat/completions", json=body)
         assert (chat.status_code, chat.json()["error"]["message"]) == (400, text)
         _, message, failed = await server.stream(agent_id, files=[file])
         assert (message["data"]["content"], failed["code"], failed["message"]) == (f"**ERROR**: {text}", 500, text)
-        asked = (await server.ask(await server.agent(FORM, "Asks")))["data"]["session_id"]
+        question = (await server.ask(await server.agent(FORM, "Asks")))["data"]["session_id"]
         path = (await server.client.get("/agents?keywords=Asks")).json()["data"]["canvas"][0]["id"]
-        answer = {"session_id": asked, "inputs": {"size": {"value": 3}}}
+        answer = {"session_id": question, "inputs": {"size": {"value": 3}}}
         assert (await server.ask(path, "", **answer, files=[file]))["message"] == text
         assert (await server.ask(path, "", **answer))["data"]["data"]["content"] == "Size 3"
 
 
-async def test_a_deleted_agent_takes_its_files_along(tmp_path: Path) -> None:
+async def test_deleting_an_agent_deletes_its_files(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(READS)
         file = (await upload(server, agent_id, ("a", b"x", "")))["data"]
@@ -131,25 +131,26 @@ async def test_a_deleted_agent_takes_its_files_along(tmp_path: Path) -> None:
         assert [path for path in (tmp_path / "files").rglob("*") if path.is_file()] == []
 
 
-async def test_what_is_no_upload_is_refused(tmp_path: Path) -> None:
+async def test_invalid_uploads_are_refused(tmp_path: Path) -> None:
     async with start_app(tmp_path, max_files=2, max_body_bytes=2000) as server:
         agent_id = await server.agent(READS)
         path = f"/agents/{agent_id}/upload"
-        for values, told in (
+        cases: list[tuple[dict[str, Any], str]] = [
             ({"json": {}}, "multipart/form-data"),
-            ({"files": [("other", ("a", b"x"))]}, "no file in the field"),
+            ({"files": [("other", ("a", b"x"))]}, "contains no file"),
             ({"content": b"x", "headers": {"Content-Type": "multipart/form-data"}}, "cannot be read"),
             ({"content": b"x", "headers": {"Content-Type": "multipart/form-data; boundary=b"}}, "cannot be read"),
-        ):
-            answer = (await server.client.post(path, **values)).json()  # pyright: ignore[reportArgumentType]
-            assert (answer["code"], told in answer["message"]) == (101, True), answer
+        ]
+        for values, message in cases:
+            answer = (await server.client.post(path, **values)).json()
+            assert (answer["code"], message in answer["message"]) == (101, True), answer
         large = await server.client.post(path, files={"file": b"x" * 3000})
         assert (large.status_code, large.json()["code"]) == (413, 413)
         await upload(server, agent_id, ("a", b"x", ""), ("b", b"x", ""))
         assert (await upload(server, agent_id, ("c", b"x", "")))["code"] == 101
 
 
-async def test_pages_are_imported_by_the_guarded_client_only(tmp_path: Path) -> None:
+async def test_pages_are_imported_with_the_guarded_client(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(READS)
         http = GuardedHttpClient(HttpSettings())
@@ -170,7 +171,7 @@ async def test_pages_are_imported_by_the_guarded_client_only(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("url", "name"), [("https://x.example/a/b%20c", "b c.html"), ("https://x.example", "x.example.html")]
 )
-async def test_an_imported_page_is_named_by_its_address(tmp_path: Path, url: str, name: str) -> None:
+async def test_an_imported_page_is_named_after_its_address(tmp_path: Path, url: str, name: str) -> None:
     from ragflow_lg.services.http import HttpRequest, HttpResponse
 
     class Pages:
@@ -190,5 +191,5 @@ async def test_an_imported_page_is_named_by_its_address(tmp_path: Path, url: str
             assert (file["name"], file["mime_type"]) == (name, "text/html")
             moved = (await client.post(path, params={"url": "https://moved.example"})).json()
             assert (moved["code"], "302" in moved["message"]) == (102, True)
-        told = await server.ask(agent_id, files=[file])
-        assert told["data"]["data"]["content"] == '["Hi"] ["hello"]'
+        answer = await server.ask(agent_id, files=[file])
+        assert answer["data"]["data"]["content"] == '["Hi"] ["hello"]'

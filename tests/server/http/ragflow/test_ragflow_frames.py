@@ -26,6 +26,7 @@ from ragflow_lg.wire.wire_events import (
 
 ENVELOPE = Envelope("m1", 5, "s1", "s1")
 DONE = WireNodeFinished({}, {"structured": {"a": 1}}, "LLM:0", "", "LLM", None, 0.5, 5.0)
+REFERENCE: Any = {"chunks": {7: {"id": "c"}}, "doc_aggs": {}}  # ids of chunks are numbers before they are sent
 TURN: list[WireEvent] = [
     WorkflowStarted({}),
     WireNodeStarted("LLM:0", "", "LLM", 5),
@@ -33,13 +34,13 @@ TURN: list[WireEvent] = [
     Message("hm"),
     Message("", end_to_think=True),
     Message("Hello"),
-    MessageEnd({"reference": {"chunks": {7: {"id": "c"}}, "doc_aggs": {}}}),
+    MessageEnd({"reference": REFERENCE}),
     DONE,
     WorkflowFinished({}, "Hello", 0.5, 5.0, Usage(3, 2, 1)),
 ]
 
 
-def test_bytes() -> None:
+def test_frames_are_written_as_ragflow_does() -> None:
     assert write_frame({"a": "é"}) == 'data:{"a":"é"}\n\n'.encode()
     assert build_error_frame("no") == {"code": 500, "message": "no", "data": False}
 
@@ -52,14 +53,14 @@ def test_bytes() -> None:
         ("messages", ["message"] * 4 + ["message_end"]),
     ],
 )
-def test_each_kind_of_client_is_sent_its_events(forwarding: Forwarding, names: list[str]) -> None:
+def test_each_kind_of_client_receives_its_events(forwarding: Forwarding, names: list[str]) -> None:
     frames = FrameBuilder(ENVELOPE, forwarding, has_trace=False)
     sent = [frame for event in TURN if (frame := frames.frame(event))]
     assert [frame["event"] for frame in sent] == names
     assert all(list(f) == ["event", "message_id", "created_at", "task_id", "data", "session_id"] for f in sent)
 
 
-def test_the_oldest_clients_find_a_content_in_every_frame_with_data() -> None:
+def test_every_frame_for_the_oldest_clients_has_a_content() -> None:
     frames = FrameBuilder(ENVELOPE, "messages", has_trace=True)
     sent: list[Any] = [frames.frame(event) for event in (DONE, DONE, UserInputs({}, "Which?"))]
     assert [frame["data"]["content"] for frame in sent] == ["", "", "Which?"]
@@ -71,11 +72,11 @@ def test_the_oldest_clients_find_a_content_in_every_frame_with_data() -> None:
     ("forwarding", "event", "content"),
     [("all", "workflow_finished", "<think>hm</think>Hello"), ("session", "message_end", "hmHello")],
 )
-def test_the_whole_answer(forwarding: Forwarding, event: str, content: str) -> None:
-    collected = AnswerCollector(ENVELOPE, forwarding, has_trace=True)
+def test_the_collected_answer_is_complete(forwarding: Forwarding, event: str, content: str) -> None:
+    collector = AnswerCollector(ENVELOPE, forwarding, has_trace=True)
     for each in TURN:
-        collected.feed(each)
-    answer = collected.answer()
+        collector.feed(each)
+    answer = collector.build_answer()
     assert (answer["event"], answer["session_id"], answer["data"]["content"]) == (event, "s1", content)
     assert answer["data"]["reference"] == {"chunks": {7: {"id": "c"}}, "doc_aggs": {}}
     assert answer["data"]["structured"] == {"LLM:0": {"a": 1}}
@@ -83,8 +84,8 @@ def test_the_whole_answer(forwarding: Forwarding, event: str, content: str) -> N
     assert answer["data"]["trace"][0]["component_id"] == "LLM:0"
 
 
-def test_a_form_is_the_answer_where_nothing_was_said() -> None:
-    collected = AnswerCollector(ENVELOPE, "messages", has_trace=False)
-    assert collected.answer() == {"session_id": "s1"}
-    collected.feed(UserInputs({"size": {}}, "Which?"))
-    assert collected.answer()["data"] == {"inputs": {"size": {}}, "tips": "Which?", "content": "Which?"}
+def test_a_form_is_the_answer_without_messages() -> None:
+    collector = AnswerCollector(ENVELOPE, "messages", has_trace=False)
+    assert collector.build_answer() == {"session_id": "s1"}
+    collector.feed(UserInputs({"size": {}}, "Which?"))
+    assert collector.build_answer()["data"] == {"inputs": {"size": {}}, "tips": "Which?", "content": "Which?"}

@@ -8,26 +8,26 @@ from tests.server.http.app_server import ECHO, FORM, canvas, start_app
 MISSING = "0" * 32
 
 
-async def test_a_session_is_made_listed_and_deleted(tmp_path: Path) -> None:
+async def test_a_session_is_created_listed_and_deleted(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
-        made = (await server.client.post(f"/agents/{agent_id}/sessions?user_id=ada", json={"name": "First"})).json()
-        row = made["data"]
-        assert (made["code"], "message" in made) == (0, False)
+        created = (await server.client.post(f"/agents/{agent_id}/sessions?user_id=ada", json={"name": "First"})).json()
+        row = created["data"]
+        assert (created["code"], "message" in created) == (0, False)
         assert (row["agent_id"], row["user_id"], row["name"], row["source"]) == (agent_id, "ada", "First", "agent")
         assert row["message"] == [{"role": "assistant", "content": "Hi there!"}]
         assert ("dialog_id" in row, "reference" in row, row["dsl"]) == (False, False, ECHO)
         await server.ask(agent_id, "ping", session_id=row["id"])
         listed = (await server.client.get(f"/agents/{agent_id}/sessions?dsl=false")).json()
         assert (listed["total"], "dsl" in listed["data"][0]) == (1, False)
-        said = listed["data"][0]["message"]
-        assert [(m["role"], m["content"]) for m in said] == [
+        messages = listed["data"][0]["message"]
+        assert [(m["role"], m["content"]) for m in messages] == [
             ("assistant", "Hi there!"),
             ("user", "ping"),
             ("assistant", "You said ping"),
         ]
-        assert ["reference" in m for m in said] == [False, False, True]
-        assert (listed["data"][0]["round"], len(said[1]["id"])) == (1, 32)
+        assert ["reference" in m for m in messages] == [False, False, True]
+        assert (listed["data"][0]["round"], len(messages[1]["id"])) == (1, 32)
         old = await server.client.get(f"/agents/{agent_id}/sessions", headers={"X-RAGFlow-Compat": "0.24"})
         assert len(old.json()["data"][0]["messages"]) == 3
         raw = (await server.client.get(f"/agents/{agent_id}/sessions/{row['id']}")).json()["data"]
@@ -37,9 +37,8 @@ async def test_a_session_is_made_listed_and_deleted(tmp_path: Path) -> None:
         assert gone == {"code": 102, "message": "Session not found!"}
 
 
-async def test_a_page_of_sessions_repeats_no_large_canvas(tmp_path: Path) -> None:
-    said = ("Message:0", "Message", {"content": ["x" * 500_000]}, [])
-    large = canvas(("begin", "Begin", {}, ["Message:0"]), said)
+async def test_a_page_of_sessions_omits_large_canvases(tmp_path: Path) -> None:
+    large = canvas(("begin", "Begin", {}, ["Message:0"]), ("Message:0", "Message", {"content": ["x" * 500_000]}, []))
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(large)
         await server.client.put(f"/agents/{agent_id}", json={"dsl": ECHO})
@@ -53,11 +52,11 @@ async def test_a_page_of_sessions_repeats_no_large_canvas(tmp_path: Path) -> Non
         assert [row["dsl"] == (ECHO if row["id"] == small else large) for row in page.json()["data"]] == [True] * 8
         whole = await server.client.get(f"{path}?page_size=100")
         assert ["dsl" in row for row in whole.json()["data"]] == [False] * 10
-        shown = (await server.client.get(f"{path}/{small}")).json()["data"]
-        assert shown["dsl"] == ECHO
+        data = (await server.client.get(f"{path}/{small}")).json()["data"]
+        assert data["dsl"] == ECHO
 
 
-async def test_many_are_deleted_at_once(tmp_path: Path) -> None:
+async def test_several_sessions_are_deleted_at_once(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         one, two, three = [await server.session(agent_id) for _ in range(3)]
@@ -80,7 +79,7 @@ async def test_many_are_deleted_at_once(tmp_path: Path) -> None:
         assert (await server.client.get(path)).json()["total"] == 0
 
 
-async def test_sessions_keep_to_the_version_that_they_began_with(tmp_path: Path) -> None:
+async def test_sessions_keep_their_version(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         refused = (await server.client.post(f"/agents/{agent_id}/sessions", json={"release": True})).json()
@@ -94,7 +93,7 @@ async def test_sessions_keep_to_the_version_that_they_began_with(tmp_path: Path)
         ] == ["message_end", "message_end", "user_inputs"]
 
 
-async def test_what_is_found_by_whom(tmp_path: Path) -> None:
+async def test_lists_are_filtered_and_limited_to_the_tenant(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         id_ = await server.session(agent_id, exp_user_id="eve", name="Hers")

@@ -11,14 +11,14 @@ TRACE: Trace = [
 ]
 
 
-async def test_the_trace_of_a_run_is_its_agents_and_its_tenants_alone(tmp_path: Path) -> None:
+async def test_a_trace_is_returned_for_its_agent_and_tenant_only(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id, other_id = await server.agent(ECHO), await server.agent(ECHO, "Other")
-        told = await server.ask(agent_id)
-        run_id = told["data"]["message_id"]
+        answer = await server.ask(agent_id)
+        run_id = answer["data"]["message_id"]
         path = f"/agents/{agent_id}/logs/{run_id}"
         assert (await server.client.get(path)).json() == {"code": 0, "message": "", "data": {}}
-        await server.app_state.store.traces.put(RunRecord(run_id, told["data"]["session_id"]), TRACE)
+        await server.app_state.store.traces.put(RunRecord(run_id, answer["data"]["session_id"]), TRACE)
         assert (await server.client.get(path)).json()["data"] == TRACE
         assert (await server.client.get(f"/agents/{other_id}/logs/{run_id}")).json()["data"] == {}
         assert (await server.client.get(f"/agents/{agent_id}/logs/{'0' * 32}")).json()["data"] == {}
@@ -26,6 +26,6 @@ async def test_the_trace_of_a_run_is_its_agents_and_its_tenants_alone(tmp_path: 
         page = path.replace("/agents/", "/agentbots/")
         beta = {"Authorization": await keys.create("tenant", 1, kind="beta")}
         assert (await server.client.get(page, headers=beta)).json()["data"] == TRACE
-        for kind, asked in (("api", path), ("beta", page)):
+        for kind, question in (("api", path), ("beta", page)):
             theirs = {"Authorization": await keys.create("other", 1, kind=kind)}
-            assert (await server.client.get(asked, headers=theirs)).json()["code"] == 103
+            assert (await server.client.get(question, headers=theirs)).json()["code"] == 103

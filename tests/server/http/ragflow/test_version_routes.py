@@ -33,34 +33,39 @@ async def test_publishing_never_overwrites(tmp_path: Path) -> None:
         assert (await call(server, "DELETE", f"{path}/{first['id']}"))["code"] == 102
 
 
-async def test_a_version_is_run_by_name(tmp_path: Path) -> None:
+async def test_a_version_is_selected_by_name_or_id(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         path = f"/agents/{agent_id}"
         published = (await call(server, "POST", f"{path}/publish"))["data"]["id"]
         await call(server, "PATCH", path, {"dsl": LOUD})
-        for version, said in (("draft", "LOUD hi"), ("published", "You said hi"), (published, "You said hi"), ("", "")):
+        for version, content in (
+            ("draft", "LOUD hi"),
+            ("published", "You said hi"),
+            (published, "You said hi"),
+            ("", ""),
+        ):
             answer = await call(server, "POST", f"{path}/run?version={version}", {"user_input": "hi"})
-            assert answer["data"]["data"]["content"] == (said or "You said hi")
-        kept = await call(server, "DELETE", f"{path}/versions/{published}")
-        assert (kept["code"], "3 sessions keep to this version" in kept["message"]) == (103, True)
+            assert answer["data"]["data"]["content"] == (content or "You said hi")
+        refused_delete = await call(server, "DELETE", f"{path}/versions/{published}")
+        assert (refused_delete["code"], "3 sessions keep to this version" in refused_delete["message"]) == (103, True)
         assert (await call(server, "POST", f"{path}/run?version={MISSING}", {"query": "hi"}))["code"] == 102
         streamed = await server.client.post(f"{path}/stream", json={"message": "hi", "version": "draft"})
         assert [f["event"] for f in frames(streamed.text)][-1] == "workflow_finished"
-        asked = {"Accept": "text/event-stream"}
-        assert frames((await server.client.post(f"{path}/run?user_input=x", headers=asked)).text)
+        question = {"Accept": "text/event-stream"}
+        assert frames((await server.client.post(f"{path}/run?user_input=x", headers=question)).text)
 
 
-async def test_a_run_goes_on_from_another(tmp_path: Path) -> None:
+async def test_a_run_continues_another(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(FORM)
         path = f"/agents/{agent_id}/run"
-        asked = (await call(server, "POST", path, {"query": "hi"}))["data"]
-        assert asked["event"] == "user_inputs"
+        question = (await call(server, "POST", path, {"query": "hi"}))["data"]
+        assert question["event"] == "user_inputs"
         body = {"inputs": {"size": {"value": 4, "type": "integer"}}}
-        wrong = await call(server, "POST", f"{path}?resume_from={asked['message_id']}", {"inputs": {"size": "big"}})
+        wrong = await call(server, "POST", f"{path}?resume_from={question['message_id']}", {"inputs": {"size": "big"}})
         assert (wrong["code"], "whole number" in wrong["message"]) == (101, True)
-        done = await call(server, "POST", f"{path}?resume_from={asked['message_id']}", body)
+        done = await call(server, "POST", f"{path}?resume_from={question['message_id']}", body)
         assert done["data"]["data"]["content"] == "Size 4"
         assert (await call(server, "POST", f"{path}?resume_from={MISSING}", body))["code"] == 102
 
@@ -76,7 +81,7 @@ async def test_a_session_is_cancelled(tmp_path: Path) -> None:
         assert (await call(server, "POST", path, {"session_id": MISSING}))["code"] == 102
 
 
-async def test_versions_of_others_are_not_there(tmp_path: Path) -> None:
+async def test_versions_of_other_tenants_are_not_found(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
         (draft,) = (await call(server, "GET", f"/agents/{agent_id}/versions"))["data"]

@@ -78,8 +78,8 @@ async def test_revoked_and_beta_keys_are_refused(tmp_path: Path) -> None:
 
 async def test_key_header_and_setting_select_the_response_shapes(tmp_path: Path) -> None:
     async with start_app(tmp_path, compat="0.24") as server:
-        made = await server.client.post("/agents", json={"title": "A", "dsl": ECHO})
-        assert made.json()["data"] is True
+        created = await server.client.post("/agents", json={"title": "A", "dsl": ECHO})
+        assert created.json()["data"] is True
         current = await KeyRepository(server.app_state.database).create("tenant", 1, compat="current")
         cases: list[tuple[dict[str, str], type]] = [
             ({}, list),

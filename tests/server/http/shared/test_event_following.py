@@ -77,7 +77,7 @@ async def test_invalid_positions_and_those_of_other_runs_are_refused(tmp_path: P
         run_id = frames[0]["message_id"]
         other = await KeyRepository(server.app_state.database).create("other", 1)
         theirs = {"Authorization": f"Bearer {other}"}
-        made = await server.client.post("/agents", json={"title": "Mine", "dsl": ECHO}, headers=theirs)
+        created = await server.client.post("/agents", json={"title": "Mine", "dsl": ECHO}, headers=theirs)
         body = {"stream": True, "query": "hi"}
         cases: list[tuple[str, dict[str, str], str, int, str]] = [
             (agent_id, {}, "7", 101, "RUN:NUMBER"),
@@ -85,7 +85,7 @@ async def test_invalid_positions_and_those_of_other_runs_are_refused(tmp_path: P
             (agent_id, {}, f"{run_id}:x", 101, "number of an event"),
             (agent_id, {}, "0:1", 102, "no events of a run"),
             (other_agent, {}, f"{run_id}:1", 102, "Session not found!"),
-            (made.json()["data"]["id"], theirs, f"{run_id}:1", 102, "There is no run"),
+            (created.json()["data"]["id"], theirs, f"{run_id}:1", 102, "There is no run"),
         ]
         for agent, key, place, code, message in cases:
             headers = {**key, "Last-Event-ID": place}

@@ -8,9 +8,9 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.webhooks.payload_schema import select_declared_fields
 
 
-def select(given: dict[str, Any], properties: dict[str, Any], *required: str, section: str = "body") -> dict[str, Any]:
+def select(values: dict[str, Any], properties: dict[str, Any], *required: str, section: str = "body") -> dict[str, Any]:
     schema = {section: {"type": "object", "properties": properties, "required": list(required)}}
-    return select_declared_fields(section, given, schema)
+    return select_declared_fields(section, values, schema)
 
 
 def convert(kind: str, value: Any) -> Any:
@@ -96,9 +96,9 @@ def test_missing_required_fields_are_refused() -> None:
 
 
 def test_header_names_are_case_insensitive() -> None:
-    given = {"x-event": "push"}
-    assert select(given, {"X-Event": {"type": "string"}}, "X-Event", section="headers") == {"X-Event": "push"}
-    assert select(given, {}, "X-EVENT", section="headers") == {}
+    values = {"x-event": "push"}
+    assert select(values, {"X-Event": {"type": "string"}}, "X-Event", section="headers") == {"X-Event": "push"}
+    assert select(values, {}, "X-EVENT", section="headers") == {}
 
 
 def test_items_of_an_array_may_have_their_own_declaration() -> None:

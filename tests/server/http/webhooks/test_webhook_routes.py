@@ -130,10 +130,10 @@ async def test_secrets_of_the_caller_are_hidden_from_the_canvas(tmp_path: Path) 
         assert json.loads(answer.json()["message"]) == {"X-Token": "", "x-event": "push", "Authorization": ""}
         trace = await call(server, agent_id, path=f"/agents/{agent_id}/webhook/test", headers=sent)
         assert trace.status_code == 401
-        shown = await server.client.post(
+        data = await server.client.post(
             f"/agents/{agent_id}/webhook/test", json={}, headers={"X-Token": "geheim", "X-Event": "push"}
         )
-        assert shown.status_code == 200
+        assert data.status_code == 200
         test_id = (await server.client.get(f"/agents/{agent_id}/webhook/logs?since_ts=1")).json()["data"]["webhook_id"]
         path = f"/agents/{agent_id}/webhook/logs?since_ts=1&webhook_id={test_id}"
         events = (await server.client.get(path)).text
