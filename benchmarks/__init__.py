@@ -1,1 +1,4 @@
-"""Benchmarks: ``python -m benchmarks`` prints ratios measured in one run. They never fail on time."""
+"""Benchmarks: ``python -m benchmarks`` prints ratios that are measured in one run.
+
+May import everything. Benchmarks never fail because of a time.
+"""

@@ -1,4 +1,4 @@
-"""Run all benchmarks and print a table. Every ratio comes from pairs measured one after the other in this run."""
+"""Run all benchmarks and print a table. Every ratio is that of pairs measured one after the other in this run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CATALOG = load_catalog()
 
 
 def _ours(document: Mapping[str, Any]) -> Callable[[], Awaitable[None]]:
-    """All events, projected and written as JSON."""
+    """Return a function that plays a canvas and encodes all events as JSON."""
     runner = Runner(compile_canvas(document, CATALOG), services_of())
 
     async def play() -> None:
@@ -50,20 +50,20 @@ def _theirs(graph: Any) -> Callable[[], Awaitable[None]]:
 async def _pairs(
     ours: Callable[[], Awaitable[None]], theirs: Callable[[], Awaitable[None]]
 ) -> tuple[float, float, float]:
-    """Give both medians in seconds and the median of the pairwise ratios, A B A B …, after a warm-up."""
+    """Return both medians in seconds and the median of the pairwise ratios, measured in turn after a warm-up."""
     a: list[float] = []
     b: list[float] = []
     for _ in range(ROUNDS + 2):
         for play, times in ((theirs, b), (ours, a)):
-            began = time.perf_counter()
+            start = time.perf_counter()
             await play()
-            times.append(time.perf_counter() - began)
+            times.append(time.perf_counter() - start)
     ratio = statistics.median(x / y for x, y in zip(a[2:], b[2:], strict=True))
     return statistics.median(a[2:]), statistics.median(b[2:]), ratio
 
 
 class _TimedModel:
-    """Says when each piece left."""
+    """A model that records when it sends each piece."""
 
     context_tokens = 8192
     has_vision = False
@@ -90,11 +90,11 @@ async def _delta_to_event() -> Sequence[float]:
         if isinstance(event, Message) and event.content != "> ":
             orjson.dumps(run.envelope.wrap(event))
             received.append(time.perf_counter())
-    return [got - sent for got, sent in zip(received, model.sent, strict=True)]
+    return [arrival - departure for arrival, departure in zip(received, model.sent, strict=True)]
 
 
 async def _agent_rows() -> None:
-    """Rounds of a model and calls of a tool; a model that answers at once, so that only the engine takes time."""
+    """Print rounds of a model and calls of a tool. The model answers at once, so only the engine takes time."""
     components = agents.catalog()
     for name, rounds, width in (("agent, 40 rounds of 1 call", 40, 1), ("agent, 4 rounds of 50 calls", 4, 50)):
         model = agents.CallingModel(rounds, width)
@@ -115,30 +115,30 @@ async def _agent_rows() -> None:
 
 
 async def _first_delta_ms() -> float:
-    """Median time from the start of a turn to the first piece of a model that answers at once."""
+    """Return the median time from the start of a turn to the first piece of a model that answers at once."""
     runner = Runner(compile_canvas(canvases.streaming(), CATALOG), services_of(_TimedModel()))
     times: list[float] = []
     for _ in range(ROUNDS):
-        began = time.perf_counter()
+        start = time.perf_counter()
         run = runner.start("bench", {"query": "q"})
         async for event in run:
             if isinstance(event, Message) and event.content != "> ":
-                times.append(time.perf_counter() - began)
+                times.append(time.perf_counter() - start)
                 break
     return statistics.median(times) * 1000
 
 
 async def _round_ms(document: Mapping[str, Any], query: str, rounds: int) -> float:
-    """Median of three turns, with all events as JSON, a round."""
+    """Return the median time of three turns per round, with all events as JSON."""
     runner = Runner(compile_canvas(document, CATALOG), services_of())
     times: list[float] = []
     for _ in range(3):
-        began = time.perf_counter()
+        start = time.perf_counter()
         run = runner.start("bench", {"query": query})
         async for event in run:
             orjson.dumps(run.envelope.wrap(event))
         assert run.status == "succeeded", run.error
-        times.append(time.perf_counter() - began)
+        times.append(time.perf_counter() - start)
     return statistics.median(times) / rounds * 1000
 
 
@@ -146,27 +146,27 @@ async def _first_event() -> float:
     runner = Runner(compile_canvas(canvases.chain(100), CATALOG), services_of())
     times: list[float] = []
     for _ in range(ROUNDS):
-        began = time.perf_counter()
+        start = time.perf_counter()
         run = runner.start("bench", {"query": "q"})
         async for _event in run:
-            times.append(time.perf_counter() - began)
+            times.append(time.perf_counter() - start)
             break
     return statistics.median(times)
 
 
 def _compile_ms(size: int) -> tuple[float, float]:
-    """Give the medians of a canvas and of the same graph by hand."""
+    """Return the median times of a canvas and of the same graph by hand."""
     document = canvases.chain(size)
     ours: list[float] = []
     theirs: list[float] = []
     for _ in range(7):
-        for compiled, times in (
+        for compile_graph, times in (
             (lambda: compile_canvas(document, CATALOG), ours),
             (lambda: by_hand.chain(size), theirs),
         ):
-            began = time.perf_counter()
-            compiled()
-            times.append(time.perf_counter() - began)
+            start = time.perf_counter()
+            compile_graph()
+            times.append(time.perf_counter() - start)
     return statistics.median(ours) * 1000, statistics.median(theirs) * 1000
 
 
@@ -176,18 +176,18 @@ def _attach_ms() -> float:
     canvas, saver = compile_canvas(canvases.chain(100), CATALOG), InMemorySaver()
     times: list[float] = []
     for _ in range(50):
-        began = time.perf_counter()
+        start = time.perf_counter()
         canvas.with_saver(saver)
-        times.append(time.perf_counter() - began)
+        times.append(time.perf_counter() - start)
     return statistics.median(times) * 1000
 
 
 def _process_ms(*command: str) -> float:
     times: list[float] = []
     for _ in range(7):
-        began = time.perf_counter()
+        start = time.perf_counter()
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        times.append(time.perf_counter() - began)
+        times.append(time.perf_counter() - start)
     return min(times) * 1000
 
 

@@ -1,4 +1,4 @@
-"""Agents that call tools, and minimal ones by hand: a model node and a tools node that take turns."""
+"""An Agent that calls a tool, and a minimal one written by hand with a model node and a tools node."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ __all__ = ["CallingModel", "agent", "agent_by_hand", "catalog"]
 
 
 class Params(ComponentParams):
-    """None."""
+    """No parameters."""
 
 
 class Arguments(BaseModel):
-    """What is said."""
+    """The text to repeat."""
 
     query: str
 
 
-@tool("Echo", function="echo", params=Params, arguments=Arguments, description="Say it again.")
+@tool("Echo", function="echo", params=Params, arguments=Arguments, description="Repeat a text.")
 async def echo(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
-    """Give what was asked."""
+    """Return the query."""
     return ToolResult(arguments.query)
 
 
 def catalog() -> Registry:
-    """Give all components, and the tool."""
+    """Return all components and the tool."""
     components = load_catalog()
     components.add(echo)
     return components
 
 
 class CallingModel:
-    """Asks for ``width`` calls in each of ``rounds`` rounds, then answers."""
+    """A model that makes ``width`` calls in each of ``rounds`` rounds, then answers."""
 
     context_tokens = 1_000_000
     has_vision = has_schemas = False
@@ -58,7 +58,7 @@ class CallingModel:
         self._width = width
 
     def calls(self, round: int) -> tuple[ToolCall, ...]:
-        """Give the calls of a round; none behind the last."""
+        """Return the calls of a round; none after the last round."""
         if round >= self._rounds:
             return ()
         return tuple(
@@ -67,12 +67,12 @@ class CallingModel:
         )
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
-        """Answer by how many rounds there have been."""
+        """Return the calls of the next round, or the answer."""
         calls = self.calls(sum(message["role"] == "assistant" for message in request.messages))
         return ChatAnswer("" if calls else "done", calls)
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
-        """Answer in one piece."""
+        """Yield the answer in one piece."""
         answer = await self.complete(request)
         if answer.text:
             yield ChatDelta(answer.text)
@@ -80,7 +80,7 @@ class CallingModel:
 
 
 def agent(rounds: int) -> dict[str, Any]:
-    """Begin, an Agent with a tool, a Message that shows it."""
+    """Return a canvas: Begin, an Agent with a tool, and a Message that shows its answer."""
     params = {
         "prompts": "{sys.query}",
         "max_rounds": rounds,
@@ -97,17 +97,17 @@ def agent(rounds: int) -> dict[str, Any]:
 
 @langchain_tool("echo_0")
 async def _echo(query: str) -> str:
-    """Say it again."""
+    """Repeat a text."""
     return query
 
 
 def agent_by_hand(model: CallingModel) -> Any:
-    """The graph of LangGraph's own guide: a model node, and a ToolNode that checks arguments; no limits, no events."""
+    """Return the graph of LangGraph's guide: a model node and a ToolNode; without limits and events."""
 
     async def ask(state: MessagesState) -> MessagesState:
         calls = model.calls(sum(isinstance(message, AIMessage) for message in state["messages"]))
-        asked = [{"id": c.id, "name": c.name, "args": json.loads(c.arguments), "type": "tool_call"} for c in calls]
-        answer = AIMessage("" if calls else "done", tool_calls=asked)  # pyright: ignore[reportArgumentType]
+        tool_calls = [{"id": c.id, "name": c.name, "args": json.loads(c.arguments), "type": "tool_call"} for c in calls]
+        answer = AIMessage("" if calls else "done", tool_calls=tool_calls)  # pyright: ignore[reportArgumentType]
         return {"messages": [answer]}
 
     builder = StateGraph(MessagesState)

@@ -1,4 +1,4 @@
-"""The same graphs written by hand in LangGraph: static edges, one ``outputs`` channel, constant results, no events."""
+"""The same graphs written by hand: static edges, one ``outputs`` channel, constant results and no events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _merge(current: dict[str, Any] | None, update: dict[str, Any]) -> dict[str, 
 
 
 class State(TypedDict, total=False):
-    """One channel."""
+    """A state with one channel."""
 
     outputs: Annotated[dict[str, Any], _merge]
 
@@ -29,7 +29,7 @@ def _constant(name: str) -> Any:
 
 
 def chain(length: int) -> Any:
-    """A chain of ``length`` nodes behind a first one."""
+    """Return a chain of ``length`` nodes after a first one."""
     builder, previous = StateGraph(State), START
     for name in ["begin", *(f"n{i}" for i in range(length))]:
         builder.add_node(name, _constant(name))
@@ -39,7 +39,7 @@ def chain(length: int) -> Any:
 
 
 def fan_out(width: int) -> Any:
-    """``width`` nodes side by side, and a join."""
+    """Return ``width`` parallel nodes and a join."""
     builder = StateGraph(State)
     builder.add_node("begin", _constant("begin"))
     builder.add_edge(START, "begin")
@@ -53,10 +53,10 @@ def fan_out(width: int) -> Any:
 
 
 def conditional_chain(length: int) -> Any:
-    """``length`` nodes that each choose the next one by ``Command``."""
+    """Return ``length`` nodes that each choose the next one with ``Command``."""
     builder = StateGraph(State)
 
-    def choosing(name: str, following: str) -> Any:
+    def choose(name: str, following: str) -> Any:
         async def node(state: State) -> Command[Any]:
             return Command(update={"outputs": {name: {"_next": [following]}}}, goto=following)
 
@@ -64,7 +64,7 @@ def conditional_chain(length: int) -> Any:
 
     for i in range(length):
         following = f"s{i + 1}" if i + 1 < length else "end"
-        builder.add_node(f"s{i}", choosing(f"s{i}", following), destinations=(following, f"out{i}"))
+        builder.add_node(f"s{i}", choose(f"s{i}", following), destinations=(following, f"out{i}"))
         builder.add_node(f"out{i}", _constant(f"out{i}"))
     builder.add_node("end", _constant("end"))
     builder.add_node("begin", _constant("begin"))

@@ -1,4 +1,4 @@
-"""Canvases of a given size."""
+"""Canvases of any size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["chain", "component", "conditional_chain", "document", "fan_out", "he
 
 
 def component(name: str, params: dict[str, Any], downstream: list[str]) -> dict[str, Any]:
-    """A component as a document has it."""
+    """Return a component of a document."""
     return {"obj": {"component_name": name, "params": params}, "downstream": downstream}
 
 
@@ -17,26 +17,26 @@ def _transform(downstream: list[str]) -> dict[str, Any]:
 
 
 def document(components: dict[str, Any]) -> dict[str, Any]:
-    """A document of these components."""
+    """Return a document of these components."""
     return {"components": components, "globals": {}}
 
 
 def chain(length: int) -> dict[str, Any]:
-    """Begin and ``length`` StringTransforms, one behind the other."""
+    """Return Begin and a chain of ``length`` StringTransforms."""
     ids = [f"n{i}" for i in range(length)]
     nodes = {id_: _transform(ids[i + 1 : i + 2]) for i, id_ in enumerate(ids)}
     return document({"begin": component("Begin", {}, ids[:1]), **nodes})
 
 
 def fan_out(width: int) -> dict[str, Any]:
-    """Begin, ``width`` StringTransforms side by side, one that joins them."""
+    """Return Begin, ``width`` parallel StringTransforms and one that joins them."""
     ids = [f"n{i}" for i in range(width)]
     nodes = {id_: _transform(["join"]) for id_ in ids}
     return document({"begin": component("Begin", {}, ids), **nodes, "join": _transform([])})
 
 
 def conditional_chain(length: int) -> dict[str, Any]:
-    """Begin and ``length`` Switches, each with one way on and one way out."""
+    """Return Begin and ``length`` Switches, each with a case that continues the chain and a default that leaves it."""
     condition = {"items": [{"cpn_id": "sys.query", "operator": "not empty"}]}
     nodes: dict[str, Any] = {}
     for i in range(length):
@@ -48,7 +48,7 @@ def conditional_chain(length: int) -> dict[str, Any]:
 
 
 def heavy(length: int, size: int) -> dict[str, Any]:
-    """A chain whose nodes give ``size`` characters each, all different."""
+    """Return a chain whose nodes each output ``size`` different characters."""
     ids = [f"n{i}" for i in range(length)]
     nodes = {
         id_: component("StringTransform", {"method": "merge", "script": f"{i:05}" * (size // 5)}, ids[i + 1 : i + 2])
@@ -58,7 +58,7 @@ def heavy(length: int, size: int) -> dict[str, Any]:
 
 
 def streaming(model: str = "") -> dict[str, Any]:
-    """Begin, LLM, Message."""
+    """Return Begin, an LLM and a Message that streams its answer."""
     nodes = {
         "begin": component("Begin", {}, ["llm"]),
         "llm": component("LLM", {"llm_id": model, "prompts": "{sys.query}"}, ["message"]),

@@ -1,7 +1,7 @@
-"""How well and how fast the embedded knowledge base searches: ``python -m benchmarks.knowledge``.
+"""Quality and speed of searches in the embedded knowledge base: ``python -m benchmarks.knowledge``.
 
-Quality: known-item questions over generated chunks, hit@5 and mean reciprocal rank. Speed: chunks a second, latency of
-a hybrid search, memory; each size in a process of its own.
+Quality: known-item questions over generated chunks, as hit@5 and mean reciprocal rank. Speed: indexed chunks per
+second, latency of a hybrid search, and memory; each size in its own process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.knowledge_questions import Question, made_chunks, made_questions
+from benchmarks.knowledge_questions import Question, generate_chunks, generate_questions
 from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge, Fusion
 from ragflow_lg.adapters.knowledge.hash_embedder import STAND_IN, HashingEmbedder
 from ragflow_lg.adapters.knowledge.knowledge_records import NewChunk, add_chunks, add_dataset, open_document, set_dims
@@ -30,112 +30,112 @@ SPEED_QUESTIONS = 200
 
 
 class PlainHashing(HashingEmbedder):
-    """The stand-in without the rule that it never searches alone, to see what it is worth."""
+    """The hashing embedder without the rule that its vectors never decide alone, to measure their worth."""
 
     is_stand_in = False
 
 
 class OneEmbedder:
-    """`ragflow_lg.services.knowledge.Embedders` of one."""
+    """`ragflow_lg.services.knowledge.Embedders` with one embedder."""
 
     def embedder(self, embedding_model: str) -> HashingEmbedder:
-        """Give it."""
+        """Return the embedder for every model."""
         del embedding_model
         return PlainHashing()
 
 
-def filled(
-    path: Path, texts: Sequence[str], fusion: Fusion = "weighted"
-) -> tuple[EmbeddedKnowledge, Mapping[str, int]]:
-    """Make a knowledge base of texts; give it with the number of each text by its content."""
+def fill(path: Path, texts: Sequence[str], fusion: Fusion = "weighted") -> tuple[EmbeddedKnowledge, Mapping[str, int]]:
+    """Create a knowledge base of texts; return it with the number of each text by its content."""
     knowledge, embedder = EmbeddedKnowledge(path, OneEmbedder(), fusion=fusion), HashingEmbedder()
     with knowledge.database.writing() as connection:
         dataset = add_dataset(connection, "bench", STAND_IN)
         set_dims(connection, dataset.number, 384)
     for at in range(0, len(texts), BATCH):
-        some = texts[at : at + BATCH]
-        vectors = embedder.vectors(some)
+        part = texts[at : at + BATCH]
+        vectors = embedder.vectors(part)
         with knowledge.database.writing() as connection:
-            number = open_document(connection, dataset, f"part {at}", "", str(at), "{}", len(some))
-            rows = [NewChunk(i, text, [], vectors[i].astype("<f4").tobytes()) for i, text in enumerate(some)]
+            number = open_document(connection, dataset, f"part {at}", "", str(at), "{}", len(part))
+            rows = [NewChunk(i, text, [], vectors[i].astype("<f4").tobytes()) for i, text in enumerate(part)]
             add_chunks(connection, dataset, number, f"part {at}", rows)
     return knowledge, {text: number for number, text in enumerate(texts)}
 
 
-async def places(
+async def answer_ranks(
     knowledge: EmbeddedKnowledge, numbers: Mapping[str, int], questions: Sequence[Question], weight: float
 ) -> list[int]:
-    """Give at which place each answer was found, from 1; 0 for those that were not among the first 10."""
+    """Return the rank of each answer, from 1; 0 for answers that are not among the first 10."""
     (dataset,) = (await knowledge.datasets(["bench"])).values()
-    found: list[int] = []
+    ranks: list[int] = []
     for question in questions:
         search = DatasetSearch(
             question.text, (dataset,), top_n=10, similarity_threshold=0.0, keywords_similarity_weight=weight
         )
         chunks = (await knowledge.search(search)).chunks
-        ranked = [numbers[str(chunk["content_with_weight"])] for chunk in chunks]
-        found.append(ranked.index(question.chunk) + 1 if question.chunk in ranked else 0)
-    return found
+        results = [numbers[str(chunk["content_with_weight"])] for chunk in chunks]
+        ranks.append(results.index(question.chunk) + 1 if question.chunk in results else 0)
+    return ranks
 
 
 def quality() -> None:
-    """Print hit@5 and MRR of each way to search."""
+    """Print hit@5 and MRR of each kind of search."""
     print(f"{QUESTIONS} questions over {CHUNKS} chunks, vectors of the hashing stand-in")
     print(f"{'':<32} {'English hit@5':>14} {'MRR@10':>7} {'Chinese hit@5':>14} {'MRR@10':>7}")
-    texts, questions = made_chunks(CHUNKS), made_questions(CHUNKS, QUESTIONS)
-    ways: tuple[tuple[str, Fusion, float], ...] = (
+    texts, questions = generate_chunks(CHUNKS), generate_questions(CHUNKS, QUESTIONS)
+    kinds: tuple[tuple[str, Fusion, float], ...] = (
         ("words alone", "weighted", 1.0),
         ("vectors alone", "weighted", 0.0),
         ("RRF (k=60)", "rrf", 0.5),
         ("weighted sum, keywords 0.5", "weighted", 0.5),
         ("weighted sum, keywords 0.7", "weighted", 0.7),
     )
-    for name, fusion, weight in ways:
+    for name, fusion, weight in kinds:
         with tempfile.TemporaryDirectory() as folder:
-            knowledge, numbers = filled(Path(folder) / "k.db", texts, fusion)
-            told = ""
+            knowledge, numbers = fill(Path(folder) / "k.db", texts, fusion)
+            row = ""
             for language in ("English", "Chinese"):
-                some = [question for question in questions if question.language == language]
-                found = asyncio.run(places(knowledge, numbers, some, weight))
-                hits = sum(0 < place <= 5 for place in found)
-                ranks = statistics.mean(1 / place if place else 0.0 for place in found)
-                told += f" {f'{hits}/{len(some)}':>14} {ranks:>7.3f}"
+                part = [question for question in questions if question.language == language]
+                ranks = asyncio.run(answer_ranks(knowledge, numbers, part, weight))
+                hits = sum(0 < rank <= 5 for rank in ranks)
+                mrr = statistics.mean(1 / rank if rank else 0.0 for rank in ranks)
+                row += f" {f'{hits}/{len(part)}':>14} {mrr:>7.3f}"
             knowledge.close()
-        print(f"{name:<32}{told}")
+        print(f"{name:<32}{row}")
 
 
 def speed(size: int) -> None:
-    """Print the figures of one size."""
-    base = made_chunks(20_000)
+    """Print the speed and memory of one size."""
+    base = generate_chunks(20_000)
     random_ = random.Random(size)
     random_.shuffle(base)
     texts = [f"{base[i % len(base)]} {random_.randrange(10**9)}" for i in range(size)]
-    questions = made_questions(20_000, SPEED_QUESTIONS)
+    questions = generate_questions(20_000, SPEED_QUESTIONS)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "k.db"
-        began = time.perf_counter()
-        knowledge, _ = filled(path, texts)
-        took_s = time.perf_counter() - began
+        start = time.perf_counter()
+        knowledge, _ = fill(path, texts)
+        elapsed_s = time.perf_counter() - start
         del texts, base
         before = _resident_mb()
         (dataset,) = asyncio.run(knowledge.datasets(["bench"])).values()
         times = asyncio.run(_latencies(knowledge, dataset, questions))
-        first, rest = times[0] * 1000, sorted(1000 * took for took in times[1:])
+        first, rest = times[0] * 1000, sorted(1000 * time_s for time_s in times[1:])
         searching_mb = _resident_mb() - before
         highest_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{size:,} chunks: indexed {size / took_s:,.0f} a second, file of {path.stat().st_size / 1e6:,.0f} MB")
+        print(
+            f"{size:,} chunks: indexed {size / elapsed_s:,.0f} per second, file of {path.stat().st_size / 1e6:,.0f} MB"
+        )
         print(f"  first search {first:.0f} ms, then p50 {statistics.median(rest):.1f} ms, p99 {_p99(rest):.1f} ms")
-        print(f"  memory: searching takes {searching_mb:,.0f} MB, the highest of all {highest_mb:,.0f} MB")
+        print(f"  memory: {searching_mb:,.0f} MB for searching, {highest_mb:,.0f} MB at most")
         knowledge.close()
 
 
 async def _latencies(knowledge: EmbeddedKnowledge, dataset: Dataset, questions: Sequence[Question]) -> list[float]:
     times: list[float] = []
     for question in questions:
-        began = time.perf_counter()
-        found = await knowledge.search(DatasetSearch(question.text, (dataset,)))
-        times.append(time.perf_counter() - began)
-        assert found.chunks
+        start = time.perf_counter()
+        result = await knowledge.search(DatasetSearch(question.text, (dataset,)))
+        times.append(time.perf_counter() - start)
+        assert result.chunks
     return times
 
 
@@ -149,7 +149,7 @@ def _resident_mb() -> float:
 
 
 def main() -> None:
-    """Print all, or one size: ``python -m benchmarks.knowledge 10000``."""
+    """Print everything, or one size: ``python -m benchmarks.knowledge 10000``."""
     if len(sys.argv) > 1:
         speed(int(sys.argv[1]))
         return

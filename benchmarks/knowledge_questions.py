@@ -1,7 +1,7 @@
-"""Texts and questions about them, made by a seeded program: English and Chinese, one chunk is the answer to each.
+"""Generated texts and questions, English and Chinese; one chunk answers each question. The generator has a fixed seed.
 
-A chunk tells of one product in one city. Both names stand in dozens of other chunks, also side by side with others, so
-only together they lead to the right one; the question says the rest in other words than the chunk.
+A chunk describes one product in one city. Dozens of other chunks have the same product or city, so that only both
+names together identify the chunk. The question paraphrases the rest of the chunk.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-__all__ = ["Question", "made_chunks", "made_questions"]
+__all__ = ["Question", "generate_chunks", "generate_questions"]
 
 SEED = 20260917
 _PRODUCTS_TEXT = (
@@ -83,53 +83,53 @@ class Question(NamedTuple):
     language: str
 
 
-class _Made(NamedTuple):
+class _Entry(NamedTuple):
     text: str
     question: str
     language: str
 
 
-def _english(random_: random.Random, product: str, material: str, city: str) -> _Made:
-    """Write a paragraph of four sentences in any order, one of which names other places and things."""
+def _english(random_: random.Random, product: str, material: str, city: str) -> _Entry:
+    """Return a paragraph of four sentences in random order, one of which names another product and city."""
     other_city, other_product = random_.choice(_CITIES), random_.choice(_PRODUCTS)
     facts = random_.sample(_FACTS, 3)
-    told = [fact[0].format(random_.choice(fact[2])) for fact in facts]
-    told.append(f"Parts for a {other_product} from {other_city} pass through the same gate")
-    random_.shuffle(told)
-    text = f"The {material} {product} of {city} is a small line. " + ". ".join(told) + "."
-    return _Made(text, f"Regarding {product}s out of {material} made in {city}, what {facts[0][1]}?", "English")
+    sentences = [fact[0].format(random_.choice(fact[2])) for fact in facts]
+    sentences.append(f"Parts for a {other_product} from {other_city} pass through the same gate")
+    random_.shuffle(sentences)
+    text = f"The {material} {product} of {city} is a small line. " + ". ".join(sentences) + "."
+    return _Entry(text, f"Regarding {product}s out of {material} made in {city}, what {facts[0][1]}?", "English")
 
 
-def _chinese(random_: random.Random, product: str, material: str, city: str) -> _Made:
+def _chinese(random_: random.Random, product: str, material: str, city: str) -> _Entry:
     other_city, other_product = random_.choice(_ZH_CITIES), random_.choice(_ZH_PRODUCTS)
     facts = random_.sample(_ZH_FACTS, 3)
-    told = [fact[0].format(random_.choice(fact[2])) for fact in facts]
-    told.append(f"从{other_city}来的{other_product}零件也走同一道门")
-    random_.shuffle(told)
-    text = f"{city}的{material}{product}产量不大。" + "。".join(told) + "。"
-    return _Made(text, f"请问{city}生产的{product}，用{material}做的那种，{facts[0][1]}？", "Chinese")
+    sentences = [fact[0].format(random_.choice(fact[2])) for fact in facts]
+    sentences.append(f"从{other_city}来的{other_product}零件也走同一道门")
+    random_.shuffle(sentences)
+    text = f"{city}的{material}{product}产量不大。" + "。".join(sentences) + "。"
+    return _Entry(text, f"请问{city}生产的{product}，用{material}做的那种，{facts[0][1]}？", "Chinese")
 
 
-def _made(count: int) -> list[_Made]:
+def _generate(count: int) -> list[_Entry]:
     random_ = random.Random(SEED)
-    made: list[_Made] = []
+    entries: list[_Entry] = []
     half = -(-count // 2)
     for write, products, materials, cities in (
         (_english, _PRODUCTS, _MATERIALS, _CITIES),
         (_chinese, _ZH_PRODUCTS, _ZH_MATERIALS, _ZH_CITIES),
     ):
         every = [(product, material, city) for product in products for material in materials for city in cities]
-        made += [write(random_, *chosen) for chosen in random_.sample(every, min(half, len(every)))]
-    return made
+        entries += [write(random_, *sample) for sample in random_.sample(every, min(half, len(every)))]
+    return entries
 
 
-def made_chunks(count: int) -> list[str]:
-    """Give texts of chunks, half of them English; at most 20,000."""
-    return [one.text for one in _made(count)]
+def generate_chunks(count: int) -> list[str]:
+    """Return at most 20,000 texts of chunks, half of them English."""
+    return [one.text for one in _generate(count)]
 
 
-def made_questions(chunks: int, count: int) -> list[Question]:
-    """Give questions about some of the chunks that `made_chunks` gives for the same number."""
-    made = _made(chunks)
-    chosen = random.Random(SEED + 1).sample(range(len(made)), count)
-    return [Question(made[number].question, number, made[number].language) for number in chosen]
+def generate_questions(chunks: int, count: int) -> list[Question]:
+    """Return ``count`` questions about the result of `generate_chunks` for ``chunks``."""
+    entries = _generate(chunks)
+    sample = random.Random(SEED + 1).sample(range(len(entries)), count)
+    return [Question(entries[number].question, number, entries[number].language) for number in sample]

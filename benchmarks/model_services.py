@@ -1,4 +1,4 @@
-"""The services of what is measured: all real but the model."""
+"""The services of measured runs: all of them real except for the model."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ class _Models:
 
 
 def services_of(model: Any = None) -> Services:
-    """Give services with a model of one's own, else the demo model."""
+    """Return services with this model, else with the demo model."""
     return Services(_Models(model or DemoChat()), GuardedHttpClient(), InlineFiles(), SystemClock(), RandomIds())

@@ -1,4 +1,4 @@
-"""Loops and Iterations: per round, against the same loop by hand; and their stores."""
+"""Canvases with Loops and Iterations, and the same loop written by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.canvases import component, document
 __all__ = ["iteration", "loop", "loop_by_hand", "nested", "pausing_loop"]
 
 
-def _counting(name: str, rounds: int, downstream: list[str], **more: Any) -> dict[str, Any]:
+def _counting_loop(name: str, rounds: int, downstream: list[str], **more: Any) -> dict[str, Any]:
     params = {
         "loop_variables": [{"variable": "n", "input_mode": "constant", "type": "number", "value": 0}],
         "loop_termination_condition": [{"variable": f"{name}@n", "operator": "≥", "value": rounds}],
@@ -28,11 +28,11 @@ def _increment(variable: str, downstream: list[str], parent: str) -> dict[str, A
 
 
 def loop(rounds: int) -> dict[str, Any]:
-    """A Loop that counts, one node a round."""
+    """Return a Loop that counts, with one node per round."""
     return document(
         {
             "begin": component("Begin", {}, ["lp"]),
-            "lp": _counting("lp", rounds, []),
+            "lp": _counting_loop("lp", rounds, []),
             "li": {**component("LoopItem", {}, ["inc"]), "parent_id": "lp"},
             "inc": _increment("lp@n", [], "lp"),
         }
@@ -40,13 +40,13 @@ def loop(rounds: int) -> dict[str, Any]:
 
 
 def nested(outer: int, inner: int) -> dict[str, Any]:
-    """A Loop in a Loop."""
+    """Return a Loop within a Loop."""
     return document(
         {
             "begin": component("Begin", {}, ["lo"]),
-            "lo": _counting("lo", outer, []),
+            "lo": _counting_loop("lo", outer, []),
             "oi": {**component("LoopItem", {}, ["lp"]), "parent_id": "lo"},
-            "lp": _counting("lp", inner, ["more"], parent_id="lo"),
+            "lp": _counting_loop("lp", inner, ["more"], parent_id="lo"),
             "li": {**component("LoopItem", {}, ["inc"]), "parent_id": "lp"},
             "inc": _increment("lp@n", [], "lp"),
             "more": _increment("lo@n", [], "lo"),
@@ -55,7 +55,7 @@ def nested(outer: int, inner: int) -> dict[str, Any]:
 
 
 def iteration() -> dict[str, Any]:
-    """An Iteration over the words of the query that gathers 100 bytes a round."""
+    """Return an Iteration over the words of the query that collects 100 bytes per round."""
     row = {"method": "merge", "script": "{ii@item} " + "x" * 90}
     return document(
         {
@@ -71,15 +71,15 @@ def iteration() -> dict[str, Any]:
 
 
 def pausing_loop(rounds: int, pause_at: int) -> dict[str, Any]:
-    """A Loop that asks in one of its rounds."""
-    to_ask = {"items": [{"cpn_id": "lp@n", "operator": "=", "value": str(pause_at)}], "to": ["ask"]}
+    """Return a Loop with a form in one of its rounds."""
+    case = {"items": [{"cpn_id": "lp@n", "operator": "=", "value": str(pause_at)}], "to": ["ask"]}
     ask = {"inputs": {"w": {"name": "w", "type": "line"}}}
     return document(
         {
             "begin": component("Begin", {}, ["lp"]),
-            "lp": _counting("lp", rounds, []),
+            "lp": _counting_loop("lp", rounds, []),
             "li": {**component("LoopItem", {}, ["sw"]), "parent_id": "lp"},
-            "sw": {**component("Switch", {"conditions": [to_ask], "end_cpn_ids": ["inc"]}, []), "parent_id": "lp"},
+            "sw": {**component("Switch", {"conditions": [case], "end_cpn_ids": ["inc"]}, []), "parent_id": "lp"},
             "ask": {**component("UserFillUp", ask, ["inc"]), "parent_id": "lp"},
             "inc": _increment("lp@n", [], "lp"),
         }
@@ -96,7 +96,7 @@ class _State(TypedDict, total=False):
 
 
 def loop_by_hand(rounds: int) -> Any:
-    """The same in LangGraph: one subgraph as a node, whose only node goes to itself."""
+    """Return the loop as a LangGraph subgraph whose only node goes to itself."""
 
     async def body(state: _State) -> Command[Any]:
         n = state.get("n", 0) + 1

@@ -1,4 +1,4 @@
-"""What a session keeps of searches: bytes of runs with many Retrievals, beside the text that was found."""
+"""Size of stored sessions with many Retrievals, compared with the text of the retrieved chunks."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ CHUNKS = 8
 
 
 def searches(count: int) -> dict[str, Any]:
-    """Begin, ``count`` Retrievals one behind the other, each for a question of its own, and a Message."""
+    """Return Begin, a chain of ``count`` Retrievals with different questions, and a Message."""
     ids = [f"r{number}" for number in range(count)]
     nodes = {
         id_: component("Retrieval", {"dataset_ids": ["ds"], "query": f"{{sys.query}} {id_}"}, [follower])
         for id_, follower in zip(ids, [*ids[1:], "out"], strict=True)
     }
-    return document({"begin": component("Begin", {}, ids[:1]), **nodes, "out": component("Message", _SAID, [])})
+    return document({"begin": component("Begin", {}, ids[:1]), **nodes, "out": component("Message", _MESSAGE, [])})
 
 
-_SAID = {"content": ["done"]}
+_MESSAGE = {"content": ["done"]}
 
 
 class RandomKnowledge:
-    """Finds other chunks for every question, of ``size`` characters each."""
+    """A knowledge base with different chunks of ``size`` characters for every question."""
 
     def __init__(self, size: int) -> None:
         self._size = size
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
-        """Know all."""
+        """Return a dataset for every name."""
         return {name: Dataset(name, name) for name in names_or_ids}
 
     async def search(self, search: DatasetSearch) -> SearchResult:
-        """Give chunks that do not compress into each other."""
-        drawn = random.Random(search.question)
-        words = [f"{drawn.getrandbits(32):08x}" for _ in range(self._size // 9 * CHUNKS)]
+        """Return random chunks, which do not compress."""
+        random_ = random.Random(search.question)
+        words = [f"{random_.getrandbits(32):08x}" for _ in range(self._size // 9 * CHUNKS)]
         size = len(words) // CHUNKS
         rows = [self._chunk(search.question, n, " ".join(words[n * size : (n + 1) * size])) for n in range(CHUNKS)]
         return SearchResult(tuple(rows), (DocumentCount("book.pdf", "doc", CHUNKS),), CHUNKS)
@@ -62,11 +62,11 @@ class RandomKnowledge:
         return {**names, "content_with_weight": text, "positions": [[1, 0, 1, 0, 1]], **scores}
 
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
-        """Know none."""
+        """Return no metadata."""
         return {}
 
 
-async def _bytes(services: Services, folder: str, count: int, size: int) -> int:
+async def _stored_bytes(services: Services, folder: str, count: int, size: int) -> int:
     path = Path(folder) / f"{count}-{size}.db"
     services = replace(services, knowledge=RandomKnowledge(size))
     async with open_store(f"sqlite:///{path}", SystemClock()) as store:
@@ -78,13 +78,13 @@ async def _bytes(services: Services, folder: str, count: int, size: int) -> int:
 
 
 async def print_searches(services: Services, show: Callable[[str], None]) -> None:
-    """Measure and print: kB in SQLite, and how many times the text that was found."""
+    """Print the size in SQLite in kB, and its ratio to the size of the retrieved text."""
     with tempfile.TemporaryDirectory() as folder:
         for count, size in ((10, 300), (10, 800), (10, 2000), (20, 2000), (40, 2000)):
-            kept = await _bytes(services, folder, count, size)
-            found = count * CHUNKS * size
+            stored = await _stored_bytes(services, folder, count, size)
+            text = count * CHUNKS * size
             name = f"{count} searches, {CHUNKS} chunks of {size:,} bytes, kB"
-            show(f"{name:<40} {kept / 1000:>9.0f} {found / 1000:>12.0f} {kept / found:>7.2f}")
+            show(f"{name:<40} {stored / 1000:>9.0f} {text / 1000:>12.0f} {stored / text:>7.2f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Measure the HTTP server: ``python -m benchmarks.server``. Beside it the smallest server of the same graph."""
+"""Measure the HTTP server against a minimal server of the same graph: ``python -m benchmarks.server``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STARTS_PER_S = 10.0
 BURST = 100
 COMPLETIONS = "/api/v1/agents/chat/completions"
 _LEAVING = {"X-RAGFlow-On-Disconnect": "cancel"}
-"""A run whose client leaves ends, so that no more of them are played than are open."""
+"""Ends the run when its client disconnects, so that the number of open runs is constant."""
 _LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=1000)
 
 
@@ -40,24 +40,24 @@ class Server(Struct):
     client: httpx.AsyncClient
 
     def cpu_s(self) -> float:
-        """Give the processor time that the process has taken."""
+        """Return the CPU time of the process."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def rss_mb(self) -> float:
-        """Give the memory that the process holds."""
+        """Return the resident memory of the process."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
     async def agent(self, document: dict[str, Any], title: str) -> str:
-        """Make an agent."""
-        made = await self.client.post("/api/v1/agents", json={"title": title, "dsl": document})
-        return made.json()["data"]["id"]
+        """Create an agent and return its id."""
+        answer = await self.client.post("/api/v1/agents", json={"title": title, "dsl": document})
+        return answer.json()["data"]["id"]
 
 
 @asynccontextmanager
-async def started(which: str, folder: Path) -> AsyncGenerator[Server]:
-    """Start a server of `benchmarks.server_apps`."""
+async def start_server(which: str, folder: Path) -> AsyncGenerator[Server]:
+    """Start a server of `benchmarks.server_apps` in its own process."""
     command = [sys.executable, "-m", "benchmarks.server_apps", which, str(folder)]
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stdin=PIPE)
     assert process.stdout is not None
@@ -72,7 +72,7 @@ async def started(which: str, folder: Path) -> AsyncGenerator[Server]:
 
 
 async def play(server: Server, path: str, body: dict[str, Any], turns: int) -> tuple[float, float]:
-    """Play turns, some at once; give turns a second and milliseconds of processor a turn."""
+    """Play turns, `AT_ONCE` of them in parallel; return turns per second and CPU milliseconds per turn."""
     left = iter(range(turns))
 
     async def ask() -> None:
@@ -80,21 +80,21 @@ async def play(server: Server, path: str, body: dict[str, Any], turns: int) -> t
             answer = await server.client.post(path, json=body)
             assert answer.text.endswith("data:[DONE]\n\n"), answer.text
 
-    began, cpu = time.perf_counter(), server.cpu_s()
+    start, cpu = time.perf_counter(), server.cpu_s()
     await asyncio.gather(*(ask() for _ in range(AT_ONCE)))
-    return turns / (time.perf_counter() - began), (server.cpu_s() - cpu) / turns * 1000
+    return turns / (time.perf_counter() - start), (server.cpu_s() - cpu) / turns * 1000
 
 
-async def first_event(server: Server, body: dict[str, Any], held: list[Any]) -> float:
-    """Begin a run and give the time to its first event, in milliseconds; the stream stays open in ``held``."""
-    began = time.perf_counter()
+async def first_event(server: Server, body: dict[str, Any], streams: list[Any]) -> float:
+    """Start a run and return the milliseconds to its first event; append the open stream to ``streams``."""
+    start = time.perf_counter()
     request = server.client.build_request("POST", COMPLETIONS, json=body, headers=_LEAVING)
     answer = await server.client.send(request, stream=True)
     lines = answer.aiter_raw()
     await anext(lines)
-    took = (time.perf_counter() - began) * 1000
-    held.append(asyncio.create_task(_drink(answer, lines)))
-    return took
+    elapsed_ms = (time.perf_counter() - start) * 1000
+    streams.append(asyncio.create_task(_drink(answer, lines)))
+    return elapsed_ms
 
 
 async def _drink(answer: httpx.Response, lines: Any) -> None:
@@ -102,7 +102,7 @@ async def _drink(answer: httpx.Response, lines: Any) -> None:
         async for _ in lines:
             pass
     except httpx.HTTPError:
-        pass  # the server has been ended
+        pass  # the server was stopped
     finally:
         await answer.aclose()
 
@@ -111,7 +111,7 @@ async def _compare() -> None:
     rates: list[tuple[float, float]] = []
     costs: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as name:
-        async with started("ours", Path(name)) as ours, started("theirs", Path(name)) as theirs:
+        async with start_server("ours", Path(name)) as ours, start_server("theirs", Path(name)) as theirs:
             body = {"agent_id": await ours.agent(canvas(), "Chain"), "query": "q", "stream": True}
             for number in range(ROUNDS + 1):
                 rate, cost = await play(ours, COMPLETIONS, body, TURNS if number else 20)
@@ -127,30 +127,32 @@ async def _compare() -> None:
 
 async def _first_events() -> None:
     with tempfile.TemporaryDirectory() as name:
-        async with started("ours", Path(name)) as server:
+        async with start_server("ours", Path(name)) as server:
             body = {"agent_id": await server.agent(canvases.streaming(), "Slow"), "query": "q", "stream": True}
-            held: list[Any] = []
+            streams: list[Any] = []
             for _ in range(OPEN):
-                await first_event(server, body, held)
+                await first_event(server, body, streams)
             times: list[Any] = []
-            began = time.perf_counter()
+            start = time.perf_counter()
             for number in range(STARTS):
-                await asyncio.sleep(max(0.0, began + number / STARTS_PER_S - time.perf_counter()))
-                times.append(asyncio.create_task(first_event(server, body, held)))
-                # Of those open the oldest goes, so that their number stays.
-                held.pop(0).cancel()
-            _tell("10 starts a second, 100 runs open", await asyncio.gather(*times))
-            for task in held:
+                await asyncio.sleep(max(0.0, start + number / STARTS_PER_S - time.perf_counter()))
+                times.append(asyncio.create_task(first_event(server, body, streams)))
+                # Close the oldest stream to keep their number constant.
+                streams.pop(0).cancel()
+            _print_times("10 starts a second, 100 runs open", await asyncio.gather(*times))
+            for task in streams:
                 task.cancel()
-        async with started("ours", Path(name)) as server:
+        async with start_server("ours", Path(name)) as server:
             body = {"agent_id": await server.agent(canvas(), "Chain"), "query": "q", "stream": True}
-            held = []
-            await first_event(server, body, held)
-            _tell("a burst of 100", await asyncio.gather(*(first_event(server, body, held) for _ in range(BURST))))
-            await asyncio.gather(*held)
+            streams = []
+            await first_event(server, body, streams)
+            _print_times(
+                "a burst of 100", await asyncio.gather(*(first_event(server, body, streams) for _ in range(BURST)))
+            )
+            await asyncio.gather(*streams)
 
 
-def _tell(name: str, times: Sequence[float]) -> None:
+def _print_times(name: str, times: Sequence[float]) -> None:
     ordered = sorted(times)
     p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
     print(f"first event, {name}: median {statistics.median(ordered):.0f} ms, P99 {p99:.0f} ms")

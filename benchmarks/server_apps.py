@@ -1,4 +1,4 @@
-"""Servers to measure, each a process: ``python -m benchmarks.server_apps ours|theirs FOLDER``. It prints its URL."""
+"""A server to measure: ``python -m benchmarks.server_apps ours|theirs FOLDER`` prints its URL and an API key."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PIECE_S = 0.1
 
 
 class SlowModel:
-    """Streams ten pieces a second, for two minutes."""
+    """A model that streams ten pieces per second for two minutes."""
 
     context_tokens = 8192
     has_vision = False
@@ -45,18 +45,18 @@ class SlowModel:
     has_schemas = False
 
     async def complete(self, request: ChatRequest) -> str:
-        """Give nothing."""
+        """Return an empty answer."""
         return ""
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[ChatDelta]:
-        """Take time."""
+        """Yield a piece every `PIECE_S` seconds."""
         for number in range(PIECES):
             yield ChatDelta(f"word{number} ")
             await asyncio.sleep(PIECE_S)
 
 
 def canvas() -> dict[str, Any]:
-    """Begin, some nodes, a Message."""
+    """Return Begin, `NODES` nodes and a Message."""
     document = canvases.chain(NODES)
     last = f"n{NODES - 1}"
     document["components"][last]["downstream"] = ["Message:0"]
@@ -65,7 +65,7 @@ def canvas() -> dict[str, Any]:
 
 
 def graph_by_hand() -> Any:
-    """The same graph as one writes it."""
+    """Return a builder of the same graph by hand."""
     builder, previous = StateGraph(State), START
     for name in ["begin", *(f"n{i}" for i in range(NODES)), "message"]:
 
@@ -80,7 +80,7 @@ def graph_by_hand() -> Any:
 
 @asynccontextmanager
 async def ours(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
-    """Open our server; give it, what drains it, and a key."""
+    """Yield our application, the function that drains it, and an API key."""
     checkpoints = f"sqlite:///{folder}/ours-checkpoints.db"
     section = ServerSection(database=SecretStr(f"sqlite:///{folder}/ours.db"), events_kept_s=20)
     settings = Settings(checkpoints=checkpoints, server=section)
@@ -95,7 +95,7 @@ async def ours(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
 
 @asynccontextmanager
 async def theirs(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
-    """Open the smallest server that streams the same graph, and stores its sessions and a row a message."""
+    """Yield a minimal application that streams the same graph and stores its sessions and one row per message."""
     async with (
         open_database(f"sqlite:///{folder}/theirs.db") as database,
         open_store(f"sqlite:///{folder}/theirs-checkpoints.db", SystemClock()) as store,

@@ -1,4 +1,4 @@
-"""Play many turns on one server and watch its memory: ``python -m benchmarks.soak [TURNS]``."""
+"""Play many turns on one server and measure its memory: ``python -m benchmarks.soak [TURNS]``."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.server import COMPLETIONS, play, started
+from benchmarks.server import COMPLETIONS, play, start_server
 from benchmarks.server_apps import canvas
 
 TURNS = 20_000
 STEPS = 20
 WARM_STEPS = 5
-"""Caches and the journal of ended runs are full by then."""
+"""After these steps caches and the journal of ended runs are full."""
 MAX_GROWTH = 1.05
 
 
 async def soak(turns: int) -> int:
-    """Play turns in steps; give 1 if the memory has grown since the warm-up."""
+    """Play turns in steps; return 1 if memory has grown by more than 5 % since the warm-up."""
     with tempfile.TemporaryDirectory() as name:
-        async with started("ours", Path(name)) as server:
+        async with start_server("ours", Path(name)) as server:
             body = {"agent_id": await server.agent(canvas(), "Chain"), "query": "q", "stream": True}
             warm = now = 0.0
             for step in range(1, STEPS + 1):

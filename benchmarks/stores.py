@@ -1,4 +1,4 @@
-"""What storing costs: per node against bare savers, bytes, resuming in a late round, waiting sessions."""
+"""Cost of the stores: time per node compared with LangGraph's savers, bytes, late resumes, waiting sessions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NODES, ROUNDS = 20, 9
 
 @asynccontextmanager
 async def _bare(url: str, folder: str) -> AsyncGenerator[Any]:
-    """LangGraph's own saver, in a store of its own."""
+    """Yield LangGraph's saver for the same kind of store."""
     if url.startswith("sqlite"):
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
@@ -47,32 +47,32 @@ async def _bare(url: str, folder: str) -> AsyncGenerator[Any]:
 
 
 async def _per_node(canvas_saver: Any, bare: Any) -> tuple[float, float]:
-    """Milliseconds a node of a 20-node chain with durability sync: through our saver, through the bare one."""
+    """Return the milliseconds per node of a 20-node chain with durability sync: with our saver and with the bare one."""
     graph = by_hand.chain(NODES)
     times: dict[str, list[float]] = {"ours": [], "bare": []}
     for number in range(ROUNDS + 1):
         for name, saver in (("ours", canvas_saver), ("bare", bare)):
-            stored = graph.copy(update={"checkpointer": saver})
+            stored_graph = graph.copy(update={"checkpointer": saver})
             config = {"configurable": {"thread_id": f"bench-{name}-{number}"}, "recursion_limit": 1000}
-            began = time.perf_counter()
-            await stored.ainvoke({"outputs": {"x": "y" * 100}}, config, durability="sync")
-            times[name].append((time.perf_counter() - began) / NODES * 1000)
+            start = time.perf_counter()
+            await stored_graph.ainvoke({"outputs": {"x": "y" * 100}}, config, durability="sync")
+            times[name].append((time.perf_counter() - start) / NODES * 1000)
     return statistics.median(times["ours"][1:]), statistics.median(times["bare"][1:])
 
 
 async def _resume_ms(services: Services, store: Any) -> float:
-    """Answer a form in round 998 of a Loop, once it waits there, and play the rest."""
+    """Return the milliseconds to answer a form in round 998 of a Loop and finish the turn."""
     runner = Runner(compile_canvas(regions.pausing_loop(1000, 998), load_catalog()), services, store=store)
     async for _ in runner.start("late", {"query": "q"}):
         pass
-    began = time.perf_counter()
+    start = time.perf_counter()
     async for _ in runner.resume("late", {"w": "x"}):
         pass
-    return (time.perf_counter() - began) * 1000
+    return (time.perf_counter() - start) * 1000
 
 
 async def _waiting_kib(services: Services, sessions: int) -> float:
-    """Memory of one waiting session, in KiB: a canvas with a form, many sessions in one process."""
+    """Return the memory in KiB of one of many waiting sessions in one process."""
     runner = Runner(compile_canvas(regions.pausing_loop(3, 0), load_catalog()), services)
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -93,15 +93,15 @@ async def _sqlite_bytes(services: Services, folder: str, name: str, document: An
 
 
 async def print_stores(services: Services, show: Callable[[str], None]) -> None:
-    """Measure and print."""
+    """Print all measurements."""
     with tempfile.TemporaryDirectory() as folder, redis_server() as url:
         urls = {"memory": "memory://", "sqlite": f"sqlite:///{folder}/bench.db", "redis": url}
-        for name, place in urls.items():
-            async with open_store(place, SystemClock()) as store, _bare(place, folder) as saver:
+        for name, store_url in urls.items():
+            async with open_store(store_url, SystemClock()) as store, _bare(store_url, folder) as saver:
                 ours, bare = await _per_node(store.saver, saver)
                 show(f"{f'{name}, ms a node, sync':<40} {ours:>9.2f} {bare:>12.2f} {ours / bare:>7.2f}")
-        for name, place in urls.items():
-            async with open_store(place, SystemClock()) as store:
+        for name, store_url in urls.items():
+            async with open_store(store_url, SystemClock()) as store:
                 late = await _resume_ms(services, store)
             show(f"{f'{name}, resume in round 998 of 1,000, ms':<40} {late:>9.1f}")
         big = await _sqlite_bytes(services, folder, "big", canvases.heavy(50, 2000), "q")

@@ -1,6 +1,6 @@
-"""Streams of runs: frames a second, and what slow followers hold: ``python -m benchmarks.streaming``.
+"""Frames per second of followed runs, and memory of slow followers: ``python -m benchmarks.streaming``.
 
-Beside it the same run iterated over directly, each event written as JSON, in the same process and minute.
+The baseline is the same run without followers, with each event written as JSON, in the same process.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ ROUNDS = 3
 SLOW = 500
 
 
-class _Talker:
-    """A model that says many pieces as quickly as it can."""
+class _FastModel:
+    """A model that streams many pieces as fast as possible."""
 
     context_tokens = 8192
     has_vision = False
@@ -57,30 +57,30 @@ class _Talker:
         return self
 
 
-def _runner(talker: _Talker) -> Runner:
-    services = Services(talker, GuardedHttpClient(), InlineFiles(), SystemClock(), RandomIds())
+def _runner(model_: _FastModel) -> Runner:
+    services = Services(model_, GuardedHttpClient(), InlineFiles(), SystemClock(), RandomIds())
     return Runner(compile_canvas(canvases.streaming(), load_catalog()), services)
 
 
 async def _direct() -> tuple[int, float]:
-    run = _runner(_Talker()).start("bench", {"query": "q"})
-    began, count = time.perf_counter(), 0
+    run = _runner(_FastModel()).start("bench", {"query": "q"})
+    start, count = time.perf_counter(), 0
     async for event in run:
         orjson.dumps(run.envelope.wrap(event))
         count += 1
-    return count, time.perf_counter() - began
+    return count, time.perf_counter() - start
 
 
 def _frame(run: Run, event: Any) -> bytes:
     return ragflow_frame(run.envelope.wrap(event))
 
 
-async def _followed(journal: Journal, followers: int, *, elsewhere: Journal | None = None) -> tuple[int, float]:
-    """Play a run through a run manager; give how many frames its followers have written, and in how many seconds."""
+async def _follow(journal: Journal, followers: int, *, elsewhere: Journal | None = None) -> tuple[int, float]:
+    """Play a run through a run manager; return the number of frames of all followers and the seconds."""
     run_manager = RunManager(journal)
     other = RunManager(elsewhere) if elsewhere is not None else run_manager
-    run = _runner(_Talker()).start("bench", {"query": "q"})
-    began = time.perf_counter()
+    run = _runner(_FastModel()).start("bench", {"query": "q"})
+    start = time.perf_counter()
     run_id = await run_manager.start(run, CONTINUE)
 
     async def follow() -> int:
@@ -92,7 +92,7 @@ async def _followed(journal: Journal, followers: int, *, elsewhere: Journal | No
         return count
 
     counts = await asyncio.gather(*(follow() for _ in range(followers)))
-    elapsed = time.perf_counter() - began
+    elapsed = time.perf_counter() - start
     assert len(set(counts)) == 1
     await other.aclose()
     await run_manager.aclose()
@@ -100,10 +100,10 @@ async def _followed(journal: Journal, followers: int, *, elsewhere: Journal | No
 
 
 async def _delay(journal: Journal, elsewhere: Journal) -> float:
-    """Give the median time from a piece of the model to the frame, at 1,000 pieces a second, in ms."""
-    run_manager, other, talker = RunManager(journal), RunManager(elsewhere), _Talker()
-    talker.pause_s = 0.001
-    run = _runner(talker).start("bench", {"query": "q"})
+    """Return the median milliseconds from a piece of the model to its frame, at 1,000 pieces per second."""
+    run_manager, other, model_ = RunManager(journal), RunManager(elsewhere), _FastModel()
+    model_.pause_s = 0.001
+    run = _runner(model_).start("bench", {"query": "q"})
     run_id = await run_manager.start(run, CONTINUE)
     received: list[float] = []
     async with aclosing((run_manager if journal is elsewhere else other).follow(run_id)) as events:
@@ -113,13 +113,15 @@ async def _delay(journal: Journal, elsewhere: Journal) -> float:
                 received.append(time.perf_counter())
     await other.aclose()
     await run_manager.aclose()
-    return statistics.median(got - sent for got, sent in zip(received, talker.sent, strict=False)) * 1000
+    return (
+        statistics.median(arrival - departure for arrival, departure in zip(received, model_.sent, strict=False)) * 1000
+    )
 
 
 async def _slow(journal: Journal) -> tuple[float, float, int]:
-    """Let many followers stop behind their first event; give MiB of the journal, of all of them, and events lost."""
+    """Stop many followers after their first event; return MiB of the journal and of the followers, and events lost."""
     run_manager = RunManager(journal)
-    run = _runner(_Talker()).start("bench", {"query": "q"})
+    run = _runner(_FastModel()).start("bench", {"query": "q"})
     tracemalloc.start()
     run_id = await run_manager.start(run, CONTINUE)
     async with aclosing(run_manager.follow(run_id)) as events:
@@ -127,7 +129,7 @@ async def _slow(journal: Journal) -> tuple[float, float, int]:
     alone = tracemalloc.get_traced_memory()[0]
     followers = [run_manager.follow(run_id) for _ in range(SLOW)]
     firsts = [(await anext(follower))[0] for follower in followers]
-    held = tracemalloc.get_traced_memory()[0]
+    total = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     lost = 0
     for follower, first in zip(followers[::25], firsts[::25], strict=True):
@@ -135,14 +137,14 @@ async def _slow(journal: Journal) -> tuple[float, float, int]:
     for follower in followers:
         await follower.aclose()
     await run_manager.aclose()
-    return alone / 2**20, (held - alone) / 2**20, lost
+    return alone / 2**20, (total - alone) / 2**20, lost
 
 
 @asynccontextmanager
 async def _journals() -> AsyncGenerator[dict[str, tuple[Journal, Journal]]]:
     async with AsyncExitStack() as opened:
         memory = await opened.enter_async_context(open_journal("memory://"))
-        found: dict[str, tuple[Journal, Journal]] = {"memory": (memory, memory)}
+        journals: dict[str, tuple[Journal, Journal]] = {"memory": (memory, memory)}
         try:
             url = opened.enter_context(redis_server())
         except RagflowLgError as error:
@@ -150,12 +152,12 @@ async def _journals() -> AsyncGenerator[dict[str, tuple[Journal, Journal]]]:
         else:
             here = await opened.enter_async_context(open_journal(url, prefix="bench:"))
             there = await opened.enter_async_context(open_journal(url, prefix="bench:"))
-            found |= {"Redis": (here, here), "Redis, followed on another replica": (here, there)}
-        yield found
+            journals |= {"Redis": (here, here), "Redis, followed on another replica": (here, there)}
+        yield journals
 
 
 async def main() -> None:
-    """Print all."""
+    """Print all measurements."""
     async with _journals() as journals:
         for name, (journal, elsewhere) in journals.items():
             away = elsewhere if elsewhere is not journal else None
@@ -164,7 +166,7 @@ async def main() -> None:
                 ratios: list[float] = []
                 for _ in range(ROUNDS + 1):
                     _, alone = await _direct()
-                    count, elapsed = await _followed(journal, followers, elsewhere=away)
+                    count, elapsed = await _follow(journal, followers, elsewhere=away)
                     rates.append(count / elapsed)
                     ratios.append(elapsed / alone)
                 print(
@@ -173,9 +175,9 @@ async def main() -> None:
                 )
             print(f"{f'{name}, piece to frame':58} {await _delay(journal, elsewhere):10.2f} ms")
         for name, (journal, _) in list(journals.items())[:2]:
-            alone, held, lost = await _slow(journal)
+            alone, total, lost = await _slow(journal)
             print(
-                f"{f'{name}, {SLOW} followers stopped':58} {held:10.1f} MiB more than {alone:.1f}; {lost} lost events"
+                f"{f'{name}, {SLOW} followers stopped':58} {total:10.1f} MiB more than {alone:.1f}; {lost} lost events"
             )
 
 
