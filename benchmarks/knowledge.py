@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.knowledge_questions import Question, generate_chunks, generate_questions
 from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge, Fusion
-from ragflow_lg.adapters.knowledge.hash_embedder import STAND_IN, HashingEmbedder
+from ragflow_lg.adapters.knowledge.hash_embedder import HASHING_MODEL, HashingEmbedder
 from ragflow_lg.adapters.knowledge.knowledge_records import NewChunk, add_chunks, add_dataset, open_document, set_dims
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 
@@ -48,7 +48,7 @@ def fill(path: Path, texts: Sequence[str], fusion: Fusion = "weighted") -> tuple
     """Create a knowledge base of texts; return it with the number of each text by its content."""
     knowledge, embedder = EmbeddedKnowledge(path, OneEmbedder(), fusion=fusion), HashingEmbedder()
     with knowledge.database.writing() as connection:
-        dataset = add_dataset(connection, "bench", STAND_IN)
+        dataset = add_dataset(connection, "bench", HASHING_MODEL)
         set_dims(connection, dataset.number, 384)
     for at in range(0, len(texts), BATCH):
         part = texts[at : at + BATCH]

@@ -80,13 +80,13 @@ def list_(
     Example: ragflow-lg kb list handbook
     """
     from ragflow_lg.adapters.knowledge.indexing import MAX_CHUNKS
-    from ragflow_lg.adapters.knowledge.knowledge_records import datasets_in, documents_of
+    from ragflow_lg.adapters.knowledge.knowledge_records import list_datasets, list_documents
 
     database = knowledge_database(settings)
     if dataset:
         record = get_dataset(database, dataset)
         with database.reading() as connection:
-            documents = documents_of(connection, record.number)
+            documents = list_documents(connection, record.number)
         for document in documents:
             state = "" if document.is_complete else "  incomplete: run `kb add` again"
             print_line(f"{document.name}  {count_of(document.chunks, 'chunk')}  {document.id}{state}")
@@ -94,7 +94,7 @@ def list_(
     datasets: list[DatasetRecord] = []
     if database.exists:
         with database.reading() as connection:
-            datasets = datasets_in(connection)
+            datasets = list_datasets(connection)
     for record in datasets:
         size = f"{count_of(record.documents, 'document')}  {count_of(record.chunks, 'chunk')}"
         print_line(f"{record.name}  {size}  {record.embedding_model}  {record.id}")
@@ -117,7 +117,7 @@ def delete(
 
     Example: ragflow-lg kb delete handbook --document old/travel.md
     """
-    from ragflow_lg.adapters.knowledge.knowledge_records import delete_dataset, delete_document, documents_of
+    from ragflow_lg.adapters.knowledge.knowledge_records import delete_dataset, delete_document, list_documents
 
     database = knowledge_database(settings)
     record = get_dataset(database, dataset)
@@ -128,7 +128,7 @@ def delete(
             delete_dataset(connection, record.number)
             names = [record.name]
         else:
-            numbers = {d.name: d.number for d in documents_of(connection, record.number)}
+            numbers = {d.name: d.number for d in list_documents(connection, record.number)}
             if missing := [name for name in document if name not in numbers]:
                 raise SettingsError(
                     f"The dataset {record.name!r} has no document {missing[0]!r}; "

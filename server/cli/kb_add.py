@@ -89,21 +89,25 @@ async def _add(
 ) -> bool:
     """Add one file or folder; return whether all of its files could be read."""
     from ragflow_lg.adapters.knowledge.indexing import Indexer
-    from ragflow_lg.adapters.knowledge.source_files import other_files, source_files, source_name
+    from ragflow_lg.adapters.knowledge.source_files import (
+        list_source_files,
+        list_unsupported_files,
+        resolve_source_name,
+    )
 
-    files, root = list(source_files(path)), Path(source_name(path))
+    files, root = list(list_source_files(path)), Path(resolve_source_name(path))
     default_name = root.parent.name if [file.path for file in files] == [path] else root.name
     database = knowledge.embedded().database
     dataset, embedder = _dataset(knowledge, name or default_name or "files", embedding)
     section = settings.embeddings.get(embedder.name)
     with _progress_bar(dataset.name) as show:
         indexer = Indexer(
-            database, dataset, embedder, batch=section.batch if section else _BATCH, parallel=parallel, tell=show
+            database, dataset, embedder, batch=section.batch if section else _BATCH, parallel=parallel, on_progress=show
         )
         report = await indexer.add(files, str(root))
     if prune and report.missing:
         _prune(knowledge, dataset, report.missing)
-    if others := list(other_files(path)):
+    if others := list(list_unsupported_files(path)):
         more = f" and {len(others) - _MAX_NAMES:,} more" if len(others) > _MAX_NAMES else ""
         print_note(f"· {', '.join(others[:_MAX_NAMES])}{more}: skipped, this file type is not supported.")
     _print_report(report, dataset, embedder, prune=prune)
@@ -132,10 +136,10 @@ def _dataset(knowledge: SettingsKnowledge, name: str, embedding: str) -> tuple[D
 
 
 def _prune(knowledge: SettingsKnowledge, dataset: DatasetRecord, names: list[str]) -> None:
-    from ragflow_lg.adapters.knowledge.knowledge_records import delete_document, documents_of
+    from ragflow_lg.adapters.knowledge.knowledge_records import delete_document, list_documents
 
     with knowledge.embedded().database.writing() as connection:
-        for document in documents_of(connection, dataset.number):
+        for document in list_documents(connection, dataset.number):
             if document.name in names:
                 delete_document(connection, dataset.number, document.number)
 

@@ -97,7 +97,7 @@ def export(
 
     Example: ragflow-lg kb export handbook -o handbook.jsonl
     """
-    from ragflow_lg.adapters.knowledge.knowledge_records import all_chunks, documents_of
+    from ragflow_lg.adapters.knowledge.knowledge_records import iterate_chunks, list_documents
 
     database = knowledge_database(settings)
     record = get_dataset(database, dataset)
@@ -108,8 +108,8 @@ def export(
     count = 0
     try:
         with target if output is not None else nullcontext(), database.reading() as connection:
-            metadata = {document.id: document.metadata for document in documents_of(connection, record.number)}
-            for chunk in all_chunks(connection, record.number):
+            metadata = {document.id: document.metadata for document in list_documents(connection, record.number)}
+            for chunk in iterate_chunks(connection, record.number):
                 line = {
                     "id": chunk.id,
                     "content": chunk.content,

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragflow_lg.adapters.knowledge.chunking import Piece
+from ragflow_lg.adapters.knowledge.chunking import TextChunk
 from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
-from ragflow_lg.adapters.knowledge.hash_embedder import STAND_IN, HashingEmbedder
+from ragflow_lg.adapters.knowledge.hash_embedder import HASHING_MODEL, HashingEmbedder
 from ragflow_lg.adapters.knowledge.knowledge_records import NewChunk, add_chunks, add_dataset, open_document, set_dims
 from ragflow_lg.base.errors import ServiceError
 
@@ -43,7 +43,7 @@ class OneEmbedder:
 
 
 def fill(
-    knowledge: EmbeddedKnowledge, dataset: str, documents: Mapping[str, Sequence[str]], model: str = STAND_IN
+    knowledge: EmbeddedKnowledge, dataset: str, documents: Mapping[str, Sequence[str]], model: str = HASHING_MODEL
 ) -> None:
     """Add a dataset with documents whose chunks are these texts."""
     with knowledge.database.writing() as connection:
@@ -52,7 +52,7 @@ def fill(
         for name, texts in documents.items():
             number = open_document(connection, record, name, f"/{name}", name, '{"kind": ["a", "b"]}', len(texts))
             vectors = HashingEmbedder().vectors(texts)
-            pieces = [Piece(text, [[0, 0, 0, 1, 1]]) for text in texts]
+            pieces = [TextChunk(text, [[0, 0, 0, 1, 1]]) for text in texts]
             chunks = [
                 NewChunk(place, *piece, vector.tobytes())
                 for place, (piece, vector) in enumerate(zip(pieces, vectors, strict=True))

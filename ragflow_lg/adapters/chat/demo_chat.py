@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from itertools import islice
 from typing import Any, cast
 
-from ragflow_lg.adapters.knowledge.words import question_words, words_of
+from ragflow_lg.adapters.knowledge.words import extract_question_words, split_words
 from ragflow_lg.models.classification import parse_categories
 from ragflow_lg.models.structured_answer import extract_schema
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, Usage
@@ -60,16 +60,16 @@ def quote_answer(question: str, *prompts: str) -> str:
     The first of equally good sentences wins, because the best chunk comes first. The chunks may follow the question in
     ``question`` itself. Return ``""`` if no prompt contains chunks.
     """
-    wanted = set(question_words(question.partition("\nID: ")[0]))
+    wanted = set(extract_question_words(question.partition("\nID: ")[0]))
     best, most = "", -1
     chunks = [chunk for prompt in prompts for chunk in islice(_CHUNK.finditer(prompt), _MAX_CHUNKS)]
     for number, head, content in (chunk.groups() for chunk in chunks):
         title = _TITLE.search(head)
         source = f" ({title[1].strip()})" if title else ""
-        chunk_score = len(wanted & set(words_of(content)))
+        chunk_score = len(wanted & set(split_words(content)))
         first, _, rest = content.partition("\n")
         for sentence in _SENTENCE.split(rest if " > " in first and rest else content):
-            score = 2 * len(wanted & set(words_of(sentence))) + chunk_score
+            score = 2 * len(wanted & set(split_words(sentence))) + chunk_score
             if sentence.strip() and score > most:
                 quote = " ".join(sentence.split())[:_MAX_QUOTE_CHARS].rstrip(" .。")
                 best, most = f"“{quote}”{source} [ID:{number}].", score

@@ -1,4 +1,4 @@
-"""Cutting texts into chunks: along headings and paragraphs, with some overlap, each with the place that it is from."""
+"""Splitting of texts into chunks along headings and paragraphs, with overlap and positions in the file."""
 
 from __future__ import annotations
 
@@ -9,97 +9,97 @@ from typing import NamedTuple
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 
-__all__ = ["MAX_NAME_CHARS", "Block", "Piece", "bounded", "pieces_of", "row_text"]
+__all__ = ["MAX_NAME_CHARS", "Block", "TextChunk", "collect_blocks", "format_row", "split_into_chunks"]
 
 MAX_BLOCKS = 1_000_000
 MAX_TEXT_CHARS = 128 * 1024 * 1024
-"""How much text a file may hold. A few bytes can say a lot: every row repeats the names of its columns."""
+"""Maximum text of a file. Small files can expand to much text, because every row repeats the column names."""
 
 MAX_NAME_CHARS = 200
-"""Longest name of a column or field that is repeated."""
+"""Maximum length of a column or field name in a row."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？；])|\n+")
 _MAX_HEADING_CHARS = 200
-_WIDEST_CHARS_PER_TOKEN = 4
+_MAX_CHARS_PER_TOKEN = 4
 
 
 class Block(NamedTuple):
-    """A paragraph, a row or a heading. Lines count from 1; so do pages, where there are any, else it is 0."""
+    """A paragraph, a row or a heading. Lines and pages count from 1; the page is 0 for files without pages."""
 
     text: str
     first_line: int = 1
     last_line: int = 1
     page: int = 0
     heading: int = 0
-    """The level of a heading, 0 for everything else."""
+    """The level of a heading; 0 for other blocks."""
 
 
-class Piece(NamedTuple):
-    """A chunk. ``positions`` are ``[page, 0, 0, first line, last line]``, in the order of RAGFlow's."""
+class TextChunk(NamedTuple):
+    """A chunk. ``positions`` are ``[page, 0, 0, first line, last line]``, in RAGFlow's order."""
 
     content: str
     positions: list[list[int]]
 
 
-def bounded(blocks: Iterable[Block]) -> list[Block]:
-    """Gather blocks as they are made.
+def collect_blocks(blocks: Iterable[Block]) -> list[Block]:
+    """Collect blocks in a list.
 
     Raises:
-        ServiceError: as soon as they are too many, or too long together.
+        ServiceError: as soon as there are too many blocks, or too much text.
     """
-    gathered: list[Block] = []
+    collected: list[Block] = []
     size = 0
     for block in blocks:
-        gathered.append(block)
+        collected.append(block)
         size += len(block.text)
         if size > MAX_TEXT_CHARS:
-            raise ServiceError(f"it holds more than {MAX_TEXT_CHARS:,} characters of text; split it")
-        if len(gathered) > MAX_BLOCKS:
+            raise ServiceError(f"it contains more than {MAX_TEXT_CHARS:,} characters of text; split it")
+        if len(collected) > MAX_BLOCKS:
             raise ServiceError(f"it has more than {MAX_BLOCKS:,} paragraphs or rows; split it")
-    return gathered
+    return collected
 
 
-def pieces_of(blocks: Iterable[Block], tokens: int, overlap: int) -> Iterator[Piece]:
-    """Cut a text into chunks of at most about ``tokens``, each under the headings that it stands below.
+def split_into_chunks(blocks: Iterable[Block], tokens: int, overlap: int) -> Iterator[TextChunk]:
+    """Split a text into chunks of at most about ``tokens``, each preceded by the headings above it.
 
-    A heading begins a new chunk. Within a section the last sentences of a chunk, up to ``overlap`` tokens, begin the
-    next one too.
+    A heading starts a new chunk. Within a section, the last sentences of a chunk, up to ``overlap`` tokens, are
+    repeated at the start of the next chunk.
     """
     headings: list[Block] = []
-    gathered = _Gathered(tokens, overlap)
+    builder = _ChunkBuilder(tokens, overlap)
     for block in blocks:
         if not block.text.strip():
             continue
         if block.heading:
-            yield from gathered.finish(headings)
+            yield from builder.finish(headings)
             headings = [h for h in headings if h.heading < block.heading]
             headings.append(block._replace(text=" ".join(block.text.split())[:_MAX_HEADING_CHARS]))
-            gathered.is_new_section = True
+            builder.is_new_section = True
             continue
         for part in _parts(block, tokens):
-            yield from gathered.add(part, headings)
-    yield from gathered.finish(headings)
+            yield from builder.add(part, headings)
+    yield from builder.finish(headings)
 
 
-def row_text(head: list[str], cells: list[str]) -> str:
-    """Write a row with the names of its columns."""
-    held = [(head[at] if at < len(head) else "", cell) for at, cell in enumerate(cells) if cell]
-    return "; ".join(f"{name[:MAX_NAME_CHARS]}: {cell}" if name else cell for name, cell in held)
+def format_row(head: list[str], cells: list[str]) -> str:
+    """Format a row as ``column: cell; column: cell`` without empty cells."""
+    pairs = [(head[index] if index < len(head) else "", cell) for index, cell in enumerate(cells) if cell]
+    return "; ".join(f"{name[:MAX_NAME_CHARS]}: {cell}" if name else cell for name, cell in pairs)
 
 
-class _Gathered:
-    """The parts of the chunk that is being made."""
+class _ChunkBuilder:
+    """Collects the parts of the current chunk."""
 
     def __init__(self, tokens: int, overlap: int) -> None:
         self._tokens, self._overlap = tokens, min(overlap, tokens // 2)
         self._parts: list[Block] = []
         self._size = 0
         self._new = 0
-        """How many parts are no overlap."""
+        """Number of parts that are not overlap."""
         self.is_new_section = False
-        """Whether a heading stands last, below which nothing has come yet."""
+        """Whether the last block was a heading."""
 
-    def add(self, part: Block, headings: Sequence[Block]) -> Iterator[Piece]:
+    def add(self, part: Block, headings: Sequence[Block]) -> Iterator[TextChunk]:
         size = estimate_tokens(part.text)
         if self._new and self._size + size > self._tokens:
             tail = _tail(self._parts, min(self._overlap, self._tokens - size))
@@ -111,20 +111,20 @@ class _Gathered:
         self._size += size
         self.is_new_section = False
 
-    def finish(self, headings: Sequence[Block]) -> Iterator[Piece]:
+    def finish(self, headings: Sequence[Block]) -> Iterator[TextChunk]:
         if self._new:
             yield self._piece(headings)
-        elif self.is_new_section and headings:  # a heading with nothing below it
-            yield Piece(_path(headings), [_position(headings[-1:])])
+        elif self.is_new_section and headings:  # a heading without text below it
+            yield TextChunk(_path(headings), [_position(headings[-1:])])
         self._parts, self._size, self._new, self.is_new_section = [], 0, 0, False
 
-    def _piece(self, headings: Sequence[Block]) -> Piece:
+    def _piece(self, headings: Sequence[Block]) -> TextChunk:
         text = "\n".join(block.text for block in self._parts)
         pages: dict[int, list[Block]] = {}
         for block in self._parts:
             pages.setdefault(block.page, []).append(block)
         positions = [_position(blocks) for blocks in pages.values()]
-        return Piece(f"{_path(headings)}\n{text}" if headings else text, positions)
+        return TextChunk(f"{_path(headings)}\n{text}" if headings else text, positions)
 
 
 def _path(headings: Sequence[Block]) -> str:
@@ -137,59 +137,59 @@ def _position(blocks: Sequence[Block]) -> list[int]:
 
 
 def _parts(block: Block, tokens: int) -> Iterator[Block]:
-    """Cut a block that is too long at the ends of sentences, else at blanks, else anywhere."""
+    """Split a block that is too long at ends of sentences, else at blanks, else anywhere."""
     if estimate_tokens(block.text) <= tokens:
         yield block._replace(text=block.text.strip())
         return
     current, line, size = "", block.first_line, 0
-    begun = line
+    first_line = line
     for sentence, breaks in _sentences(block.text):
         for part in _slices(sentence, tokens):
-            more = estimate_tokens(part)
-            if size + more > tokens:  # the sum of its parts is at least what it has
+            part_size = estimate_tokens(part)
+            if size + part_size > tokens:  # the parts' sum may exceed the size of the text
                 size = estimate_tokens(current)
-            if current and size + more > tokens:
-                yield block._replace(text=current.strip(), first_line=begun, last_line=line)
-                current, begun, size = "", line, 0
+            if current and size + part_size > tokens:
+                yield block._replace(text=current.strip(), first_line=first_line, last_line=line)
+                current, first_line, size = "", line, 0
             current += part
-            size += more
+            size += part_size
         line = min(line + breaks, block.last_line)
     if current.strip():
-        yield block._replace(text=current.strip(), first_line=begun, last_line=block.last_line)
+        yield block._replace(text=current.strip(), first_line=first_line, last_line=block.last_line)
 
 
 def _sentences(text: str) -> Iterator[tuple[str, int]]:
-    """Give the sentences with what stands behind them, and the number of line breaks in each."""
-    at = 0
+    """Yield sentences with the white space after them, and the number of line breaks in each."""
+    start = 0
     for match in _SENTENCE_END.finditer(text):
-        if match.end() > at:
-            sentence = text[at : match.end()]
+        if match.end() > start:
+            sentence = text[start : match.end()]
             yield sentence, sentence.count("\n")
-            at = match.end()
-    if at < len(text):
-        yield text[at:], text.count("\n", at)
+            start = match.end()
+    if start < len(text):
+        yield text[start:], text.count("\n", start)
 
 
 def _slices(sentence: str, tokens: int) -> Iterator[str]:
-    at = 0
-    while at < len(sentence):
-        window = sentence[at : at + tokens * _WIDEST_CHARS_PER_TOKEN]
+    start = 0
+    while start < len(sentence):
+        window = sentence[start : start + tokens * _MAX_CHARS_PER_TOKEN]
         part = shorten(window, tokens)
-        if at + len(part) < len(sentence) and (blank := part.rfind(" ")) > len(part) // 2:
+        if start + len(part) < len(sentence) and (blank := part.rfind(" ")) > len(part) // 2:
             part = part[: blank + 1]
-        at += len(part)
+        start += len(part)
         yield part
 
 
 def _tail(parts: Sequence[Block], tokens: int) -> list[Block]:
-    """Give the last sentences of the last part, as many as fit into ``tokens``."""
+    """Return the last sentences of the last part, at most ``tokens`` tokens."""
     if tokens <= 0:
         return []
-    last, kept, size = parts[-1], "", 0
+    last, tail, size = parts[-1], "", 0
     for sentence, _ in reversed(list(_sentences(last.text))):
         size += estimate_tokens(sentence)
         if size > tokens:
             break
-        kept = sentence + kept
-    line = max(last.first_line, last.last_line - kept.strip().count("\n"))
-    return [last._replace(text=kept.strip(), first_line=line)] if kept.strip() else []
+        tail = sentence + tail
+    line = max(last.first_line, last.last_line - tail.strip().count("\n"))
+    return [last._replace(text=tail.strip(), first_line=line)] if tail.strip() else []

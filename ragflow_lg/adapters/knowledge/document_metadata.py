@@ -1,4 +1,4 @@
-"""What is known of a document: front matter at its beginning, or a file beside it, ``NAME.meta.json``."""
+"""Metadata of documents, from front matter or from a separate file ``NAME.meta.json``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragflow_lg.base.values import JsonValue, to_json
 __all__ = ["SIDECAR", "read_sidecar", "split_front_matter"]
 
 SIDECAR = ".meta.json"
-"""What the name of the file beside a document ends with."""
+"""Suffix of the metadata file of a document."""
 
 _ENTRY = re.compile(r"([\w.-]{1,64})[ \t]*:[ \t]*(.*)$")
 _ITEM = re.compile(r"[ \t]+-[ \t]+(.+)$|-[ \t]+(.+)$")
@@ -23,10 +23,10 @@ _CONSTANTS: Mapping[str, JsonValue] = {"true": True, "false": False, "null": Non
 
 
 def split_front_matter(text: str) -> tuple[dict[str, JsonValue], int]:
-    r"""Read lines ``key: value`` between two lines ``---``; give them with the number of lines that they take.
+    r"""Parse lines ``key: value`` between two lines ``---``; return them and the number of lines of the front matter.
 
-    Values are texts, numbers, truth values and lists (``[a, b]``, or lines ``- a``). Anything else is no front matter
-    but text, and nothing is lost.
+    Values are strings, numbers, booleans and lists (``[a, b]``, or lines ``- a``). Anything else counts as text, so
+    that nothing is lost.
 
     >>> split_front_matter("---\nyear: 2026\ntags: [a, b]\n---\nText")
     ({'year': 2026, 'tags': ['a', 'b']}, 4)
@@ -34,45 +34,45 @@ def split_front_matter(text: str) -> tuple[dict[str, JsonValue], int]:
     lines = re.split(r"\r\n|\r|\n", text[:65536])[: _MAX_LINES + 2]
     if not lines or lines[0].rstrip() != "---":
         return {}, 0
-    found: dict[str, JsonValue] = {}
+    metadata: dict[str, JsonValue] = {}
     open_list: list[JsonValue] | None = None
     for number, line in enumerate(lines[1:], 2):
         if line.rstrip() in ("---", "..."):
-            return {key: value for key, value in found.items() if value not in (None, [])}, number
+            return {key: value for key, value in metadata.items() if value not in (None, [])}, number
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         if (item := _ITEM.match(line)) and open_list is not None:
             open_list.append(_value(item[1] or item[2]))
         elif entry := _ENTRY.match(line):
             open_list = [] if not entry[2].strip() else None
-            found[entry[1]] = open_list if open_list is not None else _value(entry[2])
+            metadata[entry[1]] = open_list if open_list is not None else _value(entry[2])
         else:
             return {}, 0
     return {}, 0
 
 
 def read_sidecar(content: bytes) -> dict[str, JsonValue]:
-    """Read the JSON object of a file beside a document: texts, numbers, truth values and lists of these.
+    """Parse a metadata file: a JSON object of strings, numbers, booleans and lists of these.
 
     Raises:
-        ServiceError: if it is something else.
+        ServiceError: if it has another format.
     """
     try:
         value: Any = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         raise ServiceError(f"its {SIDECAR} is not JSON") from None
     if not isinstance(value, dict):
-        raise ServiceError(f"its {SIDECAR} holds no JSON object")
-    known = cast("dict[str, Any]", value)
-    for key, held in known.items():
-        for item in cast("list[Any]", held) if isinstance(held, list) else [held]:
+        raise ServiceError(f"its {SIDECAR} is not a JSON object")
+    fields = cast("dict[str, Any]", value)
+    for key, entry in fields.items():
+        for item in cast("list[Any]", entry) if isinstance(entry, list) else [entry]:
             if not isinstance(item, str | int | float | None):
                 raise ServiceError(
-                    f"the value of {key!r} in its {SIDECAR} is no text, number, truth value or list of such"
+                    f"the value of {key!r} in its {SIDECAR} is not a string, number, boolean or list of these"
                 )
-    # Halves of surrogate pairs and NaN are JSON to Python, but nothing that can be stored.
-    plain = cast("dict[str, JsonValue]", to_json(known))
-    return {key: held for key, held in plain.items() if held is not None}
+    # Python's JSON allows lone surrogates and NaN, which cannot be stored.
+    metadata = cast("dict[str, JsonValue]", to_json(fields))
+    return {key: entry for key, entry in metadata.items() if entry is not None}
 
 
 def _value(text: str) -> JsonValue:

@@ -1,4 +1,4 @@
-"""Vectors by an OpenAI-compatible endpoint, over the guarded client."""
+"""Vectors from an OpenAI-compatible endpoint."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
 __all__ = ["EmbeddingSettings", "EndpointEmbedder"]
 
 MAX_QUESTION_CHARS = 6_000
-"""How much of a question is embedded; models take about 8,000 tokens, a Chinese character may be more than one."""
+"""Maximum length of an embedded question: models accept about 8,000 tokens, and a character may take more than one."""
 
 _LONGEST_PAUSE_S = 60.0
 _FIRST_PAUSE_S = 0.5
-_MAX_SAID_CHARS = 300
+_MAX_DETAIL_CHARS = 300
 _TOO_LARGE = 1e15
-"""Numbers from here on could not be multiplied as float32."""
+"""Larger numbers could overflow in float32 products."""
 
 
 class EmbeddingSettings(Struct, frozen=True):
-    """One embedding model and where it is reached."""
+    """The settings of one embedding model."""
 
     base_url: str
     model: str
     api_key: str = ""
     key_variable: str = ""
-    """The environment variable that the key is taken from, if it is from one."""
+    """The environment variable that should contain the key; ``""`` if the key is set directly. For error messages."""
     dims: int = 0
-    """How long its vectors have to be, 0 if that is not set."""
+    """Required length of the vectors; 0 accepts any."""
     batch: int = 64
-    """How many texts go into one request."""
+    """Maximum number of texts in one request."""
     max_retries: int = 3
     timeout_s: float = 60.0
 
     def __repr__(self) -> str:
-        """Leave the key out."""
+        """Return the settings without the key."""
         return f"EmbeddingSettings({self.base_url!r}, {self.model!r})"
 
 
@@ -56,19 +56,19 @@ class EndpointEmbedder:
         self._http = http
 
     async def embed_question(self, text: str) -> Sequence[float]:
-        """Give the vector of a question."""
+        """Return the vector of a question."""
         return (await self._embed([text[:MAX_QUESTION_CHARS]]))[0]
 
     async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Give the vectors of chunks, in order."""
+        """Return the vectors of chunks, in order."""
         size = self._settings.batch
-        found: list[Sequence[float]] = []
-        for at in range(0, len(texts), size):
-            found += await self._embed(texts[at : at + size])
-        return found
+        vectors: list[Sequence[float]] = []
+        for start in range(0, len(texts), size):
+            vectors += await self._embed(texts[start : start + size])
+        return vectors
 
     async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Ask until there is an answer, as often as the settings allow and as late as the endpoint says."""
+        """Embed texts, retrying temporary failures as often as the settings allow and as late as the endpoint asks."""
         pause_s = _FIRST_PAUSE_S
         for is_last in (*[False] * self._settings.max_retries, True):
             try:
@@ -85,10 +85,10 @@ class EndpointEmbedder:
         settings = self._settings
         if settings.key_variable and not settings.api_key:
             raise SettingsError(
-                f"The embedding model {settings.model!r} cannot be used: the environment has no "
-                f'{settings.key_variable!r}, which [embeddings."{self.name}"] api_key_env names.'
+                f"The embedding model {settings.model!r} cannot be used: the environment variable "
+                f'{settings.key_variable!r} of [embeddings."{self.name}"] api_key_env is not set.'
             )
-        # An empty text is refused by most endpoints; RAGFlow embeds the word None for it.
+        # Most endpoints reject an empty text; RAGFlow embeds the word None instead.
         body = {"model": settings.model, "input": [text if text.strip() else "None" for text in texts]}
         request = HttpRequest(
             "POST",
@@ -100,11 +100,11 @@ class EndpointEmbedder:
         try:
             response = await self._http.send(request)
         except ServiceError as error:
-            raise self._failure(f"cannot be asked: {error}", is_retryable=error.is_retryable) from error
+            raise self._failure(f"is not available: {error}", is_retryable=error.is_retryable) from error
         if response.status != 200:
             is_busy = response.status in (408, 409, 425, 429) or response.status >= 500
             pause_s = _seconds(response.headers.get("retry-after", ""))
-            what = f"refused with status {response.status}: {self._said(response.text)}"
+            what = f"answered with status {response.status}: {self._excerpt(response.text)}"
             raise self._failure(what, is_retryable=is_busy, retry_after_s=pause_s)
         return response
 
@@ -114,21 +114,21 @@ class EndpointEmbedder:
             rows = sorted(answer["data"], key=lambda row: row.get("index", 0))
             vectors = [[float(number) for number in row["embedding"]] for row in rows]
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-            raise self._failure(f"answered, but with no embeddings: {self._said(response.text)}") from None
+            raise self._failure(f"answered without embeddings: {self._excerpt(response.text)}") from None
         if len(vectors) != count:
-            raise self._failure(f"gave {len(vectors)} vectors for {count} texts")
+            raise self._failure(f"returned {len(vectors)} vectors for {count} texts")
         dims = self._settings.dims or len(vectors[0])
         if wrong := next((vector for vector in vectors if len(vector) != dims), None):
-            raise self._failure(f"gave a vector of {len(wrong)} numbers where dims says {dims}")
+            raise self._failure(f"returned a vector of {len(wrong)} numbers instead of {dims}")
         if not dims or not all(abs(number) < _TOO_LARGE for vector in vectors for number in vector):
-            raise self._failure("gave a vector that is empty, or holds something else than numbers of a usual size")
+            raise self._failure("returned a vector that is empty or contains invalid numbers")
         return vectors
 
-    def _said(self, text: str) -> str:
-        said = " ".join(text[: 10 * _MAX_SAID_CHARS].split()) or "nothing"
+    def _excerpt(self, text: str) -> str:
+        excerpt = " ".join(text[: 10 * _MAX_DETAIL_CHARS].split()) or "nothing"
         if self._settings.api_key:
-            said = said.replace(self._settings.api_key, "***")
-        return said[:_MAX_SAID_CHARS]
+            excerpt = excerpt.replace(self._settings.api_key, "***")
+        return excerpt[:_MAX_DETAIL_CHARS]
 
     def _failure(self, what: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> ServiceError:
         text = f'The embedding model {self._settings.model!r} ([embeddings."{self.name}"]) {what}.'
@@ -136,7 +136,7 @@ class EndpointEmbedder:
 
 
 def _seconds(text: str) -> float:
-    """Read a Retry-After that is a number."""
+    """Parse a Retry-After; 0 for a date."""
     try:
         number = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Files as blocks of text: plain text, Markdown, HTML, CSV and JSON by themselves; others by libraries of an extra."""
+"""Conversion of files to blocks of text. Office files and PDF need the libraries of the extra ``documents``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any, NamedTuple, cast
 
-from ragflow_lg.adapters.knowledge.chunking import MAX_NAME_CHARS, Block, bounded, row_text
+from ragflow_lg.adapters.knowledge.chunking import MAX_NAME_CHARS, Block, collect_blocks, format_row
 from ragflow_lg.adapters.knowledge.document_metadata import split_front_matter
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.html_text import html_to_text
@@ -19,12 +19,12 @@ from ragflow_lg.base.values import JsonValue
 __all__ = ["MAX_FILE_BYTES", "SUFFIXES", "FileText", "read_blocks"]
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""Largest file that is read."""
+"""Maximum size of a file."""
 
 SUFFIXES = frozenset(
     (".txt", ".text", ".md", ".markdown", ".html", ".htm", ".csv", ".tsv", ".json", ".jsonl", ".docx", ".pdf", ".xlsx")
 )
-"""Names of files that can be read end so, in any case."""
+"""Suffixes of supported files, in any case."""
 
 _MARKDOWN_HEADING = re.compile(r"#{1,6}(?=\s)")
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n|\r|\n|$)")
@@ -35,17 +35,17 @@ _MAX_DEPTH = 40
 
 
 class FileText(NamedTuple):
-    """What a file says: its blocks, and what it says about itself at its beginning."""
+    """The blocks of a file and the metadata at its beginning."""
 
     blocks: list[Block]
     metadata: Mapping[str, JsonValue]
 
 
 def read_blocks(name: str, content: bytes) -> FileText:
-    """Read a file by the ending of its name. CPU-bound; call it in a thread.
+    """Read a file according to its suffix. CPU-bound: call it in a thread.
 
     Raises:
-        ServiceError: if it cannot be read; the text says why and what helps.
+        ServiceError: if the file cannot be read; the text says why and what helps.
     """
     suffix = PurePath(name).suffix.lower()
     if suffix in (".docx", ".pdf", ".xlsx"):
@@ -53,29 +53,29 @@ def read_blocks(name: str, content: bytes) -> FileText:
 
         return FileText({".docx": read_docx, ".pdf": read_pdf, ".xlsx": read_xlsx}[suffix](content), {})
     if suffix not in SUFFIXES:
-        raise ServiceError(f"files of the kind {suffix or 'without an ending'} cannot be read")
-    text = _decoded(content)
+        raise ServiceError(f"files of type {suffix or 'without a suffix'} are not supported")
+    text = _decode(content)
     if suffix in (".html", ".htm"):
-        return FileText(bounded(_html(text)), {})
+        return FileText(collect_blocks(_html(text)), {})
     if suffix in (".csv", ".tsv"):
-        return FileText(bounded(_table(text)), {})
+        return FileText(collect_blocks(_table(text)), {})
     if suffix == ".json":
-        return FileText(bounded(_json(text)), {})
+        return FileText(collect_blocks(_json(text)), {})
     if suffix == ".jsonl":
-        rows = (Block(_line(_parsed(one, at)), at, at) for at, one in _lines(text) if one.strip())
-        return FileText(bounded(rows), {})
+        rows = (Block(_line(_parse_json(one, at)), at, at) for at, one in _lines(text) if one.strip())
+        return FileText(collect_blocks(rows), {})
     metadata, skipped = split_front_matter(text)
     blocks = _markdown(text, skipped) if suffix in (".md", ".markdown") else _paragraphs(text, skipped)
-    return FileText(bounded(blocks), metadata)
+    return FileText(collect_blocks(blocks), metadata)
 
 
-def _decoded(content: bytes) -> str:
-    """Read text: UTF-8, or what a mark at its beginning names, or GB 18030 where that gives Chinese."""
+def _decode(content: bytes) -> str:
+    """Decode UTF-8, the encoding of a byte order mark, or GB 18030 if the result is mostly Chinese."""
     for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
         if content.startswith(mark):
             return content.decode(encoding, "replace")
     if b"\0" in content:
-        raise ServiceError("it is no text, but binary data")
+        raise ServiceError("it is binary, not text")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -95,46 +95,46 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _heading(line: str) -> tuple[int, str] | None:
-    """Give level and text of a Markdown heading. One expression for all of it could take hours."""
+    """Return level and text of a Markdown heading. A single regular expression could take hours."""
     mark = _MARKDOWN_HEADING.match(line)
     return (mark.end(), line[mark.end() :].strip().rstrip("#").rstrip()) if mark else None
 
 
 def _paragraphs(text: str, skipped: int = 0) -> Iterator[Block]:
-    gathered: list[str] = []
+    lines: list[str] = []
     first = 1
     for number, line in _lines(text):
         if number > skipped and line.strip():
-            first = first if gathered else number
-            gathered.append(line.rstrip())
-        elif gathered:
-            yield Block("\n".join(gathered), first, first + len(gathered) - 1)
-            gathered = []
-    if gathered:
-        yield Block("\n".join(gathered), first, first + len(gathered) - 1)
+            first = first if lines else number
+            lines.append(line.rstrip())
+        elif lines:
+            yield Block("\n".join(lines), first, first + len(lines) - 1)
+            lines = []
+    if lines:
+        yield Block("\n".join(lines), first, first + len(lines) - 1)
 
 
 def _markdown(text: str, skipped: int) -> Iterator[Block]:
-    """Give paragraphs and headings; within fences there are none."""
-    gathered: list[str] = []
+    """Yield paragraphs and headings; code fences contain no headings."""
+    lines: list[str] = []
     first, fence = 1, ""
     for number, line in _lines(text):
         if number <= skipped:
             continue
         mark = _FENCE.match(line)
         heading = None if fence else _heading(line)
-        if gathered and not fence and (heading or not line.strip()):
-            yield Block("\n".join(gathered), first, number - 1)
-            gathered = []
+        if lines and not fence and (heading or not line.strip()):
+            yield Block("\n".join(lines), first, number - 1)
+            lines = []
         if mark and (not fence or mark[1] == fence):
             fence = "" if fence else mark[1]
         if heading:
             yield Block(heading[1], number, number, heading=heading[0])
         elif fence or line.strip():
-            first = first if gathered else number
-            gathered.append(line.rstrip())
-    if gathered:
-        yield Block("\n".join(gathered), first, first + len(gathered) - 1)
+            first = first if lines else number
+            lines.append(line.rstrip())
+    if lines:
+        yield Block("\n".join(lines), first, first + len(lines) - 1)
 
 
 def _html(text: str) -> Iterator[Block]:
@@ -151,7 +151,7 @@ def _html(text: str) -> Iterator[Block]:
 
 
 def _table(text: str) -> Iterator[Block]:
-    """Give each row as ``head: cell; head: cell``."""
+    """Yield each row as ``column: cell; column: cell``."""
     csv.field_size_limit(_MAX_FIELD_CHARS)
     try:
         dialect: Any = csv.Sniffer().sniff(text[:8192], ",;\t|")
@@ -167,14 +167,14 @@ def _table(text: str) -> Iterator[Block]:
             if not head:
                 head = cells
             elif any(cells):
-                yield Block(row_text(head, cells), first, last)
+                yield Block(format_row(head, cells), first, last)
     except csv.Error as error:
-        raise ServiceError(f"it is no table: {error} (line {reader.line_num})") from None
+        raise ServiceError(f"it is not a valid table: {error} (line {reader.line_num})") from None
     if head and last <= 1:
         yield Block(" ".join(head), 1, 1)
 
 
-def _parsed(text: str, line: int = 0) -> JsonValue:
+def _parse_json(text: str, line: int = 0) -> JsonValue:
     where = f" (line {line})" if line else ""
     try:
         return json.loads(text)
@@ -183,31 +183,31 @@ def _parsed(text: str, line: int = 0) -> JsonValue:
     except json.JSONDecodeError as error:
         why = f"{error.msg}, line {line or error.lineno}, column {error.colno}"
         raise ServiceError(f"it is not JSON: {why}") from None
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # a number with thousands of digits
         raise ServiceError(f"it is not JSON: {error}{where}") from None
 
 
 def _json(text: str) -> Iterator[Block]:
-    value = _parsed(text)
+    value = _parse_json(text)
     rows: list[Any] = [value]
     if isinstance(value, list):
         rows = cast("list[Any]", value)
     elif isinstance(value, dict):
-        rows = [{key: held} for key, held in cast("dict[str, Any]", value).items()]
+        rows = [{key: entry} for key, entry in cast("dict[str, Any]", value).items()]
     return (Block(_line(row), number, number) for number, row in enumerate(rows, 1))
 
 
 def _line(value: JsonValue) -> str:
     leaves = (Block(f"{path}: {text}" if path else text) for path, text in _leaves(value, "", 0))
-    return "; ".join(leaf.text for leaf in bounded(leaves))
+    return "; ".join(leaf.text for leaf in collect_blocks(leaves))
 
 
 def _leaves(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
     if depth < _MAX_DEPTH and isinstance(value, dict):
-        for key, held in cast("dict[str, Any]", value).items():
-            yield from _leaves(held, (f"{path}.{key}" if path else key)[:MAX_NAME_CHARS], depth + 1)
+        for key, entry in cast("dict[str, Any]", value).items():
+            yield from _leaves(entry, (f"{path}.{key}" if path else key)[:MAX_NAME_CHARS], depth + 1)
     elif depth < _MAX_DEPTH and isinstance(value, list):
-        for held in cast("list[Any]", value):
-            yield from _leaves(held, path, depth + 1)
+        for entry in cast("list[Any]", value):
+            yield from _leaves(entry, path, depth + 1)
     elif value is not None and value != "":
         yield path, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Vectors without a model: hashed words. A stand-in, for they know words, not meanings."""
+"""Vectors of hashed words, for datasets without an embedding model. They compare words, not meanings."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from ragflow_lg.adapters.knowledge.words import words_of
+from ragflow_lg.adapters.knowledge.words import split_words
 
-__all__ = ["STAND_IN", "HashingEmbedder"]
+__all__ = ["HASHING_MODEL", "HashingEmbedder"]
 
-STAND_IN = "hashing-stand-in"
-"""The embedding model of a dataset that was made without one."""
+HASHING_MODEL = "hashing-stand-in"
+"""The embedding model id of datasets that were created without a model."""
 
 DIMS = 384
 
 
 class HashingEmbedder:
-    """A `ragflow_lg.services.knowledge.Embedder` that needs no key: the same vectors on every machine."""
+    """A `ragflow_lg.services.knowledge.Embedder` without a model; its vectors are the same on every machine."""
 
-    name = f"{STAND_IN} (no model: it compares words, not meanings)"
+    name = f"{HASHING_MODEL} (no model: it compares words, not meanings)"
     is_stand_in = True
 
     async def embed_question(self, text: str) -> Sequence[float]:
-        """Give the vector of a question."""
+        """Return the vector of a question."""
         return self.vectors([text])[0].tolist()
 
     async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Give the vectors of chunks, in order."""
+        """Return the vectors of chunks, in order."""
         return self.vectors(texts).tolist()
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Give a row of length 1 for each text: each different word adds 1 or -1 at a place that its CRC-32 chooses."""
+        """Return a unit vector for each text: each different word adds 1 or -1 at an index given by its CRC-32."""
         rows = np.zeros((len(texts), DIMS), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
-            codes = np.fromiter((crc32(word.encode()) for word in set(words_of(text))), dtype=np.int64)
+            codes = np.fromiter((crc32(word.encode()) for word in set(split_words(text))), dtype=np.int64)
             if len(codes):
                 signs = np.where(codes & 0x80000000, 1.0, -1.0)
                 row[:] = np.bincount((codes & 0x7FFFFFFF) % DIMS, weights=signs, minlength=DIMS)

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from ragflow_lg.adapters.knowledge.knowledge_records import DatasetRecord
 from ragflow_lg.adapters.knowledge.scoring import Numbers, cosine_scores, reciprocal_ranks, weighted_sum
-from ragflow_lg.adapters.knowledge.vector_matrices import Matrix, nearest
+from ragflow_lg.adapters.knowledge.vector_matrices import Matrix, find_nearest
 from ragflow_lg.adapters.knowledge.word_search import WordSearch
 
-__all__ = ["NO_HITS", "Hits", "Wanted", "find_hits", "joined"]
+__all__ = ["NO_HITS", "Hits", "HybridQuery", "find_hits", "merge_hits"]
 
 
-class Wanted(Struct, frozen=True):
-    """What is looked for: by vector and by words, so many of each; and what the words count."""
+class HybridQuery(Struct, frozen=True):
+    """A search by vector and by words, for at most ``count`` chunks by each, with the weight of the words."""
 
     vector: NDArray[np.float32]
     words: Sequence[str]
@@ -27,7 +27,7 @@ class Wanted(Struct, frozen=True):
 
 
 class Hits(Struct, frozen=True):
-    """Chunks with the numbers of their documents and datasets, and their scores of 0..1; all of one length."""
+    """Chunks with the numbers of their documents and datasets, and scores from 0 to 1. All arrays have one length."""
 
     chunks: NDArray[np.int64]
     documents: NDArray[np.int64]
@@ -36,71 +36,71 @@ class Hits(Struct, frozen=True):
     vectors: Numbers
     similarities: Numbers
 
-    def at(self, places: NDArray[np.int64]) -> Hits:
-        """Give those at some places, in that order."""
-        return Hits(*(getattr(self, name)[places] for name in self.__struct_fields__))
+    def select(self, indices: NDArray[np.int64]) -> Hits:
+        """Return the hits at some indices, in that order."""
+        return Hits(*(getattr(self, name)[indices] for name in self.__struct_fields__))
 
     def first(self, count: int) -> Hits:
-        """Give the first ones."""
-        return self.at(np.arange(min(count, len(self.chunks))))
+        """Return the first hits."""
+        return self.select(np.arange(min(count, len(self.chunks))))
 
-    def ordered(self, threshold: float, *, by_ranks: bool) -> Hits:
-        """Give those that reach the threshold, best first: by similarity, or by reciprocal ranks of both scores.
+    def rank(self, threshold: float, *, by_ranks: bool) -> Hits:
+        """Return the hits that reach the threshold, best first: by similarity or by reciprocal ranks of both scores.
 
-        The threshold is about the similarity, whatever orders.
+        The threshold always applies to the similarity.
         """
-        kept = self.at(np.flatnonzero(self.similarities >= threshold))
-        kept = kept.at(np.lexsort((kept.chunks, -kept.similarities)))
+        hits = self.select(np.flatnonzero(self.similarities >= threshold))
+        hits = hits.select(np.lexsort((hits.chunks, -hits.similarities)))
         if not by_ranks:
-            return kept
-        return kept.at(np.argsort(-reciprocal_ranks([kept.words, kept.vectors]), kind="stable"))
+            return hits
+        return hits.select(np.argsort(-reciprocal_ranks([hits.words, hits.vectors]), kind="stable"))
 
 
-def joined(every: Sequence[Hits]) -> Hits:
-    """Give the hits of several datasets as one."""
-    if not every:
+def merge_hits(results: Sequence[Hits]) -> Hits:
+    """Concatenate the hits of several datasets."""
+    if not results:
         return NO_HITS
-    return Hits(*(np.concatenate([getattr(hits, name) for hits in every]) for name in NO_HITS.__struct_fields__))
+    return Hits(*(np.concatenate([getattr(hits, name) for hits in results]) for name in NO_HITS.__struct_fields__))
 
 
-_NONE, _NO_SCORES = np.empty(0, np.int64), np.empty(0)
-NO_HITS = Hits(_NONE, _NONE, _NONE, _NO_SCORES, _NO_SCORES, _NO_SCORES)
+_NO_NUMBERS, _NO_SCORES = np.empty(0, np.int64), np.empty(0)
+NO_HITS = Hits(_NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_SCORES, _NO_SCORES, _NO_SCORES)
 
 
 def find_hits(
     connection: sqlite3.Connection,
     dataset: DatasetRecord,
     matrix: Matrix,
-    wanted: Wanted,
+    query: HybridQuery,
     documents: Sequence[int] | None,
-    floor: float,
+    min_cosine: float,
 ) -> Hits:
-    """Give the chunks of a dataset that hold words of the question, or whose vectors are near enough to it.
+    """Return the chunks of a dataset that contain words of the question or whose vectors are near enough to it.
 
-    ``documents`` limits it to the documents of these numbers; ``floor`` is the lowest cosine.
+    If ``documents`` is given, only chunks of the documents with these numbers are returned.
     """
-    search = WordSearch(connection, dataset.number, wanted.words)
-    with_words, word_scores = search.best(wanted.count, documents)
-    cosines = np.nan_to_num(matrix.cosines(wanted.vector), nan=-1.0, posinf=-1.0, neginf=-1.0)
+    search = WordSearch(connection, dataset.number, query.words)
+    with_words, word_scores = search.best(query.count, documents)
+    cosines = np.nan_to_num(matrix.cosines(query.vector), nan=-1.0, posinf=-1.0, neginf=-1.0)
     allowed = cosines
     if documents is not None:
         allowed = np.where(np.isin(matrix.documents, np.asarray(documents, np.int64)), cosines, -np.inf)
-    near = matrix.chunks[nearest(allowed, wanted.count, floor)]
+    near = matrix.chunks[find_nearest(allowed, query.count, min_cosine)]
     others = np.setdiff1d(near, with_words, assume_unique=True)
-    if len(with_words) == wanted.count:  # there may be more with words than were asked for
-        more, more_scores = search.of(others.tolist())
+    if len(with_words) == query.count:  # the limit may have cut off other chunks with words
+        more, more_scores = search.score(others.tolist())
         with_words, word_scores = np.concatenate([with_words, more]), np.concatenate([word_scores, more_scores])
     chunks = np.union1d(with_words, others)
-    places = np.searchsorted(matrix.chunks, chunks)
-    is_known = np.zeros(len(chunks), bool)  # a vector of a strange length has no place in the matrix
-    inside = places < len(matrix.chunks)
-    is_known[inside] = matrix.chunks[places[inside]] == chunks[inside]
-    chunks, places = chunks[is_known], places[is_known]
+    rows = np.searchsorted(matrix.chunks, chunks)
+    is_known = np.zeros(len(chunks), bool)  # vectors of another length are not in the matrix
+    is_inside = rows < len(matrix.chunks)
+    is_known[is_inside] = matrix.chunks[rows[is_inside]] == chunks[is_inside]
+    chunks, rows = chunks[is_known], rows[is_known]
     words = np.zeros(len(chunks))
-    at = np.searchsorted(chunks, with_words)
-    fits = at < len(chunks)
-    fits[fits] = chunks[at[fits]] == with_words[fits]
-    words[at[fits]] = word_scores[fits]
-    vectors = cosine_scores(cosines[places])
-    similarities = weighted_sum(words, vectors, wanted.keywords_weight)
-    return Hits(chunks, matrix.documents[places], np.full(len(chunks), dataset.number), words, vectors, similarities)
+    indices = np.searchsorted(chunks, with_words)
+    is_hit = indices < len(chunks)
+    is_hit[is_hit] = chunks[indices[is_hit]] == with_words[is_hit]
+    words[indices[is_hit]] = word_scores[is_hit]
+    vectors = cosine_scores(cosines[rows])
+    similarities = weighted_sum(words, vectors, query.keywords_weight)
+    return Hits(chunks, matrix.documents[rows], np.full(len(chunks), dataset.number), words, vectors, similarities)

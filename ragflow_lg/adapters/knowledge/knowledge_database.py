@@ -1,4 +1,4 @@
-"""The one SQLite file of the embedded knowledge base, which only its owner may read. Any thread may use it."""
+"""The SQLite file of the embedded knowledge base. Only its owner may read it; any thread may use it."""
 
 from __future__ import annotations
 
@@ -35,38 +35,38 @@ CREATE TABLE chunks (
 """
 
 
-class _Opened(NamedTuple):
-    """A connection, and the number of the file that it is to."""
+class _OpenFile(NamedTuple):
+    """A connection, and the device and inode of its file."""
 
     connection: sqlite3.Connection
     file: tuple[int, int] | None
 
 
 class KnowledgeDatabase:
-    """Connections to the file. It is made when something is written first; until then there are no datasets."""
+    """Connections to the file. The first write creates it; without the file there are no datasets."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser()
-        self._idle: list[_Opened] = []
+        self._idle: list[_OpenFile] = []
         self._lock = threading.Lock()
 
     @property
     def exists(self) -> bool:
-        """Whether there is a file."""
+        """Whether the file exists."""
         try:
             self.path.stat()
         except (FileNotFoundError, NotADirectoryError):
             return False
-        except OSError:  # whoever opens it is told why that cannot be done
+        except OSError:  # opening the file will report the reason
             return True
         return True
 
     @contextmanager
     def reading(self) -> Generator[sqlite3.Connection]:
-        """Give a connection that sees one state of the file.
+        """Open a read transaction.
 
         Raises:
-            ServiceError: if the file cannot be opened, is something else, or is damaged.
+            ServiceError: if the file cannot be opened, is damaged or is not a knowledge base.
         """
         with self._connection() as connection:
             connection.execute("BEGIN")
@@ -77,10 +77,10 @@ class KnowledgeDatabase:
 
     @contextmanager
     def writing(self) -> Generator[sqlite3.Connection]:
-        """Give a connection whose writes are stored together at the end, or not at all.
+        """Open a write transaction, which is committed at the end and rolled back after an exception.
 
         Raises:
-            ServiceError: if the file cannot be made, opened or written.
+            ServiceError: if the file cannot be created, opened or written.
         """
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -92,31 +92,31 @@ class KnowledgeDatabase:
             connection.commit()
 
     def close(self) -> None:
-        """Close all connections that nobody uses."""
+        """Close all idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
-        for opened in idle:
-            opened.connection.close()
+        for open_file in idle:
+            open_file.connection.close()
 
     @contextmanager
     def _connection(self) -> Generator[sqlite3.Connection]:
         try:
             try:
-                opened = self._take() or self._open()
-            except OSError as error:  # one from the caller's work is no matter of ours
+                open_file = self._take() or self._open()
+            except OSError as error:  # not for exceptions of the caller's code
                 raise ServiceError(f"{self._what} cannot be used: {error.strerror or error}.") from error
             try:
-                yield opened.connection
+                yield open_file.connection
             except BaseException:
-                opened.connection.close()
+                open_file.connection.close()
                 raise
             with self._lock:
-                self._idle.append(opened)
+                self._idle.append(open_file)
         except sqlite3.OperationalError as error:
             busy = "locked" in str(error)
-            why = "another process has been writing to it for too long; try again" if busy else str(error)
+            why = "another process is writing to it; try again" if busy else str(error)
             raise ServiceError(f"{self._what} cannot be used: {why}.", is_retryable=busy) from error
-        except UnicodeError as error:  # of names and messages within a damaged file
+        except UnicodeError as error:  # from names and messages in a damaged file
             raise ServiceError(f"{self._what} cannot be used: it is damaged ({error}).") from error
         except sqlite3.Error as error:
             raise ServiceError(f"{self._what} cannot be used: {error}.") from error
@@ -125,17 +125,17 @@ class KnowledgeDatabase:
     def _what(self) -> str:
         return f"The knowledge base {str(self.path)!r} ([knowledge] url)"
 
-    def _take(self) -> _Opened | None:
-        """Give a connection that nobody uses; not to a file that has been deleted or replaced meanwhile."""
+    def _take(self) -> _OpenFile | None:
+        """Return an idle connection, unless its file has been deleted or replaced."""
         with self._lock:
             while self._idle:
-                opened = self._idle.pop()
-                if opened.file == _file_at(self.path):
-                    return opened
-                opened.connection.close()
+                open_file = self._idle.pop()
+                if open_file.file == _file_at(self.path):
+                    return open_file
+                open_file.connection.close()
         return None
 
-    def _open(self) -> _Opened:
+    def _open(self) -> _OpenFile:
         _prepare(self.path)
         file = _file_at(self.path)
         connection = sqlite3.connect(
@@ -148,19 +148,19 @@ class KnowledgeDatabase:
         except BaseException:
             connection.close()
             raise
-        return _Opened(connection, file)
+        return _OpenFile(connection, file)
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        """Take the file for ours if it is empty; refuse every other that is not."""
-        connection.execute("BEGIN")  # so that all three are of one moment
-        kind, version, tables = _marks(connection)
+        """Create the tables in an empty file, and raise for any other file that is not a knowledge base."""
+        connection.execute("BEGIN")  # read all three values in one transaction
+        kind, version, tables = _file_info(connection)
         connection.execute("COMMIT")
         if not kind and not tables:
             connection.execute("PRAGMA page_size = 8192")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("BEGIN EXCLUSIVE")
             try:
-                if not _marks(connection)[2]:  # nobody else was quicker
+                if not _file_info(connection)[2]:  # another process may have created them meanwhile
                     for statement in _TABLES.split(";\n"):
                         connection.execute(statement)
                     connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
@@ -169,34 +169,35 @@ class KnowledgeDatabase:
             except BaseException:
                 connection.rollback()
                 raise
-            kind, version, _ = _marks(connection)
+            kind, version, _ = _file_info(connection)
         if kind != _APPLICATION_ID:
-            raise ServiceError(f"{self._what} is another database; name a file that is one, or a new one.")
+            raise ServiceError(f"{self._what} is a different kind of database. Name a knowledge base or a new file.")
         if version != _VERSION:
             raise ServiceError(
-                f"{self._what} has the format {version}, this program knows {_VERSION}. Add the files to a new one."
+                f"{self._what} has the format {version}, but this version supports {_VERSION}. Add the files to a new "
+                "knowledge base."
             )
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
-def _marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    """Give application id, version and number of tables."""
-    found: list[int] = []
+def _file_info(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    """Return application id, format version and number of tables."""
+    values: list[int] = []
     for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_schema"):
         with closing(connection.execute(query)) as rows:
-            found.append(rows.fetchone()[0])
-    return found[0], found[1], found[2]
+            values.append(rows.fetchone()[0])
+    return values[0], values[1], values[2]
 
 
 def _prepare(path: Path) -> None:
-    """Make the file and its folder where they are missing; never open one that is there, which would drop locks."""
+    """Create the file and its folder if they are missing. Never open an existing file: closing it would drop locks."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from ragflow_lg.adapters.knowledge.words import words_of
+from ragflow_lg.adapters.knowledge.words import split_words
 
 __all__ = [
     "ChunkRecord",
@@ -17,16 +17,16 @@ __all__ = [
     "NewChunk",
     "add_chunks",
     "add_dataset",
-    "all_chunks",
-    "chunks_by_number",
-    "datasets_in",
+    "iterate_chunks",
+    "read_chunks",
+    "list_datasets",
     "delete_dataset",
     "delete_document",
-    "documents_of",
+    "list_documents",
     "find_dataset",
-    "id_of",
+    "derive_id",
     "open_document",
-    "places_of",
+    "list_places",
     "set_dims",
     "vectors_table",
     "words_table",
@@ -37,7 +37,7 @@ OVERLAP_TOKENS = 32
 
 
 class DatasetRecord(NamedTuple):
-    """A dataset. ``dims`` is 0 until the first vector is known; ``version`` is another after every change."""
+    """A dataset. ``dims`` is 0 until the first vector is stored; ``version`` changes with every change of chunks."""
 
     number: int
     id: str
@@ -52,7 +52,7 @@ class DatasetRecord(NamedTuple):
 
 
 class DocumentRecord(NamedTuple):
-    """A document. ``chunks`` is how many it has to have; it is complete when all of them are stored."""
+    """A document. ``chunks`` is its number of chunks; it is complete when all of them are stored."""
 
     number: int
     id: str
@@ -65,7 +65,7 @@ class DocumentRecord(NamedTuple):
 
 
 class NewChunk(NamedTuple):
-    """A chunk to be stored: its place in the document from 0, and its vector as little-endian float32."""
+    """A chunk to store: its index in the document from 0, and its vector as little-endian float32."""
 
     place: int
     content: str
@@ -85,23 +85,23 @@ class ChunkRecord(NamedTuple):
     place: int
 
 
-def id_of(*parts: str) -> str:
-    """Give 32 hexadecimal digits that always are the same for the same texts."""
+def derive_id(*parts: str) -> str:
+    """Return 32 hexadecimal digits that depend only on the texts."""
     return blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
-def _plain(text: str) -> str:
-    """Give a text that SQLite takes: a shell makes halves of surrogate pairs of bytes that are no text."""
+def _to_storable(text: str) -> str:
+    """Replace lone surrogates, which SQLite cannot store; shells produce them from invalid bytes."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def words_table(dataset: int) -> str:
-    """Name the full-text index of a dataset; each has its own, so that words are weighed within it."""
+    """Return the name of a dataset's full-text index; words are weighted within their dataset."""
     return f"words_{dataset:d}"
 
 
 def vectors_table(dataset: int) -> str:
-    """Name the table of a dataset's vectors."""
+    """Return the name of the table with a dataset's vectors."""
     return f"vectors_{dataset:d}"
 
 
@@ -114,15 +114,15 @@ FROM datasets
 _TOKENIZER = "unicode61 remove_diacritics 0 categories ''L* N* M* Co Pc''"
 
 
-def datasets_in(connection: sqlite3.Connection) -> list[DatasetRecord]:
-    """Give all datasets, by name."""
+def list_datasets(connection: sqlite3.Connection) -> list[DatasetRecord]:
+    """Return all datasets, by name."""
     return [DatasetRecord(*row) for row in connection.execute(_DATASETS + "ORDER BY name")]
 
 
 def find_dataset(connection: sqlite3.Connection, name_or_id: str) -> DatasetRecord | None:
-    """Give the dataset of a name, else of an id."""
+    """Return the dataset with a name or else with an id."""
     query = _DATASETS + "WHERE name = ?1 OR id = ?1 ORDER BY name = ?1 DESC LIMIT 1"
-    row = connection.execute(query, (_plain(name_or_id),)).fetchone()
+    row = connection.execute(query, (_to_storable(name_or_id),)).fetchone()
     return DatasetRecord(*row) if row else None
 
 
@@ -135,8 +135,14 @@ def add_dataset(
     chunk_tokens: int = CHUNK_TOKENS,
     overlap_tokens: int = OVERLAP_TOKENS,
 ) -> DatasetRecord:
-    """Store a new dataset, which no other may have the name or id of."""
-    values = (_plain(id_) or id_of("dataset", name), _plain(name), embedding_model, chunk_tokens, overlap_tokens)
+    """Store a new dataset; its name and id must be unique."""
+    values = (
+        _to_storable(id_) or derive_id("dataset", name),
+        _to_storable(name),
+        embedding_model,
+        chunk_tokens,
+        overlap_tokens,
+    )
     number = connection.execute(
         "INSERT INTO datasets (id, name, embedding_model, dims, chunk_tokens, overlap_tokens) "
         "VALUES (?, ?, ?, 0, ?, ?)",
@@ -149,20 +155,20 @@ def add_dataset(
     table = words_table(number)
     connection.execute(f"CREATE VIRTUAL TABLE {table} USING fts5(title, content, tokenize = '{_TOKENIZER}')")
     connection.execute(f"CREATE VIRTUAL TABLE {table}_terms USING fts5vocab({table}, row)")
-    found = find_dataset(connection, values[0])
-    assert found is not None
-    return found
+    record = find_dataset(connection, values[0])
+    assert record is not None
+    return record
 
 
 def set_dims(connection: sqlite3.Connection, dataset: int, dims: int) -> int:
-    """Store how long the vectors of a dataset are, if that is not known; give what is stored, -1 if it is gone."""
+    """Store the length of a dataset's vectors if it is 0; return the stored length, -1 for a deleted dataset."""
     connection.execute("UPDATE datasets SET dims = ? WHERE number = ? AND dims = 0", (dims, dataset))
     row = connection.execute("SELECT dims FROM datasets WHERE number = ?", (dataset,)).fetchone()
     return int(row[0]) if row else -1
 
 
 def delete_dataset(connection: sqlite3.Connection, dataset: int) -> None:
-    """Delete a dataset with all that is in it."""
+    """Delete a dataset with its documents and chunks."""
     for table in (f"{words_table(dataset)}_terms", words_table(dataset), vectors_table(dataset)):
         connection.execute(f"DROP TABLE {table}")
     for table in ("chunks", "documents"):
@@ -170,14 +176,14 @@ def delete_dataset(connection: sqlite3.Connection, dataset: int) -> None:
     connection.execute("DELETE FROM datasets WHERE number = ?", (dataset,))
 
 
-def documents_of(connection: sqlite3.Connection, dataset: int) -> list[DocumentRecord]:
-    """Give the documents of a dataset, by name."""
+def list_documents(connection: sqlite3.Connection, dataset: int) -> list[DocumentRecord]:
+    """Return the documents of a dataset, by name."""
     rows = connection.execute(
         "SELECT number, id, name, source, hash, metadata, chunks, is_complete FROM documents WHERE dataset = ? "
         "ORDER BY name",
         (dataset,),
     )
-    return [DocumentRecord._make((*row[:5], _read(row[5], dict), row[6], bool(row[7]))) for row in rows]
+    return [DocumentRecord._make((*row[:5], _parse_json(row[5], dict), row[6], bool(row[7]))) for row in rows]
 
 
 def open_document(
@@ -189,7 +195,7 @@ def open_document(
     metadata: str,
     chunks: int,
 ) -> int:
-    """Give the number of a document that chunks are added to; what is there of another content is deleted."""
+    """Return the number of a document to add chunks to; delete an existing document with other content."""
     row = connection.execute(
         "SELECT number, hash FROM documents WHERE dataset = ? AND name = ?", (dataset.number, name)
     ).fetchone()
@@ -200,7 +206,7 @@ def open_document(
     number = connection.execute(
         "INSERT INTO documents (id, dataset, name, source, hash, metadata, chunks, is_complete) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (id_of(dataset.id, name), dataset.number, name, source, hash_, metadata, chunks, not chunks),
+        (derive_id(dataset.id, name), dataset.number, name, source, hash_, metadata, chunks, not chunks),
     ).lastrowid
     assert number is not None
     return number
@@ -209,16 +215,16 @@ def open_document(
 def add_chunks(
     connection: sqlite3.Connection, dataset: DatasetRecord, document: int, title: str, chunks: Iterable[NewChunk]
 ) -> None:
-    """Store chunks of a document; those that are there already stay."""
-    document_id, wanted = connection.execute(
+    """Store chunks of a document, except for those that are stored already."""
+    document_id, chunk_count = connection.execute(
         "SELECT id, chunks FROM documents WHERE number = ?", (document,)
     ).fetchone()
-    title_words = " ".join(words_of(title))
+    title_words = " ".join(split_words(title))
     for chunk in chunks:
-        added = connection.execute(
+        insertion = connection.execute(
             "INSERT OR IGNORE INTO chunks (id, dataset, document, place, content, positions) VALUES (?, ?, ?, ?, ?, ?)",
             (
-                id_of(document_id, str(chunk.place), chunk.content),
+                derive_id(document_id, str(chunk.place), chunk.content),
                 dataset.number,
                 document,
                 chunk.place,
@@ -226,24 +232,24 @@ def add_chunks(
                 json.dumps(chunk.positions, separators=(",", ":")),
             ),
         )
-        if not added.rowcount:
+        if not insertion.rowcount:
             continue
-        row = added.lastrowid
+        row = insertion.lastrowid
         connection.execute(
             f"INSERT INTO {vectors_table(dataset.number)} (chunk, document, vector) VALUES (?, ?, ?)",
             (row, document, chunk.vector),
         )
         connection.execute(
             f"INSERT INTO {words_table(dataset.number)} (rowid, title, content) VALUES (?, ?, ?)",
-            (row, title_words, " ".join(words_of(chunk.content))),
+            (row, title_words, " ".join(split_words(chunk.content))),
         )
     (stored,) = connection.execute("SELECT count(*) FROM chunks WHERE document = ?", (document,)).fetchone()
-    connection.execute("UPDATE documents SET is_complete = ? WHERE number = ?", (stored >= wanted, document))
+    connection.execute("UPDATE documents SET is_complete = ? WHERE number = ?", (stored >= chunk_count, document))
     connection.execute("UPDATE datasets SET version = random() WHERE number = ?", (dataset.number,))
 
 
-def places_of(connection: sqlite3.Connection, document: int) -> frozenset[int]:
-    """Give the places of the chunks of a document that are stored."""
+def list_places(connection: sqlite3.Connection, document: int) -> frozenset[int]:
+    """Return the indices of the stored chunks of a document."""
     return frozenset(row[0] for row in connection.execute("SELECT place FROM chunks WHERE document = ?", (document,)))
 
 
@@ -263,16 +269,16 @@ FROM chunks JOIN documents ON documents.number = chunks.document
 """
 
 
-def chunks_by_number(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, ChunkRecord]:
-    """Give stored chunks."""
+def read_chunks(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, ChunkRecord]:
+    """Return chunks by their numbers."""
     rows = connection.execute(
         _CHUNKS + "WHERE chunks.number IN (SELECT value FROM json_each(?))", (json.dumps(list(numbers)),)
     )
     return {row[0]: _chunk(row) for row in rows}
 
 
-def all_chunks(connection: sqlite3.Connection, dataset: int) -> Iterator[ChunkRecord]:
-    """Go through the chunks of a dataset, document by document."""
+def iterate_chunks(connection: sqlite3.Connection, dataset: int) -> Iterator[ChunkRecord]:
+    """Yield the chunks of a dataset, document by document."""
     query = _CHUNKS + "WHERE documents.dataset = ? ORDER BY documents.name, chunks.place"
     return (_chunk(row) for row in connection.execute(query, (dataset,)))
 
@@ -280,12 +286,12 @@ def all_chunks(connection: sqlite3.Connection, dataset: int) -> Iterator[ChunkRe
 def _chunk(row: Sequence[Any]) -> ChunkRecord:
     number, id_, content, positions, document_id, document_name, place = row
     if not isinstance(content, str):
-        raise sqlite3.DatabaseError("it is damaged: a chunk is no text")
-    return ChunkRecord(number, id_, content, _read(positions, list), document_id, document_name, place)
+        raise sqlite3.DatabaseError("it is damaged: the content of a chunk is not text")
+    return ChunkRecord(number, id_, content, _parse_json(positions, list), document_id, document_name, place)
 
 
-def _read(text: Any, kind: type) -> Any:
-    """Read JSON that was stored.
+def _parse_json(text: Any, kind: type) -> Any:
+    """Parse a stored JSON value.
 
     Raises:
         sqlite3.DatabaseError: if the file is damaged.
@@ -295,5 +301,5 @@ def _read(text: Any, kind: type) -> Any:
     except (ValueError, TypeError, RecursionError):
         value = None
     if not isinstance(value, kind):
-        raise sqlite3.DatabaseError("it is damaged: metadata or positions cannot be read")
+        raise sqlite3.DatabaseError("it is damaged: metadata or positions are not valid")
     return value

@@ -1,4 +1,4 @@
-"""DOCX, PDF and XLSX as blocks of text, by the libraries of the extra ``documents``."""
+"""Conversion of DOCX, PDF and XLSX to blocks of text, with the libraries of the extra ``documents``."""
 
 from __future__ import annotations
 
@@ -11,87 +11,87 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ragflow_lg.adapters.knowledge.chunking import Block, bounded, row_text
+from ragflow_lg.adapters.knowledge.chunking import Block, collect_blocks, format_row
 from ragflow_lg.base.errors import ServiceError
 
 __all__ = ["read_docx", "read_pdf", "read_xlsx"]
 
 MAX_UNPACKED_BYTES = 512 * 1024 * 1024
-"""How large the parts of a packed file may be together."""
+"""Maximum total size of the decompressed parts of a file."""
 
 MAX_TREE_BYTES = 64 * 1024 * 1024
-"""How large a part may be that is held as a whole, at some twenty times its size."""
+"""Maximum size of a part that is parsed as a tree, which takes about twenty times its size in memory."""
 
 MAX_PAGES = 10_000
 MAX_CELLS = 20_000_000
-"""How many cells and rows a file may have, empty ones between and before others included."""
+"""Maximum number of cells and rows of a file, including empty ones before and between others."""
 
 MAX_ROWS = 1_048_576
-"""How many rows Excel allows; a file may claim any number."""
+"""Excel's maximum number of rows; a file may claim more."""
 
-_READ_IN_PIECES = ("xl/worksheets/", "xl/sharedStrings.xml")
+_STREAMED_PARTS = ("xl/worksheets/", "xl/sharedStrings.xml")
 _HEADING_STYLE = re.compile(r"heading (\d)|title", re.IGNORECASE)
 
 
 def read_docx(content: bytes) -> list[Block]:
-    """Read a Word document: paragraphs, headings by their style, rows of tables; lines count these."""
-    with _reading("python-docx"):
+    """Read a Word document: paragraphs, headings by their style, and rows of tables; each counts as a line."""
+    with _converting_errors("python-docx"):
         library: Any = importlib.import_module("docx")
         _check_size(content)
-        return bounded(_docx(library, content))
+        return collect_blocks(_docx(library, content))
 
 
 def read_pdf(content: bytes) -> list[Block]:
-    """Read the text of a PDF, page by page. Pictures of text hold none."""
-    with _reading("pypdf"):
+    """Read the text of a PDF, page by page. Text in images is not recognized."""
+    with _converting_errors("pypdf"):
         _silence(logging.getLogger("pypdf"))
         library: Any = importlib.import_module("pypdf")
-        blocks = bounded(_pdf(library, content))
+        blocks = collect_blocks(_pdf(library, content))
     if not blocks:
-        raise ServiceError("it holds no text; scanned pages have to go through text recognition first")
+        raise ServiceError("it contains no text; scanned pages need text recognition first")
     return blocks
 
 
 def read_xlsx(content: bytes) -> list[Block]:
-    """Read the rows of all sheets with the names of their columns; lines are rows, pages are sheets."""
-    with _reading("openpyxl"):
+    """Read the rows of all sheets with their column names; lines are rows, pages are sheets."""
+    with _converting_errors("openpyxl"):
         library: Any = importlib.import_module("openpyxl")
         _check_size(content)
-        return bounded(_xlsx(library, content))
+        return collect_blocks(_xlsx(library, content))
 
 
 def _silence(library: logging.Logger) -> None:
-    """Keep a library from telling about each file, unless somebody wants it to: errors say what is wrong."""
+    """Silence a library's log unless its level is set; errors report what is wrong."""
     if library.level == logging.NOTSET:
         library.setLevel(logging.CRITICAL)
 
 
 @contextmanager
-def _reading(package: str) -> Generator[None]:
-    """Say in our words what a library meets."""
+def _converting_errors(package: str) -> Generator[None]:
+    """Convert the exceptions of a library to a ServiceError."""
     try:
         yield
     except ServiceError:
         raise
     except ImportError:
-        raise ServiceError(f"{package} is missing: pip install 'ragflow-lg[documents]'") from None
-    except Exception as error:  # whatever foreign code meets in a damaged file
+        raise ServiceError(f"{package} is not installed: pip install 'ragflow-lg[documents]'") from None
+    except Exception as error:  # libraries raise anything for damaged files
         why = " ".join(str(error).split())[:200]
         raise ServiceError(
-            f"it is damaged, or no such file: {type(error).__name__}{': ' if why else ''}{why}"
+            f"it is damaged or not of this type: {type(error).__name__}{': ' if why else ''}{why}"
         ) from error
 
 
 def _check_size(content: bytes) -> None:
-    with zipfile.ZipFile(io.BytesIO(content)) as packed:
-        parts = packed.infolist()
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        parts = archive.infolist()
     size = sum(part.file_size for part in parts)
     if size > MAX_UNPACKED_BYTES:
-        raise ServiceError(f"it unpacks to {size:,} bytes, more than {MAX_UNPACKED_BYTES:,}")
+        raise ServiceError(f"its decompressed size of {size:,} bytes exceeds {MAX_UNPACKED_BYTES:,}")
     for part in parts:
-        is_tree = part.filename.lower().endswith((".xml", ".rels")) and not part.filename.startswith(_READ_IN_PIECES)
+        is_tree = part.filename.lower().endswith((".xml", ".rels")) and not part.filename.startswith(_STREAMED_PARTS)
         if is_tree and part.file_size > MAX_TREE_BYTES:
-            raise ServiceError(f"a part of it unpacks to {part.file_size:,} bytes, more than {MAX_TREE_BYTES:,}")
+            raise ServiceError(f"the decompressed size of a part, {part.file_size:,} bytes, exceeds {MAX_TREE_BYTES:,}")
 
 
 def _docx(library: Any, content: bytes) -> Iterator[Block]:
@@ -115,20 +115,20 @@ def _docx(library: Any, content: bytes) -> Iterator[Block]:
 def _pdf(library: Any, content: bytes) -> Iterator[Block]:
     reader = library.PdfReader(io.BytesIO(content))
     if reader.is_encrypted and not reader.decrypt(""):
-        raise ServiceError("it is protected by a password")
+        raise ServiceError("it is encrypted with a password")
     if len(reader.pages) > MAX_PAGES:
         raise ServiceError(f"it has {len(reader.pages):,} pages, more than {MAX_PAGES:,}")
-    for page, held in enumerate(reader.pages, 1):
-        text = str(held.extract_text() or "")
-        gathered: list[str] = []
+    for number, page in enumerate(reader.pages, 1):
+        text = str(page.extract_text() or "")
+        lines: list[str] = []
         first = 1
-        for number, line in enumerate([*text.splitlines(), ""], 1):
+        for line_number, line in enumerate([*text.splitlines(), ""], 1):
             if line.strip():
-                first = first if gathered else number
-                gathered.append(line.strip())
-            elif gathered:
-                yield Block("\n".join(gathered), first, number - 1, page)
-                gathered = []
+                first = first if lines else line_number
+                lines.append(line.strip())
+            elif lines:
+                yield Block("\n".join(lines), first, line_number - 1, number)
+                lines = []
 
 
 def _xlsx(library: Any, content: bytes) -> Iterator[Block]:
@@ -137,9 +137,9 @@ def _xlsx(library: Any, content: bytes) -> Iterator[Block]:
     for number, sheet in enumerate(book.worksheets, 1):
         yield Block(str(sheet.title), 1, 1, number, heading=1)
         head: list[str] = []
-        for at, row in enumerate(sheet.iter_rows(values_only=True), 1):
+        for row_number, row in enumerate(sheet.iter_rows(values_only=True), 1):
             cell_count += 1 + len(row)
-            if cell_count > MAX_CELLS or at > MAX_ROWS:
+            if cell_count > MAX_CELLS or row_number > MAX_ROWS:
                 raise ServiceError(f"it has more than {MAX_CELLS:,} cells, or {MAX_ROWS:,} rows in a sheet; split it")
             cells = ["" if value is None else str(value).strip() for value in row]
             if not any(cells):
@@ -147,4 +147,4 @@ def _xlsx(library: Any, content: bytes) -> Iterator[Block]:
             if not head:
                 head = cells
                 continue
-            yield Block(row_text(head, cells), at, at, number)
+            yield Block(format_row(head, cells), row_number, row_number, number)

@@ -1,4 +1,4 @@
-"""The datasets of a running RAGFlow, searched by RAGFlow itself: its scores, exactly.
+"""Search in the datasets of a running RAGFlow over its HTTP API, with exactly its scores.
 
 Source: RAGFlow's HTTP API, ``POST /api/v1/retrieval`` and ``GET /api/v1/datasets``.
 """
@@ -22,12 +22,12 @@ __all__ = ["RagflowApiKnowledge", "RagflowApiSettings"]
 
 PAGE_SIZE = 100
 MAX_PAGES = 200
-"""More datasets, or documents of one, are not looked through."""
+"""Maximum number of pages of datasets, or of documents of one dataset."""
 
 NO_DOCUMENT = "-999"
-"""RAGFlow's id for a filter that nothing fits; its API refuses ids that it does not have."""
+"""RAGFlow's id for a filter without matches; its API rejects unknown ids."""
 
-_MAX_SAID_CHARS = 300
+_MAX_DETAIL_CHARS = 300
 _NAMES: Mapping[str, tuple[str, ...]] = {
     "chunk_id": ("id", "chunk_id"),
     "content_with_weight": ("content", "content_with_weight"),
@@ -48,26 +48,26 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 
 
 class RagflowApiSettings(Struct, frozen=True):
-    """Where RAGFlow is: its address without ``/api/v1``, and a key of its API."""
+    """RAGFlow's address without ``/api/v1``, and an API key."""
 
     base_url: str
     api_key: str
     timeout_s: float = 60.0
 
     def __repr__(self) -> str:
-        """Leave the key out."""
+        """Return the settings without the key."""
         return f"RagflowApiSettings({self.base_url!r})"
 
 
 class RagflowApiKnowledge:
-    """`ragflow_lg.services.knowledge.Knowledge` by RAGFlow's own API."""
+    """A `ragflow_lg.services.knowledge.Knowledge` over RAGFlow's API."""
 
     def __init__(self, settings: RagflowApiSettings, http: HttpClient) -> None:
         self._settings = settings
         self._http = http
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
-        """Find datasets of the key's owner; a name goes before an id."""
+        """Return datasets of the key's owner; names take precedence over ids."""
         if not names_or_ids:
             return {}
         records: list[Dataset] = []
@@ -77,10 +77,15 @@ class RagflowApiKnowledge:
             records += [Dataset(id_, *texts)] if id_ else []
         by_id = {record.id: record for record in records}
         known = {**by_id, **{record.name: record for record in reversed(records) if record.name}}
-        return {asked: known[asked] for asked in names_or_ids if asked in known}
+        return {key: known[key] for key in names_or_ids if key in known}
 
     async def search(self, search: DatasetSearch) -> SearchResult:
-        """Let RAGFlow search; it knows every parameter."""
+        """Search with RAGFlow; every option is supported.
+
+        Raises:
+            SettingsError: if there is no API key.
+            ServiceError: if RAGFlow fails or its response is not valid.
+        """
         chosen = None if search.document_ids is None else [id_ for id_ in search.document_ids if id_ != NO_DOCUMENT]
         if not search.datasets or chosen == []:
             return SearchResult()
@@ -96,57 +101,44 @@ class RagflowApiKnowledge:
             "highlight": False,
         }
         if chosen is not None:
-            body["document_ids"] = chosen
+            body["document_ids"] = list[JsonValue](chosen)
         if search.rerank_id:
             body["rerank_id"] = search.rerank_id
         body |= {name: True for name in ("use_kg", "toc_enhance") if getattr(search, name)}
-        data = await self._ask("POST", "/api/v1/retrieval", body=body)
+        data = await self._send("POST", "/api/v1/retrieval", body=body)
         if not isinstance(data, dict) or not isinstance(cast("dict[str, Any]", data).get("chunks"), list):
             raise self._failure("answered without chunks")
-        return self._found(cast("dict[str, Any]", data), search.top_n)
+        return _parse_result(cast("dict[str, Any]", data), search.top_n)
 
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
-        """Give the metadata of all documents, which are listed for it."""
-        found: dict[str, dict[str, list[str]]] = {}
+        """Return the metadata of all documents, from the lists of documents."""
+        metadata: dict[str, dict[str, list[str]]] = {}
         for dataset in datasets:
             async for row in self._rows(f"/api/v1/datasets/{quote(dataset.id, safe='')}/documents", "docs"):
                 fields: Any = row.get("meta_fields")
                 entries = cast("dict[str, Any]", fields).items() if isinstance(fields, dict) else ()
                 for key, value in entries:
                     for entry in cast("list[Any]", value) if isinstance(value, list) else [value]:
-                        found.setdefault(key, {}).setdefault(to_text(entry), []).append(to_text(row.get("id")))
-        return found
-
-    def _found(self, data: Mapping[str, Any], top_n: int) -> SearchResult:
-        rows = [cast("dict[str, Any]", row) for row in cast("list[Any]", data["chunks"]) if isinstance(row, dict)]
-        chunks = tuple(_chunk(row) for row in rows[:top_n])
-        documents: list[DocumentCount] = []
-        for row in cast("list[Any]", data.get("doc_aggs") or []):
-            if isinstance(row, dict):
-                named = cast("dict[str, Any]", row)
-                count = named.get("count")
-                name, id_ = (to_text(named.get(key) or "") for key in ("doc_name", "doc_id"))
-                documents.append(DocumentCount(name, id_, count if isinstance(count, int) else 0))
-        total = data.get("total")
-        return SearchResult(chunks, tuple(documents), total if isinstance(total, int) else len(chunks))
+                        metadata.setdefault(key, {}).setdefault(to_text(entry), []).append(to_text(row.get("id")))
+        return metadata
 
     async def _rows(self, path: str, key: str) -> AsyncIterator[dict[str, Any]]:
-        """Give the rows of all pages of a list, which is the data itself or stands in it."""
+        """Yield the rows of all pages of a list. The list is the data itself, or its entry ``key``."""
         for page in range(1, MAX_PAGES + 1):
             query = {"page": str(page), "page_size": str(PAGE_SIZE)}
-            data = await self._ask("GET", path, query=query)
+            data = await self._send("GET", path, query=query)
             rows: Any = cast("dict[str, Any]", data).get(key) if key and isinstance(data, dict) else data
             if not isinstance(rows, list):
                 raise self._failure("answered without a list")
-            listed = cast("list[Any]", rows)
-            for row in listed:
+            entries = cast("list[Any]", rows)
+            for row in entries:
                 if isinstance(row, dict):
                     yield cast("dict[str, Any]", row)
-            if len(listed) < PAGE_SIZE:
+            if len(entries) < PAGE_SIZE:
                 return
-        raise self._failure(f"lists more than {PAGE_SIZE * MAX_PAGES:,} entries, which are not looked through")
+        raise self._failure(f"has more than {PAGE_SIZE * MAX_PAGES:,} entries; that many are not supported")
 
-    async def _ask(
+    async def _send(
         self,
         method: Literal["GET", "POST"],
         path: str,
@@ -154,12 +146,10 @@ class RagflowApiKnowledge:
         body: JsonValue = None,
         query: Mapping[str, str] | None = None,
     ) -> Any:
-        """Ask, and give the data of the answer."""
+        """Send a request and return the data of the response."""
         settings = self._settings
         if not settings.api_key:
-            raise SettingsError(
-                "RAGFlow's API asks for a key: set [knowledge] api_key_env to the variable that holds it."
-            )
+            raise SettingsError("RAGFlow's API needs a key: set [knowledge] api_key_env to the variable with the key.")
         request = HttpRequest(
             method,
             settings.base_url.rstrip("/") + path,
@@ -171,22 +161,22 @@ class RagflowApiKnowledge:
         try:
             response = await self._http.send(request)
         except ServiceError as error:
-            raise self._failure(f"cannot be asked: {error}", is_retryable=error.is_retryable) from error
+            raise self._failure(f"is not available: {error}", is_retryable=error.is_retryable) from error
         try:
             answer: Any = json.loads(response.text)
         except (ValueError, RecursionError):
             answer = None
-        said = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
-        if response.status != 200 or said.get("code") != 0:
-            raise self._refused(response.status, said)
-        return said.get("data")
+        fields = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+        if response.status != 200 or fields.get("code") != 0:
+            raise self._refusal(response.status, fields)
+        return fields.get("data")
 
-    def _refused(self, status: int, said: Mapping[str, Any]) -> ServiceError:
-        message = " ".join(str(said.get("message", "")).split()).replace(self._settings.api_key, "***")
+    def _refusal(self, status: int, fields: Mapping[str, Any]) -> ServiceError:
+        message = " ".join(str(fields.get("message", "")).split()).replace(self._settings.api_key, "***")
         is_key = status in (401, 403) or "api key" in message.lower()
-        if "code" not in said and status == 200:
-            return self._failure("answered in another way than its API does; check [knowledge] url")
-        what = f"refused ({said.get('code', status)}): {message[:_MAX_SAID_CHARS] or 'it gives no reason'}"
+        if "code" not in fields and status == 200:
+            return self._failure("did not answer like RAGFlow's API; check [knowledge] url")
+        what = f"refused the request ({fields.get('code', status)}): {message[:_MAX_DETAIL_CHARS] or 'no reason given'}"
         advice = "; check [knowledge] api_key_env" if is_key else ""
         return self._failure(what.rstrip(".") + advice, is_retryable=status == 429 or status >= 500)
 
@@ -194,11 +184,25 @@ class RagflowApiKnowledge:
         return ServiceError(f"RAGFlow ([knowledge] url) {what.rstrip('.')}.", is_retryable=is_retryable)
 
 
+def _parse_result(data: Mapping[str, Any], top_n: int) -> SearchResult:
+    rows = [cast("dict[str, Any]", row) for row in cast("list[Any]", data["chunks"]) if isinstance(row, dict)]
+    chunks = tuple(_chunk(row) for row in rows[:top_n])
+    documents: list[DocumentCount] = []
+    for row in cast("list[Any]", data.get("doc_aggs") or []):
+        if isinstance(row, dict):
+            fields = cast("dict[str, Any]", row)
+            count = fields.get("count")
+            name, id_ = (to_text(fields.get(key) or "") for key in ("doc_name", "doc_id"))
+            documents.append(DocumentCount(name, id_, count if isinstance(count, int) else 0))
+    total = data.get("total")
+    return SearchResult(chunks, tuple(documents), total if isinstance(total, int) else len(chunks))
+
+
 def _chunk(row: Mapping[str, Any]) -> Chunk:
-    """Give a chunk the names that it has in RAGFlow's canvases."""
-    found = {name: next((row[key] for key in keys if row.get(key) is not None), None) for name, keys in _NAMES.items()}
+    """Rename the fields of a chunk to those in RAGFlow's canvases."""
+    chunk = {name: next((row[key] for key in keys if row.get(key) is not None), None) for name, keys in _NAMES.items()}
     for name in ("important_kwd", "tag_kwd", "positions"):
-        found[name] = found[name] or []
+        chunk[name] = chunk[name] or []
     for name in ("image_id", "doc_type_kwd", "mom_id", "docnm_kwd", "content_with_weight"):
-        found[name] = found[name] or ""
-    return found
+        chunk[name] = chunk[name] or ""
+    return chunk

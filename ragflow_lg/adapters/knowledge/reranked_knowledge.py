@@ -1,4 +1,4 @@
-"""Rerank models for a knowledge base that has none of its own."""
+"""Rerank models for a knowledge base that does not support them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["RerankedKnowledge"]
 
 
 class RerankedKnowledge:
-    """A `ragflow_lg.services.knowledge.Knowledge` that lets a model score what another one finds.
+    """A `ragflow_lg.services.knowledge.Knowledge` that reranks the results of another one.
 
-    As in RAGFlow its score takes the place of the vector's, and only the candidates of the window are looked at.
+    As in RAGFlow, the model's score replaces the vector score, and only a window of candidates is reranked.
     """
 
     def __init__(self, inner: Knowledge, rerankers: Rerankers) -> None:
@@ -34,38 +34,38 @@ class RerankedKnowledge:
         self._rerankers = rerankers
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
-        """Find datasets."""
+        """Return the datasets of the inner knowledge base."""
         return await self._inner.datasets(names_or_ids)
 
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
-        """Give the metadata of all documents."""
+        """Return the metadata of all documents."""
         return await self._inner.metadata(datasets)
 
     async def search(self, search: DatasetSearch) -> SearchResult:
-        """Search datasets; with a ``rerank_id`` in the order of that model.
+        """Search datasets, and rerank the result if there is a ``rerank_id``.
 
         Raises:
-            SettingsError: if the settings do not have the model, or for what the inner one cannot do.
-            ServiceError: if either fails.
+            SettingsError: if the settings do not contain the model, or the inner knowledge base lacks an option.
+            ServiceError: if the model or the inner knowledge base fails.
         """
         if not search.rerank_id:
             return await self._inner.search(search)
         reranker = self._rerankers.reranker(search.rerank_id)
         size = compute_window_size(search.top_n, search.top_k, is_reranked=True)
-        found = await self._inner.search(replace(search, rerank_id="", top_n=size, similarity_threshold=0.0))
-        if not found.chunks:
-            return found
-        texts = [to_text(chunk.get("content_with_weight")) for chunk in found.chunks]
+        result = await self._inner.search(replace(search, rerank_id="", top_n=size, similarity_threshold=0.0))
+        if not result.chunks:
+            return result
+        texts = [to_text(chunk.get("content_with_weight")) for chunk in result.chunks]
         scores = normalize_scores(await reranker.scores(search.question, texts))
         weight = search.keywords_similarity_weight
         threshold = search.similarity_threshold if weight < 1.0 else 0.0
         chunks: list[dict[str, Any]] = []
-        for chunk, score in zip(found.chunks, scores, strict=True):
+        for chunk, score in zip(result.chunks, scores, strict=True):
             words: Any = chunk.get("term_similarity")
             similarity = weight * float(words or 0.0) + (1.0 - weight) * score
             if similarity >= threshold:
                 chunks.append({**chunk, "similarity": similarity, "vector_similarity": score})
         chunks.sort(key=lambda chunk: -chunk["similarity"])
-        counted = Counter((chunk["docnm_kwd"], chunk["doc_id"]) for chunk in chunks)
-        documents = tuple(DocumentCount(name, id_, count) for (name, id_), count in counted.most_common())
+        counts = Counter((chunk["docnm_kwd"], chunk["doc_id"]) for chunk in chunks)
+        documents = tuple(DocumentCount(name, id_, count) for (name, id_), count in counts.most_common())
         return SearchResult(tuple(chunks[: search.top_n]), documents, len(chunks))

@@ -1,4 +1,4 @@
-"""Rerank models by an endpoint of one's own: what Cohere, Jina and Text Embeddings Inference understand."""
+"""Rerank models of endpoints with the API of Cohere, Jina or Text Embeddings Inference."""
 
 from __future__ import annotations
 
@@ -19,50 +19,50 @@ RerankStyle: TypeAlias = Literal["cohere", "jina", "tei"]
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
-_MAX_SAID_CHARS = 300
+_MAX_DETAIL_CHARS = 300
 
 
 class RerankerSettings(Struct, frozen=True):
-    """One rerank model and where it is reached; ``/rerank`` is added to ``base_url``."""
+    """The settings of one rerank model; ``/rerank`` is appended to ``base_url``."""
 
     base_url: str
     model: str = ""
     api_key: str = ""
     key_variable: str = ""
-    """The environment variable that the key is taken from, if it is from one."""
+    """The environment variable that should contain the key; ``""`` if the key is set directly. For error messages."""
     style: RerankStyle = "jina"
     batch: int = 64
-    """How many texts go into one request; Text Embeddings Inference takes 32 where it is not told otherwise."""
+    """Maximum number of texts in one request; the default of Text Embeddings Inference is 32."""
     max_chars: int = 8_000
-    """How much of a text is sent."""
+    """Texts are truncated to this length."""
     max_retries: int = 2
     timeout_s: float = 30.0
 
     def __repr__(self) -> str:
-        """Leave the key out."""
+        """Return the settings without the key."""
         return f"RerankerSettings({self.base_url!r}, {self.model!r})"
 
 
 class ConfiguredRerankers:
-    """`ragflow_lg.services.knowledge.Rerankers` by settings."""
+    """The `ragflow_lg.services.knowledge.Rerankers` of the settings."""
 
     def __init__(self, settings: Mapping[str, RerankerSettings], http: HttpClient) -> None:
         self._settings = settings
         self._http = http
 
     def reranker(self, rerank_id: str) -> EndpointReranker:
-        """Give the model of an id, with or without the provider that RAGFlow writes behind it.
+        """Return the model of an id, with or without the provider that RAGFlow appends.
 
         Raises:
-            SettingsError: if the settings have none of this id.
+            SettingsError: if the settings do not contain the id.
         """
         for id_ in (rerank_id, rerank_id.partition("#")[0], rerank_id.rpartition("@")[0]):
             if id_ in self._settings:
                 return EndpointReranker(id_, self._settings[id_], self._http)
-        known = f" The settings have {', '.join(map(repr, self._settings))}." if self._settings else ""
+        known = f" Known models: {', '.join(map(repr, self._settings))}." if self._settings else ""
         raise SettingsError(
             f'There is no rerank model {rerank_id!r} in the settings: add [rerankers."{rerank_id}"] with base_url, '
-            f"model and api_key_env, or take rerank_id out of the Retrieval.{known}"
+            f"model and api_key_env, or remove rerank_id from the Retrieval.{known}"
         )
 
 
@@ -75,29 +75,29 @@ class EndpointReranker:
         self._http = http
 
     async def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
-        """Give the score of each text, in order, as the model gives it.
+        """Return the model's score of each text, in order.
 
         Raises:
             SettingsError: if the key is missing.
-            ServiceError: if the endpoint fails, or scores not every text once.
+            ServiceError: if the endpoint fails, or does not score each text once.
         """
         settings = self._settings
         if settings.key_variable and not settings.api_key:
             raise SettingsError(
-                f"The rerank model {self.name!r} cannot be used: the environment has no {settings.key_variable!r}, "
-                f'which [rerankers."{self.name}"] api_key_env names.'
+                f"The rerank model {self.name!r} cannot be used: the environment variable {settings.key_variable!r} "
+                f'of [rerankers."{self.name}"] api_key_env is not set.'
             )
-        cut = [text[: settings.max_chars] or " " for text in texts]
-        found: list[float] = []
-        for at in range(0, len(cut), settings.batch):
-            found += await self._ask(question[: settings.max_chars], cut[at : at + settings.batch])
-        return found
+        truncated = [text[: settings.max_chars] or " " for text in texts]
+        scores: list[float] = []
+        for start in range(0, len(truncated), settings.batch):
+            scores += await self._score(question[: settings.max_chars], truncated[start : start + settings.batch])
+        return scores
 
-    async def _ask(self, question: str, texts: Sequence[str]) -> list[float]:
+    async def _score(self, question: str, texts: Sequence[str]) -> list[float]:
         pause_s = _FIRST_PAUSE_S
         for is_last in (*[False] * self._settings.max_retries, True):
             try:
-                return self._read(await self._send(question, texts), len(texts))
+                return self._parse(await self._send(question, texts), len(texts))
             except ServiceError as error:
                 if is_last or not error.is_retryable or error.retry_after_s > _LONGEST_PAUSE_S:
                     raise
@@ -124,16 +124,16 @@ class EndpointReranker:
         try:
             response = await self._http.send(request)
         except ServiceError as error:
-            raise self._failure(f"cannot be asked: {error}", is_retryable=error.is_retryable) from error
+            raise self._failure(f"is not available: {error}", is_retryable=error.is_retryable) from error
         if response.status != 200:
             is_busy = response.status in (408, 409, 425, 429) or response.status >= 500
-            what = f"refused with status {response.status}: {self._said(response.text)}"
+            what = f"answered with status {response.status}: {self._excerpt(response.text)}"
             pause_s = _seconds(response.headers.get("retry-after", ""))
             raise self._failure(what, is_retryable=is_busy, retry_after_s=pause_s)
         return response
 
-    def _read(self, response: HttpResponse, count: int) -> list[float]:
-        """Read ``{"results": [{"index", "relevance_score"}]}``, or the bare list with ``score``."""
+    def _parse(self, response: HttpResponse, count: int) -> list[float]:
+        """Parse ``{"results": [{"index", "relevance_score"}]}``, or a plain list with ``score``."""
         try:
             answer: Any = json.loads(response.text)
             rows = cast("list[dict[str, Any]]", answer["results"] if isinstance(answer, dict) else answer)
@@ -141,17 +141,17 @@ class EndpointReranker:
                 (row["index"], float(row["relevance_score" if "relevance_score" in row else "score"])) for row in rows
             ]
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise self._failure(f"answered, but with no scores: {self._said(response.text)}") from None
+            raise self._failure(f"answered without scores: {self._excerpt(response.text)}") from None
         scores = {index: score for index, score in pairs if isinstance(index, int) and math.isfinite(score)}
         if len(pairs) != count or sorted(scores) != list(range(count)):
-            raise self._failure(f"gave {len(scores)} usable scores for {count} texts")
+            raise self._failure(f"returned {len(scores)} valid scores for {count} texts")
         return [scores[index] for index in range(count)]
 
-    def _said(self, text: str) -> str:
-        said = " ".join(text[: 10 * _MAX_SAID_CHARS].split()) or "nothing"
+    def _excerpt(self, text: str) -> str:
+        excerpt = " ".join(text[: 10 * _MAX_DETAIL_CHARS].split()) or "nothing"
         if self._settings.api_key:
-            said = said.replace(self._settings.api_key, "***")
-        return said[:_MAX_SAID_CHARS]
+            excerpt = excerpt.replace(self._settings.api_key, "***")
+        return excerpt[:_MAX_DETAIL_CHARS]
 
     def _failure(self, what: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> ServiceError:
         text = f'The rerank model [rerankers."{self.name}"] {what.rstrip(".")}.'
@@ -159,7 +159,7 @@ class EndpointReranker:
 
 
 def _seconds(text: str) -> float:
-    """Read a Retry-After that is a number."""
+    """Parse a Retry-After; 0 for a date."""
     try:
         number = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The arithmetic of a hybrid search, on arrays of numbers."""
+"""The arithmetic of hybrid search, on arrays."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["RRF_K", "RRF_WINDOW", "Numbers", "cosine_scores", "reciprocal_ranks"
 Numbers: TypeAlias = NDArray[np.float64]
 
 RRF_K = 60
-"""How little the very first ranks count more than the next, as is usual."""
+"""The usual constant of reciprocal rank fusion: the higher, the less the first ranks stand out."""
 
 RRF_WINDOW = 32
-"""How many of each ranking count. In long ones everything stands somewhere, and middling in both would beat first in
-one."""
+"""Number of ranks of each ranking that count. In long rankings, a chunk in the middle of both would beat the first one
+of a single ranking."""
 
 
 def cosine_scores(cosines: ArrayLike) -> Numbers:
-    """Bring cosines to 0..1 as Elasticsearch does, so that thresholds made for RAGFlow keep their meaning.
+    """Scale cosines to 0..1 as Elasticsearch does, so that thresholds chosen for RAGFlow stay valid.
 
     >>> cosine_scores([1.0, 0.0]).tolist()
     [1.0, 0.5]
@@ -30,21 +30,20 @@ def cosine_scores(cosines: ArrayLike) -> Numbers:
 
 
 def word_scores(bm25: ArrayLike, word_weights: Sequence[float]) -> Numbers:
-    """Bring BM25 scores to 0..1: 1 for a chunk that holds all words of the question and is not overlong.
+    """Scale BM25 scores to 0..1; 1 means that a chunk contains all words of the question and is not too long.
 
-    BM25 of a word that stands once in a chunk of usual length is just its weight, so the sum of the weights is what
-    such a chunk reaches.
-
+    The BM25 score of a word that occurs once in a chunk of average length is its weight. Such a chunk with all words
+    therefore reaches the sum of the weights.
     >>> word_scores([3.0, 9.0], [2.0, 4.0]).tolist()
     [0.5, 1.0]
     """
-    whole = sum(word_weights)
-    given = np.asarray(bm25, np.float64)
-    return np.clip(given / whole, 0.0, 1.0) if whole > 0 else np.zeros_like(given)
+    total = sum(word_weights)
+    scores = np.asarray(bm25, np.float64)
+    return np.clip(scores / total, 0.0, 1.0) if total > 0 else np.zeros_like(scores)
 
 
 def weighted_sum(words: Numbers, vectors: Numbers, keywords_weight: float) -> Numbers:
-    """Join both scores as RAGFlow does: ``(1 - V)·words + V·vectors``, where V is what the keywords leave.
+    """Combine both scores as RAGFlow does: ``(1 - V)·words + V·vectors``, where V is 1 minus the keywords' weight.
 
     >>> weighted_sum(np.array([1.0]), np.array([0.5]), 0.7).tolist()
     [0.85]
@@ -53,15 +52,15 @@ def weighted_sum(words: Numbers, vectors: Numbers, keywords_weight: float) -> Nu
 
 
 def reciprocal_ranks(scores: Sequence[Numbers], k: int = RRF_K, window: int = RRF_WINDOW) -> Numbers:
-    """Join scores by their ranking alone: the sum of ``1 / (k + rank)``, ranks from 1, scores above 0 only.
+    """Combine scores by their ranks: the sum of ``1 / (k + rank)``, ranks from 1, for scores above 0 only.
 
-    >>> joined = reciprocal_ranks([np.array([0.9, 0.8]), np.array([0.0, 0.7])])
-    >>> bool(joined[1] > joined[0])
+    >>> combined = reciprocal_ranks([np.array([0.9, 0.8]), np.array([0.0, 0.7])])
+    >>> bool(combined[1] > combined[0])
     True
     """
-    joined = np.zeros_like(scores[0])
-    for one in scores:
-        best = np.argsort(-one, kind="stable")[:window]
-        best = best[one[best] > 0]
-        joined[best] += 1.0 / (k + 1 + np.arange(len(best)))
-    return joined
+    combined = np.zeros_like(scores[0])
+    for ranking in scores:
+        best = np.argsort(-ranking, kind="stable")[:window]
+        best = best[ranking[best] > 0]
+        combined[best] += 1.0 / (k + 1 + np.arange(len(best)))
+    return combined

@@ -1,4 +1,4 @@
-"""The vectors of datasets as matrices in memory, read once and again when the dataset has changed."""
+"""The vectors of datasets as matrices in memory, read again after a dataset has changed."""
 
 from __future__ import annotations
 
@@ -12,48 +12,51 @@ from numpy.typing import NDArray
 
 from ragflow_lg.adapters.knowledge.knowledge_records import DatasetRecord, vectors_table
 
-__all__ = ["Matrices", "Matrix", "nearest"]
+__all__ = ["Matrix", "MatrixCache", "find_nearest"]
 
-MAX_KEPT_BYTES = 2 * 1024**3
-"""How large the matrices that are kept may be together; the newest is kept, however large it is."""
+MAX_CACHED_BYTES = 2 * 1024**3
+"""Maximum size of all cached matrices; the newest is always cached."""
 
 _ROWS_AT_ONCE = 4096
 
 
 class Matrix(NamedTuple):
-    """The vectors of a dataset, each of length 1, with the numbers of their chunks (rising) and documents."""
+    """The unit vectors of a dataset, with the numbers of their chunks (ascending) and documents."""
 
     chunks: NDArray[np.int64]
     documents: NDArray[np.int64]
     vectors: NDArray[np.float32]
 
     def cosines(self, question: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Give how near each vector is to that of a question."""
+        """Return the cosine of each vector and the vector of a question."""
         length = float(np.linalg.norm(question))
         return self.vectors @ (question / length if length else question)
 
 
-class Matrices:
-    """Keeps matrices. Any thread may ask."""
+class MatrixCache:
+    """A cache of matrices, usable from any thread."""
 
-    def __init__(self, max_bytes: int = MAX_KEPT_BYTES) -> None:
+    def __init__(self, max_bytes: int = MAX_CACHED_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._kept: OrderedDict[int, tuple[int, Matrix]] = OrderedDict()
+        self._matrices: OrderedDict[int, tuple[int, Matrix]] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, connection: sqlite3.Connection, dataset: DatasetRecord) -> Matrix:
-        """Give the vectors of a dataset as they are in the state that the connection sees."""
-        with self._lock:  # two searches at once should not read the same file twice
-            kept = self._kept.get(dataset.number)
-            if kept is not None and kept[0] == dataset.version:
-                self._kept.move_to_end(dataset.number)
-                return kept[1]
-            self._kept.pop(dataset.number, None)
+        """Return the vectors of a dataset in the state that the connection sees."""
+        with self._lock:  # concurrent searches should not read the same vectors twice
+            cached = self._matrices.get(dataset.number)
+            if cached is not None and cached[0] == dataset.version:
+                self._matrices.move_to_end(dataset.number)
+                return cached[1]
+            self._matrices.pop(dataset.number, None)
             matrix = _read(connection, dataset)
-            self._kept[dataset.number] = dataset.version, matrix
-            while len(self._kept) > 1 and sum(m.vectors.nbytes for _, m in self._kept.values()) > self._max_bytes:
-                self._kept.popitem(last=False)
+            self._matrices[dataset.number] = dataset.version, matrix
+            while len(self._matrices) > 1 and self._size() > self._max_bytes:
+                self._matrices.popitem(last=False)
             return matrix
+
+    def _size(self) -> int:
+        return sum(matrix.vectors.nbytes for _, matrix in self._matrices.values())
 
 
 def _read(connection: sqlite3.Connection, dataset: DatasetRecord) -> Matrix:
@@ -64,22 +67,22 @@ def _read(connection: sqlite3.Connection, dataset: DatasetRecord) -> Matrix:
     rows = connection.execute(
         f"SELECT chunk, document, vector FROM {table} WHERE length(vector) = ? ORDER BY chunk", (width,)
     )
-    at = 0
-    while some := rows.fetchmany(_ROWS_AT_ONCE):
-        end = at + len(some)
-        chunks[at:end] = [row[0] for row in some]
-        documents[at:end] = [row[1] for row in some]
-        joined = b"".join(row[2] for row in some)
-        vectors[at:end] = np.frombuffer(joined, "<f4").reshape(len(some), dataset.dims)
-        at = end
+    start = 0
+    while batch := rows.fetchmany(_ROWS_AT_ONCE):
+        end = start + len(batch)
+        chunks[start:end] = [row[0] for row in batch]
+        documents[start:end] = [row[1] for row in batch]
+        data = b"".join(row[2] for row in batch)
+        vectors[start:end] = np.frombuffer(data, "<f4").reshape(len(batch), dataset.dims)
+        start = end
     return Matrix(chunks, documents, vectors)
 
 
-def nearest(cosines: NDArray[np.float32], count: int, at_least: float) -> NDArray[np.int64]:
-    """Give the places of the highest cosines, the highest first; of equal ones the first."""
-    places = np.arange(len(cosines))
+def find_nearest(cosines: NDArray[np.float32], count: int, min_cosine: float) -> NDArray[np.int64]:
+    """Return the indices of the highest cosines, the highest first; equal cosines keep their order."""
+    indices = np.arange(len(cosines))
     if count < len(cosines):
-        border = np.partition(cosines, len(cosines) - count)[len(cosines) - count]
-        places = np.flatnonzero(cosines >= border)
-    places = places[np.isfinite(cosines[places]) & (cosines[places] >= at_least)]
-    return places[np.argsort(-cosines[places], kind="stable")][:count]
+        limit = np.partition(cosines, len(cosines) - count)[len(cosines) - count]
+        indices = np.flatnonzero(cosines >= limit)
+    indices = indices[np.isfinite(cosines[indices]) & (cosines[indices] >= min_cosine)]
+    return indices[np.argsort(-cosines[indices], kind="stable")][:count]

@@ -1,4 +1,4 @@
-"""Looking for words in the full-text index of a dataset."""
+"""Word search in the full-text index of a dataset."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ from ragflow_lg.adapters.knowledge.scoring import Numbers, word_scores
 __all__ = ["WordHits", "WordSearch"]
 
 WordHits: TypeAlias = tuple[NDArray[np.int64], Numbers]
-"""Numbers of chunks, and their scores of 0..1."""
+"""Numbers of chunks, and their scores from 0 to 1."""
 
 TITLE_WEIGHT = 0.5
-"""How much a word of a document's name counts, against one of the text."""
+"""Weight of a word in the name of a document, relative to a word of the text."""
 
-LARGE = 20_000
-"""From how many chunks on common words are not looked for where a question has others."""
+MANY_CHUNKS = 20_000
+"""From this number of chunks on, common words are ignored if the question has other words."""
 
 _COMMON_WEIGHT = math.log(9)
-"""Of words that stand in more than a tenth of the chunks."""
+"""Words in more than a tenth of the chunks have a lower weight."""
 
-_LEAST_WEIGHT = 1e-6
-"""What SQLite gives to words that stand in more than half of the chunks."""
+_MIN_WEIGHT = 1e-6
+"""Weight in SQLite of words that occur in more than half of the chunks."""
 
 
 class WordSearch:
-    """The search for some words. They go to SQLite as quoted texts, so nothing in them is an operator."""
+    """A search for some words. SQLite gets them as quoted strings, so that they cannot contain operators."""
 
     def __init__(self, connection: sqlite3.Connection, dataset: int, words: Sequence[str]) -> None:
         self._connection = connection
         self._table = words_table(dataset)
         self._weights: list[float] = []
-        telling = self._telling([word for word in (word.replace('"', "") for word in words) if word])
-        self._match = " OR ".join(f'"{word}"' for word in telling)
+        words = self._select_words([word for word in (word.replace('"', "") for word in words) if word])
+        self._match = " OR ".join(f'"{word}"' for word in words)
 
-    def _telling(self, words: Sequence[str]) -> Sequence[str]:
-        """Weigh the words; leave out those that would cost much and tell little.
+    def _select_words(self, words: Sequence[str]) -> Sequence[str]:
+        """Compute the weights of the words; remove common words if there are many chunks.
 
-        A word that no chunk has counts as the others do on average: by its rarity it would count most of all, and a
-        question with one such word could not score well.
+        A word that no chunk contains gets the average weight of the others. By its rarity it would have the highest
+        weight, and a question with such a word could not score well.
         """
         (count,) = self._connection.execute(f"SELECT count(*) FROM {self._table}_docsize").fetchone()
         rows = self._connection.execute(
             f"SELECT term, doc FROM {self._table}_terms WHERE term IN (SELECT value FROM json_each(?))",
             (json.dumps(list(words)),),
         )
-        known = {word: max(_LEAST_WEIGHT, math.log((count - n + 0.5) / (n + 0.5))) for word, n in rows}
-        if count >= LARGE and (rare := {word: w for word, w in known.items() if w >= _COMMON_WEIGHT}):
+        known = {word: max(_MIN_WEIGHT, math.log((count - n + 0.5) / (n + 0.5))) for word, n in rows}
+        if count >= MANY_CHUNKS and (rare := {word: w for word, w in known.items() if w >= _COMMON_WEIGHT}):
             words = [word for word in words if word in rare or word not in known]
             known = rare
         if known:
@@ -63,20 +63,20 @@ class WordSearch:
         return words
 
     def best(self, count: int, documents: Sequence[int] | None) -> WordHits:
-        """Give the chunks that hold any of the words with their scores of 0..1, best first.
+        """Return the best chunks that contain any of the words, with their scores from 0 to 1.
 
-        ``documents`` limits it to the documents of these numbers.
+        If ``documents`` is given, only chunks of the documents with these numbers are returned.
         """
         if documents is None:
             return self._scores("", "ORDER BY rank LIMIT ?", count)
         inside = "AND +rowid IN (SELECT number FROM chunks WHERE document IN (SELECT value FROM json_each(?)))"
         return self._scores(inside, "ORDER BY rank LIMIT ?", json.dumps(list(documents)), count)
 
-    def of(self, chunks: Sequence[int]) -> WordHits:
-        """Give the scores of some chunks; those without any of the words are left out."""
+    def score(self, chunks: Sequence[int]) -> WordHits:
+        """Return the scores of some chunks; chunks without any of the words are omitted."""
         return self._scores("AND +rowid IN (SELECT value FROM json_each(?))", "", json.dumps(list(chunks)))
 
-    # The plus keeps SQLite from looking for every one of those rows by a search of its own.
+    # The plus prevents SQLite from running a separate search for each of these rows.
     def _scores(self, inside: str, order: str, *values: str | int) -> WordHits:
         if not self._match:
             return np.empty(0, np.int64), np.empty(0)
@@ -85,5 +85,5 @@ class WordSearch:
             f"AND rank MATCH 'bm25({TITLE_WEIGHT}, 1.0)' {inside} {order}",
             (self._match, *values),
         )
-        found = np.array(rows.fetchall(), np.float64).reshape(-1, 2)
-        return found[:, 0].astype(np.int64), word_scores(-found[:, 1], self._weights)
+        hits = np.array(rows.fetchall(), np.float64).reshape(-1, 2)
+        return hits[:, 0].astype(np.int64), word_scores(-hits[:, 1], self._weights)

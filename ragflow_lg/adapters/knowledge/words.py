@@ -1,7 +1,7 @@
-"""The words of a text as the embedded search knows them, the same for chunks and questions, in every script.
+"""Words of texts for the embedded search, for chunks and questions in every script.
 
-Words of letters, digits and ``_`` in small letters, English plurals as their singular; runs of scripts that are
-written without blanks (Chinese, Japanese, Korean, Thai and their neighbours) as pairs of neighbouring characters.
+Words consist of letters, digits and ``_`` in lower case; English plurals become singular. Text of scripts that are
+written without blanks (Chinese, Japanese, Korean, Thai and others) becomes pairs of neighbouring characters.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import re
 import unicodedata
 from itertools import pairwise
 
-__all__ = ["MAX_QUESTION_WORDS", "question_words", "words_of"]
+__all__ = ["MAX_QUESTION_WORDS", "extract_question_words", "split_words"]
 
 MAX_QUESTION_WORDS = 256
-"""Most different words of a question that are looked for."""
+"""Maximum number of different words of a question."""
 
 MAX_QUESTION_CHARS = 20_000
 _MAX_WORD_CHARS = 64
@@ -35,41 +35,41 @@ _CHINESE_FUNCTION_WORDS = re.compile(
 )
 
 
-def words_of(text: str) -> list[str]:
-    """Give the words in their order.
+def split_words(text: str) -> list[str]:
+    """Return the words in their order.
 
-    >>> words_of("Two Policies of user_id 7")
+    >>> split_words("Two Policies of user_id 7")
     ['two', 'policy', 'of', 'user_id', '7']
-    >>> words_of("南京市 ＡＢ")
+    >>> split_words("南京市 ＡＢ")
     ['南京', '京市', 'ab']
     """
     if text.isascii():
         return [_singular(word) for word in _ASCII_WORD.findall(text.lower())]
-    found: list[str] = []
+    words: list[str] = []
     for unspaced, word in _RUN.findall(unicodedata.normalize("NFKC", text).casefold()):
         if word:
-            found.append(_singular(word))
+            words.append(_singular(word))
         elif len(unspaced) == 1:
-            found.append(unspaced)
+            words.append(unspaced)
         else:
-            found += map("".join, pairwise(unspaced))
-    return found
+            words += map("".join, pairwise(unspaced))
+    return words
 
 
-def question_words(question: str) -> list[str]:
-    """Give the different words of a question, without those that only make it a question, unless nothing is left.
+def extract_question_words(question: str) -> list[str]:
+    """Return the different words of a question without question and function words, unless no others remain.
 
-    >>> question_words("How many days of vacation are there?"), question_words("请问年假有多少天？")
+    >>> extract_question_words("How many days of vacation are there?"), extract_question_words("请问年假有多少天？")
     (['day', 'vacation'], ['年假', '天'])
     """
     text = question[:MAX_QUESTION_CHARS]
-    words = dict.fromkeys(words_of(_CHINESE_FUNCTION_WORDS.sub(" ", text)))
-    telling = [word for word in words if word not in _FUNCTION_WORDS]
-    return (telling or list(dict.fromkeys(words_of(text))))[:MAX_QUESTION_WORDS]
+    words = dict.fromkeys(split_words(_CHINESE_FUNCTION_WORDS.sub(" ", text)))
+    content_words = [word for word in words if word not in _FUNCTION_WORDS]
+    return (content_words or list(dict.fromkeys(split_words(text))))[:MAX_QUESTION_WORDS]
 
 
 def _singular(word: str) -> str:
-    """Take a plural ending away, by the three rules that do little harm."""
+    """Remove a plural ending by three rules that seldom change the meaning."""
     if len(word) > 3 and word[-1] == "s" and word[-2] not in "su":
         if word.endswith("ies"):
             return f"{word[:-3]}y"[:_MAX_WORD_CHARS]

@@ -74,7 +74,7 @@ async def test_a_model_that_cannot_be_reached_is_an_error_and_no_empty_success(t
     fill(stored_knowledge(tmp_path / "k.db"), "d", {"a.md": ["cats sleep"]}, "m")
     knowledge = SettingsKnowledge(load_settings(file))
     (dataset,) = (await knowledge.datasets(["d"])).values()
-    with pytest.raises(ServiceError, match=r"\[embeddings\.\"m\"\]\) cannot be asked: No connection"):
+    with pytest.raises(ServiceError, match=r"\[embeddings\.\"m\"\]\) is not available: No connection"):
         await knowledge.search(DatasetSearch("cats", (dataset,)))
     await knowledge.aclose()
 

@@ -48,7 +48,7 @@ def test_bad_files_are_reported_one_by_one_and_the_exit_code_is_1(tmp_path: Path
         "✗ g.jsonl: it is not JSON: Expecting property name enclosed in double quotes, line 2, column 2."
         in added.stderr
     )
-    assert "✗ d.csv: it holds no text." in added.stderr
+    assert "✗ d.csv: it contains no text." in added.stderr
     assert "= c.md: skipped, same content as a.md." in added.stderr
     assert "· e.png, f.py: skipped, this file type is not supported." in added.stderr
 

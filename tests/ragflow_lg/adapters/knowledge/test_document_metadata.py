@@ -26,11 +26,11 @@ from ragflow_lg.base.errors import ServiceError
     ],
     ids=["values", "lists", "windows", "no end", "no entry", "not at the beginning", "empty", "nested deeply"],
 )
-def test_front_matter(text: str, metadata: dict[str, Any], lines: int) -> None:
+def test_front_matter_is_parsed(text: str, metadata: dict[str, Any], lines: int) -> None:
     assert split_front_matter(text) == (metadata, lines)
 
 
-def test_a_file_beside() -> None:
+def test_a_metadata_file_is_parsed() -> None:
     assert read_sidecar(b'{"a": "b", "n": [1, true], "none": null}') == {"a": "b", "n": [1, True]}
     for wrong in (b"[1]", b"{", b"\xff", b'{"a": {}}', b'{"a": [[1]]}', b"[" * 100_000):
         with pytest.raises(ServiceError, match=r"meta\.json"):

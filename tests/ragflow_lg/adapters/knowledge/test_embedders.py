@@ -4,7 +4,7 @@ import pytest
 
 from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
 from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings
-from ragflow_lg.adapters.knowledge.hash_embedder import STAND_IN
+from ragflow_lg.adapters.knowledge.hash_embedder import HASHING_MODEL
 from ragflow_lg.base.errors import SettingsError
 from tests.fakes.services import ScriptedHttp
 
@@ -12,7 +12,7 @@ SETTINGS = {name: EmbeddingSettings("https://models.example/v1", name) for name 
 
 
 @pytest.mark.parametrize(
-    ("wanted", "name"),
+    ("id_", "name"),
     [
         ("bge", "bge"),
         ("bge@Somewhere", "bge"),
@@ -21,16 +21,18 @@ SETTINGS = {name: EmbeddingSettings("https://models.example/v1", name) for name 
         ("", "bge"),
     ],
 )
-def test_a_model_is_found_by_its_id(wanted: str, name: str) -> None:
-    assert ConfiguredEmbedders(SETTINGS, ScriptedHttp(), default="bge").embedder(wanted).name == name
+def test_a_model_is_found_by_its_id(id_: str, name: str) -> None:
+    assert ConfiguredEmbedders(SETTINGS, ScriptedHttp(), default="bge").embedder(id_).name == name
 
 
-def test_without_settings_there_is_the_stand_in() -> None:
+def test_without_settings_the_hashing_model_is_used() -> None:
     embedders = ConfiguredEmbedders({}, ScriptedHttp())
-    assert embedders.default == STAND_IN
+    assert embedders.default == HASHING_MODEL
     assert embedders.embedder("").is_stand_in
 
 
-def test_an_unknown_model_says_what_to_set() -> None:
-    with pytest.raises(SettingsError, match=r"no embedding model 'x'.*\[embeddings\.\"x\"\].*'bge', 'm3@Silicon'"):
+def test_the_error_for_an_unknown_model_names_the_setting() -> None:
+    with pytest.raises(
+        SettingsError, match=r"no embedding model 'x'.*\[embeddings\.\"x\"\].*Known models: 'bge', 'm3@Silicon'"
+    ):
         ConfiguredEmbedders(SETTINGS, ScriptedHttp()).embedder("x")

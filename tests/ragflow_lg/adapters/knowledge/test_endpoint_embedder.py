@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -13,7 +13,7 @@ SETTINGS = EmbeddingSettings("https://models.example/v1/", "bge", api_key="s3cre
 
 
 class Endpoint:
-    """Answers one after the other; without any left, a vector for each text."""
+    """Sends prepared answers; after the last one, a vector for each text."""
 
     def __init__(self, *answers: tuple[int, Any, dict[str, str]]) -> None:
         self.answers = list(answers)
@@ -21,30 +21,30 @@ class Endpoint:
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         self.requests.append(request)
-        texts: Any = request.json["input"]  # pyright: ignore[reportIndexIssue, reportCallIssue, reportArgumentType, reportOptionalSubscript]
-        usual = {"data": [{"index": i, "embedding": [len(text), 1]} for i, text in enumerate(texts)][::-1]}
-        status, body, headers = self.answers.pop(0) if self.answers else (200, usual, {})
+        texts = cast("dict[str, list[str]]", request.json)["input"]
+        default = {"data": [{"index": i, "embedding": [len(text), 1]} for i, text in enumerate(texts)][::-1]}
+        status, body, headers = self.answers.pop(0) if self.answers else (200, default, {})
         return HttpResponse(status, headers, body if isinstance(body, str) else json.dumps(body), request.url)
 
 
-async def test_texts_go_in_batches_and_come_back_in_order() -> None:
+async def test_texts_are_sent_in_batches_and_vectors_returned_in_order() -> None:
     endpoint = Endpoint()
-    found = await EndpointEmbedder("e", SETTINGS, endpoint).embed_chunks(["a", "bb", "ccc"])
-    assert found == [[1, 1], [2, 1], [3, 1]]
+    vectors = await EndpointEmbedder("e", SETTINGS, endpoint).embed_chunks(["a", "bb", "ccc"])
+    assert vectors == [[1, 1], [2, 1], [3, 1]]
     first, second = endpoint.requests
     assert (first.url, first.json) == ("https://models.example/v1/embeddings", {"model": "bge", "input": ["a", "bb"]})
     assert first.headers == {"Authorization": "Bearer s3cret"}
     assert second.json == {"model": "bge", "input": ["ccc"]}
 
 
-async def test_an_empty_question_is_none_and_a_long_one_is_cut() -> None:
+async def test_an_empty_question_becomes_none_and_a_long_one_is_truncated() -> None:
     endpoint = Endpoint()
     embedder = EndpointEmbedder("e", SETTINGS, endpoint)
     assert await embedder.embed_question(" ") == [4, 1]
     assert await embedder.embed_question("x" * 100_000) == [6000, 1]
 
 
-async def test_a_busy_endpoint_is_asked_again() -> None:
+async def test_temporary_failures_are_retried() -> None:
     endpoint = Endpoint((429, "slow down", {"retry-after": "0.01"}))
     settings = EmbeddingSettings("https://models.example/v1", "bge")
     assert await EndpointEmbedder("e", settings, endpoint).embed_question("ab") == [2, 1]
@@ -54,19 +54,19 @@ async def test_a_busy_endpoint_is_asked_again() -> None:
 @pytest.mark.parametrize(
     ("status", "body", "problem"),
     [
-        (401, "wrong key s3cret", r"refused with status 401: wrong key \*\*\*\."),
-        (200, "<html>", "no embeddings: <html>"),
-        (200, {"data": [{"embedding": "x"}]}, "no embeddings"),
-        (200, {"data": []}, "gave 0 vectors for 1 texts"),
-        (200, {"data": [{"embedding": [1, 2, 3]}]}, "a vector of 3 numbers where dims says 2"),
-        (200, '{"data": [{"embedding": [1, NaN]}]}', "usual size"),
-        (200, '{"data": [{"embedding": [1, 1e300]}]}', "usual size"),
-        (200, f'{{"data": [{{"embedding": [1, 1{"0" * 400}]}}]}}', "no embeddings"),
-        (503, "", "refused with status 503: nothing"),
+        (401, "wrong key s3cret", r"answered with status 401: wrong key \*\*\*\."),
+        (200, "<html>", "without embeddings: <html>"),
+        (200, {"data": [{"embedding": "x"}]}, "without embeddings"),
+        (200, {"data": []}, "returned 0 vectors for 1 texts"),
+        (200, {"data": [{"embedding": [1, 2, 3]}]}, "a vector of 3 numbers instead of 2"),
+        (200, '{"data": [{"embedding": [1, NaN]}]}', "invalid numbers"),
+        (200, '{"data": [{"embedding": [1, 1e300]}]}', "invalid numbers"),
+        (200, f'{{"data": [{{"embedding": [1, 1{"0" * 400}]}}]}}', "without embeddings"),
+        (503, "", "answered with status 503: nothing"),
     ],
     ids=["key", "html", "shape", "count", "dims", "nan", "too large", "no float", "down"],
 )
-async def test_what_goes_wrong_names_the_setting_and_never_the_key(status: int, body: Any, problem: str) -> None:
+async def test_failures_name_the_setting_but_not_the_key(status: int, body: Any, problem: str) -> None:
     endpoint = Endpoint(*[(status, body, {"retry-after": "90"})] * 2)
     with pytest.raises(ServiceError, match=problem) as raised:
         await EndpointEmbedder("e", SETTINGS, endpoint).embed_question("q")
@@ -78,5 +78,5 @@ async def test_what_goes_wrong_names_the_setting_and_never_the_key(status: int, 
 
 async def test_a_missing_key_names_its_variable() -> None:
     settings = EmbeddingSettings("https://models.example/v1", "bge", key_variable="BGE_KEY")
-    with pytest.raises(SettingsError, match="no 'BGE_KEY'"):
+    with pytest.raises(SettingsError, match=r"variable 'BGE_KEY' of .* is not set"):
         await EndpointEmbedder("e", settings, Endpoint()).embed_question("q")

@@ -31,7 +31,7 @@ def texts(name: str, content: str | bytes) -> list[str]:
         ("a.txt", b"\xef\xbb\xbfx", ["x"]),
     ],
 )
-def test_kinds_of_files(name: str, content: str | bytes, expected: list[str]) -> None:
+def test_supported_files_become_blocks(name: str, content: str | bytes, expected: list[str]) -> None:
     assert texts(name, content) == expected
 
 
@@ -43,11 +43,11 @@ def test_kinds_of_files(name: str, content: str | bytes, expected: list[str]) ->
         ("a.json", b"{", "not JSON"),
         ("a.json", b"[" * 200_000, "nested too deeply"),
         ("a.jsonl", b'{"a": 1}\n{', r"line 2"),
-        ("a.exe", b"", r"\.exe cannot be read"),
-        ("a.csv", b'"' + b"x" * 2_000_000, "no table"),
+        ("a.exe", b"", r"\.exe are not supported"),
+        ("a.csv", b'"' + b"x" * 2_000_000, "not a valid table"),
     ],
 )
-def test_what_cannot_be_read_says_why(name: str, content: bytes, problem: str) -> None:
+def test_unreadable_files_are_an_error_with_the_reason(name: str, content: bytes, problem: str) -> None:
     with pytest.raises(ServiceError, match=problem):
         read_blocks(name, content)
 
@@ -64,13 +64,13 @@ def test_what_cannot_be_read_says_why(name: str, content: bytes, problem: str) -
     ],
     ids=["blanks", "marks", "marks in HTML", "a long head", "a wide head", "a long key"],
 )
-def test_small_files_take_little_time_and_room(name: str, content: str) -> None:
-    begun = time.process_time()
+def test_small_files_need_little_time_and_memory(name: str, content: str) -> None:
+    start = time.process_time()
     assert sum(map(len, texts(name, content))) < 5_000_000
-    assert time.process_time() - begun < 5
+    assert time.process_time() - start < 5
 
 
-def test_more_text_than_a_file_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_with_too_much_text_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunking, "MAX_BLOCKS", 2)
     monkeypatch.setattr(chunking, "MAX_TEXT_CHARS", 100)
     for name, content in (("a.txt", "a\n\nb\n\nc"), ("a.csv", "h\n1\n2\n3\n"), ("a.json", "[[1, 2, 3]]")):
@@ -80,7 +80,7 @@ def test_more_text_than_a_file_may_hold(monkeypatch: pytest.MonkeyPatch) -> None
         texts("a.txt", "a" * 101)
 
 
-def test_front_matter_is_no_text_and_lines_go_on_counting() -> None:
+def test_front_matter_is_not_text_but_counts_for_line_numbers() -> None:
     text = read_blocks("a.md", b"---\nyear: 2026\n---\n# Head\n\nText")
     assert text.metadata == {"year": 2026}
     assert [(block.text, block.first_line) for block in text.blocks] == [("Head", 4), ("Text", 6)]

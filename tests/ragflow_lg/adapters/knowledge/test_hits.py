@@ -6,48 +6,48 @@ import numpy as np
 import pytest
 
 from ragflow_lg.adapters.knowledge.hash_embedder import HashingEmbedder
-from ragflow_lg.adapters.knowledge.hits import NO_HITS, Hits, Wanted, find_hits, joined
-from ragflow_lg.adapters.knowledge.knowledge_records import datasets_in, vectors_table
-from ragflow_lg.adapters.knowledge.vector_matrices import Matrices
+from ragflow_lg.adapters.knowledge.hits import NO_HITS, Hits, HybridQuery, find_hits, merge_hits
+from ragflow_lg.adapters.knowledge.knowledge_records import list_datasets, vectors_table
+from ragflow_lg.adapters.knowledge.vector_matrices import MatrixCache
 from tests.fakes.embedded import fill, stored_knowledge
 
 
-def found(tmp_path: Path, *, count: int = 10, documents: list[int] | None = None, floor: float = 0.2) -> Hits:
+def hits_of(tmp_path: Path, *, count: int = 10, documents: list[int] | None = None, min_cosine: float = 0.2) -> Hits:
     knowledge = stored_knowledge(tmp_path / "k.db")
     fill(knowledge, "d", {"a.md": ["cat sat", "cat ran", "cat"], "b.md": ["dog"]})
     with knowledge.database.writing() as connection:
         connection.execute(f"UPDATE {vectors_table(1)} SET vector = x'00' WHERE chunk = 3")
-    wanted = Wanted(HashingEmbedder().vectors(["cat sat"])[0], ["cat", "sat"], count, 0.7)
+    query = HybridQuery(HashingEmbedder().vectors(["cat sat"])[0], ["cat", "sat"], count, 0.7)
     with knowledge.database.reading() as connection:
-        (record,) = datasets_in(connection)
-        return find_hits(connection, record, Matrices().get(connection, record), wanted, documents, floor)
+        (record,) = list_datasets(connection)
+        return find_hits(connection, record, MatrixCache().get(connection, record), query, documents, min_cosine)
 
 
-def test_both_scores_and_their_sum(tmp_path: Path) -> None:
-    hits = found(tmp_path)
+def test_hits_have_both_scores_and_their_weighted_sum(tmp_path: Path) -> None:
+    hits = hits_of(tmp_path)
     assert hits.chunks.tolist() == [1, 2]  # the vector of 3 is damaged, 4 is far away
     assert hits.vectors[0] == pytest.approx(1.0)
     assert hits.similarities == pytest.approx(0.7 * hits.words + 0.3 * hits.vectors)
     assert hits.words[0] > hits.words[1] > 0
 
 
-def test_documents_and_floor_limit_it(tmp_path: Path) -> None:
-    assert len(found(tmp_path, documents=[2]).chunks) == 0
-    assert found(tmp_path / "2", documents=[2], floor=-1.0).chunks.tolist() == [4]
+def test_hits_are_limited_by_documents_and_cosine(tmp_path: Path) -> None:
+    assert len(hits_of(tmp_path, documents=[2]).chunks) == 0
+    assert hits_of(tmp_path / "2", documents=[2], min_cosine=-1.0).chunks.tolist() == [4]
 
 
-def test_what_only_vectors_find_gets_its_word_score(tmp_path: Path) -> None:
-    hits = found(tmp_path, count=1, floor=-1.0)
+def test_hits_of_the_vector_search_have_word_scores(tmp_path: Path) -> None:
+    hits = hits_of(tmp_path, count=1, min_cosine=-1.0)
     assert hits.chunks.tolist() == [1]
     assert hits.words[0] > 0
 
 
-def test_the_threshold_holds_whatever_orders() -> None:
+def test_the_threshold_applies_to_both_orders() -> None:
     numbers = np.arange(3)
     hits = Hits(
         numbers, numbers, numbers, np.array([0.9, 0.0, 0.5]), np.array([0.1, 0.9, 0.8]), np.array([0.5, 0.1, 0.6])
     )
-    assert hits.ordered(0.2, by_ranks=False).chunks.tolist() == [2, 0]
-    assert hits.ordered(0.0, by_ranks=True).chunks.tolist() == [0, 2, 1]
-    assert joined([hits, hits]).chunks.tolist() == [0, 1, 2, 0, 1, 2]
-    assert joined([]) is NO_HITS
+    assert hits.rank(0.2, by_ranks=False).chunks.tolist() == [2, 0]
+    assert hits.rank(0.0, by_ranks=True).chunks.tolist() == [0, 2, 1]
+    assert merge_hits([hits, hits]).chunks.tolist() == [0, 1, 2, 0, 1, 2]
+    assert merge_hits([]) is NO_HITS

@@ -16,7 +16,7 @@ def _write(database: KnowledgeDatabase, *rows: tuple[str, str]) -> None:
             connection.execute(f"INSERT INTO {table} VALUES ({values})")
 
 
-def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_file(tmp_path: Path) -> None:
     database = KnowledgeDatabase(tmp_path / "new" / "k.db")
     assert not database.exists
     with database.writing() as connection:
@@ -25,7 +25,7 @@ def test_only_its_owner_may_read_it(tmp_path: Path) -> None:
     database.close()
 
 
-def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_write_is_rolled_back(tmp_path: Path) -> None:
     database = KnowledgeDatabase(tmp_path / "k.db")
     with pytest.raises(ServiceError, match="no such table"):
         _write(database, ("datasets", "1, 'i', 'n', 'm', 0, 1, 0, 0"), ("none", "1"))
@@ -33,32 +33,32 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
         assert connection.execute("SELECT count(*) FROM datasets").fetchone() == (0,)
 
 
-def test_many_threads_may_open_a_new_file_at_once(tmp_path: Path) -> None:
+def test_many_threads_can_create_the_file_at_once(tmp_path: Path) -> None:
     database = KnowledgeDatabase(tmp_path / "k.db")
-    failed: list[Exception] = []
+    errors: list[Exception] = []
 
     def write(number: int) -> None:
         try:
             with database.writing() as connection:
                 connection.execute(f"INSERT INTO datasets VALUES ({number}, {number}, {number}, 'm', 0, 1, 0, 0)")
         except ServiceError as error:
-            failed.append(error)
+            errors.append(error)
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert failed == []
+    assert errors == []
     with database.reading() as connection:
         assert connection.execute("SELECT count(*) FROM datasets").fetchone() == (8,)
 
 
 @pytest.mark.parametrize(
     ("kind", "problem"),
-    [("text", "not a database"), ("other", "another database"), ("newer", "format 99"), ("folder", "open")],
+    [("text", "not a database"), ("other", "different kind of database"), ("newer", "format 99"), ("folder", "open")],
 )
-def test_what_is_no_knowledge_base_is_refused_and_left_alone(tmp_path: Path, kind: str, problem: str) -> None:
+def test_other_files_are_rejected_and_not_changed(tmp_path: Path, kind: str, problem: str) -> None:
     path = tmp_path / "k.db"
     if kind == "text":
         path.write_text("hello " * 1000, "utf-8")
@@ -80,7 +80,7 @@ def test_what_is_no_knowledge_base_is_refused_and_left_alone(tmp_path: Path, kin
     assert kind == "folder" or path.read_bytes() == before
 
 
-def test_a_file_that_has_been_replaced_is_opened_anew(tmp_path: Path) -> None:
+def test_a_replaced_file_is_opened_again(tmp_path: Path) -> None:
     database = KnowledgeDatabase(tmp_path / "k.db")
     _write(database, ("datasets", "1, 'i', 'old', 'm', 0, 1, 0, 0"))
     for file in tmp_path.iterdir():
@@ -93,13 +93,13 @@ def test_a_file_that_has_been_replaced_is_opened_anew(tmp_path: Path) -> None:
     database.close()
 
 
-def test_texts_that_cannot_be_read_are_damage(tmp_path: Path) -> None:
+def test_undecodable_texts_are_reported_as_damage(tmp_path: Path) -> None:
     database = KnowledgeDatabase(tmp_path / "k.db")
     with pytest.raises(ServiceError, match="it is damaged"), database.writing():
         b"\xff".decode("utf-8")
 
 
-def test_a_file_out_of_reach_is_not_taken_for_none(tmp_path: Path) -> None:
+def test_an_inaccessible_file_counts_as_existing(tmp_path: Path) -> None:
     (tmp_path / "k.db").symlink_to("k.db")
     database = KnowledgeDatabase(tmp_path / "k.db")
     assert database.exists

@@ -6,15 +6,15 @@ import pytest
 
 from ragflow_lg.adapters.knowledge.knowledge_records import (
     add_dataset,
-    all_chunks,
-    chunks_by_number,
-    datasets_in,
     delete_dataset,
     delete_document,
-    documents_of,
+    derive_id,
     find_dataset,
-    id_of,
-    places_of,
+    iterate_chunks,
+    list_datasets,
+    list_documents,
+    list_places,
+    read_chunks,
     set_dims,
     words_table,
 )
@@ -22,7 +22,7 @@ from ragflow_lg.base.errors import ServiceError
 from tests.fakes.embedded import fill, stored_knowledge
 
 
-def test_a_name_goes_before_an_id(tmp_path: Path) -> None:
+def test_names_take_precedence_over_ids(tmp_path: Path) -> None:
     with stored_knowledge(tmp_path / "k.db").database.writing() as connection:
         first = add_dataset(connection, "first", "m")
         second = add_dataset(connection, first.id, "m", id_="other")
@@ -33,35 +33,35 @@ def test_a_name_goes_before_an_id(tmp_path: Path) -> None:
         assert add_dataset(connection, "\udcff", "m", id_="\udcfe").name == "?"
 
 
-def test_the_length_of_vectors_is_kept_once_it_is_known(tmp_path: Path) -> None:
+def test_the_length_of_vectors_is_stored_once(tmp_path: Path) -> None:
     with stored_knowledge(tmp_path / "k.db").database.writing() as connection:
         number = add_dataset(connection, "d", "m").number
         assert [set_dims(connection, number, dims) for dims in (3, 4, 3)] == [3, 3, 3]
 
 
-def test_what_is_deleted_is_gone_everywhere(tmp_path: Path) -> None:
+def test_deletions_remove_all_rows_and_tables(tmp_path: Path) -> None:
     knowledge = stored_knowledge(tmp_path / "k.db")
     fill(knowledge, "d", {"a.md": ["one two", "three"], "b.md": ["four"]})
     with knowledge.database.writing() as connection:
-        (record,) = datasets_in(connection)
+        (record,) = list_datasets(connection)
         assert (record.documents, record.chunks) == (2, 3)
-        first, _ = documents_of(connection, record.number)
-        assert places_of(connection, first.number) == {0, 1}
-        assert [c.content for c in all_chunks(connection, record.number)] == ["one two", "three", "four"]
+        first, _ = list_documents(connection, record.number)
+        assert list_places(connection, first.number) == {0, 1}
+        assert [c.content for c in iterate_chunks(connection, record.number)] == ["one two", "three", "four"]
         delete_document(connection, record.number, first.number)
-        assert [d.name for d in documents_of(connection, record.number)] == ["b.md"]
+        assert [d.name for d in list_documents(connection, record.number)] == ["b.md"]
         assert connection.execute(f"SELECT count(*) FROM {words_table(record.number)}").fetchone() == (1,)
-        assert list(chunks_by_number(connection, [1, 2, 3])) == [3]
+        assert list(read_chunks(connection, [1, 2, 3])) == [3]
         delete_dataset(connection, record.number)
-        assert datasets_in(connection) == []
-        left = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'words%'").fetchone()
-        assert left == (0,)
+        assert list_datasets(connection) == []
+        remaining = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'words%'").fetchone()
+        assert remaining == (0,)
 
 
-def test_ids_tell_texts_apart() -> None:
-    assert id_of("a", "b") != id_of("ab")
-    assert id_of("a") == id_of("a")
-    assert len(id_of("\ud800")) == 32
+def test_different_texts_have_different_ids() -> None:
+    assert derive_id("a", "b") != derive_id("ab")
+    assert derive_id("a") == derive_id("a")
+    assert len(derive_id("\ud800")) == 32
 
 
 @pytest.mark.parametrize(
@@ -73,22 +73,22 @@ def test_ids_tell_texts_apart() -> None:
         "chunks SET content = x'ff'",
     ],
 )
-def test_what_somebody_has_damaged_says_so(change: str, tmp_path: Path) -> None:
+def test_damaged_values_are_reported(change: str, tmp_path: Path) -> None:
     knowledge = stored_knowledge(tmp_path / "k.db")
     fill(knowledge, "d", {"a.md": ["text"]})
     with knowledge.database.writing() as connection:
         connection.execute(f"UPDATE {change}")
     with pytest.raises(ServiceError, match="damaged"), knowledge.database.reading() as connection:
-        assert [*documents_of(connection, 1), *all_chunks(connection, 1)]
+        assert [*list_documents(connection, 1), *iterate_chunks(connection, 1)]
     knowledge.close()
 
 
-def test_versions_do_not_come_again(tmp_path: Path) -> None:
+def test_versions_are_not_repeated(tmp_path: Path) -> None:
     versions: list[int] = []
     for name in ("a.db", "b.db"):
         knowledge = stored_knowledge(tmp_path / name)
         fill(knowledge, "d", {"a.md": ["text"]})
         with knowledge.database.reading() as connection:
-            versions += [dataset.version for dataset in datasets_in(connection)]
+            versions += [dataset.version for dataset in list_datasets(connection)]
         knowledge.close()
     assert versions[0] != versions[1]

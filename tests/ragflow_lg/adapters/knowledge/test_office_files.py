@@ -22,12 +22,12 @@ PARTS = (
 
 
 def pdf() -> bytes:
-    made, places = b"%PDF-1.4\n", b""
+    content, offsets = b"%PDF-1.4\n", b""
     for number, part in enumerate(PARTS, 1):
-        places += b"%010d 00000 n \n" % len(made)
-        made += b"%d 0 obj" % number + part + b"endobj\n"
-    places = b"xref\n0 6\n0000000000 65535 f \n" + places
-    return made + places + b"trailer<</Root 1 0 R/Size 6>>\nstartxref\n%d\n%%%%EOF" % len(made)
+        offsets += b"%010d 00000 n \n" % len(content)
+        content += b"%d 0 obj" % number + part + b"endobj\n"
+    table = b"xref\n0 6\n0000000000 65535 f \n" + offsets
+    return content + table + b"trailer<</Root 1 0 R/Size 6>>\nstartxref\n%d\n%%%%EOF" % len(content)
 
 
 def docx() -> bytes:
@@ -36,7 +36,7 @@ def docx() -> bytes:
     document.add_paragraph("Some text.")
     table = document.add_table(rows=1, cols=2)
     table.rows[0].cells[0].text, table.rows[0].cells[1].text = "left", "right"
-    return saved(document)
+    return save(document)
 
 
 def xlsx() -> bytes:
@@ -44,21 +44,21 @@ def xlsx() -> bytes:
     book.active.title = "Prices"
     for row in (["item", "price"], ["lamp", 12], [None, None], ["desk", 80.5]):
         book.active.append(row)
-    return saved(book)
+    return save(book)
 
 
-def saved(document: Any) -> bytes:
+def save(document: Any) -> bytes:
     target = io.BytesIO()
     document.save(target)
     return target.getvalue()
 
 
-def test_word() -> None:
+def test_docx_has_headings_paragraphs_and_rows() -> None:
     blocks = read_blocks("a.docx", docx()).blocks
     assert [(b.text, b.heading) for b in blocks] == [("Guide", 1), ("Some text.", 0), ("left | right", 0)]
 
 
-def test_excel() -> None:
+def test_xlsx_has_rows_with_column_names() -> None:
     blocks = read_blocks("a.xlsx", xlsx()).blocks
     assert [(b.text, b.page, b.first_line) for b in blocks] == [
         ("Prices", 1, 1),
@@ -67,12 +67,12 @@ def test_excel() -> None:
     ]
 
 
-def test_pdf() -> None:
+def test_pdf_has_text_with_pages() -> None:
     assert [(b.text, b.page) for b in read_blocks("a.pdf", pdf()).blocks] == [("Hello from page", 1)]
 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.pdf", "a.xlsx"])
-def test_damaged_files_say_so_and_nothing_else_does(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_files_are_an_error_without_log_messages(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ServiceError, match=r"damaged|no text"):
         read_blocks(name, b"nonsense" if name == "a.pdf" else b"PK\x03\x04 nonsense")
     assert caplog.records == []
@@ -80,17 +80,17 @@ def test_damaged_files_say_so_and_nothing_else_does(name: str, caplog: pytest.Lo
 
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(ServiceError, match=r"openpyxl is missing: pip install 'ragflow-lg\[documents\]'"):
+    with pytest.raises(ServiceError, match=r"openpyxl is not installed: pip install 'ragflow-lg\[documents\]'"):
         read_blocks("a.xlsx", b"")
 
 
-def test_a_packed_bomb_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decompression_bomb_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
-        packed.writestr("word/document.xml", b"0" * 2000)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", b"0" * 2000)
     for limit in ("MAX_TREE_BYTES", "MAX_UNPACKED_BYTES"):
         monkeypatch.setattr(office_files, limit, 1000)
-        with pytest.raises(ServiceError, match="unpacks to"):
+        with pytest.raises(ServiceError, match="decompressed size"):
             read_blocks("a.docx", target.getvalue())
 
 
@@ -112,7 +112,7 @@ DOCUMENT = (
 
 
 @pytest.mark.parametrize("rows", ['<row><c r="XFD1"/></row>' * 100, '<row r="9999999999"><c r="A1"/></row>'])
-def test_cells_that_are_only_claimed(rows: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_huge_cell_counts_are_rejected(rows: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(office_files, "MAX_CELLS", 100_000)
     with pytest.raises(ServiceError, match="more than 100,000 cells"):
         read_blocks("a.xlsx", with_part(xlsx(), "xl/worksheets/sheet1.xml", SHEET.format(rows)))

@@ -16,7 +16,7 @@ GUIDE = Dataset("1", "guide", "bge", "t1")
 
 
 class FakeRagflow(HttpServer):
-    """Answers by path; ``data`` may be a function of the request."""
+    """A server with prepared data by path; data may be a function of the request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,23 +38,27 @@ async def ragflow() -> AsyncGenerator[FakeRagflow]:
         yield server
 
 
-def opened(server: HttpServer, **settings: Any) -> RagflowApiKnowledge:
-    given = {"base_url": f"http://127.0.0.1:{server.port}/", "api_key": "k3y", **settings}
-    return RagflowApiKnowledge(RagflowApiSettings(**given), GuardedHttpClient(HttpSettings(allow=("127.0.0.1",))))
+def knowledge_of(server: HttpServer, **settings: Any) -> RagflowApiKnowledge:
+    values: dict[str, Any] = {"base_url": f"http://127.0.0.1:{server.port}/", "api_key": "k3y", **settings}
+    return RagflowApiKnowledge(RagflowApiSettings(**values), GuardedHttpClient(HttpSettings(allow=("127.0.0.1",))))
 
 
-async def test_datasets_are_found_on_all_pages(ragflow: FakeRagflow) -> None:
-    first = [{"id": str(at), "name": f"d{at}"} for at in range(100, 100 + PAGE_SIZE)]
+async def test_datasets_are_read_from_all_pages(ragflow: FakeRagflow) -> None:
+    first = [{"id": str(number), "name": f"d{number}"} for number in range(100, 100 + PAGE_SIZE)]
     second = [
         {"id": "1", "name": "guide", "embedding_model": "bge", "tenant_id": "t1"},
         {"id": "2", "name": "1"},
         "odd",
     ]
-    ragflow.data["/api/v1/datasets"] = lambda request: first if "page=1&" in request.path else second
-    found = await opened(ragflow).datasets(["guide", "d150", "1", "unknown"])
-    assert found == {"guide": GUIDE, "d150": Dataset("150", "d150"), "1": Dataset("2", "1")}
+
+    def page(request: Received) -> list[Any]:
+        return first if "page=1&" in request.path else second
+
+    ragflow.data["/api/v1/datasets"] = page
+    datasets = await knowledge_of(ragflow).datasets(["guide", "d150", "1", "unknown"])
+    assert datasets == {"guide": GUIDE, "d150": Dataset("150", "d150"), "1": Dataset("2", "1")}
     assert {request.header("authorization") for request in ragflow.received} == {"Bearer k3y"}
-    assert await opened(ragflow).datasets([]) == {}
+    assert await knowledge_of(ragflow).datasets([]) == {}
 
 
 CHUNK = {
@@ -73,13 +77,13 @@ CHUNK = {
 }
 
 
-async def test_a_search_is_sent_and_read(ragflow: FakeRagflow) -> None:
+async def test_a_search_sends_all_options_and_parses_the_result(ragflow: FakeRagflow) -> None:
     counts = [{"doc_name": "a.md", "doc_id": "d1", "count": 3}]
     ragflow.data["/api/v1/retrieval"] = {"chunks": [CHUNK, {**CHUNK, "id": "c2"}], "doc_aggs": counts, "total": 4}
     search = DatasetSearch(
         "q", (GUIDE,), ("d1",), top_n=1, keywords_similarity_weight=0.7, rerank_id="r", toc_enhance=True, use_kg=True
     )
-    found = await opened(ragflow).search(search)
+    result = await knowledge_of(ragflow).search(search)
     assert json.loads(ragflow.received[0].body) == {
         "question": "q",
         "dataset_ids": ["1"],
@@ -95,9 +99,9 @@ async def test_a_search_is_sent_and_read(ragflow: FakeRagflow) -> None:
         "use_kg": True,
         "toc_enhance": True,
     }
-    assert found.total == 4
-    assert [tuple(document) for document in found.documents] == [("a.md", "d1", 3)]
-    (chunk,) = found.chunks
+    assert result.total == 4
+    assert [tuple(document) for document in result.documents] == [("a.md", "d1", 3)]
+    (chunk,) = result.chunks
     assert chunk == {
         "chunk_id": "c1",
         "content_with_weight": "text",
@@ -118,48 +122,57 @@ async def test_a_search_is_sent_and_read(ragflow: FakeRagflow) -> None:
 
 
 @pytest.mark.parametrize("documents", [(), ("-999",)])
-async def test_no_document_finds_nothing(ragflow: FakeRagflow, documents: tuple[str, ...]) -> None:
-    assert (await opened(ragflow).search(DatasetSearch("q", (GUIDE,), documents))).total == 0
+async def test_a_search_without_documents_is_not_sent(ragflow: FakeRagflow, documents: tuple[str, ...]) -> None:
+    assert (await knowledge_of(ragflow).search(DatasetSearch("q", (GUIDE,), documents))).total == 0
     assert ragflow.received == []
 
 
-async def test_metadata_are_listed(ragflow: FakeRagflow) -> None:
+async def test_metadata_are_read_from_the_list_of_documents(ragflow: FakeRagflow) -> None:
     ragflow.data["/api/v1/datasets/1/documents"] = {
         "docs": [{"id": "d1", "meta_fields": {"year": 2024, "tags": ["a", "b"]}}, {"id": "d2", "meta_fields": None}],
         "total": 2,
     }
-    assert await opened(ragflow).metadata([GUIDE]) == {"year": {"2024": ["d1"]}, "tags": {"a": ["d1"], "b": ["d1"]}}
+    assert await knowledge_of(ragflow).metadata([GUIDE]) == {
+        "year": {"2024": ["d1"]},
+        "tags": {"a": ["d1"], "b": ["d1"]},
+    }
 
 
-def said(status: int, **body: Any) -> Route:
+def answer(status: int, **body: Any) -> Route:
     return Route("", status=status, body=json.dumps(body))
 
 
 @pytest.mark.parametrize(
     ("fault", "text"),
     [
-        (said(200, code=109, message="API key is invalid!"), r"refused \(109\): API key is invalid.*api_key_env"),
-        (said(200, code=102, message="k3y does not own it"), r"refused \(102\): \*\*\* does not own it\.$"),
-        (said(403), r"refused \(403\): it gives no reason; check \[knowledge\] api_key_env"),
-        (said(502), r"refused \(502\)"),
-        (Route("", body="<html>"), r"another way than its API does; check \[knowledge\] url"),
-        (Route("", body="[" * 200_000), "another way"),
-        (said(200, code=0, data=None), "answered without"),
-        (said(200, code=0, data={"chunks": 1}), "answered without"),
+        (
+            answer(200, code=109, message="API key is invalid!"),
+            r"refused the request \(109\): API key is invalid.*api_key_env",
+        ),
+        (
+            answer(200, code=102, message="k3y does not own it"),
+            r"refused the request \(102\): \*\*\* does not own it\.$",
+        ),
+        (answer(403), r"refused the request \(403\): no reason given; check \[knowledge\] api_key_env"),
+        (answer(502), r"refused the request \(502\)"),
+        (Route("", body="<html>"), r"did not answer like RAGFlow's API; check \[knowledge\] url"),
+        (Route("", body="[" * 200_000), "did not answer like RAGFlow's API"),
+        (answer(200, code=0, data=None), "answered without"),
+        (answer(200, code=0, data={"chunks": 1}), "answered without"),
         (Route("", delay_ms=500), "did not answer within"),
     ],
     ids=["key", "owner", "forbidden", "gateway", "page", "deep", "no data", "no chunks", "slow"],
 )
-async def test_what_is_no_answer_is_an_error(ragflow: FakeRagflow, fault: Route, text: str) -> None:
+async def test_invalid_responses_are_errors(ragflow: FakeRagflow, fault: Route, text: str) -> None:
     ragflow.fault = fault
-    knowledge = opened(ragflow, timeout_s=0.2 if fault.delay_ms else 30)
+    knowledge = knowledge_of(ragflow, timeout_s=0.2 if fault.delay_ms else 30)
     for attempt in (knowledge.search(DatasetSearch("q", (GUIDE,))), knowledge.datasets(["a"])):
         with pytest.raises(ServiceError, match=text) as caught:
             await attempt
         assert "[knowledge]" in str(caught.value)
 
 
-async def test_a_missing_key_is_named(ragflow: FakeRagflow) -> None:
+async def test_the_error_for_a_missing_key_names_the_setting(ragflow: FakeRagflow) -> None:
     with pytest.raises(SettingsError, match="api_key_env"):
-        await opened(ragflow, api_key="").datasets(["a"])
+        await knowledge_of(ragflow, api_key="").datasets(["a"])
     assert "k3y" not in repr(RagflowApiSettings("http://x", "k3y"))

@@ -16,7 +16,7 @@ from ragflow_lg.adapters.knowledge.rerank_scores import compute_window_size, nor
         (1, 9, True, 9),
     ],
 )
-def test_the_window_is_ragflows(top_n: int, top_k: int, is_reranked: bool, expected: int) -> None:
+def test_the_window_size_equals_that_of_ragflow(top_n: int, top_k: int, is_reranked: bool, expected: int) -> None:
     assert compute_window_size(top_n, top_k, is_reranked=is_reranked) == expected
 
 
@@ -31,5 +31,5 @@ def test_the_window_is_ragflows(top_n: int, top_k: int, is_reranked: bool, expec
     ],
     ids=["within", "beyond", "alike", "one", "none"],
 )
-def test_scores_of_a_rerank_model_lie_between_0_and_1(scores: list[float], expected: list[float]) -> None:
+def test_scores_are_scaled_to_0_and_1(scores: list[float], expected: list[float]) -> None:
     assert normalize_scores(scores) == expected

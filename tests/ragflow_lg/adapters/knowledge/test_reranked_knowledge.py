@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ DATASET = Dataset("ds1", "Manuals")
 
 
 class _Inner:
-    """Finds as many chunks as it is asked for, the n-th with the words' score n/10."""
+    """Returns up to the requested number of chunks; the n-th has the term score n/10."""
 
     def __init__(self, chunks: int) -> None:
         self._chunks = chunks
@@ -40,7 +41,7 @@ class _Inner:
 
 
 class _Rerankers:
-    """Scores a text by a function; has one model."""
+    """Has one model with prepared scores."""
 
     def __init__(self, scores: Sequence[float] | Exception) -> None:
         self._scores = scores
@@ -56,42 +57,42 @@ class _Rerankers:
         return self._scores[: len(texts)]
 
 
-def search(**more: float) -> DatasetSearch:
-    return DatasetSearch("rice", (DATASET,), top_n=2, rerank_id="r", **more)  # pyright: ignore[reportArgumentType]
+def search(**options: Any) -> DatasetSearch:
+    return DatasetSearch("rice", (DATASET,), top_n=2, rerank_id="r", **options)
 
 
-async def test_the_model_orders_what_was_found_and_documents_count_all_that_is_kept() -> None:
+async def test_the_model_orders_the_chunks_and_documents_are_counted_over_all_of_them() -> None:
     inner = _Inner(4)
     knowledge = RerankedKnowledge(inner, _Rerankers([0.0, 0.9, 0.1, 1.0]))
-    found = await knowledge.search(search(similarity_threshold=0.3))
-    assert [chunk["content_with_weight"] for chunk in found.chunks] == ["3", "1"]
-    assert [chunk["similarity"] for chunk in found.chunks] == pytest.approx([0.65, 0.5])
-    assert [chunk["vector_similarity"] for chunk in found.chunks] == [1.0, 0.9]
-    assert [(d.name, d.chunks) for d in found.documents] == [("d1", 2)]
-    assert found.total == 2
-    asked = inner.searches[0]
-    assert (asked.top_n, asked.rerank_id, asked.similarity_threshold) == (64, "", 0.0)
+    result = await knowledge.search(search(similarity_threshold=0.3))
+    assert [chunk["content_with_weight"] for chunk in result.chunks] == ["3", "1"]
+    assert [chunk["similarity"] for chunk in result.chunks] == pytest.approx([0.65, 0.5])
+    assert [chunk["vector_similarity"] for chunk in result.chunks] == [1.0, 0.9]
+    assert [(d.name, d.chunks) for d in result.documents] == [("d1", 2)]
+    assert result.total == 2
+    request = inner.searches[0]
+    assert (request.top_n, request.rerank_id, request.similarity_threshold) == (64, "", 0.0)
 
 
-async def test_words_alone_know_no_threshold() -> None:
+async def test_without_vectors_the_threshold_does_not_apply() -> None:
     knowledge = RerankedKnowledge(_Inner(2), _Rerankers([0.0, 0.0]))
     assert (await knowledge.search(search(keywords_similarity_weight=1.0, similarity_threshold=0.9))).total == 2
 
 
-async def test_without_a_rerank_id_or_chunks_nobody_is_asked() -> None:
+async def test_without_a_rerank_id_or_chunks_the_model_is_not_called() -> None:
     knowledge = RerankedKnowledge(_Inner(1), _Rerankers(ServiceError("down")))
     assert len((await knowledge.search(DatasetSearch("rice", (DATASET,)))).chunks) == 1
     assert (await RerankedKnowledge(_Inner(0), _Rerankers(ServiceError("down"))).search(search())).chunks == ()
 
 
-async def test_a_model_that_fails_or_is_not_there_is_an_error() -> None:
+async def test_a_failing_or_unknown_model_is_an_error() -> None:
     with pytest.raises(ServiceError, match="down"):
         await RerankedKnowledge(_Inner(1), _Rerankers(ServiceError("down"))).search(search())
     with pytest.raises(SettingsError, match="no rerank model 'x'"):
         await RerankedKnowledge(_Inner(1), _Rerankers([])).search(DatasetSearch("q", (DATASET,), rerank_id="x"))
 
 
-async def test_the_rest_is_passed_on() -> None:
+async def test_datasets_and_metadata_come_from_the_inner_knowledge_base() -> None:
     knowledge = RerankedKnowledge(_Inner(1), _Rerankers([]))
     assert await knowledge.datasets(["Manuals"]) == {"Manuals": DATASET}
     assert await knowledge.metadata([DATASET]) == {"crop": {"rice": ["d0"]}}

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.adapters.knowledge.word_search import WordSearch
-from ragflow_lg.adapters.knowledge.words import question_words
+from ragflow_lg.adapters.knowledge.words import extract_question_words
 from tests.fakes.embedded import fill, stored_knowledge
 
 TEXTS = ["the cat sat", "the dog sat", "年假十五天", "the bird"]
 
 
-def found(tmp_path: Path, question: str, *, documents: list[int] | None = None) -> dict[int, float]:
+def search(tmp_path: Path, question: str, *, documents: list[int] | None = None) -> dict[int, float]:
     knowledge = stored_knowledge(tmp_path / "k.db")
     fill(knowledge, "d", {"a.md": TEXTS[:2], "b.md": TEXTS[2:]})
     with knowledge.database.reading() as connection:
-        chunks, scores = WordSearch(connection, 1, question_words(question)).best(10, documents)
+        chunks, scores = WordSearch(connection, 1, extract_question_words(question)).best(10, documents)
     return dict(zip(chunks.tolist(), scores.tolist(), strict=True))
 
 
@@ -37,27 +37,27 @@ def found(tmp_path: Path, question: str, *, documents: list[int] | None = None) 
     ],
     ids=["word", "words", "chinese", "title", "unknown", "empty", "operators", "columns", "sql", "signs", "odd"],
 )
-def test_whatever_is_asked_is_only_words(tmp_path: Path, question: str, chunks: set[int]) -> None:
-    assert set(found(tmp_path, question)) == chunks
+def test_questions_cannot_contain_operators(tmp_path: Path, question: str, chunks: set[int]) -> None:
+    assert set(search(tmp_path, question)) == chunks
 
 
-def test_a_chunk_with_all_words_is_best_and_scores_near_one(tmp_path: Path) -> None:
-    scores = found(tmp_path, "cat sat")
+def test_a_chunk_with_all_words_is_best_and_has_a_score_near_1(tmp_path: Path) -> None:
+    scores = search(tmp_path, "cat sat")
     assert list(scores) == [1, 2]
     assert 0.9 < scores[1] <= 1.0
     assert scores[2] < 0.5
 
 
-def test_words_that_nobody_has_take_their_share(tmp_path: Path) -> None:
-    assert found(tmp_path, "cat zebra")[1] == pytest.approx(found(tmp_path / "2", "cat")[1] / 2, abs=0.1)
+def test_unknown_words_lower_the_score(tmp_path: Path) -> None:
+    assert search(tmp_path, "cat zebra")[1] == pytest.approx(search(tmp_path / "2", "cat")[1] / 2, abs=0.1)
 
 
-def test_documents_limit_it(tmp_path: Path) -> None:
-    assert found(tmp_path, "sat", documents=[2]) == {}
-    assert set(found(tmp_path / "2", "sat bird", documents=[2])) == {4}
+def test_the_search_can_be_limited_to_documents(tmp_path: Path) -> None:
+    assert search(tmp_path, "sat", documents=[2]) == {}
+    assert set(search(tmp_path / "2", "sat bird", documents=[2])) == {4}
 
 
-def test_a_huge_question_is_answered_soon(tmp_path: Path) -> None:
-    began = time.process_time()
-    assert 1 in found(tmp_path, "cat " * 300_000 + '"' * 100_000)
-    assert time.process_time() - began < 5
+def test_a_huge_question_is_answered_quickly(tmp_path: Path) -> None:
+    start = time.process_time()
+    assert 1 in search(tmp_path, "cat " * 300_000 + '"' * 100_000)
+    assert time.process_time() - start < 5

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragflow_lg.adapters.knowledge.words import MAX_QUESTION_WORDS, question_words, words_of
+from ragflow_lg.adapters.knowledge.words import MAX_QUESTION_WORDS, extract_question_words, split_words
 
 
 @pytest.mark.parametrize(
@@ -23,20 +23,20 @@ from ragflow_lg.adapters.knowledge.words import MAX_QUESTION_WORDS, question_wor
     ],
     ids=str,
 )
-def test_words_of_every_script(text: str, words: list[str]) -> None:
-    assert words_of(text) == words
+def test_texts_of_every_script_are_split(text: str, words: list[str]) -> None:
+    assert split_words(text) == words
 
 
-def test_ascii_and_other_texts_are_cut_alike() -> None:
+def test_ascii_and_other_texts_are_split_alike() -> None:
     text = "Policies of user_id 12, classes and buses: 3.5 kg"
-    assert words_of(text + " é")[:-1] == words_of(text)
+    assert split_words(text + " é")[:-1] == split_words(text)
 
 
-def test_a_question_of_function_words_keeps_them() -> None:
-    assert question_words("What is it?") == ["what", "is", "it"]
-    assert question_words("什么") == ["什么"]
+def test_a_question_of_only_function_words_keeps_them() -> None:
+    assert extract_question_words("What is it?") == ["what", "is", "it"]
+    assert extract_question_words("什么") == ["什么"]
 
 
-def test_a_huge_question_is_bounded() -> None:
-    assert len(question_words(" ".join(f"w{i}" for i in range(100_000)))) == MAX_QUESTION_WORDS
-    assert len(question_words("x" * 1_000_000)[0]) == 64
+def test_the_words_of_a_huge_question_are_limited() -> None:
+    assert len(extract_question_words(" ".join(f"w{i}" for i in range(100_000)))) == MAX_QUESTION_WORDS
+    assert len(extract_question_words("x" * 1_000_000)[0]) == 64
