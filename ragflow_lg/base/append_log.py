@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 
 from ragflow_lg.base.values import JsonValue
 
-__all__ = ["FrozenList", "AppendLog", "append_entry", "read_entries"]
+__all__ = ["AppendLog", "FrozenList", "append_entry", "read_entries"]
 
 BLOCK = 16
 

@@ -9,7 +9,7 @@ from ragflow_lg.base.errors import SettingsError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["load_entry_point", "describe_entry_point"]
+__all__ = ["describe_entry_point", "load_entry_point"]
 
 MAX_ERROR_CHARS = 500
 

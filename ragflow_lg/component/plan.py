@@ -32,10 +32,10 @@ __all__ = [
     "STREAMED_OUTPUT",
     "Edge",
     "ExceptionPolicy",
-    "PlayableCanvas",
     "MessagePlan",
     "Plan",
     "PlanNode",
+    "PlayableCanvas",
     "Region",
 ]
 
@@ -201,15 +201,15 @@ class MessagePlan(NamedTuple):
 
         Equal arguments select the same alternative in every process. Seed 0 selects the first.
         """
-        fit = [i for i, shown in enumerate(self.alternatives) if self._fits(shown, ran)]
+        fit = [i for i, alternative in enumerate(self.alternatives) if self._fits(alternative, ran)]
         among = fit or list(range(len(self.alternatives)))
         if len(among) == 1 or seed == 0:
             return among[0]
         digest = hashlib.blake2b(f"{seed}\0{self.node}\0{visit}".encode(), digest_size=8).digest()
         return among[int.from_bytes(digest, "big") % len(among)]
 
-    def _fits(self, shown: MessageAlternative, ran: Collection[str]) -> bool:
-        nodes = (r.node for r in shown.template.references if r.kind == "output")
+    def _fits(self, alternative: MessageAlternative, ran: Collection[str]) -> bool:
+        nodes = (r.node for r in alternative.template.references if r.kind == "output")
         return all(node in ran for node in nodes if node in self.ancestors)
 
 

@@ -27,13 +27,13 @@ __all__ = [
     "ComponentParams",
     "ComponentSpec",
     "Kind",
+    "MessageAlternative",
     "OneOrMany",
     "OptionalReference",
     "ReferenceEntry",
     "RegionRules",
     "Route",
     "ServerTool",
-    "MessageAlternative",
     "TemplateOrValue",
     "ToolEntry",
     "ToolResult",
@@ -245,7 +245,7 @@ class ToolRules(Generic[C, P], Struct, frozen=True):
     """The arguments for the model, who sees their JSON schema."""
     call: Callable[[C, P, Any], Awaitable[ToolResult]]
     needs: str = ""
-    """The argument that is required for a call; the model is told so."""
+    """The required argument; the model's schema marks it as required."""
     canvas_arguments: tuple[str, ...] = ()
     """Arguments that the canvas sets if the model omits them."""
     label: str = ""

@@ -46,8 +46,8 @@ __all__ = [
     "SearchOutputs",
     "build_arguments",
     "build_search_result",
-    "find_api_key",
     "describe_validation_error",
+    "find_api_key",
     "tool",
 ]
 
@@ -142,12 +142,7 @@ def tool(
         )
 
         async def run(ctx: RunContext, node_params: P) -> ComponentOutputs:
-            try:
-                given = {needed: ctx.resolve(getattr(node_params, needed))} if needed else {}
-                values = build_arguments(ctx, rules, node_params, given)
-            except ValidationError as error:
-                raise ComponentError(describe_validation_error(error), node=ctx.node.id) from None
-            result = await call_unless_blank(ctx, node_params, cast("A", values))
+            result = await call_unless_blank(ctx, node_params, cast("A", _node_arguments(ctx, rules, node_params)))
             ctx.cite(result.chunks, result.documents)
             return outputs.model_validate(dict(result.outputs))
 
@@ -165,6 +160,19 @@ def tool(
         )
 
     return decorate
+
+
+def _node_arguments(ctx: RunContext, rules: ToolRules[RunContext, P], params: P) -> BaseModel:
+    """Return the arguments of a node's call.
+
+    Raises:
+        ComponentError: if the params do not fit.
+    """
+    try:
+        given = {rules.needs: ctx.resolve(getattr(params, rules.needs))} if rules.needs else {}
+        return build_arguments(ctx, rules, params, given)
+    except ValidationError as error:
+        raise ComponentError(describe_validation_error(error), node=ctx.node.id) from None
 
 
 def build_arguments(

@@ -81,11 +81,11 @@ FILTERS: Mapping[str, Callable[[str, str], bool]] = {
     "=": operator.eq,
     "≠": operator.ne,
     "contains": operator.contains,
-    "not contains": lambda text, wanted: wanted not in text,
+    "not contains": lambda text, literal: literal not in text,
     "start with": str.startswith,
     "end with": str.endswith,
-    "empty": lambda text, wanted: not text,
-    "not empty": lambda text, wanted: bool(text),
+    "empty": lambda text, literal: not text,
+    "not empty": lambda text, literal: bool(text),
 }
 """Operators of filters on lists and maps, by RAGFlow's name: they compare texts, case-sensitively."""
 

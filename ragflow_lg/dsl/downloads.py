@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from ragflow_lg.base.values import JsonValue, to_text
 
-__all__ = ["find_downloads", "drop_duplicates", "message_text"]
+__all__ = ["drop_duplicates", "find_downloads", "message_text"]
 
 _KEYS = frozenset({"doc_id", "filename", "mime_type"})
 _PRINT_FLAG = "include_download_info_in_content"

@@ -16,11 +16,11 @@ from ragflow_lg.base.values import JsonValue, to_text
 __all__ = [
     "Form",
     "FormField",
-    "parse_answers",
     "form_fields",
     "form_problems",
     "is_file",
     "option_texts",
+    "parse_answers",
     "read_value",
     "unwrap_submission",
 ]

@@ -35,13 +35,13 @@ class RedactedView:
         """Return a text without secrets, truncated to ``limit`` characters."""
         if len(text) <= limit:
             return self._redactor.text(_encodable(text))
-        shown = ""
+        view = ""
         if limit > 0:
             margin = min(max(self._redactor.longest, MIN_MARGIN), MAX_MARGIN)
             # Two pieces, because replacing a secret must not pull in text from after the cut.
             pieces = _encodable(text[:limit]), _encodable(text[limit : limit + margin])
-            shown = self._redactor.pieces(pieces)[0]
-        return f"{shown}{_CUT} ({len(text):,} characters)"
+            view = self._redactor.pieces(pieces)[0]
+        return f"{view}{_CUT} ({len(text):,} characters)"
 
     def value(self, value: object, limit: int = MAX_CHARS) -> JsonValue:
         """Return any value as JSON, without secrets, shortened where it is long, deep or wide."""
@@ -76,28 +76,28 @@ class _Walk:
         return self._text(value if isinstance(value, str) else str(value))
 
     def _text(self, text: str) -> str:
-        shown = self._view.text(text, max(self._chars, 0))
-        self._chars -= len(shown)
-        return shown
+        view = self._view.text(text, max(self._chars, 0))
+        self._chars -= len(view)
+        return view
 
     def _map(self, entries: Mapping[Any, Any], depth: int, *, is_hidden: bool) -> dict[str, JsonValue]:
-        shown: dict[str, JsonValue] = {}
+        view: dict[str, JsonValue] = {}
         for key, value in entries.items():
             if self._is_exhausted():
-                shown[_CUT] = f"{len(entries):,} entries"
+                view[_CUT] = f"{len(entries):,} entries"
                 break
             name = str(key)[:MAX_NAME_CHARS]
-            shown[self._text(name)] = self.walk(value, depth + 1, name, is_hidden=is_hidden)
-        return shown
+            view[self._text(name)] = self.walk(value, depth + 1, name, is_hidden=is_hidden)
+        return view
 
     def _list(self, entries: list[Any], depth: int, name: str, *, is_hidden: bool) -> list[JsonValue]:
-        shown: list[JsonValue] = []
+        view: list[JsonValue] = []
         for value in entries:
             if self._is_exhausted():
-                shown.append(f"{_CUT} ({len(entries):,} entries)")
+                view.append(f"{_CUT} ({len(entries):,} entries)")
                 break
-            shown.append(self.walk(value, depth + 1, name, is_hidden=is_hidden))
-        return shown
+            view.append(self.walk(value, depth + 1, name, is_hidden=is_hidden))
+        return view
 
     def _is_exhausted(self) -> bool:
         self._entries -= 1

@@ -19,8 +19,8 @@ __all__ = [
     "Prompt",
     "PromptedParams",
     "WholeNumber",
-    "rename_params",
     "lint_schema",
+    "rename_params",
     "structured_output_names",
 ]
 

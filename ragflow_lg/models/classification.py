@@ -14,10 +14,10 @@ __all__ = [
     "CONVERSATION_HEAD",
     "INSTRUCTIONS_HEAD",
     "NamedCategory",
-    "parse_categories",
-    "match_category",
-    "format_conversation",
     "build_instructions",
+    "format_conversation",
+    "match_category",
+    "parse_categories",
 ]
 
 INSTRUCTIONS_HEAD = "You classify messages into predefined categories."

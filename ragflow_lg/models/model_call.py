@@ -33,12 +33,12 @@ __all__ = [
     "AnswerSink",
     "AnswerStream",
     "ask",
+    "build_request",
     "find_guidelines",
     "has_citations",
-    "read_structured",
-    "build_request",
-    "read_sections",
     "keep_known_citations",
+    "read_sections",
+    "read_structured",
 ]
 
 
@@ -190,9 +190,9 @@ class AnswerStream:
     async def write_answer_text(self, part: AnswerPart) -> None:
         """Show a piece of the answer outside thinking sections."""
         await self.end_thought()
-        shown = part if self._citations is None else AnswerPart(self._citations.feed(part.text))
-        if shown.text:
-            await self.write_parts([shown])
+        visible = part if self._citations is None else AnswerPart(self._citations.feed(part.text))
+        if visible.text:
+            await self.write_parts([visible])
 
     async def finish_text(self) -> None:
         """Show text that was held back, at the end of a text."""
@@ -240,9 +240,9 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Ans
     splitter = ThinkingSplitter()
 
     async def pass_on(parts: Iterable[AnswerPart]) -> None:
-        shown = list(parts)
-        texts.extend(part.source for part in shown)
-        await show.write(shown)
+        batch = list(parts)
+        texts.extend(part.source for part in batch)
+        await show.write(batch)
 
     stream = model.stream(request)
     try:

@@ -28,8 +28,8 @@ __all__ = [
     "chat_template_kwargs",
     "extract_sections",
     "fit_context",
-    "read_history",
     "join_prompts",
+    "read_history",
 ]
 
 logger = logging.getLogger(__name__)

@@ -19,13 +19,13 @@ from ragflow_lg.base.values import JsonValue
 
 __all__ = [
     "SCHEMA_HEAD",
+    "append_schema",
     "build_correction",
-    "find_problems",
-    "read_answer",
     "extract_schema",
+    "find_problems",
     "find_schema",
     "find_schema_problem",
-    "append_schema",
+    "read_answer",
 ]
 
 SCHEMA_HEAD = (

@@ -18,11 +18,11 @@ __all__ = [
     "DocumentCount",
     "Embedder",
     "Embedders",
-    "SearchResult",
     "Knowledge",
     "Metadata",
     "Reranker",
     "Rerankers",
+    "SearchResult",
 ]
 
 Metadata: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]

@@ -19,10 +19,10 @@ __all__ = [
     "References",
     "add_chunks",
     "build_chunks",
+    "citation_number",
     "hash_text",
     "knowledge_text",
     "merge_references",
-    "citation_number",
 ]
 
 logger = logging.getLogger(__name__)

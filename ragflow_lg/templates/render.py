@@ -19,7 +19,7 @@ from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue, join_texts, to_text
 from ragflow_lg.dsl.variable_references import Reference, Template
 
-__all__ = ["has_jinja", "render", "find_syntax_error"]
+__all__ = ["find_syntax_error", "has_jinja", "render"]
 
 MAX_SOURCE_CHARS = 100_000
 

@@ -33,14 +33,20 @@ def test_the_modules_come_from_the_packages_of_the_extra() -> None:
 
 
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "lxml" else object())
+    def find_spec_without_lxml(name: str) -> object:
+        return None if name == "lxml" else object()
+
+    monkeypatch.setattr(extras, "find_spec", find_spec_without_lxml)
     with pytest.raises(SettingsError, match=r"^DuckDuckGo needs lxml\. .*pip install 'ragflow-lg\[html\]'$"):
         require("html", "DuckDuckGo")
     require("mcp", "An MCP server")
 
 
 def test_the_caller_chooses_the_class_of_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    def find_nothing(name: str) -> None:
+        return None
+
+    monkeypatch.setattr(extras, "find_spec", find_nothing)
     with pytest.raises(CheckpointError):
         require("redis", "A session store in Redis", CheckpointError)
 

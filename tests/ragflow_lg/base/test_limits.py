@@ -25,7 +25,7 @@ async def test_each_limit_ends_at_its_own_time() -> None:
     async with asyncio.timeout(10):
         times = await asyncio.gather(*map(timed, (0.3, 0.1, 0.2)))
     assert times[1] < times[2] < times[0]
-    assert all(took >= wanted for took, wanted in zip(times, (0.3, 0.1, 0.2), strict=True))
+    assert all(elapsed >= limit for elapsed, limit in zip(times, (0.3, 0.1, 0.2), strict=True))
     limits.close()
 
 

@@ -86,8 +86,8 @@ async def test_an_invalid_redirect_target_is_rejected_by_the_client() -> None:
 
 def test_rows_are_plain_and_limited() -> None:
     rows: list[Any] = [{"a": float("nan"), "b": 2**80}] * (MAX_ROWS + 5)
-    found = Service("Echo").rows({"rows": rows}, "rows")
-    assert (len(found), found[0]) == (MAX_ROWS, {"a": None, "b": str(2**80)})
+    result = Service("Echo").rows({"rows": rows}, "rows")
+    assert (len(result), result[0]) == (MAX_ROWS, {"a": None, "b": str(2**80)})
     assert len(Service("Echo").rows({"rows": rows}, "rows", 3)) == 3
     assert Service("Echo").rows({"rows": None}, "rows") == Service("Echo").rows({}, "rows") == []
 

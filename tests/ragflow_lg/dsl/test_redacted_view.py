@@ -53,9 +53,9 @@ def test_short_secrets_are_ignored() -> None:
 
 @pytest.mark.parametrize("before", range(MAX_CHARS - len(SECRET) - 1, MAX_CHARS + 2, 4))
 def test_a_secret_at_the_cut_leaves_nothing(before: int) -> None:
-    shown = view(SECRET).text("." * before + SECRET + "." * 100)
-    assert "s3c" not in shown
-    assert len(shown) < MAX_CHARS + 50
+    text_of_view = view(SECRET).text("." * before + SECRET + "." * 100)
+    assert "s3c" not in text_of_view
+    assert len(text_of_view) < MAX_CHARS + 50
 
 
 @pytest.mark.parametrize("form", ['"password": "{}"', "https://u:{}@host", "password={}", "Bearer {}"])
@@ -79,8 +79,8 @@ def test_nothing_is_shown_at_a_limit_of_zero() -> None:
 )
 def test_large_values_become_small_quickly(value: Any) -> None:
     began = time.process_time()
-    shown = json.dumps(view(SECRET).value(value))
-    assert len(shown) < 3 * MAX_CHARS
+    text_of_view = json.dumps(view(SECRET).value(value))
+    assert len(text_of_view) < 3 * MAX_CHARS
     assert time.process_time() - began < 1.0
 
 

@@ -45,9 +45,9 @@ def test_a_word_is_not_a_number() -> None:
         ChatParams.model_validate({"temperature": "hot"})
 
 
-@pytest.mark.parametrize(("given", "mode"), [(None, ""), ("", ""), ("default", ""), ("enabled", "enabled")])
-def test_the_default_thinking_is_left_to_the_model(given: str | None, mode: str) -> None:
-    assert ChatParams.model_validate({"thinking": given}).thinking_mode == mode
+@pytest.mark.parametrize(("value", "mode"), [(None, ""), ("", ""), ("default", ""), ("enabled", "enabled")])
+def test_the_default_thinking_is_left_to_the_model(value: str | None, mode: str) -> None:
+    assert ChatParams.model_validate({"thinking": value}).thinking_mode == mode
 
 
 def test_params_are_renamed_unless_the_new_name_is_set() -> None:

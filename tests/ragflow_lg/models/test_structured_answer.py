@@ -99,7 +99,7 @@ def test_problems_are_described(value: Any, problem: str) -> None:
 
 def test_problems_are_few_and_short() -> None:
     schema = {"properties": {f"p{i}": {"type": "string"} for i in range(20)}}
-    value: dict[str, JsonValue] = {f"p{i}": [1] * 5000 for i in range(20)}
+    value: dict[str, JsonValue] = {f"p{i}": list[JsonValue]([1] * 5000) for i in range(20)}
     problems = find_problems(value, schema)
     assert len(problems) == 5
     assert all(len(problem) < 400 for problem in problems)
