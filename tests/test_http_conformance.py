@@ -1,4 +1,4 @@
-"""A sample of the conformance cases over HTTP; ``python -m tests.harness.http_conformance DIR`` takes them all."""
+"""Some conformance cases over HTTP; ``python -m tests.harness.http_conformance DIR`` runs all of them."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ SAMPLE = [case for case in read_cases(FIXTURES / "conformance") if case.id in NA
 
 
 @pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.id)
-def test_a_client_is_sent_what_the_engine_gives(case: Case) -> None:
+def test_a_client_receives_the_frames_of_the_engine(case: Case) -> None:
     assert judge(case) == ""

@@ -1,8 +1,8 @@
 """Replay conformance cases over HTTP: ``python -m tests.harness.http_conformance DIR [-k TEXT]``.
 
-A case passes if a client of the server gets the frames that the engine gives, which `tests.harness.conformance` holds
-against the recordings. Times and ids are left out. Skipped is what a completion cannot ask for: webhooks, cancelling
-at a certain frame; and MCP servers, which would have to be in the settings.
+A case passes if a client of the server receives the frames that the engine emits; `tests.harness.conformance` compares
+those with the recordings. Times and ids are ignored. Skipped are cases that a completion cannot express: webhooks,
+cancellation at a certain frame, and MCP servers, which require settings.
 """
 
 from __future__ import annotations
@@ -44,31 +44,31 @@ _TIMES = frozenset({"created_at", "elapsed_time", "_created_time", "_elapsed_tim
 
 
 class _Ids(RandomIds):
-    """Ids that differ, and the engine's choices as in every other test."""
+    """Random ids, with the fixed seed of the other tests."""
 
     def seed(self) -> int:
         return fake_services().ids.seed()
 
 
-def plain(value: Any) -> Any:
-    """Leave out what differs from run to run."""
+def drop_times(value: Any) -> Any:
+    """Remove the fields that differ from run to run."""
     if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items() if key not in _TIMES}
-    return [plain(each) for each in value] if isinstance(value, list) else value
+        return {key: drop_times(each) for key, each in value.items() if key not in _TIMES}
+    return [drop_times(each) for each in value] if isinstance(value, list) else value
 
 
-async def played_over_http(case: Case, folder: Path) -> list[list[Any]]:
-    """Play all turns of a case as a client would; give the frames of each."""
+async def play_over_http(case: Case, folder: Path) -> list[list[Any]]:
+    """Run all turns of a case as a client would; return the frames of each turn."""
     scripts = ToolScripts()
     catalog = _catalog(case, scripts)
     section = ServerSection(database=SecretStr(f"sqlite:///{folder}/server.db"))
     settings = Settings(checkpoints="memory://", server=section)
-    found: list[list[Any]] = []
+    turns_frames: list[list[Any]] = []
     files, models = BeginFiles(), OneModel(_model({}))
     with (
         patch.object(library, "catalog", lambda: catalog),
         patch.object(library, "_kept", OrderedDict()),
-        # The files of a case were never uploaded: they are read where the case has them.
+        # The files of a case were never uploaded: they are read from the case.
         patch.object(turns, "tenant_services", lambda app_state, _: app_state.services),
     ):
         async with (
@@ -89,7 +89,7 @@ async def played_over_http(case: Case, folder: Path) -> list[list[Any]]:
                 start_server(app, opened, app.state.turns.drain, 5) as url,
                 httpx.AsyncClient(base_url=f"{url}/api/v1", headers={"Authorization": key}, timeout=LIMIT_S) as client,
             ):
-                made = (await client.post("/agents", json={"title": "Case", "dsl": case.data["dsl"]})).json()
+                agent = (await client.post("/agents", json={"title": "Case", "dsl": case.data["dsl"]})).json()
                 session = ""
                 for turn in case.data["turns"][: len(case.expected)]:
                     tools = turn.get("tool_script", {})
@@ -98,18 +98,20 @@ async def played_over_http(case: Case, folder: Path) -> list[list[Any]]:
                     models.chat = _model(turn)
                     files.is_opening = bool(turn.get("files"))
                     body = {key: turn[key] for key in ("query", "inputs", "files") if key in turn}
-                    body |= {"agent_id": made["data"]["id"], "stream": True, "user_id": turn.get("user_id", "user-1")}
+                    body |= {"agent_id": agent["data"]["id"], "stream": True, "user_id": turn.get("user_id", "user-1")}
                     answer = await client.post("/agents/chat/completions", json=body | {"session_id": session})
                     if not answer.text.startswith("data:"):
-                        found.append([answer.json()])
+                        turns_frames.append([answer.json()])
                         continue
-                    found.append(frames(answer.text))
-                    session = next((frame["session_id"] for frame in found[-1] if "session_id" in frame), session)
-    return found
+                    turns_frames.append(frames(answer.text))
+                    session = next(
+                        (frame["session_id"] for frame in turns_frames[-1] if "session_id" in frame), session
+                    )
+    return turns_frames
 
 
 def judge(case: Case) -> str:
-    """Give ``""`` if a client gets what the engine gives, else what differs; a reason to skip begins with ``skip``."""
+    """Return ``""`` if a client receives the frames of the engine, ``skip``, or the first difference."""
     if (
         case.later
         or case.servers
@@ -121,10 +123,10 @@ def judge(case: Case) -> str:
     except CompileError:
         return "skip"
     with tempfile.TemporaryDirectory() as folder:
-        told = asyncio.run(asyncio.wait_for(played_over_http(case, Path(folder)), LIMIT_S))
-    for number, (result, there) in enumerate(zip(direct, told, strict=True), 1):
-        here: Any = json.loads(json.dumps(plain(result.frames)))
-        sent = [plain({"event": frame.get("event"), **(frame.get("data") or {})}) for frame in there]
+        sent_turns = asyncio.run(asyncio.wait_for(play_over_http(case, Path(folder)), LIMIT_S))
+    for number, (result, sent_frames) in enumerate(zip(direct, sent_turns, strict=True), 1):
+        here: Any = json.loads(json.dumps(drop_times(result.frames)))
+        sent = [drop_times({"event": frame.get("event"), **(frame.get("data") or {})}) for frame in sent_frames]
         if here != sent:
             pairs = enumerate(zip(here, sent, strict=False))
             at = next((i for i, (mine, theirs) in pairs if mine != theirs), min(len(here), len(sent)))
@@ -133,7 +135,7 @@ def judge(case: Case) -> str:
 
 
 def main() -> int:
-    """Run from the command line."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description="Replay conformance cases over HTTP.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("-k", default="", help="only cases whose id contains this text")

@@ -1,6 +1,6 @@
-"""Call everything that a RAGFlow SDK offers for agents; print what came, as JSON.
+"""Call everything that a RAGFlow SDK offers for agents; print the results as JSON.
 
-Run in a process of its own, with the SDK on the path and ``KEY`` in the environment:
+Run in a separate process, with the SDK on the path and ``KEY`` in the environment:
 ``python -m tests.harness.sdk_surface URL DSLS``.
 ``DSLS`` is a JSON object of canvases: ``echo``, ``form``, ``model``, ``failing``.
 """
@@ -18,10 +18,10 @@ __all__ = ["main"]
 
 
 def _try(call: Callable[[], Any]) -> Any:
-    """Give what a call gives, or its error as ``[class, text]``."""
+    """Return the result of a call, or its error as ``[class, text]``."""
     try:
         return call()
-    except Exception as error:  # noqa: BLE001 - what the SDK raises is what is looked for
+    except Exception as error:  # noqa: BLE001 - any error of the SDK is a result
         return [type(error).__name__, str(error)[:200]]
 
 
@@ -29,28 +29,28 @@ def _texts(session: Any, question: str, stream: bool) -> list[str]:
     return [message.content for message in session.ask(question, stream=stream)]
 
 
-def _crud(client: Any, dsls: dict[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+def _manage_agents(client: Any, dsls: dict[str, Any]) -> dict[str, Any]:
+    results: dict[str, Any] = {}
     client.create_agent("Helper", dsls["echo"], "It helps.")
     (agent,) = client.list_agents()
-    told["made"] = [agent.title, agent.description]
+    results["made"] = [agent.title, agent.description]
     whole = client.get_agent(agent.id) if hasattr(client, "get_agent") else agent
-    told["components"] = sorted((whole.dsl.to_json() if hasattr(whole.dsl, "to_json") else whole.dsl)["components"])
+    results["components"] = sorted((whole.dsl.to_json() if hasattr(whole.dsl, "to_json") else whole.dsl)["components"])
     client.update_agent(agent.id, title="Aide", dsl=dsls["form"])
-    told["changed"] = [found.title for found in client.list_agents()]
-    told["taken"] = _try(lambda: client.create_agent("aide", dsls["echo"]))
-    told["unknown"] = _try(lambda: client.update_agent("0" * 32, title="x"))
+    results["changed"] = [found.title for found in client.list_agents()]
+    results["taken"] = _try(lambda: client.create_agent("aide", dsls["echo"]))
+    results["unknown"] = _try(lambda: client.update_agent("0" * 32, title="x"))
     session = agent.create_session()
-    told["sessions"] = [found.id == session.id for found in agent.list_sessions(id=session.id)]
+    results["sessions"] = [found.id == session.id for found in agent.list_sessions(id=session.id)]
     agent.delete_sessions(ids=[session.id])
-    told["left"] = len(agent.list_sessions())
+    results["left"] = len(agent.list_sessions())
     client.delete_agent(agent.id)
-    told["agents left"] = len(client.list_agents())
-    return told
+    results["agents left"] = len(client.list_agents())
+    return results
 
 
-def _asking(client: Any, dsls: dict[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+def _run_turns(client: Any, dsls: dict[str, Any]) -> dict[str, Any]:
+    results: dict[str, Any] = {}
     agents: dict[str, Any] = {}
     for name, dsl in dsls.items():
         before = {agent.id for agent in client.list_agents()}
@@ -59,23 +59,23 @@ def _asking(client: Any, dsls: dict[str, Any]) -> dict[str, Any]:
     for stream in (False, True):
         kind = "stream" if stream else "whole"
         session = agents["model"].create_session()
-        told[f"first, {kind}"] = _texts(session, "hi", stream)
-        told[f"second, {kind}"] = _texts(session, "hi", stream)
-        asked = agents["form"].create_session()
-        told[f"pause, {kind}"] = _texts(asked, "go", stream)
-        told[f"answer, {kind}"] = _texts(asked, "42", stream)
+        results[f"first, {kind}"] = _texts(session, "hi", stream)
+        results[f"second, {kind}"] = _texts(session, "hi", stream)
+        waiting = agents["form"].create_session()
+        results[f"pause, {kind}"] = _texts(waiting, "go", stream)
+        results[f"answer, {kind}"] = _texts(waiting, "42", stream)
         failing = agents["failing"].create_session()
-        told[f"error, {kind}"] = _try(lambda failing=failing, stream=stream: _texts(failing, "hi", stream))
-    return told
+        results[f"error, {kind}"] = _try(lambda failing=failing, stream=stream: _texts(failing, "hi", stream))
+    return results
 
 
 def main() -> None:
-    """Play all, print one line."""
+    """Call everything and print one line."""
     url, key, dsls = sys.argv[1], os.environ["KEY"], json.loads(sys.argv[2])
     client = importlib.import_module("ragflow_sdk").RAGFlow(key, url)
-    told = {"crud": _try(lambda: _crud(client, dsls)), "asking": _try(lambda: _asking(client, dsls))}
-    told["refused"] = _try(lambda: importlib.import_module("ragflow_sdk").RAGFlow("wrong", url).list_agents())
-    print(json.dumps(told))
+    results = {"crud": _try(lambda: _manage_agents(client, dsls)), "asking": _try(lambda: _run_turns(client, dsls))}
+    results["refused"] = _try(lambda: importlib.import_module("ragflow_sdk").RAGFlow("wrong", url).list_agents())
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -1,1 +1,4 @@
-"""The OpenAPI document. Nothing of it is loaded before somebody asks for it, and no request is checked by it."""
+"""The OpenAPI document: tables and models that describe the routes which parse their requests themselves.
+
+Loaded when the document is first requested. May import `server.http.native` and `server.database.tables`.
+"""

@@ -1,4 +1,4 @@
-"""What the document says of RAGFlow's routes of agents: rows, sessions, versions, files, and trying a draft."""
+"""Descriptions of RAGFlow's routes for agents, sessions, versions, files and debugging."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ __all__ = ["AGENT_ROUTES", "COMPAT"]
 
 COMPAT = describe_header(
     "X-RAGFlow-Compat",
-    "Shapes of which RAGFlow: `current`, or `0.24` for clients up to 0.25.0. Left out: what the key says.",
+    "Response shapes: `current`, or `0.24` for clients of RAGFlow 0.25.0 and older. Default: the setting of the key.",
     enum=["current", "0.24"],
 )
 True_ = Literal[True]
 
 _NAMED = (
-    describe_query("filename", "Name that a browser saves it under."),
-    describe_query("ext", "Ending of that name."),
-    describe_query("mime_type", "Its media type, in place of the stored one."),
+    describe_query("filename", "Name of the downloaded file."),
+    describe_query("ext", "Extension of the name."),
+    describe_query("mime_type", "Media type instead of the stored one."),
 )
 _BYTES = {
     "application/octet-stream": "The file.",
     "text/plain": "The file.",
-    "image/png": "The file, and so on for other pictures, sound, films and PDF.",
+    "image/png": "The file; likewise for other images, audio, video and PDF.",
 }
 _DOWNLOAD = Route("none", parameters=_NAMED, key="AnyKey", raw=_BYTES)
 
@@ -63,16 +63,18 @@ AGENT_ROUTES: dict[str, Route] = {
     "GET /api/v1/agents": Route(
         answer=AgentPage | AgentsFilter | list[AgentRow],
         parameters=(
-            describe_query("id", "Only the agent of this id."),
-            describe_query("title", "Only agents of this title."),
-            describe_query("keywords", "Only agents whose title has these words."),
-            describe_query("canvas_category", "Only these categories, with commas between."),
-            describe_query("canvas_type", "Only this type."),
-            describe_query("tags", "Only agents that have one of these tags, with commas between."),
-            describe_query("owner_ids", "Only agents of these tenants, with commas between: your own."),
-            describe_query("type", "`filter`: what a list can be narrowed down to, in place of a list."),
+            describe_query("id", "Only the agent with this id."),
+            describe_query("title", "Only agents with this title."),
+            describe_query("keywords", "Only agents whose title contains this text."),
+            describe_query("canvas_category", "Only these categories, separated by commas."),
+            describe_query("canvas_type", "Only agents of this type."),
+            describe_query("tags", "Only agents with one of these tags, separated by commas."),
             describe_query(
-                "orderby", "What comes first.", enum=["create_time", "update_time", "title"], default="create_time"
+                "owner_ids", "Only agents of these tenants, separated by commas; only your own tenant is allowed."
+            ),
+            describe_query("type", "`filter`: return the filter values instead of a list."),
+            describe_query(
+                "orderby", "Column to sort by.", enum=["create_time", "update_time", "title"], default="create_time"
             ),
             *describe_pages(),
             COMPAT,
@@ -97,14 +99,14 @@ AGENT_ROUTES: dict[str, Route] = {
         "listing",
         list[SessionShown] | list[SessionNamed],
         parameters=(
-            describe_query("id", "Only the session of this id."),
+            describe_query("id", "Only the session with this id."),
             describe_query("user_id", "Only sessions of this user."),
-            describe_query("exp_user_id", "Only sessions of this user of a page; then with ids and names only."),
-            describe_query("keywords", "Only sessions in which these words were said."),
-            describe_query("from_date", "Only sessions since then, ISO 8601; without a zone it is UTC."),
-            describe_query("to_date", "Only sessions until then."),
-            describe_query("dsl", "Whether the canvas comes with each.", "boolean", default=True),
-            describe_query("orderby", "What comes first.", enum=["create_time", "update_time"], default="update_time"),
+            describe_query("exp_user_id", "Only sessions of this user of an embedded page, with ids and names only."),
+            describe_query("keywords", "Only sessions whose messages contain this text."),
+            describe_query("from_date", "Only sessions from this time on, in ISO 8601; UTC without a zone."),
+            describe_query("to_date", "Only sessions up to this time."),
+            describe_query("dsl", "Whether to include the canvas of each session.", "boolean", default=True),
+            describe_query("orderby", "Column to sort by.", enum=["create_time", "update_time"], default="update_time"),
             *describe_pages(),
             COMPAT,
         ),
@@ -134,7 +136,9 @@ AGENT_ROUTES: dict[str, Route] = {
         body_kind="multipart/form-data",
         is_body_required=False,
         parameters=(
-            describe_query("url", "A page to store in place of files.", examples=["https://example.org/prices"]),
+            describe_query(
+                "url", "Address of a page to store instead of files.", examples=["https://example.org/prices"]
+            ),
         ),
         key="AnyKey",
     ),
@@ -145,7 +149,7 @@ AGENT_ROUTES: dict[str, Route] = {
     "GET /api/v1/agents/attachments/{file_id}/preview": _DOWNLOAD,
     "GET /api/v1/document/download/{file_id}": _DOWNLOAD,
     "GET /v1/document/download/{file_id}": _DOWNLOAD,
-    # trying
+    # debugging
     "POST /api/v1/agents/{agent_id}/reset": Route(answer=dict[str, Any]),
     "GET /api/v1/agents/{agent_id}/components/{component_id}/input-form": Route(answer=dict[str, Any]),
     "POST /api/v1/agents/{agent_id}/components/{component_id}/debug": Route(answer=dict[str, Any], body=DebugBody),

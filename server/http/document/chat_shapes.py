@@ -1,4 +1,4 @@
-"""What OpenAI's routes answer with. These models describe, they make nothing."""
+"""Response models of the OpenAI-compatible routes, for the document only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ChatAnswer", "ChatChunk", "ChatError", "ChatModel", "ChatModels"]
 
 
 class ChatUsage(BaseModel):
-    """Tokens, estimated."""
+    """Estimated numbers of tokens."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -19,16 +19,16 @@ class ChatUsage(BaseModel):
 
 
 class ChatAnswered(BaseModel):
-    """What the agent says."""
+    """The message of the agent."""
 
     role: Literal["assistant"]
     content: str
-    reference: Annotated[dict[str, Any], Field(description="What it cites.")] = {}
-    waiting_for_user: Annotated[dict[str, Any], Field(description="`inputs` and `tips` of the form that waits.")] = {}
+    reference: Annotated[dict[str, Any], Field(description="Cited chunks and documents.")] = {}
+    waiting_for_user: Annotated[dict[str, Any], Field(description="`inputs` and `tips` of the open form.")] = {}
 
 
 class ChatChoice(BaseModel):
-    """The one answer."""
+    """The only choice."""
 
     index: int
     message: ChatAnswered
@@ -37,31 +37,31 @@ class ChatChoice(BaseModel):
 
 
 class ChatAnswer(BaseModel):
-    """A whole answer, as OpenAI gives it."""
+    """A chat completion object."""
 
-    id: Annotated[str, Field(description="The session.")]
+    id: Annotated[str, Field(description="Id of the session.")]
     object: Literal["chat.completion"]
     created: int
-    model: Annotated[str, Field(description="The agent.")]
+    model: Annotated[str, Field(description="Id of the agent.")]
     param: None
     usage: ChatUsage
     choices: list[ChatChoice]
 
 
 class ChatDelta(BaseModel):
-    """The next piece of the answer; at the end also the form that waits, or what failed."""
+    """The next part of the answer; in the last frames also the open form or the error."""
 
     role: Literal["assistant"]
     content: str
     function_call: None
     tool_calls: None
-    reference: Annotated[dict[str, Any], Field(description="What it cites.")] = {}
-    waiting_for_user: Annotated[dict[str, Any], Field(description="`inputs` and `tips` of the form that waits.")] = {}
+    reference: Annotated[dict[str, Any], Field(description="Cited chunks and documents.")] = {}
+    waiting_for_user: Annotated[dict[str, Any], Field(description="`inputs` and `tips` of the open form.")] = {}
     error: str = ""
 
 
 class ChatStep(BaseModel):
-    """The one answer, in a stream."""
+    """The only choice, in a stream."""
 
     index: int
     delta: ChatDelta
@@ -70,14 +70,14 @@ class ChatStep(BaseModel):
 
 
 class ChatChunk(BaseModel):
-    """A frame of a stream, as OpenAI gives it."""
+    """A chat completion chunk object."""
 
-    id: Annotated[str, Field(description="The session.")]
+    id: Annotated[str, Field(description="Id of the session.")]
     object: Literal["chat.completion.chunk"]
     created: int
-    model: Annotated[str, Field(description="The agent.")]
+    model: Annotated[str, Field(description="Id of the agent.")]
     system_fingerprint: str
-    usage: Annotated[ChatUsage | None, Field(description="Of the last frame.")]
+    usage: Annotated[ChatUsage | None, Field(description="In the last frame only.")]
     choices: list[ChatStep]
 
 
@@ -99,7 +99,7 @@ class ChatModels(BaseModel):
 
 
 class ChatProblem(BaseModel):
-    """What is wrong."""
+    """The reason for a refusal."""
 
     message: str
     type: Annotated[str, Field(examples=["invalid_request_error", "authentication_error", "not_found_error"])]
@@ -108,6 +108,6 @@ class ChatProblem(BaseModel):
 
 
 class ChatError(BaseModel):
-    """A refusal, as OpenAI writes it."""
+    """An error object."""
 
     error: ChatProblem

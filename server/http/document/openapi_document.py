@@ -1,4 +1,4 @@
-"""FastAPI's document of the routes, with all that it cannot know of those that read their requests themselves."""
+"""FastAPI's OpenAPI document, completed for routes that parse their requests themselves."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ from ragflow_lg.server.http.native.native_events import build_event_schema
 __all__ = ["ROUTES", "complete_document"]
 
 ROUTES: dict[str, Route] = {**AGENT_ROUTES, **TURN_ROUTES}
-"""By method and path."""
+"""Descriptions by method and path."""
 
 ABOUT = """\
-Agents of RAGFlow's canvases. The routes under `/native/v1` are this server's own: HTTP's status says how it went.
-Those under `/api/v1` are RAGFlow's: HTTP says 200 for almost everything, and `code` is 0 if it went well. Those under
-`/v1` and `/api/v1/agents_openai` are OpenAI's.
+Agents built from RAGFlow canvases. Routes under `/native/v1` are the native API and use HTTP statuses.
+Routes under `/api/v1` are RAGFlow's API: nearly all responses have the HTTP status 200, and `code` is 0 on success.
+Routes under `/v1` and `/api/v1/agents_openai` are OpenAI-compatible.
 
-Every answer has the header `X-Request-Id`, which stands in the server's log, too; a request may bring its own.
+Every response has the header `X-Request-Id`, which also appears in the server log. A request may set it.
 """
 _KEYS = {
-    "ApiKey": "An API key of `ragflow-lg keys`.",
-    "BetaKey": "A key of `ragflow-lg keys create NAME --beta`, for embedded pages.",
+    "ApiKey": "An API key, created by `ragflow-lg keys create`.",
+    "BetaKey": "A key for embedded pages, created by `ragflow-lg keys create NAME --beta`.",
     "MetricsKey": "The `metrics_key` of the settings.",
 }
 _PATH = {
-    "agent_id": "Id of an agent.",
-    "session_id": "Id of a session.",
-    "task_id": "Id of a session.",
-    "run_id": "Id of a run.",
-    "message_id": "Id of a run: the `message_id` of its frames.",
-    "version_id": "Id of a version.",
+    "agent_id": "Id of the agent.",
+    "session_id": "Id of the session.",
+    "task_id": "Id of the session.",
+    "run_id": "Id of the run.",
+    "message_id": "Id of the run: the `message_id` of its frames.",
+    "version_id": "Id of the version.",
     "version": "`draft`, `published`, or the id of a version.",
-    "file_id": "Id of a file.",
-    "component_id": "Id of a component of the canvas.",
+    "file_id": "Id of the file.",
+    "component_id": "Id of the component in the canvas.",
 }
-_RETRY = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}}
+_RETRY = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
 _REFS = "#/components/schemas/{model}"
 
 
 def complete_document(document: dict[str, Any]) -> dict[str, Any]:
-    """Put what is known of each route into FastAPI's document; give the same document."""
-    schemas, definitions = _schemas()
+    """Complete FastAPI's document in place, and return it."""
+    schemas, definitions = _build_schemas()
     components = document.setdefault("components", {})
     components.setdefault("schemas", {}).update(definitions)
     components["securitySchemes"] = {
-        name: {"type": "http", "scheme": "bearer", "description": told} for name, told in _KEYS.items()
+        name: {"type": "http", "scheme": "bearer", "description": description} for name, description in _KEYS.items()
     }
     document["info"]["description"] = ABOUT
     for method, path, operation in iterate_operations(document):
         for parameter in operation.get("parameters", ()):
             if parameter["in"] == "path":
                 parameter.setdefault("description", _PATH[parameter["name"]])
-        if described := ROUTES.get(f"{method} {path}"):
-            _describe(operation, described, schemas)
+        if route := ROUTES.get(f"{method} {path}"):
+            _describe(operation, route, schemas)
         if busy := operation["responses"].get("429"):
             busy["headers"] = _RETRY
     for unused in ("HTTPValidationError", "ValidationError"):
@@ -68,80 +68,82 @@ def complete_document(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def iterate_operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Go through the operations of a document: method, path and what is said of it."""
+    """Yield the method, path and description of each operation of a document."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield method.upper(), path, operation
 
 
-def _schemas() -> tuple[dict[Any, Any], dict[str, Any]]:
-    """Give the schema of each type that routes take or answer with, and the definitions that these refer to."""
+def _build_schemas() -> tuple[dict[Any, Any], dict[str, Any]]:
+    """Return the schemas of all request and response types, and the definitions that they refer to."""
     types: list[Any] = [Refusal]
-    for described in ROUTES.values():
-        types += [described.answer, described.body, described.frame, *described.more.values()]
-        types += [shape for _, shape in describe_refusals(described.surface, described.key).values()]
-    wanted = {repr(each): each for each in types}
-    adapters: list[tuple[Any, Any, Any]] = [(name, "validation", TypeAdapter(each)) for name, each in wanted.items()]
-    made, rest = TypeAdapter[Any].json_schemas(adapters, ref_template=_REFS)
-    return {name: schema for (name, _), schema in made.items()}, rest.get("$defs", {})
+    for route in ROUTES.values():
+        types += [route.answer, route.body, route.frame, *route.more.values()]
+        types += [shape for _, shape in describe_refusals(route.surface, route.key).values()]
+    types_by_name = {repr(each): each for each in types}
+    adapters: list[tuple[Any, Any, Any]] = [
+        (name, "validation", TypeAdapter(each)) for name, each in types_by_name.items()
+    ]
+    type_schemas, rest = TypeAdapter[Any].json_schemas(adapters, ref_template=_REFS)
+    return {name: schema for (name, _), schema in type_schemas.items()}, rest.get("$defs", {})
 
 
-def _describe(operation: dict[str, Any], described: Route, schemas: dict[Any, Any]) -> None:
-    if parameters := [parameter.shown() for parameter in described.parameters]:
+def _describe(operation: dict[str, Any], route: Route, schemas: dict[Any, Any]) -> None:
+    if parameters := [parameter.to_openapi() for parameter in route.parameters]:
         operation["parameters"] = [*operation.get("parameters", ()), *parameters]
-    if described.body is not None:
-        content = {described.body_kind: {"schema": schemas[repr(described.body)]}}
-        operation["requestBody"] = {"required": described.is_body_required, "content": content}
-    if described.key:
-        names = ["ApiKey", "BetaKey"] if described.key == "AnyKey" else [described.key]
+    if route.body is not None:
+        content = {route.body_kind: {"schema": schemas[repr(route.body)]}}
+        operation["requestBody"] = {"required": route.is_body_required, "content": content}
+    if route.key:
+        names = ["ApiKey", "BetaKey"] if route.key == "AnyKey" else [route.key]
         operation["security"] = [{name: []} for name in names]
-    told: dict[str, Any] = {str(described.status): _well(described, schemas)}
-    for status, (text, shape) in describe_refusals(described.surface, described.key).items():
-        told[str(status)] = _answer(text, schemas[repr(shape)])
-    for status, shape in described.more.items():
-        if status != described.status:
-            told[str(status)] = _answer("It does not go well.", schemas[repr(shape)])
-    if described.surface == "webhook":
-        told["default"] = {"description": "What the canvas answers with: its status, its text."}
-    operation["responses"] = told
+    responses: dict[str, Any] = {str(route.status): _describe_success(route, schemas)}
+    for status, (text, shape) in describe_refusals(route.surface, route.key).items():
+        responses[str(status)] = _build_response(text, schemas[repr(shape)])
+    for status, shape in route.more.items():
+        if status != route.status:
+            responses[str(status)] = _build_response("The operation failed.", schemas[repr(shape)])
+    if route.surface == "webhook":
+        responses["default"] = {"description": "Status and text as configured in the canvas."}
+    operation["responses"] = responses
 
 
-def _well(described: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
-    """Describe the answer of 200, which is also that of most of RAGFlow's refusals."""
-    refusal, shape = schemas[repr(Refusal)], schemas[repr(described.answer)]
+def _describe_success(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
+    """Describe the response with status 200, which most of RAGFlow's refusals use as well."""
+    refusal, shape = schemas[repr(Refusal)], schemas[repr(route.answer)]
     content: dict[str, Any] = {}
-    if described.surface in ("envelope", "plain", "listing"):
-        forms = [_envelope(described, shape), refusal]
-        forms += [schemas[repr(other)] for status, other in described.more.items() if status == described.status]
+    if route.surface in ("envelope", "plain", "listing"):
+        forms = [_build_envelope(route, shape), refusal]
+        forms += [schemas[repr(other)] for status, other in route.more.items() if status == route.status]
         content["application/json"] = {"schema": {"anyOf": forms}}
-    elif described.answer is not None and described.surface != "webhook":
+    elif route.answer is not None and route.surface != "webhook":
         content["application/json"] = {"schema": shape}
-    for kind, text in described.raw.items():
+    for kind, text in route.raw.items():
         content[kind] = {"schema": {"type": "string", "description": text}}
-    if described.surface == "none" and described.key == "AnyKey":
-        content["application/json"] = {"schema": {"description": "A refusal, or a file that is JSON."}}
-    if described.surface == "webhook":
-        content["application/json"] = {"schema": {"anyOf": [shape, {"description": "What the canvas says."}]}}
-    if described.stream:
-        schema = build_event_schema(schemas[repr(described.frame)], end="[DONE]")
-        content["text/event-stream"] = {"schema": schema, "examples": {"stream": {"value": described.stream}}}
-    can_refuse = described.surface in ("envelope", "plain", "listing") or described.key == "AnyKey"
-    told = "It went well; or a refusal, by its `code`." if can_refuse else "It went well."
-    return {"description": told, "content": content}
+    if route.surface == "none" and route.key == "AnyKey":
+        content["application/json"] = {"schema": {"description": "A refusal, or a file of type JSON."}}
+    if route.surface == "webhook":
+        content["application/json"] = {"schema": {"anyOf": [shape, {"description": "JSON configured in the canvas."}]}}
+    if route.stream:
+        schema = build_event_schema(schemas[repr(route.frame)], end="[DONE]")
+        content["text/event-stream"] = {"schema": schema, "examples": {"stream": {"value": route.stream}}}
+    can_refuse = route.surface in ("envelope", "plain", "listing") or route.key == "AnyKey"
+    description = "Success, or a refusal with its `code`." if can_refuse else "Success."
+    return {"description": description, "content": content}
 
 
-def _envelope(described: Route, data: dict[str, Any]) -> dict[str, Any]:
+def _build_envelope(route: Route, data: dict[str, Any]) -> dict[str, Any]:
     properties: dict[str, Any] = {"code": {"const": 0}}
     required = ["code"]
-    if described.surface != "plain":
+    if route.surface != "plain":
         properties["message"] = {"type": "string"}
         required += ["message", "data"]
     properties["data"] = data
-    if described.surface == "listing":
-        properties["total"] = {"type": "integer", "description": "Rows of all pages."}
+    if route.surface == "listing":
+        properties["total"] = {"type": "integer", "description": "Number of rows on all pages."}
         required.append("total")
     return {"type": "object", "properties": properties, "required": required}
 
 
-def _answer(text: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _build_response(text: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"description": text, "content": {"application/json": {"schema": schema}}}

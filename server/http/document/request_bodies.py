@@ -1,4 +1,4 @@
-"""What clients of RAGFlow's and OpenAI's routes send. These models describe: requests are read by the routes."""
+"""Request models of RAGFlow's and the OpenAI-compatible routes, for the document only: the routes parse bodies."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ _SAMPLE_CANVAS: dict[str, Any] = {
         },
     }
 }
-"""The least that answers."""
+"""The smallest canvas that answers."""
 
 Canvas = dict[str, Any]
 Inputs = Annotated[
     dict[str, "FieldValue"],
-    Field(description="Answers to Begin's form or to open forms, by field.", examples=[{"size": {"value": 42}}]),
+    Field(description="Values of Begin's form or of open forms, by field.", examples=[{"size": {"value": 42}}]),
 ]
 Files = Annotated[
-    list[dict[str, Any]], Field(description="Uploads, as the upload gave them; also as a list in a list.")
+    list[dict[str, Any]], Field(description="Files, as the upload route returned them; also nested in a second list.")
 ]
-ChatTemplateKwargs = Annotated[dict[str, Any], Field(description="Passed on to models that take them.")]
-Release = Annotated[bool, Field(description="Whether a new session takes the published version, not the draft.")]
-SessionName = Annotated[str, Field(description="Name of a new session; left out: the beginning of the query.")]
-ReturnTrace = Annotated[bool, Field(description="Whether what the nodes have done is told, too.")]
-Stream = Annotated[bool, Field(description="Whether to answer with the events.")]
-UserId = Annotated[str, Field(description="Who asks; only a new session takes it.")]
+ChatTemplateKwargs = Annotated[dict[str, Any], Field(description="Passed to models that accept it.")]
+Release = Annotated[bool, Field(description="Whether a new session uses the published version instead of the draft.")]
+SessionName = Annotated[str, Field(description="Name of a new session. Default: the beginning of the query.")]
+ReturnTrace = Annotated[bool, Field(description="Whether to include the trace of nodes.")]
+Stream = Annotated[bool, Field(description="Whether to stream the events.")]
+UserId = Annotated[str, Field(description="Id of the user; used for a new session only.")]
 
 
-def _like(*examples: dict[str, Any]) -> ConfigDict:
+def _with_examples(*examples: dict[str, Any]) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": list(examples)})
 
 
@@ -65,14 +65,14 @@ class FieldValue(BaseModel):
     value: Any
 
 
-class _Asked(BaseModel):
-    """What every turn can be given."""
+class _TurnBody(BaseModel):
+    """The fields of every turn."""
 
-    query: Annotated[str | dict[str, Any], Field(description="What the user says, or fields of Begin's form.")] = ""
+    query: Annotated[str | dict[str, Any], Field(description="Message of the user, or fields of Begin's form.")] = ""
     inputs: Inputs | None = None
     files: Files | None = None
     session_id: Annotated[
-        str, Field(max_length=TITLE_CHARS, description="The session to go on with; left out: a new one.")
+        str, Field(max_length=TITLE_CHARS, description="Session to continue. Default: a new session.")
     ] = ""
     user_id: UserId = ""
     stream: Stream = False
@@ -80,18 +80,18 @@ class _Asked(BaseModel):
     chat_template_kwargs: ChatTemplateKwargs | None = None
 
 
-class AgentCompletionBody(_Asked):
-    """A turn, of an agent that the path names."""
+class AgentCompletionBody(_TurnBody):
+    """A turn of the agent in the path."""
 
-    model_config = _like({"question": "Where is my parcel?", "stream": True})
+    model_config = _with_examples({"question": "Where is my parcel?", "stream": True})
 
-    question: Annotated[str, Field(description="As `query`, which goes first.")] = ""
+    question: Annotated[str, Field(description="Alternative to `query`, which takes precedence.")] = ""
     name: SessionName = ""
     release: Release = False
     openai_compatible: Annotated[
-        bool, Field(alias="openai-compatible", description="Read `messages` and answer as OpenAI does.")
+        bool, Field(alias="openai-compatible", description="Whether to read `messages` and respond as OpenAI does.")
     ] = False
-    messages: Annotated[list[ChatMessage] | None, Field(description="With `openai-compatible`: the conversation.")] = (
+    messages: Annotated[list[ChatMessage] | None, Field(description="The conversation, with `openai-compatible`.")] = (
         None
     )
 
@@ -99,7 +99,7 @@ class AgentCompletionBody(_Asked):
 class CompletionBody(AgentCompletionBody):
     """A turn."""
 
-    model_config = _like(
+    model_config = _with_examples(
         {"agent_id": "0c7f4a1e2b5d11f0", "query": "Where is my parcel?", "stream": False},
         {"agent_id": "0c7f4a1e2b5d11f0", "session_id": "5f0c9a64d4e211f0", "inputs": {"size": {"value": 42}}},
     )
@@ -107,90 +107,92 @@ class CompletionBody(AgentCompletionBody):
     agent_id: Annotated[str, Field(min_length=1)]
 
 
-class EmbeddedBody(_Asked):
+class EmbeddedBody(_TurnBody):
     """A turn of an embedded page."""
 
-    model_config = _like({"query": "Where is my parcel?"})
+    model_config = _with_examples({"query": "Where is my parcel?"})
 
     stream: Stream = True
     release: Release = False
 
 
-class PlayBody(_Asked):
-    """A turn of a version, or on from a run. All of it may stand in the query of the address, too."""
+class PlayBody(_TurnBody):
+    """A turn of a version, or the continuation of a run. All fields may also be query parameters."""
 
-    model_config = _like({"query": "Where is my parcel?", "version": "draft"})
+    model_config = _with_examples({"query": "Where is my parcel?", "version": "draft"})
 
-    user_input: Annotated[str, Field(description="As `query`, before which it goes.")] = ""
-    message: Annotated[str, Field(description="As `query`, which goes first.")] = ""
-    version: Annotated[str, Field(description="`draft`, `published` or an id; of a new session.")] = ""
-    resume_from: Annotated[str, Field(description="A run to go on from, however it stands.")] = ""
+    user_input: Annotated[str, Field(description="Alternative to `query`; takes precedence over it.")] = ""
+    message: Annotated[str, Field(description="Alternative to `query`, which takes precedence.")] = ""
+    version: Annotated[str, Field(description="Version for a new session: `draft`, `published` or an id.")] = ""
+    resume_from: Annotated[str, Field(description="Run to continue, in any state.")] = ""
     on_disconnect: Annotated[
         str, Field(pattern=r"^(cancel|continue|grace:[0-9]+)$", description="`cancel`, `continue` or `grace:SECONDS`.")
     ] = "continue"
 
 
 class CancelBody(BaseModel):
-    """Which turn to stop."""
+    """The turn to cancel."""
 
-    model_config = _like({"session_id": "5f0c9a64d4e211f0"})
+    model_config = _with_examples({"session_id": "5f0c9a64d4e211f0"})
 
     session_id: str = ""
-    task_id: Annotated[str, Field(description="The same as `session_id`, which goes first.")] = ""
+    task_id: Annotated[str, Field(description="Alternative to `session_id`, which takes precedence.")] = ""
 
 
 class _AgentFields(BaseModel):
-    """What an agent has beside its title and its canvas."""
+    """The fields of an agent apart from title and canvas."""
 
     description: str | None = None
-    avatar: Annotated[str | None, Field(description="A picture as a `data:` address.")] = None
+    avatar: Annotated[str | None, Field(description="Picture as a `data:` URI.")] = None
     canvas_type: Annotated[str | None, Field(max_length=64)] = None
     canvas_category: Annotated[str | None, Field(max_length=32)] = None
-    permission: Annotated[str | None, Field(max_length=16, description="Kept; agents are their tenant's only.")] = None
+    permission: Annotated[
+        str | None, Field(max_length=16, description="Stored only: agents are always private to their tenant.")
+    ] = None
     release: Annotated[bool, Field(description="Whether to publish the draft.")] = False
 
 
 class AgentChange(_AgentFields):
-    """What is to be changed of an agent."""
+    """Changes to an agent."""
 
-    model_config = _like({"title": "Parcels", "release": True})
+    model_config = _with_examples({"title": "Parcels", "release": True})
 
     title: Annotated[str, Field(min_length=1, max_length=TITLE_CHARS)] | None = None
-    dsl: Annotated[Canvas | str | None, Field(description="A canvas, as an object or as JSON in a text.")] = None
+    dsl: Annotated[Canvas | str | None, Field(description="Canvas, as an object or as JSON text.")] = None
 
 
 class NewAgent(_AgentFields):
-    """An agent to make."""
+    """An agent to create."""
 
-    model_config = _like({"title": "Parcels", "dsl": _SAMPLE_CANVAS})
+    model_config = _with_examples({"title": "Parcels", "dsl": _SAMPLE_CANVAS})
 
     title: Annotated[str, Field(min_length=1, max_length=TITLE_CHARS)]
-    dsl: Annotated[Canvas | str, Field(description="A canvas, as an object or as JSON in a text.")]
+    dsl: Annotated[Canvas | str, Field(description="Canvas, as an object or as JSON text.")]
 
 
 class TagsBody(BaseModel):
     """All tags of an agent."""
 
-    model_config = _like({"tags": ["parcels", "shop"]})
+    model_config = _with_examples({"tags": ["parcels", "shop"]})
 
-    tags: Annotated[list[str] | str | None, Field(description="A list, or a text with commas.")]
+    tags: Annotated[list[str] | str | None, Field(description="List of tags, or a text separated by commas.")]
 
 
 class NewSession(BaseModel):
-    """A session to make."""
+    """A session to create."""
 
-    model_config = _like({"name": "Ada", "user_id": "ada"})
+    model_config = _with_examples({"name": "Ada", "user_id": "ada"})
 
     name: str = ""
     user_id: str = ""
-    exp_user_id: Annotated[str, Field(description="Whose it is, where a page has users of its own.")] = ""
+    exp_user_id: Annotated[str, Field(description="Id of a user of an embedded page.")] = ""
     release: Release = False
 
 
 class SessionIds(BaseModel):
     """Sessions to delete."""
 
-    model_config = _like({"ids": ["5f0c9a64d4e211f0"]}, {"delete_all": True})
+    model_config = _with_examples({"ids": ["5f0c9a64d4e211f0"]}, {"delete_all": True})
 
     ids: Annotated[list[str] | None, Field(max_length=100)] = None
     delete_all: bool = False
@@ -199,19 +201,20 @@ class SessionIds(BaseModel):
 class NewVersion(BaseModel):
     """A version to publish."""
 
-    model_config = _like({"title": "Summer"})
+    model_config = _with_examples({"title": "Summer"})
 
-    title: Annotated[str, Field(description="Left out: the agent's title.")] = ""
+    title: Annotated[str, Field(description="Default: the title of the agent.")] = ""
     description: str = ""
     dsl: Annotated[
-        Canvas | str | None, Field(description="A canvas that becomes the draft first; left out: the draft as it is.")
+        Canvas | str | None,
+        Field(description="Canvas that replaces the draft before it is published. Default: the current draft."),
     ] = None
 
 
 class DebugBody(BaseModel):
-    """Values for what a component reads, by the names of its form."""
+    """Values of the input form of a component, by name."""
 
-    model_config = _like({"params": {"sys.query": {"value": "Where is my parcel?"}}})
+    model_config = _with_examples({"params": {"sys.query": {"value": "Where is my parcel?"}}})
 
     params: dict[str, FieldValue] | None
 
@@ -223,41 +226,42 @@ class UploadBody(BaseModel):
 
 
 class ChatPart(BaseModel):
-    """A part of a message: a text. Pictures, sound and files are refused; upload them, and name them in `files`."""
+    """A text part of a message. Images, audio and files are refused: upload them and list them in `files`."""
 
     type: str = "text"
     text: str = ""
 
 
 class ChatMessage(BaseModel):
-    """What somebody has said."""
+    """A message of the conversation."""
 
     role: Annotated[str, Field(examples=["user", "assistant"])]
     content: str | list[ChatPart] | None
 
 
 class ChatBody(BaseModel):
-    """A conversation whose last message of the role `user` is asked. What OpenAI has besides is passed over.
+    """A conversation. Its last message with the role `user` is the query. Other fields of OpenAI are ignored.
 
-    With `inputs` there need be no message; those that a form waits for are then the whole answer.
+    With `inputs`, messages are optional; if a form is open, the inputs are the whole answer.
     """
 
-    model_config = _like(
+    model_config = _with_examples(
         {"model": "0c7f4a1e2b5d11f0", "messages": [{"role": "user", "content": "Where is my parcel?"}]},
         {"model": "0c7f4a1e2b5d11f0", "session_id": "5f0c9a64d4e211f0", "inputs": {"size": {"value": 42}}},
     )
 
-    model: Annotated[str, Field(description="Id of an agent; where the path names one, any text.")] = ""
-    messages: Annotated[list[ChatMessage] | None, Field(description="Left out with `inputs` only.")] = None
+    model: Annotated[str, Field(description="Id of the agent; ignored if the path names an agent.")] = ""
+    messages: Annotated[list[ChatMessage] | None, Field(description="Required unless `inputs` is set.")] = None
     inputs: Inputs | None = None
     files: Files | None = None
     stream: Stream = False
-    session_id: Annotated[str, Field(description="A session to go on with: the `id` of its answers.")] = ""
-    id: Annotated[str, Field(description="As `session_id`, which goes first.")] = ""
+    session_id: Annotated[str, Field(description="Session to continue: the `id` of its responses.")] = ""
+    id: Annotated[str, Field(description="Alternative to `session_id`, which takes precedence.")] = ""
     metadata: Annotated[
-        dict[Literal["id"] | str, Any] | None, Field(description="`id` in it is as `session_id`, which goes first.")
+        dict[Literal["id"] | str, Any] | None,
+        Field(description="`id` is an alternative to `session_id`, which takes precedence."),
     ] = None
-    user: Annotated[str, Field(description="Who asks; `user_id` goes first.")] = ""
+    user: Annotated[str, Field(description="Id of the user; `user_id` takes precedence.")] = ""
     user_id: UserId = ""
     release: Release = False
     chat_template_kwargs: ChatTemplateKwargs | None = None

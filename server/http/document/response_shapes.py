@@ -1,6 +1,6 @@
-"""What RAGFlow's routes answer with, inside their envelopes. These models describe, they make nothing.
+"""Response models of RAGFlow's routes, inside their envelopes, for the document only.
 
-What has a default is left out of some answers.
+Some responses omit fields that have a default.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ __all__ = [
 ]
 
 Ms = Annotated[int, Field(description="Epoch milliseconds.")]
-Date = Annotated[str, Field(description="As HTTP writes dates.", examples=["Sat, 21 Nov 2026 20:41:00 GMT"])]
+Date = Annotated[str, Field(description="Date in HTTP's format.", examples=["Sat, 21 Nov 2026 20:41:00 GMT"])]
 
 
 class Refusal(BaseModel):
-    """Why a request is refused, or has failed."""
+    """The reason for a refusal or failure."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"code": 102, "message": "Session not found!"}]})
 
     code: Annotated[
         int,
         Field(
-            description="101: something does not fit. 102: not found, or taken. 103: not yours, or busy. 100, 500: it "
-            "failed. Others: as HTTP's status.",
+            description="101: invalid. 102: not found, or in use. 103: not authorized, or busy. 100, 500: failed. "
+            "Others: as the HTTP status.",
             json_schema_extra={"not": {"const": 0}},
         ),
     ]
-    message: Annotated[str, Field(description="For people.")]
-    data: Annotated[Any, Field(description="Mostly left out; else what RAGFlow has there, such as `false`.")] = None
+    message: Annotated[str, Field(description="Explanation for people.")]
+    data: Annotated[Any, Field(description="Usually omitted; otherwise RAGFlow's value, such as `false`.")] = None
 
 
 class NotHere(BaseModel):
-    """There is no such path, or it does not take the method."""
+    """The path does not exist or does not support the method."""
 
     code: int
     message: str
@@ -68,7 +68,7 @@ class NotHere(BaseModel):
 
 
 class AgentRow(BaseModel):
-    """An agent in a list; for older clients with what `AgentShown` has besides."""
+    """An agent in a list; for older clients with the fields of `AgentShown`."""
 
     id: str
     avatar: str | None
@@ -83,7 +83,7 @@ class AgentRow(BaseModel):
     canvas_type: str | None
     canvas_category: str
     tags: str
-    release_time: Annotated[int | None, Field(description="As `last_publish_time`.")]
+    release_time: Annotated[int | None, Field(description="Epoch milliseconds of the last published version.")]
     type: Literal["agent"]
 
 
@@ -95,14 +95,14 @@ class AgentPage(BaseModel):
 
 
 class Counted(BaseModel):
-    """One value to narrow a list down to, and how many agents have it."""
+    """A filter value and the number of its agents."""
 
     id: str
     count: int
 
 
 class AgentsFilter(BaseModel):
-    """What a list of agents can be narrowed down to."""
+    """The filter values of lists of agents."""
 
     filter: dict[Literal["owner", "canvas_category"], list[Counted]]
     total: int
@@ -133,20 +133,20 @@ class AgentShown(_Dated):
 
 
 class UpdateTime(BaseModel):
-    """When a change was stored."""
+    """The time of a change."""
 
     update_time: Ms
 
 
 class TagCounted(BaseModel):
-    """A tag, and how many agents have it."""
+    """A tag and the number of its agents."""
 
     tag: str
     count: int
 
 
 class Prompts(BaseModel):
-    """Prompts that stand where a canvas has none of its own."""
+    """The default prompts, which a canvas can replace."""
 
     task_analysis: str
     plan_generation: str
@@ -155,7 +155,7 @@ class Prompts(BaseModel):
 
 
 class TemplateShown(BaseModel):
-    """A canvas to begin an agent with."""
+    """A canvas from which to create an agent."""
 
     id: str
     title: Annotated[dict[str, str], Field(description="By language.")]
@@ -167,24 +167,24 @@ class TemplateShown(BaseModel):
 
 
 class SessionMessage(BaseModel):
-    """What one side has said."""
+    """A message of the user or the assistant."""
 
     role: str
     content: str
-    id: Annotated[str, Field(description="Of the run; the opening words have none.")] = ""
+    id: Annotated[str, Field(description="Id of the run; empty for the opening words.")] = ""
     created_at: Annotated[float, Field(description="Epoch seconds.")] = 0
-    reference: Annotated[Any, Field(description="In lists: the chunks that it cites.")] = None
+    reference: Annotated[Any, Field(description="Cited chunks, in lists only.")] = None
 
 
 class SessionNamed(BaseModel):
-    """A session in a list of one user's."""
+    """A session in the list of one user."""
 
     id: str
     name: str | None
 
 
 class SessionShown(_Dated):
-    """A conversation. In lists the agent is `agent_id`, in one that is shown by its id `dialog_id`."""
+    """A conversation. The id of the agent is `agent_id` in lists, and `dialog_id` in a single session."""
 
     id: str
     name: str | None
@@ -193,10 +193,10 @@ class SessionShown(_Dated):
     user_id: str | None
     exp_user_id: str | None
     message: list[SessionMessage]
-    messages: Annotated[list[SessionMessage], Field(description="For older clients, as `message`.")] = []
-    reference: Annotated[list[Any], Field(description="By answer, the chunks that it cites.")] = []
+    messages: Annotated[list[SessionMessage], Field(description="Same as `message`, for older clients.")] = []
+    reference: Annotated[list[Any], Field(description="Cited chunks, by answer.")] = []
     tokens: int
-    source: Annotated[str, Field(description="`agent`: a client made it. `workflow`: a turn did.")]
+    source: Annotated[str, Field(description="`agent`: created by a client. `workflow`: created by a turn.")]
     duration: float
     round: int
     thumb_up: int
@@ -206,7 +206,7 @@ class SessionShown(_Dated):
 
 
 class Deleted(BaseModel):
-    """How it went where some sessions could not be deleted."""
+    """The result if some sessions could not be deleted."""
 
     success_count: int
     errors: list[str]
@@ -217,8 +217,8 @@ class VersionItem(_Dated):
 
     id: str
     title: str
-    user_canvas_id: Annotated[str, Field(description="The agent.")]
-    release: Annotated[bool, Field(description="Whether it was published.")]
+    user_canvas_id: Annotated[str, Field(description="Id of the agent.")]
+    release: Annotated[bool, Field(description="Whether the version is published.")]
 
 
 class VersionShown(VersionItem):
@@ -229,7 +229,7 @@ class VersionShown(VersionItem):
 
 
 class FileShown(BaseModel):
-    """A stored file; goes as it is into the `files` of a turn."""
+    """A stored file; `files` of a turn accepts it unchanged."""
 
     id: str
     name: str
@@ -242,14 +242,14 @@ class FileShown(BaseModel):
 
 
 class Traced(BaseModel):
-    """Entries of one component that follow each other."""
+    """Successive entries of one component."""
 
     component_id: str
     trace: list[dict[str, Any]]
 
 
 class TurnAnswer(BaseModel):
-    """The last event of a turn, with all of the answer. Where a form waits it is `user_inputs`, with the form."""
+    """The last event of a turn, with the whole answer. If a form is open, the event is `user_inputs`."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -268,23 +268,25 @@ class TurnAnswer(BaseModel):
 
     session_id: str
     event: str = ""
-    message_id: Annotated[str, Field(description="The run.")] = ""
+    message_id: Annotated[str, Field(description="Id of the run.")] = ""
     created_at: Annotated[int, Field(description="Epoch seconds.")] = 0
-    task_id: Annotated[str, Field(description="What `/tasks/ID/cancel` takes.")] = ""
+    task_id: Annotated[str, Field(description="Id for `/tasks/ID/cancel`.")] = ""
     data: Annotated[
         dict[str, Any],
         Field(
-            description="`content`: the answer. `reference`: what it cites. `structured`: by component. `inputs` and "
-            "`tips`: the form that waits. `usage`, `trace`: if there are any."
+            description="`content`: the answer. `reference`: cited chunks and documents. `structured`: structured "
+            "outputs by component. `inputs` and `tips`: the open form. `usage`, `trace`: if available."
         ),
     ] = {}
 
 
 class TurnFrame(BaseModel):
-    """An event of a turn. The first frame of a run without events has `session_id` and an empty `data` only."""
+    """An event of a turn. A run without events has one frame with `session_id` and an empty `data`."""
 
     session_id: str
-    data: Annotated[dict[str, Any], Field(description="By event; of a `message` the next piece is `content`.")]
+    data: Annotated[
+        dict[str, Any], Field(description="Fields by event; `content` of a `message` is the next part of the answer.")
+    ]
     event: Annotated[
         Literal[
             "workflow_started",
@@ -295,25 +297,25 @@ class TurnFrame(BaseModel):
             "user_inputs",
             "workflow_finished",
         ],
-        Field(description="What has happened."),
+        Field(description="Name of the event."),
     ] = "message"
-    message_id: Annotated[str, Field(description="The run.")] = ""
+    message_id: Annotated[str, Field(description="Id of the run.")] = ""
     created_at: Annotated[int, Field(description="Epoch seconds.")] = 0
-    task_id: Annotated[str, Field(description="What `/tasks/ID/cancel` takes.")] = ""
+    task_id: Annotated[str, Field(description="Id for `/tasks/ID/cancel`.")] = ""
 
 
 class EmbeddedAgent(BaseModel):
-    """An agent as a page presents it."""
+    """What an embedded page shows of an agent."""
 
     title: str
     avatar: str | None
-    inputs: Annotated[dict[str, Any], Field(description="Begin's form, by field.")]
-    prologue: Annotated[str, Field(description="What it says first.")]
+    inputs: Annotated[dict[str, Any], Field(description="Fields of Begin's form.")]
+    prologue: Annotated[str, Field(description="Opening words.")]
     mode: str
 
 
 class WebhookAnswer(BaseModel):
-    """The answer of a turn that a webhook has played."""
+    """The answer of a webhook's turn."""
 
     message: str
     success: bool
@@ -321,7 +323,7 @@ class WebhookAnswer(BaseModel):
 
 
 class WebhookRefusal(BaseModel):
-    """Why a webhook is refused, or has failed."""
+    """The reason why a webhook call is refused or failed."""
 
     code: int
     message: str
@@ -329,16 +331,16 @@ class WebhookRefusal(BaseModel):
 
 
 class WebhookEvents(BaseModel):
-    """What a test of a webhook has shown behind a time."""
+    """Events of a webhook test after a time."""
 
     webhook_id: str | None
     events: list[dict[str, Any]]
-    next_since_ts: Annotated[float, Field(description="What to ask for next.")]
+    next_since_ts: Annotated[float, Field(description="Value of `since_ts` for the next request.")]
     finished: bool
 
 
 class Greeting(BaseModel):
-    """What answers here, and where to look further."""
+    """Name and version of the server, and links."""
 
     name: Literal["ragflow-lg"]
     version: str
@@ -347,13 +349,13 @@ class Greeting(BaseModel):
 
 
 class Health(BaseModel):
-    """The process lives."""
+    """The process is alive."""
 
     status: Literal["ok"]
 
 
 class Readiness(BaseModel):
-    """Whether requests can be answered."""
+    """Whether the server can handle requests."""
 
     status: Literal["ready", "stopping", "failing"]
     parts: dict[str, Literal["ok", "failed", "timed out"]]

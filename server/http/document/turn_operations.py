@@ -1,4 +1,4 @@
-"""What the document says of routes that play turns: RAGFlow's, OpenAI's, webhooks; and of those of the server."""
+"""Descriptions of routes that run turns (RAGFlow's, OpenAI-compatible, webhooks) and of operational routes."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ _CHAT_STREAM = (
     '"finish_reason":null,"index":0}]}\n\ndata: [DONE]\n\n'
 )
 
-_LEAVING = describe_header(
+_DISCONNECT = describe_header(
     "X-RAGFlow-On-Disconnect",
-    "What becomes of the run if its client leaves: `cancel`, `continue` or `grace:SECONDS`. Left out: what the "
-    "settings say.",
+    "What happens to the run when its client disconnects: `cancel`, `continue` or `grace:SECONDS`. Default: the "
+    "server's settings.",
     pattern="^(cancel|continue|grace:[0-9]+)$",
     examples=["cancel", "grace:30"],
 )
-_IDS = describe_header("X-RAGFlow-Event-Ids", "Whether every frame of a stream has an id.", enum=["true", "false"])
-_BACK = (
-    describe_header("Last-Event-ID", "The last event that a client has, `RUN:NUMBER`: the stream goes on behind it."),
-    describe_query("run_id", "The run to come back to, with `from`."),
-    describe_query("from", "Number of the first event that is wanted, from 1.", pattern="^[0-9]{1,15}$"),
+_IDS = describe_header("X-RAGFlow-Event-Ids", "Whether to add ids to the frames of a stream.", enum=["true", "false"])
+_RESUME = (
+    describe_header("Last-Event-ID", "Last event received, `RUN:NUMBER`: the stream resumes after it."),
+    describe_query("run_id", "Run to resume, together with `from`."),
+    describe_query("from", "Number of the first event to send, from 1.", pattern="^[0-9]{1,15}$"),
 )
 
 _FRAME = TurnFrame | Refusal
@@ -60,30 +60,32 @@ _COMPLETION = Route(
     "plain",
     TurnAnswer | str,
     CompletionBody,
-    parameters=(_IDS, _LEAVING, *_BACK, COMPAT),
+    parameters=(_IDS, _DISCONNECT, *_RESUME, COMPAT),
     stream=_STREAM,
     frame=_FRAME | ChatChunk,
     more={200: ChatAnswer},
 )
-_PLAYED = Route(
+_RUN = Route(
     "plain", TurnAnswer | str, PlayBody, is_body_required=False, parameters=(_IDS, COMPAT), stream=_STREAM, frame=_FRAME
 )
-_CHAT = Route("openai", ChatAnswer, ChatBody, parameters=(_LEAVING,), stream=_CHAT_STREAM, frame=ChatChunk)
+_CHAT = Route("openai", ChatAnswer, ChatBody, parameters=(_DISCONNECT,), stream=_CHAT_STREAM, frame=ChatChunk)
 
 _WEBHOOK = Route(
     "webhook",
     WebhookAnswer,
     key="",
-    raw={"text/plain": "Where the canvas answers at once: its own text.", "application/json": ""},
+    raw={"text/plain": "Text configured in the canvas, for immediate responses.", "application/json": ""},
 )
 _TEST = replace(_WEBHOOK, key="ApiKey")
 _EVENTS = Route(
     answer=WebhookEvents,
     parameters=(
         describe_query(
-            "since_ts", "`next_since_ts` of the last answer; left out: the present time, to begin with.", "number"
+            "since_ts",
+            "`next_since_ts` of the last response. Default: return the current time, to start polling.",
+            "number",
         ),
-        describe_query("webhook_id", "The test, as an answer has named it."),
+        describe_query("webhook_id", "Id of the test, from an earlier response."),
     ),
 )
 
@@ -92,14 +94,14 @@ TURN_ROUTES: dict[str, Route] = {
     "POST /api/v1/agents/chat/completion": _COMPLETION,
     "POST /api/v1/agents/{agent_id}/completions": replace(_COMPLETION, body=AgentCompletionBody),
     "POST /api/v1/tasks/{task_id}/cancel": Route(answer=Literal[True]),
-    "POST /api/v1/agents/{agent_id}/run": _PLAYED,
-    "POST /api/v1/agents/{agent_id}/stream": _PLAYED,
+    "POST /api/v1/agents/{agent_id}/run": _RUN,
+    "POST /api/v1/agents/{agent_id}/stream": _RUN,
     "POST /api/v1/agents/{agent_id}/cancel": Route(answer=Literal[True], body=CancelBody),
     "POST /api/v1/agentbots/{agent_id}/completions": Route(
         "plain",
         TurnAnswer,
         EmbeddedBody,
-        parameters=(_IDS, _LEAVING, *_BACK),
+        parameters=(_IDS, _DISCONNECT, *_RESUME),
         key="BetaKey",
         stream=_STREAM,
         frame=_FRAME,
@@ -130,5 +132,5 @@ TURN_ROUTES: dict[str, Route] = {
     "GET /": Route("none", Greeting, key=""),
     "GET /health": Route("none", Health, key=""),
     "GET /ready": Route("none", Readiness, key="", more={503: Readiness}),
-    "GET /metrics": Route("none", key="MetricsKey", raw={"text/plain": "Metrics as Prometheus reads them."}),
+    "GET /metrics": Route("none", key="MetricsKey", raw={"text/plain": "Metrics in Prometheus's text format."}),
 }

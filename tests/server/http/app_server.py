@@ -1,4 +1,4 @@
-"""A server on a free port of 127.0.0.1, with models that play a script."""
+"""A server on a free port of 127.0.0.1, with a scripted model."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class AppServer(Struct):
 
 
 def frames(text: str) -> list[Any]:
-    """Read native frames; the last is ``[DONE]``."""
+    """Parse RAGFlow's frames; the last one must be ``[DONE]``."""
     assert text.endswith("data:[DONE]\n\n")
     lines = text.removesuffix("\n\n").split("\n\n")
     assert all(line.startswith("data:") and not line.startswith("data: ") for line in lines)
@@ -91,7 +91,7 @@ async def start_app(
 
 
 def canvas(*nodes: tuple[str, str, dict[str, Any], list[str]]) -> dict[str, Any]:
-    """Make a canvas of ``(id, component, params, downstream)``; Begin is the first."""
+    """Build a canvas from ``(id, component, params, downstream)``; the first is Begin."""
     return {
         "components": {
             id_: {"obj": {"component_name": name, "params": params}, "downstream": downstream}

@@ -9,7 +9,7 @@ from ragflow_lg.server.http.document.chat_shapes import ChatError
 from ragflow_lg.server.http.openai.openai_routes import respond_openai_error
 
 
-def test_refusals_have_their_shape() -> None:
+def test_refusals_match_their_model() -> None:
     ChatError.model_validate(orjson.loads(bytes(respond_openai_error(RequestError("No.", status=404)).body)))
     with pytest.raises(ValidationError):
         ChatError.model_validate({"code": 102, "message": "No."})

@@ -10,19 +10,19 @@ from ragflow_lg.server.http.document.descriptions import (
 from ragflow_lg.server.http.document.response_shapes import NotHere, Refusal, WebhookRefusal
 
 
-def test_parameters_are_shown_as_the_document_has_them() -> None:
-    assert describe_query("page", "From 1.", "integer", minimum=1).shown() == {
+def test_parameters_become_openapi_objects() -> None:
+    assert describe_query("page", "From 1.", "integer", minimum=1).to_openapi() == {
         "name": "page",
         "in": "query",
         "required": False,
         "description": "From 1.",
         "schema": {"type": "integer", "minimum": 1},
     }
-    assert describe_header("X-A", "What.").shown()["in"] == "header"
+    assert describe_header("X-A", "What.").to_openapi()["in"] == "header"
     assert [parameter.name for parameter in describe_pages()] == ["page", "page_size", "desc"]
 
 
-def test_every_surface_refuses_in_its_own_shape() -> None:
+def test_every_surface_has_its_shape_of_refusals() -> None:
     assert {status: shape for status, (_, shape) in describe_refusals("envelope", "ApiKey").items()} == {
         401: Refusal,
         404: NotHere,

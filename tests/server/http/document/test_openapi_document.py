@@ -72,3 +72,11 @@ def test_other_routes_are_not_changed() -> None:
     created = complete_document(app.openapi())
     assert "requestBody" in created["paths"]["/api/v1/agents"]["post"]
     assert created["paths"]["/own"]["get"]["responses"]["200"]["content"] == {"application/json": {"schema": {}}}
+
+
+@pytest.mark.parametrize("route", sorted(ROUTES))
+def test_every_description_has_a_response(route: str) -> None:
+    description = ROUTES[route]
+    assert description.answer is not None or description.raw
+    assert bool(description.stream) is (description.frame is not None)
+    assert route.startswith("GET") or description.key != "MetricsKey"

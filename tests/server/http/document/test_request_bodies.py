@@ -11,7 +11,7 @@ MODELS: list[type[BaseModel]] = [getattr(bodies, name) for name in bodies.__all_
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
-def test_examples_fit(model: type[BaseModel]) -> None:
+def test_examples_are_valid(model: type[BaseModel]) -> None:
     examples: Any = model.model_json_schema().get("examples", [])
     for example in examples:
         model.model_validate(example)
@@ -27,6 +27,6 @@ def test_examples_fit(model: type[BaseModel]) -> None:
         (bodies.PlayBody, {"on_disconnect": "stop"}),
     ],
 )
-def test_what_routes_refuse_does_not_fit(model: type[BaseModel], body: dict[str, Any]) -> None:
+def test_bodies_that_routes_refuse_are_invalid(model: type[BaseModel], body: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         model.model_validate(body)

@@ -1,4 +1,4 @@
-"""That answers have these shapes is held by ``tests/server/http/test_openapi.py``, for all routes."""
+"""``tests/server/http/test_openapi.py`` checks the responses of all routes against these shapes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragflow_lg.server.http.shared.responses import respond_error
 from ragflow_lg.wire.wire_events import Envelope, Message
 
 
-def test_refusals_and_frames_have_their_shapes() -> None:
+def test_refusals_and_frames_match_their_models() -> None:
     Refusal.model_validate(orjson.loads(bytes(respond_error(RequestError("Taken.", data=False, has_data=True)).body)))
     Refusal.model_validate(build_error_frame("It failed."))
     frame = Envelope("run", 1, "session", "session").wrap(Message("Hi"))
