@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import httpx
@@ -32,10 +32,11 @@ from ragflow_lg.server.http.edge.listening_socket import open_socket
 from ragflow_lg.server.http.edge.uvicorn_server import start_server
 from ragflow_lg.server.runs import turns
 from ragflow_lg.server.settings import ServerSection, Settings
+from ragflow_lg.services.services import Services
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import OneModel, fake_services
 from tests.harness.cases import Case, read_cases
-from tests.harness.play import BeginFiles, _catalog, _model, _stub, play
+from tests.harness.play import BeginFiles, build_catalog, build_model, play, start_stub
 from tests.harness.scripted_tools import ScriptedServer, ToolScripts
 from tests.server.http.app_server import frames
 
@@ -53,26 +54,31 @@ class _Ids(RandomIds):
 def drop_times(value: Any) -> Any:
     """Remove the fields that differ from run to run."""
     if isinstance(value, dict):
-        return {key: drop_times(each) for key, each in value.items() if key not in _TIMES}
-    return [drop_times(each) for each in value] if isinstance(value, list) else value
+        fields = cast("dict[str, Any]", value)
+        return {name: drop_times(each) for name, each in fields.items() if name not in _TIMES}
+    return [drop_times(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+def _read_case_files(app_state: AppState, _: str) -> Services:
+    """Replace the tenant's services: the files of a case are read from the case, since they were never uploaded."""
+    return app_state.services
 
 
 async def play_over_http(case: Case, folder: Path) -> list[list[Any]]:
     """Run all turns of a case as a client would; return the frames of each turn."""
     scripts = ToolScripts()
-    catalog = _catalog(case, scripts)
+    catalog = build_catalog(case, scripts)
     section = ServerSection(database=SecretStr(f"sqlite:///{folder}/server.db"))
     settings = Settings(checkpoints="memory://", server=section)
     turns_frames: list[list[Any]] = []
-    files, models = BeginFiles(), OneModel(_model({}))
+    files, models = BeginFiles(), OneModel(build_model({}))
     with (
         patch.object(library, "catalog", lambda: catalog),
-        patch.object(library, "_kept", OrderedDict()),
-        # The files of a case were never uploaded: they are read from the case.
-        patch.object(turns, "tenant_services", lambda app_state, _: app_state.services),
+        patch.object(library, "_kept", OrderedDict[Any, Any]()),
+        patch.object(turns, "tenant_services", _read_case_files),
     ):
         async with (
-            _stub(case) as (_, http),
+            start_stub(case) as (_, http),
             open_database(section.database.get_secret_value()) as database,
             open_store("memory://", SystemClock()) as store,
             open_run_manager(settings, store) as run_manager,
@@ -95,7 +101,7 @@ async def play_over_http(case: Case, folder: Path) -> list[list[Any]]:
                     tools = turn.get("tool_script", {})
                     scripts.scripts = {name: [dict(entry) for entry in entries] for name, entries in tools.items()}
                     scripts.calls.clear()
-                    models.chat = _model(turn)
+                    models.chat = build_model(turn)
                     files.is_opening = bool(turn.get("files"))
                     body = {key: turn[key] for key in ("query", "inputs", "files") if key in turn}
                     body |= {"agent_id": agent["data"]["id"], "stream": True, "user_id": turn.get("user_id", "user-1")}

@@ -66,16 +66,16 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
         CompileError: if the canvas is refused.
     """
     scripts = ToolScripts()
-    canvas = compile_canvas(case.data["dsl"], _catalog(case, scripts))
+    canvas = compile_canvas(case.data["dsl"], build_catalog(case, scripts))
     reopen = reopen or store_opener("memory://")
     results: list[TurnResult] = []
     knowledge = FakeKnowledge.of_case(case.data.get("kb", {}))
-    async with _stub(case) as (server, http):
+    async with start_stub(case) as (server, http):
         for turn in case.data["turns"][: len(case.expected)]:
             scripts.scripts = {
                 name: [dict(e) for e in entries] for name, entries in turn.get("tool_script", {}).items()
             }
-            model = _model(turn)
+            model = build_model(turn)
             files = BeginFiles()
             files.is_opening = bool(turn.get("files"))
             servers = {id_: ScriptedServer(scripts) for id_ in case.servers}
@@ -115,7 +115,7 @@ async def _turn(
     return (frames, run.answer, error or run.error, await runner.state("session")), run.trace
 
 
-def _model(turn: Mapping[str, Any]) -> ScriptedModel:
+def build_model(turn: Mapping[str, Any]) -> ScriptedModel:
     replies: list[Reply] = []
     for entry in turn.get("llm_script", []):
         error = entry.get("raise", "")
@@ -138,7 +138,7 @@ def _model(turn: Mapping[str, Any]) -> ScriptedModel:
     return ScriptedModel(replies)
 
 
-def _catalog(case: Case, scripts: ToolScripts) -> Registry:
+def build_catalog(case: Case, scripts: ToolScripts) -> Registry:
     catalog = load_catalog()
     for spec in [spec for spec in catalog if spec.tool is not None and spec.kind == "plain" and spec.name != REAL]:
         catalog.add(scripted_tool(spec, scripts), replace=True)
@@ -146,7 +146,7 @@ def _catalog(case: Case, scripts: ToolScripts) -> Registry:
 
 
 @asynccontextmanager
-async def _stub(case: Case) -> AsyncGenerator[tuple[HttpServer, GuardedHttpClient]]:
+async def start_stub(case: Case) -> AsyncGenerator[tuple[HttpServer, GuardedHttpClient]]:
     """Serve the case's routes under the name that its canvas uses."""
     routes = [
         Route(
