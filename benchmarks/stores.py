@@ -47,7 +47,7 @@ async def _bare(url: str, folder: str) -> AsyncGenerator[Any]:
 
 
 async def _per_node(canvas_saver: Any, bare: Any) -> tuple[float, float]:
-    """Return the milliseconds per node of a 20-node chain with durability sync: with our saver and with the bare one."""
+    """Return the milliseconds per node of a 20-node chain with durability sync, for our saver and the bare one."""
     graph = by_hand.chain(NODES)
     times: dict[str, list[float]] = {"ours": [], "bare": []}
     for number in range(ROUNDS + 1):

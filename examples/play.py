@@ -1,4 +1,4 @@
-"""Play the first example with the demo model: its drawing, its events, its answer."""
+"""Draw the first example and run it with the demo model."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ QUESTION = "Where is my parcel?"
 
 
 def main() -> int:
-    """Run the three commands that a newcomer would."""
+    """Run both commands; return the exit code of the first that fails."""
     for title, arguments in (
-        (f"The canvas {EXAMPLE.name}, drawn", ["draw", str(EXAMPLE)]),
-        (f"Running it: {QUESTION!r}", ["run", str(EXAMPLE), QUESTION, "--model", "demo", "--events", "pretty"]),
+        (f"Drawing of {EXAMPLE.name}", ["draw", str(EXAMPLE)]),
+        (f"Answer to {QUESTION!r}", ["run", str(EXAMPLE), QUESTION, "--model", "demo", "--events", "pretty"]),
     ):
         sys.stdout.write(f"\n== {title}\n\n")
         sys.stdout.flush()

@@ -17,8 +17,8 @@ from ragflow_lg.server.cli.terminal import print_line, print_note
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ragflow_lg.server.studio.canvas_discovery import Project
     from ragflow_lg.server.studio.development_server import DevelopmentServer
-    from ragflow_lg.server.studio.found_canvases import Project
 
 __all__ = ["studio"]
 
@@ -60,9 +60,9 @@ def studio(
     """
     from ragflow_lg.checkpoints.store_url import store_kind
     from ragflow_lg.server.settings import load_settings
+    from ragflow_lg.server.studio.canvas_discovery import find_canvases
     from ragflow_lg.server.studio.development_server import DevelopmentServer, free_port
     from ragflow_lg.server.studio.folder_lock import lock_folder
-    from ragflow_lg.server.studio.found_canvases import find_canvases
     from ragflow_lg.server.studio.studio_project import write_project
 
     loaded = load_settings(settings)
@@ -73,7 +73,7 @@ def studio(
     with lock_folder(folder):
         project = find_canvases(place)
         config, _ = write_project(folder, project.canvases, model=model, uses_store=uses_store)
-        for file, reason in project.left_out.items():
+        for file, reason in project.skipped.items():
             print_note(f"{file} is skipped: {reason}")
         print_line(f"{config}: {len(project.canvases)} {'canvas' if len(project.canvases) == 1 else 'canvases'}")
         if not server:
@@ -98,12 +98,12 @@ def _create_folder(folder: Path) -> None:
 
 def _watch_canvases(place: Path, project: Project, write: Callable[[Project], bool]) -> Callable[[], bool]:
     """Return a function that rewrites the files if canvases were added or removed; it returns whether they changed."""
-    from ragflow_lg.server.studio.found_canvases import Watched, find_canvases
+    from ragflow_lg.server.studio.canvas_discovery import CanvasWatcher, find_canvases
 
-    files = Watched(place, project)
+    watcher = CanvasWatcher(place, project)
 
     def has_changed() -> bool:
-        if not files.have_changed():
+        if not watcher.has_changed():
             return False
         current = None
         try:
@@ -113,7 +113,7 @@ def _watch_canvases(place: Path, project: Project, write: Callable[[Project], bo
             print_note(f"ragflow-lg: {error}")
             return False
         finally:
-            files.look(current)
+            watcher.update(current)
 
     return has_changed
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Edge, Plan, PlanNode
 
-__all__ = ["Box", "Layout", "drawn_edges", "drawn_nodes", "label_of", "lay_out"]
+__all__ = ["Box", "Layout", "visible_edges", "visible_nodes", "label_of", "lay_out"]
 
 SWEEPS = 8
 """Number of passes that improve order and rows."""
@@ -45,15 +45,15 @@ class Layout(Struct, frozen=True):
     """Edges against the direction of the flow."""
 
 
-def drawn_nodes(plan: Plan) -> list[PlanNode]:
+def visible_nodes(plan: Plan) -> list[PlanNode]:
     """Return the reachable nodes in the order in which a run first visits them."""
     return sorted((node for node in plan.nodes.values() if node.rank >= 0), key=lambda node: node.rank)
 
 
-def drawn_edges(plan: Plan) -> list[Edge]:
+def visible_edges(plan: Plan) -> list[Edge]:
     """Return all edges, including a region's entry into its body; parallel edges are merged into one."""
     merged: dict[tuple[NodeId, NodeId], Edge] = {}
-    for node in drawn_nodes(plan):
+    for node in visible_nodes(plan):
         region = plan.regions.get(node.id)
         inner = [Edge(node.id, first) for first in ((region.item,) if region.item else region.start)] if region else []
         for edge in (*inner, *node.edges):
@@ -72,8 +72,8 @@ def label_of(node: PlanNode) -> str:
 
 def lay_out(plan: Plan) -> Layout:
     """Return the layout of all reachable nodes."""
-    nodes = [node.id for node in drawn_nodes(plan)]
-    edges = [(e.source, e.target) for e in drawn_edges(plan)]
+    nodes = [node.id for node in visible_nodes(plan)]
+    edges = [(e.source, e.target) for e in visible_edges(plan)]
     back = _back_edges(nodes, edges)
     forward = [edge for edge in edges if edge not in back]
     column = _columns(nodes, forward)

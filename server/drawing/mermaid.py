@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragflow_lg.component.plan import Plan
-from ragflow_lg.server.drawing.drawing_layout import drawn_edges, drawn_nodes, label_of
+from ragflow_lg.server.drawing.drawing_layout import label_of, visible_edges, visible_nodes
 
 __all__ = ["to_mermaid"]
 
@@ -12,9 +12,9 @@ _SHAPES = {"entry": ("([", "])"), "route": ("{{", "}}"), "message": ("[/", "/]")
 
 def to_mermaid(plan: Plan) -> str:
     """Return a flowchart from left to right with dashed conditional edges; boxes contain the bodies of regions."""
-    names = {node.id: f"n{index}" for index, node in enumerate(drawn_nodes(plan))}
+    names = {node.id: f"n{index}" for index, node in enumerate(visible_nodes(plan))}
     lines = ["flowchart LR"]
-    for node in drawn_nodes(plan):
+    for node in visible_nodes(plan):
         opening, closing = _SHAPES.get(node.spec.kind, ("[", "]"))
         text = f"{_escape(label_of(node))}<br/><small>{_escape(node.spec.name)}</small>"
         if node.parent is None:
@@ -26,7 +26,7 @@ def to_mermaid(plan: Plan) -> str:
                 if inner in names:
                     lines.append(f'        {names[inner]}["{_escape(label_of(plan.nodes[inner]))}"]')
             lines.append("    end")
-    for edge in drawn_edges(plan):
+    for edge in visible_edges(plan):
         arrow = "-.->" if edge.is_conditional else "-->"
         label = f'|"{_escape(edge.label)}"|' if edge.label else ""
         lines.append(f"    {names[edge.source]} {arrow}{label} {names[edge.target]}")

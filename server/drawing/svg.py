@@ -15,7 +15,7 @@ from ragflow_lg.base.extras import require
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Edge, Plan, PlanNode
 from ragflow_lg.dsl_compiler.langgraph_app.schemas import colour_of
-from ragflow_lg.server.drawing.drawing_layout import Box, Layout, drawn_edges, drawn_nodes, label_of, lay_out
+from ragflow_lg.server.drawing.drawing_layout import Box, Layout, label_of, lay_out, visible_edges, visible_nodes
 
 __all__ = ["to_png", "to_svg"]
 
@@ -68,7 +68,7 @@ class _Geometry(Struct, frozen=True):
 
 def to_svg(plan: Plan) -> str:
     """Return an SVG from left to right: titles, component names, dashed conditional edges, boxes around regions."""
-    edges = drawn_edges(plan)
+    edges = visible_edges(plan)
     longest = max((_width(_shorten(edge.label, MAX_GAP - 30, LABEL_SIZE), LABEL_SIZE) for edge in edges), default=0)
     geometry = _Geometry(lay_out(plan), min(MAX_GAP, max(MIN_GAP, longest + 34)))
     width, height = f"{geometry.width:.0f}", f"{geometry.height:.0f}"
@@ -83,7 +83,7 @@ def to_svg(plan: Plan) -> str:
         *_regions(plan, geometry),
         *(_edge(edge, geometry, labels) for edge in edges),
         *labels,
-        *(_node(node, geometry) for node in drawn_nodes(plan)),
+        *(_node(node, geometry) for node in visible_nodes(plan)),
     ]
     return "\n".join([*parts, "</svg>"]) + "\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Edge, Plan
-from ragflow_lg.server.drawing.drawing_layout import drawn_edges, label_of
+from ragflow_lg.server.drawing.drawing_layout import label_of, visible_edges
 
 __all__ = ["to_text_drawing"]
 
@@ -17,7 +17,7 @@ def to_text_drawing(plan: Plan) -> str:
     ``↪`` marks further edges to a node that is already in the tree.
     """
     following: dict[NodeId, list[Edge]] = {}
-    for edge in drawn_edges(plan):
+    for edge in visible_edges(plan):
         following.setdefault(edge.source, []).append(edge)
     lines: list[str] = [_describe(plan, plan.entry)]
     placed = {plan.entry}

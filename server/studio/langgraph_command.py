@@ -14,14 +14,14 @@ import threading
 import time
 from collections.abc import Callable
 
-__all__ = ["main", "when_closed"]
+__all__ = ["call_when_closed", "main"]
 
 _BANNER = "langgraph_api.cli"
 """Logger of the banner. `ragflow-lg studio` prints the URLs itself."""
 _GRACE_S = 10.0
 
 
-def when_closed(pipe: int, end: Callable[[], None]) -> None:
+def call_when_closed(pipe: int, end: Callable[[], None]) -> None:
     """Call ``end`` in a thread when the other side of a pipe is closed, even if its process was killed."""
 
     def wait() -> None:
@@ -42,7 +42,7 @@ def _end_all() -> None:
 def main() -> None:
     """Run ``langgraph`` with the arguments of this process. Standard input is a pipe from the parent process."""
     if os.getpgrp() == os.getpid():  # started as leader of its own process group
-        when_closed(sys.stdin.fileno(), _end_all)
+        call_when_closed(sys.stdin.fileno(), _end_all)
     logging.getLogger(_BANNER).setLevel(logging.WARNING)
     runpy.run_module("langgraph_cli", run_name="__main__", alter_sys=True)
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.assembly.canvas_files import NO_CANVAS
-from ragflow_lg.server.studio.found_canvases import Canvas
+from ragflow_lg.server.studio.canvas_discovery import Canvas
 
 __all__ = ["CONFIG", "MODULE", "write_project"]
 

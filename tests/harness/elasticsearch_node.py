@@ -1,7 +1,7 @@
-"""A real Elasticsearch for tests, put together from the published artifacts; needs ``mvn`` and a JDK of 17 or later.
+"""A real Elasticsearch node for tests, built from the published artifacts; needs ``mvn`` and JDK 17 or later.
 
-``python -m tests.harness.elasticsearch_node COMMAND…`` starts one, runs the command with ``ELASTICSEARCH_URL`` and
-stops it. If the variable is set already, the command is run as it is.
+``python -m tests.harness.elasticsearch_node COMMAND…`` starts a node, runs the command with ``ELASTICSEARCH_URL`` and
+stops the node. If the variable is already set, only the command is run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,7 +21,7 @@ START_S = 90.0
 
 
 def build() -> str:
-    """Resolve and compile, and give the class path."""
+    """Resolve and compile the node; return the class path."""
     classpath = FOLDER / "target" / "classpath"
     sources = [FOLDER / "pom.xml", *FOLDER.glob("src/**/*.java")]
     if not classpath.exists() or classpath.stat().st_mtime < max(source.stat().st_mtime for source in sources):
@@ -31,8 +31,8 @@ def build() -> str:
 
 
 @contextmanager
-def elasticsearch_node() -> Iterator[str]:
-    """Start a node and give its address; it ends with the block, or with this process."""
+def elasticsearch_node() -> Generator[str]:
+    """Start a node and yield its URL. The node ends with the context, or with this process."""
     classpath = build()
     with tempfile.TemporaryDirectory(prefix="ragflow-lg-elasticsearch-") as folder:
         log = Path(folder) / "output"
@@ -45,7 +45,7 @@ def elasticsearch_node() -> Iterator[str]:
                 stderr=subprocess.STDOUT,
             )
         try:
-            yield _address(process, Path(folder), log)
+            yield _wait_for_address(process, Path(folder), log)
         finally:
             assert process.stdin is not None
             process.stdin.close()
@@ -56,7 +56,7 @@ def elasticsearch_node() -> Iterator[str]:
                 process.wait()
 
 
-def _address(process: subprocess.Popen[bytes], folder: Path, log: Path) -> str:
+def _wait_for_address(process: subprocess.Popen[bytes], folder: Path, log: Path) -> str:
     end = time.monotonic() + START_S
     address = folder / "address"
     while time.monotonic() < end and process.poll() is None:
@@ -67,7 +67,7 @@ def _address(process: subprocess.Popen[bytes], folder: Path, log: Path) -> str:
 
 
 def main(command: list[str]) -> int:
-    """Run a command beside a node."""
+    """Run a command with a node."""
     if os.environ.get(VARIABLE):
         return subprocess.run(command, check=False).returncode
     with elasticsearch_node() as url:

@@ -1,4 +1,4 @@
-"""Makes an index as RAGFlow makes it, and puts chunks into it."""
+"""Creating indexes with RAGFlow's mapping and filling them with chunks."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ SIMILARITY = """
 double rarity = Math.log(1 + (field.docCount - term.docFreq + 0.5) / (term.docFreq + 0.5));
 return query.boost * rarity / Math.log(1 + (field.docCount - 0.5) / 1.5) * Math.min(doc.freq, 1);
 """
-"""Boost × normalised idf × min(freq, 1), as a server with painless computes it."""
+"""Boost × normalised idf × min(freq, 1), as a Painless script."""
 
 _RANK_FEATURE = {"pagerank_fea": {"type": "rank_feature"}, "tag_feas": {"type": "rank_features"}}
 _PLAIN_FEATURE = {"pagerank_fea": {"type": "float"}, "tag_feas": {"type": "object", "enabled": False}}
-"""For a server without the module mapper-extras; the features are read, not searched by."""
+"""For a server without the module mapper-extras. Features are read but not used in the search."""
 _VECTOR = {"type": "dense_vector", "index": True, "similarity": "cosine", "index_options": {"type": "hnsw"}}
-"""As Elasticsearch up to 8.13 makes it. Later ones, given no options, round vectors to bytes (``int8_hnsw``)."""
+"""The default up to Elasticsearch 8.13. Later versions quantise vectors by default (``int8_hnsw``)."""
 
 
-def mapping(dimensions: Sequence[int], *, has_rank_features: bool = True) -> dict[str, Any]:
-    """Give settings and mapping of an index of chunks with vectors of some lengths."""
+def build_mapping(dimensions: Sequence[int], *, has_rank_features: bool = True) -> dict[str, Any]:
+    """Return settings and mapping of an index of chunks with vectors of these lengths."""
     coarse = {"type": "text", "analyzer": "whitespace", "similarity": "scripted_sim"}
     long_text = {"type": "text", "analyzer": "whitespace"}
     keyword = {"type": "keyword", "similarity": "boolean"}
@@ -51,19 +51,19 @@ METADATA_MAPPING: Mapping[str, Any] = {
 }
 
 
-async def make_index(url: str, index: str, dimensions: Sequence[int], chunks: Sequence[Mapping[str, Any]]) -> None:
-    """Make an index anew and fill it; every chunk has its ``id``."""
+async def create_index(url: str, index: str, dimensions: Sequence[int], chunks: Sequence[Mapping[str, Any]]) -> None:
+    """Create or replace an index of chunks; every chunk has an ``id``."""
     async with httpx.AsyncClient(base_url=url, timeout=30, verify=False) as client:
         await client.delete(f"/{index}", params={"ignore_unavailable": "true"})
-        answer = await client.put(f"/{index}", json=mapping(dimensions))
+        answer = await client.put(f"/{index}", json=build_mapping(dimensions))
         if answer.status_code == 400 and "rank_feature" in answer.text:
-            answer = await client.put(f"/{index}", json=mapping(dimensions, has_rank_features=False))
+            answer = await client.put(f"/{index}", json=build_mapping(dimensions, has_rank_features=False))
         answer.raise_for_status()
         await _fill(client, index, chunks)
 
 
-async def make_metadata(url: str, index: str, documents: Sequence[Mapping[str, Any]]) -> None:
-    """Make an index of the metadata of documents anew and fill it."""
+async def create_metadata_index(url: str, index: str, documents: Sequence[Mapping[str, Any]]) -> None:
+    """Create or replace an index of document metadata."""
     async with httpx.AsyncClient(base_url=url, timeout=30, verify=False) as client:
         await client.delete(f"/{index}", params={"ignore_unavailable": "true"})
         (await client.put(f"/{index}", json=METADATA_MAPPING)).raise_for_status()

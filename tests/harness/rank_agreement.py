@@ -1,8 +1,7 @@
-"""How far the portable tokenizer ranks like RAGFlow's own: ``python -m tests.harness.rank_agreement``.
+"""Agreement of the portable tokenizer's ranking with RAGFlow's: ``python -m tests.harness.rank_agreement``.
 
-The index is always made with RAGFlow's tokenizer, as RAGFlow makes it; only the questions are cut by either. Needs
-``infinity-sdk`` 0.7.4. Where NLTK's data is not there, its word splitter is replaced by a regular expression and its
-lemmatiser left out, on both sides; that is said.
+The index always uses RAGFlow's tokenizer; only questions are tokenized by both. Needs ``infinity-sdk`` 0.7.4. Without
+NLTK's data, a regular expression replaces its word splitter and the lemmatiser is disabled, which the output notes.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ where: 在地下室|在北门|在档案室|在三楼|在食堂旁边
 
 
 class Agreement(NamedTuple):
-    """Shares of all questions, and of the first eight places."""
+    """Shares of all questions; ``overlap`` is the share of common chunks among the first `TOP`."""
 
     first: float
     overlap: float
@@ -54,17 +53,18 @@ class Agreement(NamedTuple):
 
 
 def main() -> int:
-    """Measure and print."""
-    exact, note = _exact()
+    """Print the agreement for both languages."""
+    exact, note = _load_exact_tokenizer()
     if exact is None:
         print(note, file=sys.stderr)
         return 2
-    print(f"Index: {exact.name} (infinity-sdk){note}; {CHUNKS} chunks and {QUESTIONS} questions a language")
+    print(f"Index: {exact.name} (infinity-sdk){note}; {CHUNKS} chunks and {QUESTIONS} questions per language")
     for language, words in (("English", _ENGLISH), ("Chinese", _CHINESE)):
-        found = measure(exact, PortableTokenizer(), _read(words), is_chinese=language == "Chinese")
+        agreement = measure(exact, PortableTokenizer(), _read(words), is_chinese=language == "Chinese")
         print(
-            f"{language}: same first chunk {found.first:.1%}, common among the first {TOP} {found.overlap:.1%}, "
-            f"same order of all {TOP} {found.same_order:.1%}, candidates kept {found.candidates:.1%}"
+            f"{language}: same first chunk {agreement.first:.1%}, "
+            f"common among the first {TOP} {agreement.overlap:.1%}, "
+            f"same order of all {TOP} {agreement.same_order:.1%}, common candidates {agreement.candidates:.1%}"
         )
     return 0
 
@@ -72,36 +72,38 @@ def main() -> int:
 def measure(
     exact: Tokenizer, other: Tokenizer, words: dict[str, list[str]], *, is_chinese: bool, seed: int = 7
 ) -> Agreement:
-    """Rank the same chunks for the same questions by both, without vectors, and compare."""
-    chance = random.Random(seed)
-    texts = [_text(words, chance, is_chinese=is_chinese) for _ in range(CHUNKS)]
+    """Rank the same chunks for the same questions with both tokenizers, without vectors, and compare."""
+    random_ = random.Random(seed)
+    texts = [_text(words, random_, is_chinese=is_chinese) for _ in range(CHUNKS)]
     chunks = [_chunk(at, text, exact) for at, text in enumerate(texts)]
     rows: list[Agreement] = []
     for _ in range(QUESTIONS):
-        question = _question(words, chance, is_chinese=is_chinese)
-        wanted, kept = _ranked(question, chunks, exact), _ranked(question, chunks, other)
-        best, found = wanted[:TOP], kept[:TOP]
-        common = len(set(best) & set(found)) / max(len(best), 1)
-        share = len(set(wanted) & set(kept)) / max(len(wanted), 1)
-        rows.append(Agreement(best[:1] == found[:1], common, best == found, share))
+        question = _question(words, random_, is_chinese=is_chinese)
+        expected, actual = _rank_chunks(question, chunks, exact), _rank_chunks(question, chunks, other)
+        best, top = expected[:TOP], actual[:TOP]
+        overlap = len(set(best) & set(top)) / max(len(best), 1)
+        candidates = len(set(expected) & set(actual)) / max(len(expected), 1)
+        rows.append(Agreement(best[:1] == top[:1], overlap, best == top, candidates))
     return Agreement(*(sum(column) / len(rows) for column in zip(*rows, strict=True)))
 
 
 def _read(words: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    roles: dict[str, list[str]] = {}
     for line in words.strip().splitlines():
         role, _, entries = line.partition(": ")
-        found.setdefault(role, []).extend(entries.split("|"))
-    return found
+        roles.setdefault(role, []).extend(entries.split("|"))
+    return roles
 
 
-def _text(words: dict[str, list[str]], chance: random.Random, *, is_chinese: bool) -> str:
-    picked = [[chance.choice(words[role]) for role in ("who", "does", "what", "when", "where")] for _ in range(3)]
-    return "".join(f"{''.join(p)}。" for p in picked) if is_chinese else " ".join(f"{' '.join(p)}." for p in picked)
+def _text(words: dict[str, list[str]], random_: random.Random, *, is_chinese: bool) -> str:
+    sentences = [[random_.choice(words[role]) for role in ("who", "does", "what", "when", "where")] for _ in range(3)]
+    return (
+        "".join(f"{''.join(p)}。" for p in sentences) if is_chinese else " ".join(f"{' '.join(p)}." for p in sentences)
+    )
 
 
-def _question(words: dict[str, list[str]], chance: random.Random, *, is_chinese: bool) -> str:
-    who, does, what, when = (chance.choice(words[role]) for role in ("who", "does", "what", "when"))
+def _question(words: dict[str, list[str]], random_: random.Random, *, is_chinese: bool) -> str:
+    who, does, what, when = (random_.choice(words[role]) for role in ("who", "does", "what", "when"))
     return f"请问{who}{when}如何{does}{what}？" if is_chinese else f"How and when does {who} {does} {what} {when}?"
 
 
@@ -111,34 +113,34 @@ def _chunk(at: int, text: str, exact: Tokenizer) -> Candidate:
     return Candidate(str(at), {"content_ltks": " ".join(coarse), "content_sm_ltks": fine})
 
 
-def _ranked(question: str, chunks: Sequence[Candidate], tokenizer: Tokenizer) -> list[str]:
-    """Give the ids of the chunks that a question's words let through, best first by their terms."""
+def _rank_chunks(question: str, chunks: Sequence[Candidate], tokenizer: Tokenizer) -> list[str]:
+    """Return the ids of the chunks that match a question, best first by their terms."""
     weights = TermWeights(tokenizer)
     query = build_text_query(question, weights)
     parsed = query_strings.parse(query.text)
     fields = [name.partition("^")[0] for name in FIELDS]
     percent = round(100 * query.min_match)
-    held = [chunk for chunk in chunks if query_strings.matches(parsed, chunk.fields, fields, percent)]
-    tokens = [list_terms(chunk.fields) for chunk in held]
+    matches = [chunk for chunk in chunks if query_strings.matches(parsed, chunk.fields, fields, percent)]
+    tokens = [list_terms(chunk.fields) for chunk in matches]
     keywords: Sequence[str] = query.keywords
     if tokenizer.overlaps:
         keywords, weights = extract_vocabulary_keywords(question, weights, tokens)
     terms = score_terms(keywords, tokens, weights)
-    found = rank(held, terms, [0.0] * len(held), vector_weight=0.0, threshold=0.0)
-    return [scored.candidate.id for scored in found]
+    ranking = rank(matches, terms, [0.0] * len(matches), vector_weight=0.0, threshold=0.0)
+    return [scored.candidate.id for scored in ranking]
 
 
-def _exact() -> tuple[InfinityTokenizer | None, str]:
+def _load_exact_tokenizer() -> tuple[InfinityTokenizer | None, str]:
     try:
         return load_infinity_tokenizer(), ""
     except SettingsError as error:
         if "NLTK has no" not in str(error):
             return None, str(error)
-    module: Any = infinity_tokenizer._load_module()
+    module: Any = infinity_tokenizer._load_module()  # pyright: ignore[reportPrivateUsage] - its splitter is replaced
     module.word_tokenize = re.compile(r"[A-Za-z0-9_]+|[^\sA-Za-z0-9_]").findall
-    made = module.RagTokenizer()
-    made.lemmatizer.lemmatize = lambda word: word
-    return InfinityTokenizer(made, module.HanziConv.toSimplified), ", NLTK's splitter replaced, no lemmas"
+    tokenizer = module.RagTokenizer()
+    tokenizer.lemmatizer.lemmatize = str
+    return InfinityTokenizer(tokenizer, module.HanziConv.toSimplified), ", NLTK's splitter replaced, no lemmas"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Chunks as RAGFlow's index holds them, of two tenants: enough to see every filter work."""
+"""Sample chunks of two tenants in the format of RAGFlow's index, which exercise every filter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOKENIZER = PortableTokenizer()
 _EMBEDDER = WordEmbedder()
 
 _CHINESE = "洗衣房 在 地下室 自行车 房 在 北 楼梯 后面"
-"""As a dictionary cuts it."""
+"""Tokens as a dictionary would split them."""
 
 _TEXTS: Sequence[tuple[str, str, str, str, str]] = (
     ("c1", "t1", "kb-guide", "bikes.md", "The bicycle room is behind the north stairs and opens with the house key"),
@@ -38,7 +38,7 @@ _TEXTS: Sequence[tuple[str, str, str, str, str]] = (
 def chunk(
     id_: str, dataset: str, document: str, text: str, *, tokenizer: Tokenizer = _TOKENIZER, **fields: Any
 ) -> dict[str, Any]:
-    """Make a chunk with its tokens and its vector."""
+    """Return a chunk with its tokens and its vector."""
     tokens = " ".join(tokenizer.tokenize(text))
     return {
         "id": id_,
@@ -56,7 +56,7 @@ def chunk(
 
 
 def chunks_of_tenant(tenant: str) -> list[dict[str, Any]]:
-    """Give the chunks of a tenant's index."""
+    """Return the chunks of a tenant's index."""
     extras: Mapping[str, Mapping[str, Any]] = {
         "off": {"available_int": 0},
         "c8": {"mom_id": "rules", "important_kwd": ["evening"]},
@@ -74,7 +74,7 @@ def chunks_of_tenant(tenant: str) -> list[dict[str, Any]]:
 
 
 def metadata_of_tenant() -> list[dict[str, Any]]:
-    """Give the metadata of the documents of tenant t1."""
+    """Return the metadata of the documents of tenant t1."""
     return [
         {"id": "doc-bikes.md", "kb_id": "kb-guide", "meta_fields": {"floor": 0, "topics": ["bikes", "keys"]}},
         {"id": "doc-laundry.md", "kb_id": "kb-guide", "meta_fields": {"floor": -1, "topics": ["laundry"]}},

@@ -1,4 +1,4 @@
-"""Tools replaced by scripts: the same outputs and errors without the service behind them."""
+"""Tools that play scripts: the same outputs and errors as the real tools, without their services."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ from ragflow_lg.services.tool_server import ServerAnswer
 
 
 class Arguments(BaseModel):
-    """Whatever the model or the canvas gives; what is looked for is a field of its own."""
+    """All arguments of the model or the canvas; the required one is a field of its own."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class Outputs(ComponentOutputs):
-    """What the script gives."""
+    """The outputs of the script."""
 
 
 class ScriptedServer:
-    """A server of tools that plays the scripts of a turn, found by the tools' own names."""
+    """A tool server that plays the scripts of a turn, by the names of its tools."""
 
     def __init__(self, scripts: ToolScripts) -> None:
         self._scripts = scripts
 
     def check(self, tool: str) -> None:
-        pass
+        """Accept every tool."""
 
     async def call(self, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str]) -> ServerAnswer:
+        """Play the next entry of the tool's script."""
         return ServerAnswer((str((await self._scripts.play(tool, arguments)).value),))
 
 
@@ -49,7 +50,7 @@ class ToolScripts:
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
     async def play(self, function: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Take the first unused entry that fits the arguments."""
+        """Return the result of the first unused entry that matches the arguments."""
         self.calls.append((function, dict(arguments)))
         entries = self.scripts.get(function, [])
         text = json.dumps(arguments, ensure_ascii=False)
@@ -68,19 +69,19 @@ def _result(entry: Mapping[str, Any]) -> ToolResult:
     outputs = dict(entry.get("outputs", {}))
     if "results" in entry:
         rows = [(r["title"], r["url"], r["content"], r.get("score", 1)) for r in entry["results"]]
-        found = build_search_result(build_chunks(rows), entry["results"])
-        return ToolResult(found.value, {**outputs, **found.outputs}, found.chunks)
+        search = build_search_result(build_chunks(rows), entry["results"])
+        return ToolResult(search.value, {**outputs, **search.outputs}, search.chunks)
     if "result" in entry:
         return ToolResult(entry["result"], {"formalized_content": entry["result"], **outputs})
     return ToolResult(outputs.get("content") or outputs or None, outputs)
 
 
 def scripted_tool(real: AnySpec, scripts: ToolScripts) -> AnySpec:
-    """Make a tool that plays the script of a real one; parameters and outputs are the real one's."""
+    """Return a tool that plays the script of a real one, with its parameters and outputs."""
     assert real.tool is not None
     function, needs = real.tool.function, real.tool.needs
     fields: dict[str, Any] = {needs: (Any, None)} if needs else {}
-    arguments_of_real: Any = create_model("Arguments", __base__=Arguments, **fields)
+    real_arguments: Any = create_model("Arguments", __base__=Arguments, **fields)
 
     def any_output(params: ComponentParams) -> Iterable[str] | None:
         return None
@@ -92,7 +93,7 @@ def scripted_tool(real: AnySpec, scripts: ToolScripts) -> AnySpec:
         real.name,
         function=function,
         params=real.params,
-        arguments=arguments_of_real,
+        arguments=real_arguments,
         outputs=Outputs,
         defaults={} if needs == "urls" else {needs: "{sys.query}"},
         needs=needs,
@@ -103,5 +104,5 @@ def scripted_tool(real: AnySpec, scripts: ToolScripts) -> AnySpec:
         return await call(ctx, params, arguments)
 
     assert run.tool is not None
-    # A recorded tool is called whatever its arguments are; a real one not without a query.
+    # A recorded tool is called with any arguments; a real one only with a query.
     return replace(run, tool=replace(run.tool, call=call))

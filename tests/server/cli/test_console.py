@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ragflow_lg.base.values import JsonValue
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.runs.runner import Run, Runner
@@ -108,7 +109,7 @@ async def test_calls_of_tools_are_progress(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_form_shows_its_component_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
-    size = {"name": "[b]Size", "type": "options", "options": [1, 2], "optional": True}
+    size: dict[str, JsonValue] = {"name": "[b]Size", "type": "options", "options": [1, 2], "optional": True}
     show_forms([Pause("1", "Form:A", "Which?\x1b[2J", {"size": size}), Pause("2", "Form:B", "", {})])
     expected = "? Which? [2J (Form:A)\n  size: [b]Size, options, optional (1, 2)\n? (Form:B)\n"
     assert capsys.readouterr() == ("", expected)

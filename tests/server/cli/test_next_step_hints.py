@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from ragflow_lg.base.values import JsonValue
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.server.cli.next_step_hints import answer_hint, next_command, waiting_hint
 from ragflow_lg.server.cli.options import RunOptions
 
-SIZE = {"name": "Size", "type": "integer", "optional": False}
-COLOUR = {"name": "Colour", "type": "options", "optional": False, "options": ["red", "dark blue"]}
+SIZE: dict[str, JsonValue] = {"name": "Size", "type": "integer", "optional": False}
+COLOUR: dict[str, JsonValue] = {"name": "Colour", "type": "options", "optional": False, "options": ["red", "dark blue"]}
 SHIRT = Pause("1", "Form:Shirt", "", {"colour": COLOUR, "size": SIZE})
 SHOES = Pause("2", "Form:Shoes", "", {"size": SIZE, "note": {"name": "Note", "optional": True}})
 DEFAULTS = RunOptions()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -172,7 +173,7 @@ def test_a_store_without_a_session_is_refused(greeter: Path) -> None:
 
 @pytest.fixture
 def guide(tmp_path: Path) -> Path:
-    tools = [{"component_name": "Wikipedia", "name": "Wiki", "params": {}}]
+    tools: list[dict[str, Any]] = [{"component_name": "Wikipedia", "name": "Wiki", "params": {}}]
     return write_canvas(
         tmp_path / "guide.json",
         ("begin", "Begin", {}, ["Agent:Guide"]),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,13 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.services.sessions import RunRecord
 from tests.server.cli.command import invoke
 
-CALL = {"path": "Guide-->Fact_Finder", "tool_name": "look_0", "arguments": {"q": "x"}, "elapsed_time": 0.5}
-TRACE = [
+CALL: dict[str, Any] = {
+    "path": "Guide-->Fact_Finder",
+    "tool_name": "look_0",
+    "arguments": {"q": "x"},
+    "elapsed_time": 0.5,
+}
+TRACE: list[dict[str, Any]] = [
     {
         "component_id": "Agent:Guide",
         "trace": [

@@ -1,4 +1,4 @@
-"""Plans to draw."""
+"""Plans for tests of drawings."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ CATALOG = load_catalog()
 
 
 def support_plan() -> Plan:
-    """A canvas with routes, an error way, an edge back, and hostile titles."""
-    return _planned(json.loads((DRAWINGS / "support.json").read_text(encoding="utf-8")))
+    """Return a plan with routes, an error edge, a back edge and hostile titles."""
+    return _compile(json.loads((DRAWINGS / "support.json").read_text(encoding="utf-8")))
 
 
 def plan_of(edges: Iterable[tuple[str, str]], titles: Mapping[str, str] | None = None) -> Plan:
-    """Make a plan of Messages with these edges; ``begin`` is the entry."""
+    """Return a plan of Messages with these edges; ``begin`` is the entry."""
     downstream: dict[str, list[str]] = {"begin": []}
     for source, target in edges:
         downstream.setdefault(source, []).append(target)
@@ -39,17 +39,17 @@ def plan_of(edges: Iterable[tuple[str, str]], titles: Mapping[str, str] | None =
         for id_, targets in downstream.items()
     }
     nodes = [{"id": id_, "data": {"name": title}} for id_, title in (titles or {}).items()]
-    return _planned({"components": components, "graph": {"nodes": nodes, "edges": []}})
+    return _compile({"components": components, "graph": {"nodes": nodes, "edges": []}})
 
 
-def _planned(document: Any) -> Plan:
+def _compile(document: Any) -> Plan:
     plan, diagnostics = check_canvas(document, CATALOG)
     assert plan is not None, diagnostics
     return plan
 
 
 def plan_with_region() -> Plan:
-    """A canvas where ``loop`` repeats ``item``, ``first`` and ``second``."""
+    """Return a plan where ``loop`` repeats ``item``, ``first`` and ``second``."""
     plan = plan_of([("begin", "loop"), ("loop", "end"), ("begin", "item"), ("item", "first"), ("first", "second")])
     owner, item, first, second = map(NodeId, ("loop", "item", "first", "second"))
     nodes = {

@@ -18,11 +18,11 @@ def texts(svg: str) -> list[str]:
 
 
 def test_titles_types_and_labels_are_written() -> None:
-    written = texts(to_svg(support_plan()))
-    assert {"Start", "客服台", "Categorize", "Switch", "Order, Refund", "Case 1", "Else", "on error"} <= set(written)
+    labels = texts(to_svg(support_plan()))
+    assert {"Start", "客服台", "Categorize", "Switch", "Order, Refund", "Case 1", "Else", "on error"} <= set(labels)
 
 
-def test_only_edges_that_depend_on_the_run_are_dashed() -> None:
+def test_only_conditional_edges_are_dashed() -> None:
     paths = [p for p in ElementTree.fromstring(to_svg(support_plan())).iter(f"{SVG}path") if p.get("marker-end")]
     assert [bool(p.get("stroke-dasharray")) for p in paths].count(False) == 2
     assert len(paths) == 7
@@ -39,8 +39,8 @@ def test_hostile_titles_are_only_text() -> None:
 
 
 def test_a_long_chinese_title_is_cut_to_its_box() -> None:
-    written = texts(to_svg(plan_of([("begin", "a")], {"a": "知识库检索" * 10})))
-    (title,) = (text for text in written if "知识库" in text)
+    labels = texts(to_svg(plan_of([("begin", "a")], {"a": "知识库检索" * 10})))
+    (title,) = (text for text in labels if "知识库" in text)
     assert title.endswith("…")
     assert len(title) <= 14
 
@@ -54,7 +54,7 @@ def test_a_png_shows_the_titles() -> None:
     assert plain != titled
 
 
-def test_a_very_wide_drawing_is_made_smaller() -> None:
+def test_a_very_wide_drawing_is_scaled_down() -> None:
     chain = [("begin", "m0"), *((f"m{i}", f"m{i + 1}") for i in range(399))]
     try:
         png = to_png(plan_of(chain))
@@ -65,7 +65,7 @@ def test_a_very_wide_drawing_is_made_smaller() -> None:
     assert width > 10_000
 
 
-def test_a_region_is_a_box_round_its_body() -> None:
+def test_a_region_is_a_box_around_its_body() -> None:
     rects = [
         r for r in ElementTree.fromstring(to_svg(plan_with_region())).iter(f"{SVG}rect") if r.get("stroke-dasharray")
     ]
@@ -73,7 +73,7 @@ def test_a_region_is_a_box_round_its_body() -> None:
     assert float(box.get("width", 0)) > 3 * 216
 
 
-def test_a_png_of_very_many_edges_is_refused() -> None:
+def test_a_png_with_too_many_edges_is_refused() -> None:
     count = 60
     components = {f"a{i}": text([f"b{j}" for j in range(count)]) for i in range(count)}
     components |= {f"b{i}": text() for i in range(count)}

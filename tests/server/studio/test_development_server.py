@@ -1,4 +1,4 @@
-"""A real ``langgraph dev``, driven through LangGraph's own client."""
+"""Tests of a real ``langgraph dev`` through LangGraph's client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ragflow_lg.server.assembly.library import load_canvas
 from ragflow_lg.server.studio.development_server import studio_link
 from tests.conftest import FIXTURES
 from tests.fakes.services import fake_services
-from tests.harness.studio import ROOT, Opened, studio_server
+from tests.harness.studio import ROOT, StudioServer, studio_server
 from tests.stores import fresh_prefix
 
 NESTED = FIXTURES / "crash" / "form_in_loop_in_iteration.json"
@@ -38,30 +38,30 @@ MODES: dict[str, set[str]] = {
     "checkpoints": {"checkpoints"},
     "events": {"events"},
 }
-"""What each stream mode has to bring at the least; ``|sub`` stands for what happens inside of a Loop."""
+"""Events that each stream mode must have; ``|sub`` marks events from within a Loop."""
 
 
-def folder_of(around: Path) -> Path:
-    place = around / "canvases"
-    place.mkdir()
+def make_folder(parent: Path) -> Path:
+    folder = parent / "canvases"
+    folder.mkdir()
     for name in ("customer_service_router", "order_form", "trip_form", "loop"):
-        shutil.copy(ROOT / "examples" / f"{name}.json", place)
-    shutil.copy(NESTED, place / "nested.json")
-    shutil.copy(place / "loop.json", place / "changing.json")
-    (place / "broken.json").write_text("{}")
-    return place
+        shutil.copy(ROOT / "examples" / f"{name}.json", folder)
+    shutil.copy(NESTED, folder / "nested.json")
+    shutil.copy(folder / "loop.json", folder / "changing.json")
+    (folder / "broken.json").write_text("{}")
+    return folder
 
 
-async def started(client: Any, graph: str, **given: Any) -> tuple[str, dict[str, Any]]:
+async def start_run(client: Any, graph: str, **options: Any) -> tuple[str, dict[str, Any]]:
     thread = (await client.threads.create())["thread_id"]
-    return thread, await client.runs.wait(thread, graph, **given)
+    return thread, await client.runs.wait(thread, graph, **options)
 
 
 def pause_ids(state: dict[str, Any]) -> dict[str, str]:
     return {pause["value"]["component_id"]: pause["id"] for pause in state["__interrupt__"]}
 
 
-async def assistants_are_drawn_and_described(client: Any) -> None:
+async def check_assistants(client: Any) -> None:
     found = {a["graph_id"]: a for a in await client.assistants.search(limit=50)}
     assert set(found) == {"customer_service_router", "order_form", "trip_form", "loop", "nested", "changing"}
     assert found["trip_form"]["description"] == "Trip form"
@@ -75,22 +75,23 @@ async def assistants_are_drawn_and_described(client: Any) -> None:
     }
     assert inputs["required"] == ["city", "days", "by_train"]
     assert {"query", "messages", "files"} < set(schemas["input_schema"]["properties"])
-    shown = {"globals", "outputs", "history", "messages", "turn"}
-    assert set(schemas["output_schema"]["properties"]) == set(schemas["state_schema"]["properties"]) == shown
+    keys = {"globals", "outputs", "history", "messages", "turn"}
+    assert set(schemas["output_schema"]["properties"]) == set(schemas["state_schema"]["properties"]) == keys
     assert "model" in schemas["context_schema"]["properties"]
     assert "model" in schemas["config_schema"]["properties"]
     nested = found["nested"]["assistant_id"]
-    drawn = await client.assistants.get_graph(nested, xray=True)
-    assert {"it:ii", "it:lp:li", "it:lp:ask", "it:lp:t"} < {node["id"] for node in drawn["nodes"]}
-    assert {"source": "it:lp:li", "target": "it:lp:ask"} in drawn["edges"]
-    about = next(node["metadata"] for node in drawn["nodes"] if node["id"] == "cut")
-    assert (about["component_id"], about["component_type"]) == ("cut", "StringTransform")
-    assert about["color"].startswith("#")
+    drawing = await client.assistants.get_graph(nested, xray=True)
+    assert {"it:ii", "it:lp:li", "it:lp:ask", "it:lp:t"} < {node["id"] for node in drawing["nodes"]}
+    assert {"source": "it:lp:li", "target": "it:lp:ask"} in drawing["edges"]
+    metadata = next(node["metadata"] for node in drawing["nodes"] if node["id"] == "cut")
+    assert (metadata["component_id"], metadata["component_type"]) == ("cut", "StringTransform")
+    assert metadata["color"].startswith("#")
     assert list(await client.assistants.get_subgraphs(nested, recurse=True)) == ["it", "it|lp"]
 
 
-async def messages_make_a_conversation(client: Any) -> None:
+async def check_conversation(client: Any) -> None:
     thread = (await client.threads.create())["thread_id"]
+    state: dict[str, Any] = {}
     for turn, question in enumerate(["Where is my parcel?", "I want my money back", "Thanks"], 1):
         message = {"role": "user", "content": question, "id": f"mine-{turn}"}
         state = await client.runs.wait(thread, "customer_service_router", input={"messages": [message]})
@@ -99,18 +100,22 @@ async def messages_make_a_conversation(client: Any) -> None:
     assert state["globals"]["sys.conversation_turns"] == 3
 
 
-async def every_stream_mode_brings_what_it_should(client: Any) -> None:
+async def check_every_stream_mode(client: Any) -> None:
     async def events(mode: str) -> set[str]:
         thread = (await client.threads.create())["thread_id"]
         run = client.runs.stream(thread, "loop", input={"query": "3"}, stream_mode=mode, stream_subgraphs=True)
         return {part.event.partition("|")[0] + ("|sub" if "|" in part.event else "") async for part in run}
 
-    brought = dict(zip(MODES, await asyncio.gather(*map(events, MODES)), strict=True))
-    assert {mode: wanted - brought[mode] for mode, wanted in MODES.items() if not wanted <= brought[mode]} == {}
+    events_by_mode = dict(zip(MODES, await asyncio.gather(*map(events, MODES)), strict=True))
+    assert {
+        mode: expected - events_by_mode[mode]
+        for mode, expected in MODES.items()
+        if not expected <= events_by_mode[mode]
+    } == {}
 
 
-async def forms_wait_and_are_answered_by_id(client: Any) -> None:
-    thread, state = await started(client, "order_form", input={"query": "Order"})
+async def check_forms_are_answered_by_id(client: Any) -> None:
+    thread, state = await start_run(client, "order_form", input={"query": "Order"})
     ids = pause_ids(state)
     pause = next(p for p in state["__interrupt__"] if p["id"] == ids[SHIRT])
     assert pause["value"]["tips"] == pause["response_schema"]["description"] == "Which shirt?"
@@ -128,19 +133,19 @@ async def forms_wait_and_are_answered_by_id(client: Any) -> None:
     with pytest.raises(Exception, match="The value of 'turn' is invalid"):
         await client.threads.update_state(thread, {"turn": 5})
     await client.threads.update_state(thread, {"globals": {"sys.user_id": "edited"}})
-    held = await client.threads.get_state(thread)
-    assert held["next"] == ["UserFillUp.Shoes"]
-    assert held["values"]["outputs"][SHIRT]["size"] == 42, "what had run is kept"
+    snapshot = await client.threads.get_state(thread)
+    assert snapshot["next"] == ["UserFillUp.Shoes"]
+    assert snapshot["values"]["outputs"][SHIRT]["size"] == 42, "earlier outputs are unchanged"
     state = await client.runs.wait(thread, "order_form", input=None)
     state = await client.runs.wait(thread, "order_form", command={"resume": {"size": 39}})
     assert state["messages"][-1]["content"] == "A red shirt of size 42, and shoes of size 39."
     assert state["globals"]["sys.user_id"] == "edited"
     with pytest.raises(Exception, match="No form waits for an answer"):
         await client.runs.wait(thread, "order_form", command={"resume": {"size": 39}})
-    await steps_can_be_run_again_and_forked(client, thread)
+    await check_steps_are_rerun_and_forked(client, thread)
 
 
-async def steps_can_be_run_again_and_forked(client: Any, thread: str) -> None:
+async def check_steps_are_rerun_and_forked(client: Any, thread: str) -> None:
     history = await client.threads.get_history(thread, limit=50)
     before = next(step for step in history if step["next"] == ["Message.Order"])
     rerun = await client.runs.wait(thread, "order_form", input=None, checkpoint=before["checkpoint"])
@@ -158,27 +163,27 @@ async def steps_can_be_run_again_and_forked(client: Any, thread: str) -> None:
     assert (await client.threads.get_state(thread))["values"] == forked
 
 
-async def a_form_inside_of_loops_waits_and_is_edited(client: Any) -> None:
-    thread, state = await started(client, "nested", input={"query": "q"})
-    asked: list[str] = []
+async def check_a_form_in_nested_loops(client: Any) -> None:
+    thread, state = await start_run(client, "nested", input={"query": "q"})
+    tips: list[str] = []
     while state.get("__interrupt__"):
         (pause,) = state["__interrupt__"]
-        asked.append(pause["value"]["tips"])
-        if len(asked) == 2:
-            held = await client.threads.get_state(thread, subgraphs=True)
-            inner = held["tasks"][0]["state"]["tasks"][0]["state"]
+        tips.append(pause["value"]["tips"])
+        if len(tips) == 2:
+            snapshot = await client.threads.get_state(thread, subgraphs=True)
+            inner = snapshot["tasks"][0]["state"]["tasks"][0]["state"]
             assert inner["next"] == ["ask"]
             await client.threads.update_state(thread, {"globals": {"env.seen": 1}}, checkpoint=inner["checkpoint"])
             state = await client.runs.wait(thread, "nested", input=None)
             (pause,) = state["__interrupt__"]
-            assert pause["value"]["tips"] == asked[-1], "the second round, not the first"
+            assert pause["value"]["tips"] == tips[-1], "the second round, not the first"
         answer = {"w": "!"}
         state = await client.runs.wait(thread, "nested", command={"resume": {pause["id"]: answer}})
-    assert asked == ["p", "q"]
+    assert tips == ["p", "q"]
     assert state["messages"][-1]["content"] == '["p!", "q!"]'
 
 
-async def a_saved_canvas_is_up_to_date(client: Any, file: Path) -> None:
+async def check_a_changed_canvas_is_used(client: Any, file: Path) -> None:
     found = await client.assistants.search(graph_id="changing")
     before = await client.assistants.get_graph(found[0]["assistant_id"])
     shutil.copy(ROOT / "examples" / "order_form.json", file)
@@ -189,52 +194,52 @@ async def a_saved_canvas_is_up_to_date(client: Any, file: Path) -> None:
         await client.runs.wait(None, "changing", input={"query": "x"})
 
 
-async def all_of_it(opened: Opened) -> None:
-    client = get_client(url=opened.url)
+async def check_all(server: StudioServer) -> None:
+    client = get_client(url=server.url)
     await asyncio.gather(
-        assistants_are_drawn_and_described(client),
-        messages_make_a_conversation(client),
-        every_stream_mode_brings_what_it_should(client),
-        forms_wait_and_are_answered_by_id(client),
-        a_form_inside_of_loops_waits_and_is_edited(client),
-        a_saved_canvas_is_up_to_date(client, opened.log.parent / "canvases" / "changing.json"),
+        check_assistants(client),
+        check_conversation(client),
+        check_every_stream_mode(client),
+        check_forms_are_answered_by_id(client),
+        check_a_form_in_nested_loops(client),
+        check_a_changed_canvas_is_used(client, server.log.parent / "canvases" / "changing.json"),
     )
-    assert "BlockingError" not in opened.said
+    assert "BlockingError" not in server.output
 
 
 @pytest.mark.slow
-async def test_sessions_of_langgraphs_own(tmp_path: Path) -> None:
-    with studio_server(folder_of(tmp_path)) as opened:
-        assert [file.name for file in opened.project.left_out] == ["broken.json"]
-        assert opened.url in studio_link(opened.url)
-        await all_of_it(opened)
+async def test_sessions_of_langgraphs_server(tmp_path: Path) -> None:
+    with studio_server(make_folder(tmp_path)) as server:
+        assert [file.name for file in server.project.skipped] == ["broken.json"]
+        assert server.url in studio_link(server.url)
+        await check_all(server)
 
 
 @pytest.mark.slow
-async def test_sessions_in_redis_and_those_of_our_runner(tmp_path: Path, redis_url: str) -> None:
+async def test_sessions_in_redis_are_shared_with_our_runner(tmp_path: Path, redis_url: str) -> None:
     prefix = fresh_prefix()
-    folder = folder_of(tmp_path)
-    with studio_server(folder, checkpoints=redis_url, RAGFLOW_LG_CHECKPOINT_PREFIX=prefix) as opened:
-        await all_of_it(opened)
-        client = get_client(url=opened.url)
+    folder = make_folder(tmp_path)
+    with studio_server(folder, checkpoints=redis_url, RAGFLOW_LG_CHECKPOINT_PREFIX=prefix) as server:
+        await check_all(server)
+        client = get_client(url=server.url)
         async with open_store(redis_url, SystemClock(), prefix=prefix) as store:
             runner = Runner(load_canvas(folder / "order_form.json"), fake_services(), store=store)
-            await began_here_and_ended_there(client, runner)
-            await began_there_and_ended_here(client, runner)
+            await check_studio_finishes_our_session(client, runner)
+            await check_we_finish_a_studio_session(client, runner)
 
 
-async def began_here_and_ended_there(client: Any, runner: Runner) -> None:
+async def check_studio_finishes_our_session(client: Any, runner: Runner) -> None:
     run = runner.start("5" * 32, {"query": "Order"})
     assert [event.event async for event in run][-1] == "user_inputs"
     thread = thread_of_session("5" * 32)
-    told = SAMPLE.search(PAGE)
-    assert told is not None, "the page says how Studio gets to know a session"
-    body = json.loads(told[1])
+    sample = SAMPLE.search(PAGE)
+    assert sample is not None, "the page shows how to register a session"
+    body = json.loads(sample[1])
     assert body["thread_id"] == thread
     await client.http.post("/threads", json=body)
     assert (await client.threads.get(thread))["metadata"]["graph_id"] == "order_form"
-    held = await client.threads.get_state(thread)
-    ids = {i["value"]["component_id"]: i["id"] for task in held["tasks"] for i in task["interrupts"]}
+    snapshot = await client.threads.get_state(thread)
+    ids = {i["value"]["component_id"]: i["id"] for task in snapshot["tasks"] for i in task["interrupts"]}
     answers = {ids[SHIRT]: {"size": 1, "colour": "blue"}, ids[SHOES]: {"size": 2}}
     await client.runs.wait(thread, "order_form", command={"resume": answers})
     state = await runner.state("5" * 32)
@@ -242,12 +247,12 @@ async def began_here_and_ended_there(client: Any, runner: Runner) -> None:
     assert json.dumps(state["messages"][-1]["content"]) == '"A blue shirt of size 1, and shoes of size 2."'
 
 
-async def began_there_and_ended_here(client: Any, runner: Runner) -> None:
-    thread, _ = await started(client, "order_form", input={"query": "Order"})
+async def check_we_finish_a_studio_session(client: Any, runner: Runner) -> None:
+    thread, _ = await start_run(client, "order_form", input={"query": "Order"})
     session = session_of_thread(thread)
     pauses = {pause.node: pause.id for pause in await runner.pauses(session)}
     run = runner.resume(session, {pauses[SHIRT]: {"size": 7, "colour": "red"}, pauses[SHOES]: {"size": 8}})
     assert [event.event async for event in run][-1] == "workflow_finished"
-    held = await client.threads.get_state(thread)
-    assert held["values"]["messages"][-1]["content"] == "A red shirt of size 7, and shoes of size 8."
-    assert held["next"] == []
+    snapshot = await client.threads.get_state(thread)
+    assert snapshot["values"]["messages"][-1]["content"] == "A red shirt of size 7, and shoes of size 8."
+    assert snapshot["next"] == []

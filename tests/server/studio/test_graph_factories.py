@@ -4,6 +4,7 @@ import inspect
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,8 @@ async def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     shutil.copy(ROOT / "examples" / "loop.json", file)
     factory = canvas_factory(file, model="demo")
-    assert not inspect.signature(factory).parameters, "LangGraph would hand something"
-    first = await factory()
+    assert not inspect.signature(factory).parameters, "LangGraph would pass an argument"
+    first: Any = await factory()  # LangGraph's `ainvoke` is only partially typed
     assert await factory() is first
     assert (await first.ainvoke({"query": "3"}))["turn"]["status"] == "succeeded"
     shutil.copy(ROOT / "examples" / "order_form.json", file)
@@ -25,18 +26,18 @@ async def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
     assert "UserFillUp.Shirt" in (await factory()).get_graph().nodes
 
 
-async def test_a_canvas_that_cannot_run_yet_is_looked_at(tmp_path: Path) -> None:
+async def test_a_canvas_that_cannot_run_has_a_graph(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     code = '{"obj": {"component_name": "CodeExec", "params": {}}, "downstream": []}'
     begin = '{"obj": {"component_name": "Begin", "params": {}}, "downstream": ["c"]}'
     file.write_text(f'{{"components": {{"begin": {begin}, "c": {code}}}}}')
-    graph = await canvas_factory(file)()
+    graph: Any = await canvas_factory(file)()
     assert "c" in graph.get_graph().nodes
     with pytest.raises(InputRefusedError, match="component-not-yet"):
         await graph.ainvoke({"query": "q"})
 
 
-async def test_what_is_no_canvas_is_refused_with_a_text_that_is_shown(tmp_path: Path) -> None:
+async def test_an_invalid_canvas_is_refused_with_its_error(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     with pytest.raises(InputRefusedError, match="No such file"):
         await canvas_factory(file)()
@@ -45,14 +46,14 @@ async def test_what_is_no_canvas_is_refused_with_a_text_that_is_shown(tmp_path: 
         await canvas_factory(file)()
 
 
-async def test_sessions_are_where_the_settings_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_settings_name_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ragflow_lg.server.studio import graph_factories as factories
 
     monkeypatch.setenv("RAGFLOW_LG_CHECKPOINTS", f"sqlite:///{tmp_path / 'a.db'}")
-    factories._settings.cache_clear()
+    factories._settings.cache_clear()  # pyright: ignore[reportPrivateUsage] - the settings change
     try:
         async with open_sessions() as saver:
             assert await saver.aget_tuple({"configurable": {"thread_id": "t"}}) is None
     finally:
-        factories._settings.cache_clear()
+        factories._settings.cache_clear()  # pyright: ignore[reportPrivateUsage] - the settings change
     assert (tmp_path / "a.db").is_file()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.studio.found_canvases import Canvas, find_canvases
+from ragflow_lg.server.studio.canvas_discovery import Canvas, find_canvases
 from ragflow_lg.server.studio.studio_project import CONFIG, MODULE, write_project
 from tests.harness.studio import ROOT
 
@@ -22,10 +22,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("keeps", [True, False])
-async def test_both_files_are_written_and_only_when_they_change(folder: Path, keeps: bool) -> None:
+@pytest.mark.parametrize("uses_store", [True, False])
+async def test_both_files_are_written_and_only_when_they_change(folder: Path, uses_store: bool) -> None:
     canvases = find_canvases(folder).canvases
-    config, is_new = write_project(folder, canvases, model='de"mo', uses_store=keeps)
+    config, is_new = write_project(folder, canvases, model='de"mo', uses_store=uses_store)
     assert is_new
     written = json.loads(config.read_text())
     module = runpy.run_path(str(folder / MODULE))
@@ -33,12 +33,12 @@ async def test_both_files_are_written_and_only_when_they_change(folder: Path, ke
     assert len(factories) == len(canvases)
     for factory in factories:
         assert (await factory()).name
-    assert ("checkpointer" in written) == keeps
-    assert not write_project(folder, canvases, model='de"mo', uses_store=keeps)[1]
+    assert ("checkpointer" in written) == uses_store
+    assert not write_project(folder, canvases, model='de"mo', uses_store=uses_store)[1]
     added = {"env": {"A": "1"}, "checkpointer": {"path": "./mine.py:saver"}}
     config.write_text(json.dumps({**written, **added}))
-    write_project(folder, canvases[:1], uses_store=keeps)
-    assert added.items() <= json.loads(config.read_text()).items(), "what somebody has added stays"
+    write_project(folder, canvases[:1], uses_store=uses_store)
+    assert added.items() <= json.loads(config.read_text()).items(), "entries of a user are preserved"
     assert len(json.loads(config.read_text())["graphs"]) == 1
 
 
@@ -53,14 +53,14 @@ async def test_both_files_are_written_and_only_when_they_change(folder: Path, ke
         (MODULE, "print()", "was not written by this command"),
     ],
 )
-def test_what_others_have_written_is_left_alone(folder: Path, name: str, text: str, problem: str) -> None:
+def test_files_of_users_are_not_overwritten(folder: Path, name: str, text: str, problem: str) -> None:
     (folder / name).write_text(text)
     with pytest.raises(SettingsError, match=problem):
         write_project(folder, find_canvases(folder).canvases)
     assert (folder / name).read_text() == text
 
 
-def test_a_file_is_written_whole_or_not_at_all(folder: Path) -> None:
+def test_a_file_is_written_atomically(folder: Path) -> None:
     canvases = find_canvases(folder).canvases
     config, _ = write_project(folder, canvases)
     before = config.read_text()

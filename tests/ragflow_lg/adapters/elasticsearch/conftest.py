@@ -13,7 +13,7 @@ from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from tests.fakes.elasticsearch import FakeElasticsearch
 from tests.fakes.knowledge_models import WordEmbedders, WordRerankers
 from tests.harness.elasticsearch_node import VARIABLE
-from tests.harness.ragflow_index import make_index, make_metadata
+from tests.harness.ragflow_index import create_index, create_metadata_index
 from tests.harness.sample_chunks import GUIDE, LETTERS, OTHER, chunks_of_tenant, metadata_of_tenant
 
 _servers_with_chunks: set[str] = set()
@@ -49,8 +49,8 @@ async def knowledge(server_url: str) -> AsyncGenerator[ElasticsearchKnowledge]:
     """A knowledge base with the sample chunks."""
     if server_url not in _servers_with_chunks:
         for tenant in ("t1", "t2"):
-            await make_index(server_url, f"ragflow_{prefix()}-{tenant}", [8], chunks_of_tenant(tenant))
-        await make_metadata(server_url, f"ragflow_doc_meta_{prefix()}-t1", metadata_of_tenant())
+            await create_index(server_url, f"ragflow_{prefix()}-{tenant}", [8], chunks_of_tenant(tenant))
+        await create_metadata_index(server_url, f"ragflow_doc_meta_{prefix()}-t1", metadata_of_tenant())
     if server_url == os.environ.get(VARIABLE):
         _servers_with_chunks.add(server_url)
     http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))

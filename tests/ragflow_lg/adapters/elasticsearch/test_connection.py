@@ -12,7 +12,7 @@ from ragflow_lg.base.errors import ServiceError
 from tests.fakes.elasticsearch import HEADERS, FakeElasticsearch
 from tests.fakes.http_server import Route
 from tests.fakes.services import ScriptedHttp
-from tests.harness.ragflow_index import make_index
+from tests.harness.ragflow_index import create_index
 from tests.harness.sample_chunks import chunks_of_tenant
 
 BODY = build_filter_request(Scope(("kb-guide",)), 3)
@@ -65,7 +65,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize(("fault", "text"), FAULTS.values(), ids=FAULTS)
 async def test_an_invalid_response_is_an_error_with_its_cause(fake: FakeElasticsearch, fault: Any, text: str) -> None:
-    await make_index(fake.url, "ragflow_t1", [8], chunks_of_tenant("t1"))
+    await create_index(fake.url, "ragflow_t1", [8], chunks_of_tenant("t1"))
     fake.spoil = lambda answer: fault if isinstance(fault, Route) else {**answer, **fault}
     http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
     connection = Connection(ElasticsearchSettings(fake.url), http)
@@ -101,7 +101,7 @@ async def test_a_retryable_failure_is_retried_once() -> None:
 
 
 async def test_credentials_are_sent_to_the_server_and_absent_from_the_repr(fake: FakeElasticsearch) -> None:
-    await make_index(fake.url, "ragflow_t1", [8], chunks_of_tenant("t1"))
+    await create_index(fake.url, "ragflow_t1", [8], chunks_of_tenant("t1"))
     http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
     for settings, expected in (
         (ElasticsearchSettings(fake.url, api_key="k3y"), "ApiKey k3y"),

@@ -16,7 +16,7 @@ from ragflow_lg.adapters.http.http_client import GuardedHttpClient, HttpSettings
 from tests.fakes.elasticsearch import FakeElasticsearch
 from tests.fakes.knowledge_models import WordEmbedder
 from tests.harness.elasticsearch_node import VARIABLE
-from tests.harness.ragflow_index import make_index
+from tests.harness.ragflow_index import create_index
 from tests.harness.sample_chunks import chunk
 
 WORDS = [
@@ -66,7 +66,7 @@ async def test_both_servers_return_the_same_hits_and_scores(fake: FakeElasticsea
     http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
     servers = [Connection(ElasticsearchSettings(url), http) for url in (fake.url, real)]
     for url in (fake.url, real):
-        await make_index(url, index, [8], rows)
+        await create_index(url, index, [8], rows)
     totals: set[int] = set()
     texts = [text for words in (2, 3, 5) for text in _texts(12, words, chance)]
     for number, question in enumerate(texts):

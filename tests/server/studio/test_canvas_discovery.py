@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import CompileError, SettingsError
-from ragflow_lg.server.studio.found_canvases import Watched, find_canvases
+from ragflow_lg.server.studio.canvas_discovery import CanvasWatcher, find_canvases
 from tests.harness.studio import ROOT
 
 LOOP = ROOT / "examples" / "loop.json"
@@ -31,27 +31,27 @@ def folder(tmp_path: Path) -> Path:
         (["langgraph", "open_sessions"], ["canvas_open_sessions"]),
     ],
 )
-def test_every_canvas_gets_a_name_of_its_own(tmp_path: Path, files: list[str], graphs: list[str]) -> None:
+def test_every_canvas_gets_a_unique_name(tmp_path: Path, files: list[str], graphs: list[str]) -> None:
     for name in files:
         shutil.copy(LOOP, tmp_path / f"{name}.json")
     assert [canvas.graph for canvas in find_canvases(tmp_path).canvases] == graphs
 
 
-def test_what_is_no_canvas_is_left_out(folder: Path) -> None:
-    os.mkfifo(folder / "pipe.json")  # to open it would wait for ever
+def test_invalid_files_are_skipped(folder: Path) -> None:
+    os.mkfifo(folder / "pipe.json")  # opening it would block
     (folder / "nowhere.json").symlink_to(folder / "nothing")
     (folder / "folder.json").mkdir()
     shutil.copy(LOOP, os.fsdecode(os.fsencode(folder) + b"/\xff.json"))
     project = find_canvases(folder)
     assert [canvas.graph for canvas in project.canvases] == ["canvas_2nd", "a_b"]
-    why = {os.fsencode(file.name): reason for file, reason in project.left_out.items()}
-    assert set(why) == {b"none.json", b"pipe.json", b"nowhere.json", b"folder.json", b"\xff.json"}
-    assert "not a regular file" in why[b"pipe.json"]
-    assert "not UTF-8" in why[b"\xff.json"]
-    assert not Watched(folder, project).have_changed()
+    reasons = {os.fsencode(file.name): reason for file, reason in project.skipped.items()}
+    assert set(reasons) == {b"none.json", b"pipe.json", b"nowhere.json", b"folder.json", b"\xff.json"}
+    assert "not a regular file" in reasons[b"pipe.json"]
+    assert "not UTF-8" in reasons[b"\xff.json"]
+    assert not CanvasWatcher(folder, project).has_changed()
 
 
-def test_nothing_to_serve(tmp_path: Path) -> None:
+def test_a_folder_without_canvases_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="There is no canvas in"):
         find_canvases(tmp_path)
     (tmp_path / "a.json").write_text("[]")
@@ -61,15 +61,15 @@ def test_nothing_to_serve(tmp_path: Path) -> None:
         find_canvases(tmp_path / "a.json")
 
 
-def test_canvases_that_come_or_go_or_are_mended_are_seen(folder: Path) -> None:
-    watched = Watched(folder, find_canvases(folder))
+def test_new_removed_and_corrected_canvases_are_noticed(folder: Path) -> None:
+    watcher = CanvasWatcher(folder, find_canvases(folder))
     (folder / "a b.json").write_text(LOOP.read_text() + " ")
-    assert not watched.have_changed(), "its factory reads it anew"
+    assert not watcher.has_changed(), "its factory reads it again"
     (folder / "none.json").write_text(LOOP.read_text())
-    assert watched.have_changed()
-    watched.look(find_canvases(folder))
-    assert not watched.have_changed()
+    assert watcher.has_changed()
+    watcher.update(find_canvases(folder))
+    assert not watcher.has_changed()
     (folder / "2nd.json").unlink()
-    assert watched.have_changed()
-    watched.look(None)
-    assert not watched.have_changed(), "it has been looked at"
+    assert watcher.has_changed()
+    watcher.update(None)
+    assert not watcher.has_changed(), "the change was reported before"

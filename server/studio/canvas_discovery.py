@@ -16,7 +16,7 @@ from ragflow_lg.base.errors import CompileError, SettingsError
 from ragflow_lg.server.assembly.canvas_files import canvas_files
 from ragflow_lg.server.assembly.library import sketch_file
 
-__all__ = ["Canvas", "Project", "Watched", "find_canvases"]
+__all__ = ["Canvas", "Project", "CanvasWatcher", "find_canvases"]
 
 _NOT_IDENTIFIER = re.compile(r"\W+", re.ASCII)
 _RESERVED = ("canvas_factory", "open_sessions")
@@ -38,10 +38,10 @@ class Project(Struct, frozen=True):
     """The canvases to write, and the files that are skipped, each with the reason."""
 
     canvases: tuple[Canvas, ...]
-    left_out: Mapping[Path, str]
+    skipped: Mapping[Path, str]
 
 
-class Watched:
+class CanvasWatcher:
     """Watches a file or folder for added and removed canvases.
 
     The graph factories notice changed canvases themselves.
@@ -49,20 +49,20 @@ class Watched:
 
     def __init__(self, place: Path, project: Project) -> None:
         self._place = place
-        self.look(project)
+        self.update(project)
 
-    def look(self, project: Project | None) -> None:
+    def update(self, project: Project | None) -> None:
         """Remember the current files and, if ``project`` is given, which of them are skipped."""
         if project is not None:
-            self._left_out = set(project.left_out)
+            self._skipped = set(project.skipped)
         self._snapshot = self._take_snapshot()
 
-    def have_changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Return whether a file was added or removed, or a skipped file was modified."""
         return self._take_snapshot() != self._snapshot
 
     def _take_snapshot(self) -> dict[Path, int]:
-        return {file: _modified_ns(file) if file in self._left_out else 0 for file in _files(self._place)}
+        return {file: _modified_ns(file) if file in self._skipped else 0 for file in _files(self._place)}
 
 
 def find_canvases(place: Path) -> Project:
@@ -77,23 +77,23 @@ def find_canvases(place: Path) -> Project:
         raise SettingsError(f"{str(place)!r} has {len(files):,} JSON files; at most {_MAX_CANVASES:,} can be served.")
     names = _names([file.stem for file in files])
     canvases: list[Canvas] = []
-    left_out: dict[Path, str] = {}
+    skipped: dict[Path, str] = {}
     for file, name in zip(files, names, strict=True):
         try:
             canvases.append(Canvas(file, name, _title(file)))
         except (CompileError, SettingsError) as error:
             if not place.is_dir():
                 raise
-            left_out[file] = str(error)
+            skipped[file] = str(error)
     if not canvases:
-        raise SettingsError(f"There is no canvas in {str(place)!r}.{_reasons(left_out)}")
-    return Project(tuple(canvases), left_out)
+        raise SettingsError(f"There is no canvas in {str(place)!r}.{_reasons(skipped)}")
+    return Project(tuple(canvases), skipped)
 
 
-def _reasons(left_out: Mapping[Path, str]) -> str:
+def _reasons(skipped: Mapping[Path, str]) -> str:
     """Return the reasons why the first few files are skipped."""
-    lines = [f"\n{file.name}: {reason}" for file, reason in islice(left_out.items(), _MAX_REASONS)]
-    more = len(left_out) - len(lines)
+    lines = [f"\n{file.name}: {reason}" for file, reason in islice(skipped.items(), _MAX_REASONS)]
+    more = len(skipped) - len(lines)
     return "".join(lines) + (f"\n{more:,} more files are not canvases." if more else "")
 
 
