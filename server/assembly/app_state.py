@@ -75,8 +75,8 @@ async def open_run_manager(settings: Settings, store: Store) -> AsyncGenerator[R
     section = settings.server
     url = section.journal.get_secret_value() or settings.checkpoints
     prefix, silence_s = settings.checkpoint_prefix, section.replica_silence_s
-    async with open_journal(url, prefix=prefix, kept_s=section.events_kept_s, alive_s=silence_s) as journal:
-        run_manager = RunManager(journal, store.cancels, beat_s=silence_s / 3)
+    async with open_journal(url, prefix=prefix, retention_s=section.events_kept_s, alive_s=silence_s) as journal:
+        run_manager = RunManager(journal, store.cancels, heartbeat_s=silence_s / 3)
         try:
             yield run_manager
         finally:

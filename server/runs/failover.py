@@ -88,7 +88,7 @@ class Failover:
             run = runner.continue_(session.id, head.envelope)
         try:
             going_on = ContinuedRun(run, stitch, state)
-            await self._turns.keep(going_on, head.owner, row.asked or None, row.start_ms, was=head.player)
+            await self._turns.keep(going_on, head.owner, row.asked or None, row.start_ms, previous=head.player)
         except StreamError:
             # Whoever was quicker goes on with it.
             return (await app_state.run_manager.head(run_id)).player != head.player

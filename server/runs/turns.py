@@ -236,7 +236,7 @@ class Turns:
         kept = PersistedRun(
             run, self._app_state, tenant, asked, start_ms, self._keeping, on_end, is_taken_over=bool(was)
         )
-        await self._app_state.run_manager.start(kept, policy or self._policy, owner=tenant, was=was)
+        await self._app_state.run_manager.start(kept, policy or self._policy, owner=tenant, previous=was)
 
     async def head(self, tenant: str, run_id: str) -> RunHead:
         """Give what is known of a run of a tenant, wherever it is played; another's is unknown.

@@ -1,4 +1,7 @@
-"""Runs that go on by themselves, and streams of their events that can be left and taken up again."""
+"""Runs that outlive their connections: journals of events, and streams that clients can leave and resume.
+
+May import ``checkpoints``, ``base``, ``component``, ``services`` and ``wire``; nothing else of the server.
+"""
 
 from ragflow_lg.server.streaming.disconnect_policy import (
     CANCEL,

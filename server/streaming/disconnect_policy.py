@@ -15,9 +15,9 @@ _GRACE = re.compile(r"grace:([0-9]{1,6}(?:\.[0-9]{1,3})?)")
 
 
 class DisconnectPolicy(Struct, frozen=True):
-    """How long a run that nobody follows goes on before it is cancelled.
+    """How long a run continues without followers before it is cancelled.
 
-    ``grace_s`` is 0 to cancel at once, infinite to go on until it ends.
+    ``grace_s`` is 0 to cancel at once and infinite to run to the end.
     """
 
     grace_s: float
@@ -31,14 +31,14 @@ class DisconnectPolicy(Struct, frozen=True):
 CANCEL = DisconnectPolicy(0.0)
 CONTINUE = DisconnectPolicy(math.inf)
 DEFAULT_POLICY = DisconnectPolicy(30.0)
-"""Long enough for a browser or a proxy to connect again, and nobody pays long for answers that nobody reads."""
+"""Long enough for a browser or a proxy to reconnect, short enough not to pay long for answers that nobody reads."""
 
 
 def parse_policy(text: str) -> DisconnectPolicy:
-    """Read ``cancel``, ``continue`` or ``grace:SECONDS``.
+    """Parse ``cancel``, ``continue`` or ``grace:SECONDS``.
 
     Raises:
-        SettingsError: if it is none of them.
+        SettingsError: For any other text.
 
     >>> str(parse_policy("grace:2.5"))
     'grace:2.5'
@@ -47,6 +47,6 @@ def parse_policy(text: str) -> DisconnectPolicy:
         return CANCEL
     if text == "continue":
         return CONTINUE
-    if found := _GRACE.fullmatch(text):
-        return DisconnectPolicy(float(found[1]))
-    raise SettingsError(f"There is no disconnect policy {text[:40]!r}: give cancel, continue or grace:SECONDS.")
+    if match := _GRACE.fullmatch(text):
+        return DisconnectPolicy(float(match[1]))
+    raise SettingsError(f"Unknown disconnect policy {text[:40]!r}: use cancel, continue or grace:SECONDS.")

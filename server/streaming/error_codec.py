@@ -1,4 +1,4 @@
-"""Errors of runs as JSON, and back, so that every follower gets the same one wherever it is."""
+"""Run errors as JSON and back, so that every follower in any process receives the same error."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ragflow_lg.base.values import JsonValue
 __all__ = ["StoredError", "revive_error", "store_error"]
 
 _FIELDS = frozenset({"first", "is_retryable", "limit_s", "node", "problems", "retry_after_s", "target"})
-"""Attributes of our errors that are kept; all plain JSON."""
+"""The error attributes that are stored; all are plain JSON."""
 
 
 class StoredError(Struct, frozen=True):
-    """An error: the ``code`` of its class, its text, its attributes."""
+    """An error: the ``code`` of its class, its text and its attributes."""
 
     code: str
     text: str
@@ -25,22 +25,22 @@ class StoredError(Struct, frozen=True):
 
 
 def store_error(error: RagflowLgError) -> StoredError:
-    """Give what is kept of an error."""
+    """Convert an error to its stored form."""
     return StoredError(error.code, str(error), {key: vars(error)[key] for key in sorted(_FIELDS & vars(error).keys())})
 
 
 def revive_error(stored: StoredError) -> RagflowLgError:
-    """Make the error anew: of the same class, with the same text and attributes; RunError for an unknown code."""
-    kind = next((kind for kind in _tree(RagflowLgError) if kind.code == stored.code), RunError)
-    # As pickling does: constructors take other things than the text.
-    made: Any = kind.__new__(kind, stored.text)
-    Exception.__init__(made, stored.text)
-    given = {key: value for key, value in stored.fields.items() if key in _FIELDS}
-    made.__dict__.update({"node": "", **given} if issubclass(kind, RunError) else given)
-    return made
+    """Rebuild the error with its class, text and attributes; an unknown code becomes a RunError."""
+    kind = next((kind for kind in _iter_subclasses(RagflowLgError) if kind.code == stored.code), RunError)
+    # Bypass __init__, as pickling does: constructors take other arguments than the text.
+    error: Any = kind.__new__(kind, stored.text)
+    Exception.__init__(error, stored.text)
+    fields = {key: value for key, value in stored.fields.items() if key in _FIELDS}
+    error.__dict__.update({"node": "", **fields} if issubclass(kind, RunError) else fields)
+    return error
 
 
-def _tree(base: type[RagflowLgError]) -> Iterator[type[RagflowLgError]]:
+def _iter_subclasses(base: type[RagflowLgError]) -> Iterator[type[RagflowLgError]]:
     yield base
     for child in base.__subclasses__():
-        yield from _tree(child)
+        yield from _iter_subclasses(child)

@@ -1,4 +1,4 @@
-"""Events of runs as JSON, and back: ``[name, fields]``."""
+"""Run events as JSON and back: ``[name, fields]``."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from ragflow_lg.wire.wire_events import (
 __all__ = ["StreamEvent", "RunEnd", "decode_entry", "encode_entry", "to_json_bytes"]
 
 StreamEvent: TypeAlias = WireEvent | AgentRecord
-"""What followers of a run are given."""
+"""What followers of a run receive."""
 
 
 class RunEnd(Struct, frozen=True):
     """The last entry of a run: how it ended. ``status`` is that of `ragflow_lg.runs.run.Run`.
 
-    Behind one that says that the run was interrupted more may come: from the run manager that goes on with it.
+    After the end of an interrupted run more entries may follow, written by the run manager that continues the run.
     """
 
     status: str
     error: StoredError | None = None
     player: str = ""
-    """Whose end it is: the run manager that played the run until then."""
+    """The run manager that played the run up to this entry."""
 
     @property
     def is_interruption(self) -> bool:
-        """Whether another run manager may go on."""
+        """Whether another run manager may continue the run."""
         return self.error is not None and self.error.code == RunInterruptedError.code
 
     event = "end"
@@ -64,17 +64,17 @@ _PAIR: msgspec.json.Decoder[tuple[str, msgspec.Raw]] = msgspec.json.Decoder(tupl
 
 
 def _null(_: Any) -> None:
-    """Stand in for what JSON has no word for, as RAGFlow's streams do."""
+    """Return None for values without a JSON form, as RAGFlow's streams do."""
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_null)
 
 
 def to_json_bytes(value: Any) -> bytes:
-    """Write JSON in one line of UTF-8; what JSON has no word for becomes null.
+    """Encode as one line of UTF-8 JSON; values without a JSON form become null.
 
-    A text with half of a surrogate pair is written with escapes: a model's answer may be cut within an emoji, and a
-    client that joins the pieces gets it whole.
+    A text with an unpaired surrogate is written with escapes: a model's answer may be cut inside an emoji, and a client
+    that joins the pieces restores it.
     """
     try:
         return _ENCODER.encode(value)
@@ -83,26 +83,26 @@ def to_json_bytes(value: Any) -> bytes:
 
 
 def encode_entry(entry: StreamEvent | RunEnd) -> bytes:
-    """Write an event, or the end."""
+    """Encode an event or the end of a run."""
     return to_json_bytes((entry.event, entry))
 
 
 def decode_entry(data: bytes) -> StreamEvent | RunEnd:
-    """Read what `encode_entry` wrote, as equal values; nothing but events comes of it.
+    """Decode what `encode_entry` wrote into equal values; no other types are created.
 
     Raises:
-        StreamError: if it was not written so.
+        StreamError: If the data has another form.
     """
     try:
-        return _decoded(data)
+        return _decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError, LookupError, TypeError) as error:
         raise StreamError(f"A stored event cannot be read: {type(error).__name__}: {str(error)[:200]}.") from error
 
 
-def _decoded(data: bytes) -> StreamEvent | RunEnd:
+def _decode(data: bytes) -> StreamEvent | RunEnd:
     try:
         name, fields = _PAIR.decode(data)
         return _DECODERS[name].decode(fields)
     except msgspec.DecodeError:
-        pair: Any = json.loads(data)  # which knows halves of surrogate pairs
+        pair: Any = json.loads(data)  # accepts unpaired surrogates
         return msgspec.convert(pair[1], _TYPES[pair[0]])

@@ -1,4 +1,4 @@
-"""A bounded run of consecutive entries, the newest ones of a stream."""
+"""Bounded windows of consecutive entries: the newest ones of a stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-__all__ = ["PAGE", "Bounds", "Entry", "Extent", "Window", "paged"]
+__all__ = ["PAGE", "Bounds", "Entry", "Extent", "Window", "first_page"]
 
 
 class Entry(NamedTuple):
@@ -20,34 +20,34 @@ class Entry(NamedTuple):
 
 
 class Bounds(Struct, frozen=True):
-    """How much is held at most; always one entry, though."""
+    """Upper limits of a window, which always keeps at least one entry."""
 
     entries: int
     bytes: int
 
 
 PAGE = Bounds(64, 64 * 1024)
-"""What a follower is given at once, and so all that a slow one holds on to."""
+"""Largest page a follower receives, and therefore all that a slow follower holds."""
 
 
 class Extent:
-    """Which entries of a stream fit its bounds, where the entries themselves are kept elsewhere."""
+    """Which entries of a stream fit its bounds, when the entries themselves are stored elsewhere."""
 
-    def __init__(self, bounds: Bounds, last: int = 0, held: int = 0) -> None:
-        """``held`` entries up to ``last`` are there already; how large they are is not known: they count as empty."""
+    def __init__(self, bounds: Bounds, last: int = 0, count: int = 0) -> None:
+        """Start with ``count`` stored entries up to ``last``. Their sizes are unknown and count as 0."""
         self._bounds = bounds
-        self._sizes: deque[int] = deque([0] * held)
+        self._sizes: deque[int] = deque([0] * count)
         self._bytes = 0
         self.last = last
         """Id of the newest entry."""
 
     @property
     def first(self) -> int:
-        """Id of the oldest entry that fits; the newest always does."""
+        """Id of the oldest entry that fits; the newest always fits."""
         return self.last - len(self._sizes) + 1
 
     def add(self, size: int) -> None:
-        """Add an entry."""
+        """Add an entry of ``size`` bytes."""
         self.last += 1
         self._sizes.append(size)
         self._bytes += size
@@ -56,24 +56,24 @@ class Extent:
 
 
 class Window:
-    """The newest entries of a stream, as many as the bounds allow."""
+    """The newest entries of a stream within the bounds."""
 
     def __init__(self, bounds: Bounds, last: int = 0) -> None:
-        """``last`` is the id of the newest entry there was before."""
+        """Start empty; ``last`` is the id of the newest entry before the window."""
         self._bounds = bounds
         self._entries: deque[Entry] = deque()
         self.last: int = last
         """Id of the newest entry."""
         self.bytes = 0
-        """Size of all data that is held."""
+        """Size of all data in the window."""
 
     @property
     def first(self) -> int:
-        """Id of the oldest entry that is held; one more than ``last`` where there is none."""
+        """Id of the oldest entry in the window; ``last + 1`` if it is empty."""
         return self._entries[0].id if self._entries else self.last + 1
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Add newer entries. What is known already is passed over; behind a hole nothing older is held any more."""
+        """Add newer entries. Known ids are skipped; a gap in the ids drops everything older."""
         for entry in entries:
             if entry.id <= self.last:
                 continue
@@ -88,7 +88,7 @@ class Window:
                 return
 
     def drop(self) -> int:
-        """Let go of the oldest entry, unless it is the only one; give its size."""
+        """Drop the oldest entry unless it is the only one; return its size, or 0."""
         if len(self._entries) < 2:
             return 0
         size = len(self._entries.popleft().data)
@@ -96,21 +96,21 @@ class Window:
         return size
 
     def page(self, after: int) -> list[Entry] | None:
-        """Give the entries behind ``after``, no more than `PAGE`; None where some of them are held no longer."""
+        """Return up to one `PAGE` of the entries after ``after``; None if some of them have been dropped."""
         if after >= self.last:
             return []
         if after + 1 < self.first:
             return None
-        return paged(islice(self._entries, after + 1 - self.first, None))
+        return first_page(islice(self._entries, after + 1 - self.first, None))
 
 
-def paged(entries: Iterable[Entry]) -> list[Entry]:
-    """Give no more of the entries than `PAGE`, but one at least if there is one."""
-    found: list[Entry] = []
+def first_page(entries: Iterable[Entry]) -> list[Entry]:
+    """Return the first entries up to one `PAGE`, but at least one if there is any."""
+    page: list[Entry] = []
     size = 0
     for entry in entries:
         size += len(entry.data)
-        if found and (size > PAGE.bytes or len(found) == PAGE.entries):
+        if page and (size > PAGE.bytes or len(page) == PAGE.entries):
             break
-        found.append(entry)
-    return found
+        page.append(entry)
+    return page

@@ -1,4 +1,4 @@
-"""What a process holds of one run's entries, and how its readers hear of new ones."""
+"""A process's copy of the newest entries of one run, and how its readers are notified of new ones."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ __all__ = ["Bell", "Feed"]
 
 
 class Bell(asyncio.Event):
-    """Rings once, for everybody who waits for it."""
+    """A notification that fires once, for all who wait for it."""
 
     is_news = False
-    """Whether it rang because there is something new."""
+    """Whether it fired because of new entries, and not because of a quiet period."""
 
 
 class Feed:
-    """A window, and a bell that is rung when something has been added to it, or nothing has for ``quiet_s``.
+    """A window with a bell that rings after every addition, or after ``quiet_s`` without one.
 
-    There is one timer for all readers, who may be many.
+    All readers share one timer, since there may be many.
     """
 
     def __init__(self, window: Window, quiet_s: float) -> None:
@@ -27,22 +27,22 @@ class Feed:
         self.readers = 0
         self.is_dropped = False
         self.bell = Bell()
-        """What rings next; to be taken before the window is looked at."""
+        """The bell that rings next; fetch it before looking at the window."""
         self._quiet_s = quiet_s
         self._timer: asyncio.TimerHandle | None = None
 
     def ring(self) -> None:
-        """Wake everybody who waits: there is news."""
+        """Wake all waiting readers: there are new entries."""
         self._ring(True)
 
-    async def heard(self, bell: Bell) -> bool:
-        """Wait for a bell; tell whether there is news. Without any it rings within ``quiet_s``."""
+    async def wait_for(self, bell: Bell) -> bool:
+        """Wait for a bell; return whether there are new entries. Without any it rings within ``quiet_s``."""
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._quiet_s, self._tell_of_silence)
+            self._timer = asyncio.get_running_loop().call_later(self._quiet_s, self._ring_quietly)
         await bell.wait()
         return bell.is_news
 
-    def _tell_of_silence(self) -> None:
+    def _ring_quietly(self) -> None:
         self._timer = None
         self._ring(False)
 

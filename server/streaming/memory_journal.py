@@ -1,4 +1,4 @@
-"""Events of runs in this process's memory."""
+"""A journal in this process's memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.server.streaming.event_window import Bounds, Entry, Window
-from ragflow_lg.server.streaming.journal import KEPT_S, MAX_RUN, QUIET_S, RunHead, gap_error, unknown_run
+from ragflow_lg.server.streaming.journal import MAX_RUN, QUIET_S, RETENTION_S, RunHead, gap_error, unknown_run
 from ragflow_lg.server.streaming.journal_feed import Feed
 
 __all__ = ["MemoryJournal"]
@@ -19,14 +19,14 @@ class _Run(Feed):
     def __init__(self, head: RunHead, bounds: Bounds, quiet_s: float) -> None:
         super().__init__(Window(bounds), quiet_s)
         self.head = head
-        self.ended = 0.0
+        self.end_s = 0.0
         """When it ended, by the clock; 0 while it runs."""
 
 
 class MemoryJournal:
-    """For one process, and gone with it. All runs together hold no more than ``max_bytes`` of data.
+    """Journal of a single process, lost when it ends. All runs together hold no more than ``max_bytes`` of data.
 
-    Beyond that those go first that ended first, then the oldest events of the run that writes.
+    Above that limit the runs that finished first are removed first, then the oldest events of the run that writes.
     """
 
     def __init__(
@@ -34,106 +34,106 @@ class MemoryJournal:
         max_run: Bounds = MAX_RUN,
         *,
         max_bytes: int = MAX_BYTES,
-        kept_s: float = KEPT_S,
+        retention_s: float = RETENTION_S,
         quiet_s: float = QUIET_S,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``quiet_s`` is how long a reader waits before it is given an empty page."""
+        """Initialize an empty journal; ``quiet_s`` is how long a reader waits before it receives an empty page."""
         self._max_run = max_run
         self._max_bytes = max_bytes
-        self._kept_s = kept_s
+        self._retention_s = retention_s
         self._quiet_s = quiet_s
         self._monotonic = monotonic
         self._runs: dict[str, _Run] = {}
-        self._ended: dict[str, _Run] = {}
-        """In the order in which they ended."""
+        self._finished: dict[str, _Run] = {}
+        """The finished runs, in the order in which they ended."""
         self.bytes = 0
-        """Size of all data that is held."""
+        """Size of all stored data."""
 
     @property
-    def kept_s(self) -> float:
-        """For how long a run that has ended can be followed."""
-        return self._kept_s
+    def retention_s(self) -> float:
+        """How long a finished run can be followed."""
+        return self._retention_s
 
     async def begin(self, head: RunHead) -> None:
-        """Open the entries of a run."""
+        """Create the stream of a run."""
         if head.run_id in self._runs:
-            raise StreamError(f"There is a run {head.run_id} already.")
+            raise StreamError(f"Run {head.run_id} exists already.")
         self._runs[head.run_id] = _Run(head, self._max_run, self._quiet_s)
 
-    async def claim(self, head: RunHead, was: str) -> bool:
-        """Nobody else is there to take a run from."""
+    async def claim(self, head: RunHead, previous: str) -> bool:
+        """Return False: no other process can have started a run."""
         return False
 
     async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
         """Add entries."""
-        run = self._known(run_id)
+        run = self._find(run_id)
         window = run.window
         self.bytes -= window.bytes
         window.add(Entry(number, each) for number, each in enumerate(data, window.last + 1))
         self.bytes += window.bytes
         if is_last:
-            run.ended = self._monotonic()
-            self._ended[run_id] = run
+            run.end_s = self._monotonic()
+            self._finished[run_id] = run
         self._shrink(run)
         run.ring()
 
     async def head(self, run_id: str) -> RunHead | None:
-        """Give what is known of a run."""
+        """Return the head of a run."""
         run = self._runs.get(run_id)
         return run.head if run is not None else None
 
     async def tail(self, run_id: str) -> Entry | None:
-        """Give the newest entry."""
-        window = self._known(run_id).window
+        """Return the newest entry."""
+        window = self._find(run_id).window
         page = window.page(window.last - 1)
         return page[0] if page else None
 
     async def read(self, run_id: str, after: int) -> AsyncGenerator[Sequence[Entry]]:
-        """Go through the entries, and wait for more."""
-        run = self._known(run_id)
+        """Yield the entries and wait for more."""
+        run = self._find(run_id)
         while True:
             bell = run.bell
             if run.is_dropped:
-                raise unknown_run(run_id, self._kept_s)
+                raise unknown_run(run_id, self._retention_s)
             page = run.window.page(after)
             if page is None:
                 raise gap_error(run_id, after, run.window.first)
             if page:
                 after = page[-1].id
                 yield page
-            elif not await run.heard(bell):
+            elif not await run.wait_for(bell):
                 yield []
 
-    async def beat(self, player: str, played: Collection[str], followed: Collection[str]) -> None:
-        """Forget what has been kept long enough."""
-        until = self._monotonic() - self._kept_s
-        for run_id, run in list(self._ended.items()):
-            if run.ended > until:
+    async def heartbeat(self, player: str, played: Collection[str], followed: Collection[str]) -> None:
+        """Remove runs whose retention has expired."""
+        until = self._monotonic() - self._retention_s
+        for run_id, run in list(self._finished.items()):
+            if run.end_s > until:
                 return
             self._forget(run_id)
 
     async def is_alive(self, player: str) -> bool:
-        """Nobody else writes here."""
+        """Return False: no other process writes here."""
         return False
 
     async def is_followed(self, run_id: str) -> bool:
-        """Nobody else reads here."""
+        """Return False: no other process reads here."""
         return False
 
     async def aclose(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         for run_id in list(self._runs):
             self._forget(run_id)
 
-    def _known(self, run_id: str) -> _Run:
+    def _find(self, run_id: str) -> _Run:
         run = self._runs.get(run_id)
         if run is None:
-            raise unknown_run(run_id, self._kept_s)
+            raise unknown_run(run_id, self._retention_s)
         return run
 
     def _shrink(self, writing: _Run) -> None:
-        for run_id, run in list(self._ended.items()):
+        for run_id, run in list(self._finished.items()):
             if self.bytes <= self._max_bytes:
                 return
             if run is not writing:
@@ -143,7 +143,7 @@ class MemoryJournal:
 
     def _forget(self, run_id: str) -> None:
         run = self._runs.pop(run_id)
-        self._ended.pop(run_id, None)
+        self._finished.pop(run_id, None)
         self.bytes -= run.window.bytes
         run.is_dropped = True
         run.ring()

@@ -1,4 +1,4 @@
-"""Hearing of new entries of runs that other processes play: one task and one connection for all of them."""
+"""New entries of runs that other processes play: one task and one connection for all of them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ragflow_lg.server.streaming.event_window import PAGE, Entry
 from ragflow_lg.server.streaming.journal_feed import Feed
 from ragflow_lg.server.streaming.task_cancellation import end_task
 
-__all__ = ["RedisTail", "entry_of"]
+__all__ = ["RedisTail", "parse_entry"]
 
 BLOCK_MS = 100
-"""How long Redis is listened to at a stretch; a run that joins is heard of no later than this."""
+"""How long one read blocks; the entries of a run that joins arrive at most this much later."""
 
 PAUSE_S = 0.1
 
 
 class RedisTail:
-    """Puts what is new in streams into the feeds that stand for them."""
+    """Copies new entries of streams into their feeds."""
 
     def __init__(self, client: Redis, key_of: Callable[[str], str]) -> None:
         self._client = cast("Any", client)
@@ -33,13 +33,13 @@ class RedisTail:
         self._task: asyncio.Task[None] | None = None
 
     def join(self, run_id: str, feed: Feed) -> None:
-        """Keep a feed up to date from now on."""
+        """Update a feed from now on."""
         self._feeds[run_id] = feed
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._listen())
 
     def leave(self, run_id: str) -> None:
-        """Let a feed be."""
+        """Stop updating a feed."""
         self._feeds.pop(run_id, None)
 
     async def aclose(self) -> None:
@@ -51,35 +51,35 @@ class RedisTail:
     async def _listen(self) -> None:
         while self._feeds:
             try:
-                await self._hear()
+                await self._read()
             except (RedisError, OSError, StreamError):
-                # Readers ask Redis themselves when they have heard nothing for a while, and tell what is wrong.
+                # After a quiet period readers query Redis themselves and report the error.
                 await asyncio.sleep(PAUSE_S)
 
-    async def _hear(self) -> None:
+    async def _read(self) -> None:
         feeds = {self._key_of(run_id).encode(): feed for run_id, feed in self._feeds.items()}
         places = {key: f"{feed.window.last}-0" for key, feed in feeds.items()}
         answer: Any = await self._client.xread(places, count=PAGE.entries, block=BLOCK_MS)
-        for key, found in _pairs(answer):
+        for key, replies in _pairs(answer):
             feed = feeds[key]
-            feed.window.add(entry_of(each) for each in found)
+            feed.window.add(parse_entry(each) for each in replies)
             feed.ring()
 
 
 def _pairs(answer: Any) -> list[tuple[bytes, list[Any]]]:
-    """Give key and entries; a client that speaks the newer protocol has a map, and the entries one level deeper."""
+    """Return key and entries of each stream; over RESP3 the reply is a map with the entries one level deeper."""
     if isinstance(answer, dict):
-        found = cast("dict[bytes, list[list[Any]]]", answer)
-        return [(key, [entry for part in parts for entry in part]) for key, parts in found.items()]
+        streams = cast("dict[bytes, list[list[Any]]]", answer)
+        return [(key, [entry for part in parts for entry in part]) for key, parts in streams.items()]
     return list(answer or ())
 
 
-def entry_of(found: Any) -> Entry:
-    """Read an entry as Redis gives it.
+def parse_entry(reply: Any) -> Entry:
+    """Convert an entry as Redis returns it.
 
     Raises:
-        StreamError: if it is none of ours.
+        StreamError: If the journal did not write it.
     """
     with suppress(ValueError, LookupError, AttributeError, TypeError):
-        return Entry(int(found[0].partition(b"-")[0]), found[1][b"e"])
-    raise StreamError("An entry in Redis is none of the journal's.")
+        return Entry(int(reply[0].partition(b"-")[0]), reply[1][b"e"])
+    raise StreamError("An entry in Redis was not written by the journal.")

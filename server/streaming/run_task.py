@@ -1,4 +1,4 @@
-"""One run that this process plays: its events go into the journal, whoever reads them there."""
+"""One run that this process plays: its events are written to the journal, where followers read them."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from ragflow_lg.server.streaming.journal import Journal, RunHead
 from ragflow_lg.server.streaming.task_cancellation import end_task
 from ragflow_lg.wire.wire_events import Envelope
 
-__all__ = ["Playable", "RunTask", "interrupted"]
+__all__ = ["Playable", "RunTask", "interruption_error"]
 
 MAX_BACKLOG = 256
 MAX_BACKLOG_BYTES = 1024 * 1024
-"""What may wait for the journal before the run has to."""
+"""How much may wait for the journal before the run has to wait."""
 
 LAST_S = 1.0
-"""How long a journal that has failed may take for the end."""
+"""How long a journal that has failed may take for the final entry."""
 
 _log = logging.getLogger(__name__)
 
 
 class Playable(Protocol):
-    """What a run manager plays: `ragflow_lg.runs.run.Run`, or what stands for one."""
+    """What a run manager plays: `ragflow_lg.runs.run.Run` or a wrapper of it."""
 
     @property
     def envelope(self) -> Envelope:
-        """What all frames of the run have in common."""
+        """The fields shared by all frames of the run."""
         ...
 
     @property
     def status(self) -> str:
-        """How the run stands, ``running`` until its end."""
+        """The run's status, ``running`` until its end."""
         ...
 
     def cancel(self) -> None:
@@ -47,16 +47,16 @@ class Playable(Protocol):
         ...
 
     def drain(self) -> None:
-        """Stop where the turn can go on elsewhere."""
+        """Stop where the turn can be continued elsewhere."""
         ...
 
     def with_records(self) -> AsyncIterator[StreamEvent]:
-        """Play the turn."""
+        """Play the turn and yield its events."""
         ...
 
 
 class RunTask:
-    """A run, the task that plays it, and the followers it has in this process."""
+    """A run with the task that plays it and the number of its followers in this process."""
 
     def __init__(
         self,
@@ -67,11 +67,18 @@ class RunTask:
         *,
         arrival_s: float,
         away_s: float,
-        was: str = "",
+        previous: str = "",
     ) -> None:
-        """``arrival_s`` is how long the first follower may take, ``away_s`` how often others are asked for theirs.
+        """Create the task.
 
-        ``was`` is the run manager that played the run until it was interrupted, if it is taken over.
+        Args:
+            run: The run to play.
+            head: What the journal stores of the run.
+            policy: What happens when nobody follows the run.
+            journal: Where the events are written.
+            arrival_s: How long the first follower may take.
+            away_s: How often other processes are asked for followers.
+            previous: The run manager that played the run until it was interrupted, if the run is taken over.
         """
         self.run = run
         self.head = head
@@ -79,40 +86,40 @@ class RunTask:
         self._journal = journal
         self._arrival_s = arrival_s
         self._away_s = away_s
-        self._was = was
+        self._previous = previous
         self._backlog: list[bytes] = []
         self._backlog_bytes = 0
         self._has_news = asyncio.Event()
         self._has_room = asyncio.Event()
         self._followers = 0
         self._has_followers = asyncio.Event()
-        self._has_none = asyncio.Event()
+        self._has_no_followers = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
         self._is_stopped = False
         self.has_begun = False
-        """Whether the run has said anything: one that is refused never does."""
+        """Whether the run has produced an event; a refused run never does."""
         self.is_over = False
-        """Whether nothing comes any more but the end."""
-        self.began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done as soon as the journal knows the run; with the error if it does not take it."""
+        """Whether only the final entry is outstanding."""
+        self.start_result: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done as soon as the journal has accepted the run; holds the error if it refused."""
         self.task = asyncio.create_task(self._play())
-        self.task.add_done_callback(lambda _: self.began.cancel())
+        self.task.add_done_callback(lambda _: self.start_result.cancel())
 
     def join(self) -> None:
         """Count a follower."""
         self._followers += 1
-        self._has_none.clear()
+        self._has_no_followers.clear()
         self._has_followers.set()
 
     def leave(self) -> None:
-        """Count one follower less."""
+        """Uncount a follower."""
         self._followers -= 1
         if not self._followers:
             self._has_followers.clear()
-            self._has_none.set()
+            self._has_no_followers.set()
 
     def stop(self) -> None:
-        """End the run at once, in the middle of whatever it does. It can be continued."""
+        """Stop the run at once, in the middle of its work. It can be continued."""
         self._is_stopped = True
         self.run.cancel()
         if self._reading is not None:
@@ -122,10 +129,10 @@ class RunTask:
         try:
             await self._open()
         except StreamError as error:
-            self.began.set_exception(error)
-            self.began.exception()  # whoever started the run may have gone
+            self.start_result.set_exception(error)
+            self.start_result.exception()  # the caller may be gone: mark the exception as retrieved
             return
-        self.began.set_result(None)
+        self.start_result.set_result(None)
         reading = self._reading = asyncio.create_task(self._read())
         if self._is_stopped:
             reading.cancel()
@@ -143,28 +150,28 @@ class RunTask:
             if not reading.done():
                 self.run.cancel()
             await end_task(reading)
-        end = self._ended(reading, failure)
-        with suppress(StreamError, TimeoutError):  # followers are told that the journal fails when they read it
+        end = self._build_end(reading, failure)
+        with suppress(StreamError, TimeoutError):  # followers get the journal's error when they read
             async with asyncio.timeout(None if failure is None else LAST_S):
                 await self._journal.append(self.head.run_id, [encode_entry(end)], is_last=True)
 
     async def _open(self) -> None:
-        if not self._was:
+        if not self._previous:
             await self._journal.begin(self.head)
             return
         run_id = self.head.run_id
-        if not await self._journal.claim(self.head, self._was):
-            raise StreamError(f"Run {run_id} has been taken over already.")
+        if not await self._journal.claim(self.head, self._previous):
+            raise StreamError(f"Another server has already taken over run {run_id}.")
         # Takes the number that the other run_manager would use next, should it come to life again.
-        end = RunEnd("drained", store_error(interrupted(run_id)), self._was)
+        end = RunEnd("drained", store_error(interruption_error(run_id)), self._previous)
         await self._journal.append(run_id, [encode_entry(end)])
 
-    def _ended(self, reading: asyncio.Task[None], failure: StreamError | None) -> RunEnd:
+    def _build_end(self, reading: asyncio.Task[None], failure: StreamError | None) -> RunEnd:
         status = self.run.status
         error: RagflowLgError | None = failure
         is_cut = reading.cancelled() or (self._is_stopped and status in ("running", "cancelled"))
         if failure is None and (is_cut or status == "drained"):
-            status, error = "drained", interrupted(self.head.run_id)
+            status, error = "drained", interruption_error(self.head.run_id)
         elif failure is None and (raised := reading.exception()) is not None:
             error = raised if isinstance(raised, RagflowLgError) else RunError(f"{type(raised).__name__}: {raised}")
             if raised is not error:
@@ -185,7 +192,7 @@ class RunTask:
                 self._has_news.set()
 
     async def _write(self, reading: asyncio.Task[None]) -> None:
-        """Write until everything is read; what comes during one write goes with the next."""
+        """Write until everything is read; events that arrive during one write are sent with the next."""
         while True:
             await self._has_news.wait()
             self._has_news.clear()
@@ -210,19 +217,18 @@ class RunTask:
                     return
                 patience_s = self._away_s
                 continue
-            await self._has_none.wait()
+            await self._has_no_followers.wait()
             patience_s = self._policy.grace_s
 
     async def _is_followed_elsewhere(self) -> bool:
         try:
             return await self._journal.is_followed(self.head.run_id)
         except StreamError:
-            return True  # nobody can tell; it is asked again
+            return True  # unknown; ask again later
 
 
-def interrupted(run_id: str) -> RunInterruptedError:
-    """Tell that a run stopped before its turn had ended."""
+def interruption_error(run_id: str) -> RunInterruptedError:
+    """Build the error for a run that stopped before its turn had ended."""
     return RunInterruptedError(
-        f"Run {run_id} was interrupted: the process that played it has stopped. Continue the session to go on with "
-        "what is unfinished."
+        f"Run {run_id} was interrupted: the process that played it has stopped. Continue the session to finish it."
     )

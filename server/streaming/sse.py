@@ -1,4 +1,4 @@
-"""Server-sent events as each surface writes them: RAGFlow's has no space behind ``data:``, OpenAI's has one."""
+"""Server-sent events as each API writes them: RAGFlow has no space after ``data:``, OpenAI has one."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ SSE_HEADERS: Mapping[str, str] = {
     "Connection": "keep-alive",
     "X-Accel-Buffering": "no",
 }
-"""The last one keeps nginx from collecting the stream."""
+"""``X-Accel-Buffering`` keeps nginx from buffering the stream."""
 
 RAGFLOW_DONE = b"data:[DONE]\n\n"
 OPENAI_DONE = b"data: [DONE]\n\n"
 HEARTBEAT = b": ping\n\n"
-"""A comment; readers of events pass it over, proxies see that the connection lives."""
+"""A comment: event parsers ignore it, and proxies see that the connection is alive."""
 
 
 def ragflow_frame(payload: Mapping[str, Any], event_id: str | int | None = None) -> bytes:
-    r"""Write a frame as RAGFlow does; with ``event_id`` for a client that has asked for ids.
+    r"""Encode a frame as RAGFlow does; with ``event_id`` for clients that requested ids.
 
     >>> ragflow_frame({"code": 0, "data": "ü"}).decode()
     'data:{"code":0,"data":"ü"}\n\n'
@@ -43,7 +43,7 @@ def ragflow_frame(payload: Mapping[str, Any], event_id: str | int | None = None)
 
 
 def openai_frame(payload: Mapping[str, Any]) -> bytes:
-    r"""Write a chunk as OpenAI does.
+    r"""Encode a chunk as OpenAI does.
 
     >>> openai_frame({"object": "chat.completion.chunk"})
     b'data: {"object":"chat.completion.chunk"}\n\n'
@@ -52,22 +52,22 @@ def openai_frame(payload: Mapping[str, Any]) -> bytes:
 
 
 def native_frame(payload: Mapping[str, Any], event: str, event_id: str | int | None = None) -> bytes:
-    r"""Write a frame of our own surface, with the event's name, and its number where it has one.
+    r"""Encode a frame of the native API with the event's name and, if given, its id.
 
     Raises:
-        ValueError: if the name cannot stand in a line.
+        ValueError: If the name contains a line break or another control character.
 
     >>> native_frame({"content": "Hi"}, "message", 7)
     b'id: 7\nevent: message\ndata: {"content":"Hi"}\n\n'
     """
     if not event.isprintable():
-        raise ValueError(f"An event cannot be called {event!r}.")
+        raise ValueError(f"Invalid event name {event!r}: control characters are not allowed.")
     head = b"" if event_id is None else f"id: {event_id}\n".encode()
     return b"%bevent: %b\ndata: %b\n\n" % (head, event.encode(), to_json_bytes(payload))
 
 
 def retry_frame(pause_s: float) -> bytes:
-    r"""Tell the client how long to wait before it connects again.
+    r"""Encode how long the client should wait before it reconnects.
 
     >>> retry_frame(1.5)
     b'retry: 1500\n\n'

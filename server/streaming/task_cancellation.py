@@ -1,4 +1,4 @@
-"""Ending a task for certain."""
+"""Ending a task reliably."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 __all__ = ["end_task"]
 
-AGAIN_S = 0.05
+RETRY_S = 0.05
 
 
 async def end_task(task: asyncio.Task[Any]) -> None:
-    """Cancel a task, and see it end. It is told again and again: Redis's client may swallow a cancel."""
+    """Cancel a task and wait for its end. Cancels repeatedly, because redis-py can swallow a cancellation."""
     while not task.done():
         task.cancel()
-        await asyncio.wait([task], timeout=AGAIN_S)
+        await asyncio.wait([task], timeout=RETRY_S)

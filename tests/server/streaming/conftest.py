@@ -17,5 +17,5 @@ def open_journal(request: pytest.FixtureRequest) -> OpenJournal:
 
 @pytest.fixture
 def open_replica(redis_url: str) -> OpenJournal:
-    """Open a journal on the same Redis each time."""
+    """Return a function that opens a journal on the same Redis each time."""
     return partial(redis_journal, redis_url, fresh_prefix())

@@ -1,10 +1,10 @@
-"""Journals of both kinds, quick ones, and hubs on them."""
+"""Journals of both kinds with short timeouts, and run managers on them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -18,29 +18,36 @@ from ragflow_lg.server.streaming.run_manager import RunManager
 from ragflow_lg.wire.wire_events import Envelope
 
 OpenJournal = Callable[..., Any]
-"""Opens the same journal again and again, as replicas would; in memory there is one only."""
+"""Opens a journal on the same storage each time, as replicas do; in memory each journal is new."""
 
-QUICK: dict[str, Any] = {"kept_s": 60, "quiet_s": 0.05}
+SHORT_WAITS: dict[str, Any] = {"retention_s": 60, "quiet_s": 0.05}
+
+
+def connect(url: str, **options: Any) -> Any:
+    """Return a client of redis-py, whose types are incomplete."""
+    return cast("Any", Redis).from_url(url, **options)
 
 
 @asynccontextmanager
-async def redis_journal(url: str, prefix: str, max_run: Bounds = MAX_RUN, **more: Any) -> AsyncIterator[RedisJournal]:
-    async with Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=5) as client:
-        journal = RedisJournal(client, prefix, max_run, **{**QUICK, "alive_s": 0.5, "patience_s": 5, **more})
+async def redis_journal(url: str, prefix: str, max_run: Bounds = MAX_RUN, **more: Any) -> AsyncGenerator[RedisJournal]:
+    async with connect(url, retry=Retry(NoBackoff(), 0), socket_timeout=5) as client:
+        journal = RedisJournal(client, prefix, max_run, **{**SHORT_WAITS, "alive_s": 0.5, "patience_s": 5, **more})
         yield journal
         await journal.aclose()
 
 
 @asynccontextmanager
-async def memory_journal(max_run: Bounds = MAX_RUN, **more: Any) -> AsyncIterator[MemoryJournal]:
-    journal = MemoryJournal(max_run, **{**QUICK, **more})
+async def memory_journal(max_run: Bounds = MAX_RUN, **more: Any) -> AsyncGenerator[MemoryJournal]:
+    journal = MemoryJournal(max_run, **{**SHORT_WAITS, **more})
     yield journal
     await journal.aclose()
 
 
 @asynccontextmanager
-async def hub_on(journal: Journal, **more: Any) -> AsyncIterator[RunManager]:
-    run_manager = RunManager(journal, **{"arrival_s": 5, "beat_s": 0.1, **more})
+async def open_manager(
+    journal: Journal, *, arrival_s: float = 5, heartbeat_s: float = 0.1
+) -> AsyncGenerator[RunManager]:
+    run_manager = RunManager(journal, arrival_s=arrival_s, heartbeat_s=heartbeat_s)
     yield run_manager
     await run_manager.aclose()
 
@@ -50,17 +57,17 @@ def head(run_id: str) -> RunHead:
 
 
 async def read(journal: Journal, run_id: str, after: int, count: int) -> list[tuple[int, bytes]]:
-    """Read so many entries."""
-    found: list[tuple[int, bytes]] = []
+    """Read ``count`` entries."""
+    entries: list[tuple[int, bytes]] = []
     async with aclosing(journal.read(run_id, after)) as pages:
         async for page in pages:
-            found += [(entry.id, entry.data) for entry in page]
-            if len(found) >= count:
-                return found
-    return found
+            entries += [(entry.id, entry.data) for entry in page]
+            if len(entries) >= count:
+                return entries
+    return entries
 
 
-async def said(run_manager: RunManager, run_id: str, after: int = 0) -> list[tuple[int, str]]:
-    """Follow a run to its end; give the number of each event, and what it says."""
+async def follow_to_end(run_manager: RunManager, run_id: str, after: int = 0) -> list[tuple[int, str]]:
+    """Follow a run to its end; return the number and the content of each event."""
     async with aclosing(run_manager.follow(run_id, after)) as events:
         return [(number, getattr(event, "content", event.event)) async for number, event in events]

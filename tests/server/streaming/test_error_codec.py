@@ -33,15 +33,15 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.code)
-def test_an_error_comes_back_the_same(error: RagflowLgError) -> None:
+def test_a_revived_error_equals_the_stored_one(error: RagflowLgError) -> None:
     stored = msgspec.json.decode(msgspec.json.encode(store_error(error)), type=StoredError)
-    back = revive_error(stored)
-    assert type(back) is type(error)
-    assert str(back) == str(error)
-    assert vars(back) == vars(error)
+    error_ = revive_error(stored)
+    assert type(error_) is type(error)
+    assert str(error_) == str(error)
+    assert vars(error_) == vars(error)
 
 
-def test_a_code_of_another_version_is_a_run_error_and_nothing_else_is_set() -> None:
-    back = revive_error(StoredError("os.system", "x", {"node": "n", "__class__": "y", "add_note": 1}))
-    assert type(back) is RunError
-    assert vars(back) == {"node": "n"}
+def test_an_unknown_code_becomes_a_run_error_with_known_fields_only() -> None:
+    error_ = revive_error(StoredError("os.system", "x", {"node": "n", "__class__": "y", "add_note": 1}))
+    assert type(error_) is RunError
+    assert vars(error_) == {"node": "n"}

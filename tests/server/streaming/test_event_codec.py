@@ -40,14 +40,14 @@ EVENTS: list[Any] = [
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=range(len(EVENTS)))
-def test_events_come_back_equal(event: Any) -> None:
+def test_a_decoded_event_equals_the_encoded_one(event: Any) -> None:
     data = encode_entry(event)
     assert b"\n" not in data
     json.loads(data)
     back = decode_entry(data)
     assert back == event
     assert type(back) is type(event)
-    if not isinstance(event, RunEnd):
+    if not isinstance(back, RunEnd):
         assert (back.event, back.data()) == (event.event, event.data())
 
 
@@ -67,11 +67,11 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("data", DAMAGED, ids=range(len(DAMAGED)))
-def test_anything_else_is_told_plainly(data: bytes) -> None:
+def test_damaged_data_is_reported(data: bytes) -> None:
     with pytest.raises(StreamError, match="A stored event cannot be read") as raised:
         decode_entry(data)
     assert len(str(raised.value)) < 300
 
 
-def test_what_json_has_no_word_for_becomes_null() -> None:
+def test_values_without_a_json_form_become_null() -> None:
     assert to_json_bytes({"a": object(), "b": float("inf")}) == b'{"a":null,"b":null}'

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragflow_lg.server.streaming.event_window import PAGE, Bounds, Entry, Extent, Window, paged
+from ragflow_lg.server.streaming.event_window import PAGE, Bounds, Entry, Extent, Window, first_page
 
 
 def entries(*numbers: int, size: int = 10) -> list[Entry]:
@@ -25,7 +25,7 @@ def test_the_newest_entries_stay_within_the_bounds(bounds: Bounds, first: int) -
         assert window.page(first - 2) is None
 
 
-def test_what_is_known_is_passed_over_and_a_hole_ends_what_was() -> None:
+def test_known_entries_are_skipped_and_a_gap_drops_older_ones() -> None:
     window = Window(Bounds(100, 1000))
     window.add(entries(1, 2, 2, 1, 3))
     assert [entry.id for entry in window.page(0) or ()] == [1, 2, 3]
@@ -39,6 +39,6 @@ def test_a_page_is_bounded_but_never_empty() -> None:
     window.add(entries(*range(6, 500)))
     assert len(window.page(5) or ()) == PAGE.entries
     huge = entries(1, 2, size=PAGE.bytes + 1)
-    assert paged(huge) == huge[:1]
-    assert len(paged(entries(*range(1, 9), size=PAGE.bytes // 4))) == 4
-    assert paged([]) == []
+    assert first_page(huge) == huge[:1]
+    assert len(first_page(entries(*range(1, 9), size=PAGE.bytes // 4))) == 4
+    assert first_page([]) == []

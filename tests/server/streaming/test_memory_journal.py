@@ -11,7 +11,7 @@ from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from tests.server.streaming.journals import OpenJournal, head, read
 
 
-async def test_entries_are_numbered_and_read_from_anywhere(open_journal: OpenJournal) -> None:
+async def test_entries_are_numbered_and_can_be_read_from_any_position(open_journal: OpenJournal) -> None:
     async with open_journal() as journal:
         await journal.begin(head("a"))
         await journal.begin(head("b"))
@@ -25,7 +25,7 @@ async def test_entries_are_numbered_and_read_from_anywhere(open_journal: OpenJou
         assert await journal.head("c") is None
 
 
-async def test_readers_hear_of_new_entries_and_of_silence(open_journal: OpenJournal) -> None:
+async def test_readers_are_notified_of_new_entries_and_of_quiet_periods(open_journal: OpenJournal) -> None:
     async with open_journal(quiet_s=0.02) as journal:
         await journal.begin(head("a"))
         readers = [asyncio.create_task(read(journal, "a", 0, 3)) for _ in range(20)]
@@ -38,7 +38,7 @@ async def test_readers_hear_of_new_entries_and_of_silence(open_journal: OpenJour
 
 
 @pytest.mark.parametrize("bounds", [Bounds(10, 1 << 20), Bounds(1000, 100)])
-async def test_what_is_dropped_is_told(open_journal: OpenJournal, bounds: Bounds) -> None:
+async def test_a_reader_before_dropped_entries_gets_a_gap_error(open_journal: OpenJournal, bounds: Bounds) -> None:
     async with open_journal(bounds) as journal:
         await journal.begin(head("a"))
         for number in range(1, 41):
@@ -66,24 +66,24 @@ async def test_a_reader_gets_pages_of_bounded_size(open_journal: OpenJournal) ->
                     break
 
 
-async def test_ended_runs_are_forgotten_in_time_and_their_readers_told() -> None:
+async def test_finished_runs_are_removed_after_their_retention_and_readers_get_an_error() -> None:
     now = [0.0]
-    journal = MemoryJournal(kept_s=10, quiet_s=5, monotonic=lambda: now[0])
+    journal = MemoryJournal(retention_s=10, quiet_s=5, monotonic=lambda: now[0])
     for run in ("a", "b"):
         await journal.begin(head(run))
     await journal.append("a", [b"1"], is_last=True)
     reading = asyncio.create_task(read(journal, "a", 0, 2))
     now[0] = 9
-    await journal.beat("", [], [])
+    await journal.heartbeat("", [], [])
     assert await read(journal, "a", 0, 1) == [(1, b"1")]
     now[0] = 10
-    await journal.beat("", [], [])
-    with pytest.raises(RunUnknownError, match="events are kept for 10 s"):
+    await journal.heartbeat("", [], [])
+    with pytest.raises(RunUnknownError, match="more than 10 s ago"):
         await reading
     assert await journal.head("a") is None
     assert await journal.head("b") is not None
     assert journal.bytes == 0
-    with pytest.raises(StreamError, match="a run b already"):
+    with pytest.raises(StreamError, match="Run b exists already"):
         await journal.begin(head("b"))
 
 
@@ -97,7 +97,7 @@ async def test_all_runs_together_are_bounded() -> None:
     assert await journal.head("a") is None
     assert journal.bytes == 80
     await journal.append("c", [b"x" * 30])
-    assert journal.bytes == 70  # of the run that writes, the oldest went
+    assert journal.bytes == 70  # the oldest entry of the writing run was dropped
     assert [number for number, _ in await read(journal, "b", 0, 4)] == [1, 2, 3, 4]
     await journal.append("c", [b"x" * 500])
     assert journal.bytes == 540  # the newest entry always stays

@@ -11,13 +11,13 @@ from tests.stores import fresh_prefix
 
 
 @pytest.mark.parametrize("url", ["memory://", "sqlite:///x.db"])
-async def test_without_redis_events_are_in_memory(url: str) -> None:
-    async with open_journal(url, kept_s=7) as journal:
+async def test_without_redis_the_journal_is_in_memory(url: str) -> None:
+    async with open_journal(url, retention_s=7) as journal:
         assert isinstance(journal, MemoryJournal)
-        assert journal.kept_s == 7
+        assert journal.retention_s == 7
 
 
-async def test_redis_holds_them_for_all(redis_url: str) -> None:
+async def test_a_journal_in_redis_is_shared_by_all_processes(redis_url: str) -> None:
     prefix = fresh_prefix()
     async with open_journal(redis_url, prefix=prefix) as here, open_journal(redis_url, prefix=prefix) as there:
         assert isinstance(here, RedisJournal)
@@ -26,7 +26,7 @@ async def test_redis_holds_them_for_all(redis_url: str) -> None:
         assert await read(there, "a", 0, 1) == [(1, b"1")]
 
 
-async def test_a_url_of_nothing_is_refused() -> None:
+async def test_an_unknown_url_is_refused() -> None:
     with pytest.raises(CheckpointError, match="Invalid session store URL"):
         async with open_journal("mysql://x"):
             pass

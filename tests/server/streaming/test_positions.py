@@ -10,20 +10,20 @@ from ragflow_lg.server.streaming.positions import parse_event_number, parse_even
     ("header", "first", "after"),
     [(None, None, 0), ("", "", 0), ("0", None, 0), (" 12 ", None, 12), (None, "0", 0), (None, "1", 0), ("3", "9", 3)],
 )
-def test_where_to_go_on(header: str | None, first: str | None, after: int) -> None:
+def test_the_header_takes_precedence_over_the_query(header: str | None, first: str | None, after: int) -> None:
     assert parse_event_number(header, first) == after
 
 
 @pytest.mark.parametrize("text", ["x", "-1", "1.5", "٣", "9" * 16, "1\r\nX-Evil: 1", "a" * 4000])
-def test_what_is_no_number_is_refused(text: str) -> None:
-    with pytest.raises(StreamPositionError, match="has to be the number of an event") as raised:
+def test_a_text_that_is_not_a_number_is_refused(text: str) -> None:
+    with pytest.raises(StreamPositionError, match="must be the number of an event") as raised:
         parse_event_number(text)
     assert len(str(raised.value)) < 200
     with pytest.raises(StreamPositionError, match=r"^from "):
         parse_event_number(None, text)
 
 
-def test_a_name_of_an_event_says_of_which_run_it_is() -> None:
+def test_an_event_id_names_its_run() -> None:
     assert parse_event_position("5f0c:7", "3", "other") == ("5f0c", 7)
     assert parse_event_position("7", None, "5f0c") == ("5f0c", 7)
     assert parse_event_position(None, None, "5f0c") == ("5f0c", 0)
@@ -31,8 +31,9 @@ def test_a_name_of_an_event_says_of_which_run_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "first", "told"), [("7", None, "which run"), (None, "3", "which run"), ("a:", None, "number")]
+    ("header", "first", "problem"),
+    [("7", None, "run is missing"), (None, "3", "run is missing"), ("a:", None, "number")],
 )
-def test_a_place_without_a_run_or_a_number_is_refused(header: str | None, first: str | None, told: str) -> None:
-    with pytest.raises(StreamPositionError, match=told):
+def test_a_position_without_a_run_or_a_number_is_refused(header: str | None, first: str | None, problem: str) -> None:
+    with pytest.raises(StreamPositionError, match=problem):
         parse_event_position(header, first)

@@ -3,10 +3,10 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack, aclosing
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
@@ -14,11 +14,11 @@ from ragflow_lg.base.errors import RunUnknownError, StreamError
 from ragflow_lg.server.streaming.event_window import Bounds
 from ragflow_lg.server.streaming.redis_journal import RedisJournal
 from tests.fakes.cut_proxy import cut_proxy
-from tests.server.streaming.journals import OpenJournal, head, read, redis_journal
+from tests.server.streaming.journals import OpenJournal, connect, head, read, redis_journal
 from tests.stores import fresh_prefix
 
 
-async def test_another_replica_reads_the_same_from_anywhere(open_replica: OpenJournal) -> None:
+async def test_another_replica_reads_the_same_entries_from_any_position(open_replica: OpenJournal) -> None:
     async with open_replica() as here, open_replica() as there:
         await here.begin(head("a"))
         await here.append("a", [b"%d" % number for number in range(1, 901)])
@@ -34,11 +34,11 @@ async def test_another_replica_reads_the_same_from_anywhere(open_replica: OpenJo
 
 async def test_keys_have_the_prefix_and_a_time_to_live_and_are_trimmed(redis_url: str) -> None:
     prefix = fresh_prefix()
-    async with redis_journal(redis_url, prefix, Bounds(5, 1 << 20)) as journal, Redis.from_url(redis_url) as client:
+    async with redis_journal(redis_url, prefix, Bounds(5, 1 << 20)) as journal, connect(redis_url) as client:
         await journal.begin(head("a"))
         for number in range(20):
             await journal.append("a", [b"%d" % number])
-        await journal.beat("run_manager", ["a"], ["b"])
+        await journal.heartbeat("run_manager", ["a"], ["b"])
         keys = [key async for key in client.scan_iter(f"{prefix}*")]
         assert len(keys) == 4
         assert all([0 < await client.pttl(key) <= 60_000 for key in keys])
@@ -49,13 +49,13 @@ async def test_keys_have_the_prefix_and_a_time_to_live_and_are_trimmed(redis_url
         assert not await journal.is_followed("a")
 
 
-async def test_a_lost_answer_and_a_cut_connection_lose_and_repeat_nothing(redis_url: str) -> None:
+async def test_a_lost_reply_or_a_cut_connection_loses_and_repeats_nothing(redis_url: str) -> None:
     prefix = fresh_prefix()
     expected = [(number, b"%d" % number) for number in range(1, 301)]
-    async with AsyncExitStack() as opened:
-        writing, reading = [await opened.enter_async_context(cut_proxy(redis_url)) for _ in range(2)]
-        here = await opened.enter_async_context(redis_journal(writing.url, prefix))
-        there = await opened.enter_async_context(redis_journal(reading.url, prefix))
+    async with AsyncExitStack() as stack:
+        writing, reading = [await stack.enter_async_context(cut_proxy(redis_url)) for _ in range(2)]
+        here = await stack.enter_async_context(redis_journal(writing.url, prefix))
+        there = await stack.enter_async_context(redis_journal(reading.url, prefix))
         await here.begin(head("a"))
         readers = [asyncio.create_task(read(there, "a", 0, 300)) for _ in range(3)]
         for number in range(1, 301):
@@ -67,19 +67,19 @@ async def test_a_lost_answer_and_a_cut_connection_lose_and_repeat_nothing(redis_
                 reading.restore()
             elif number == 220:
                 writing.cut()
-                asyncio.get_running_loop().call_later(0.05, writing.mend)
+                asyncio.get_running_loop().call_later(0.05, writing.restore)
             await here.append("a", [b"%d" % number])
         assert await asyncio.gather(*readers) == [expected] * 3
-        async with Redis.from_url(redis_url) as client:
+        async with connect(redis_url) as client:
             assert await client.xlen(f"{prefix}agent:events:a") == 300
 
 
-async def test_a_redis_that_stays_away_is_told_to_writers_and_readers(redis_url: str) -> None:
+async def test_writers_and_readers_get_an_error_if_redis_stays_away(redis_url: str) -> None:
     prefix = fresh_prefix()
-    async with AsyncExitStack() as opened:
-        proxy = await opened.enter_async_context(cut_proxy(redis_url))
-        here = await opened.enter_async_context(redis_journal(redis_url, prefix))
-        there = await opened.enter_async_context(redis_journal(proxy.url, prefix, patience_s=0.15, quiet_s=0.05))
+    async with AsyncExitStack() as stack:
+        proxy = await stack.enter_async_context(cut_proxy(redis_url))
+        here = await stack.enter_async_context(redis_journal(redis_url, prefix))
+        there = await stack.enter_async_context(redis_journal(proxy.url, prefix, patience_s=0.15, quiet_s=0.05))
         await here.begin(head("a"))
         await here.append("a", [b"1"])
         await there.begin(head("b"))
@@ -87,24 +87,24 @@ async def test_a_redis_that_stays_away_is_told_to_writers_and_readers(redis_url:
         reading = asyncio.create_task(read(there, "a", 0, 2))
         await asyncio.sleep(0.02)
         proxy.cut()
-        began = time.monotonic()
-        with pytest.raises(StreamError, match="The journal of events fails"):
+        start_s = time.monotonic()
+        with pytest.raises(StreamError, match="The event journal failed"):
             await there.append("b", [b"1"])
-        with pytest.raises(StreamError, match="The journal of events fails"):
+        with pytest.raises(StreamError, match="The event journal failed"):
             await reading
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - start_s < 3
 
 
 @pytest.mark.parametrize("content", [{"x": "1"}, {"e": "1"}])
-async def test_what_others_have_put_there_is_told_plainly(redis_url: str, content: dict[str, str]) -> None:
+async def test_foreign_data_in_redis_is_reported(redis_url: str, content: dict[Any, Any]) -> None:
     prefix = fresh_prefix()
-    async with redis_journal(redis_url, prefix, patience_s=0.1) as journal, Redis.from_url(redis_url) as client:
+    async with redis_journal(redis_url, prefix, patience_s=0.1) as journal, connect(redis_url) as client:
         await client.set(f"{prefix}agent:events-head:a", b'{"player":1}')
-        with pytest.raises(StreamError, match="What is stored of run a cannot be read"):
+        with pytest.raises(StreamError, match="The stored head of run a cannot be read"):
             await journal.head("a")
         await client.xadd(f"{prefix}agent:events:a", content, id="1-0")
         if "x" in content:
-            with pytest.raises(StreamError, match="none of the journal's"):
+            with pytest.raises(StreamError, match="not written by the journal"):
                 await read(journal, "a", 0, 1)
         await client.delete(f"{prefix}agent:events:a")
         await client.set(f"{prefix}agent:events:a", "no stream")
@@ -112,9 +112,9 @@ async def test_what_others_have_put_there_is_told_plainly(redis_url: str, conten
             await journal.tail("a")
 
 
-async def test_a_run_that_is_gone_from_redis_is_told(redis_url: str) -> None:
+async def test_a_run_deleted_from_redis_is_reported(redis_url: str) -> None:
     prefix = fresh_prefix()
-    async with redis_journal(redis_url, prefix, Bounds(2, 1 << 20)) as journal, Redis.from_url(redis_url) as client:
+    async with redis_journal(redis_url, prefix, Bounds(2, 1 << 20)) as journal, connect(redis_url) as client:
         await journal.begin(head("a"))
         await journal.append("a", [b"1", b"2", b"3"])
         await client.delete(f"{prefix}agent:events:a")
@@ -122,26 +122,26 @@ async def test_a_run_that_is_gone_from_redis_is_told(redis_url: str) -> None:
             await read(journal, "a", 0, 1)
 
 
-async def test_a_run_is_claimed_once_and_its_old_player_adds_nothing_more(open_replica: OpenJournal) -> None:
+async def test_a_run_is_claimed_once_and_its_previous_player_can_add_nothing(open_replica: OpenJournal) -> None:
     async with open_replica() as old, open_replica() as new, open_replica() as late:
         await old.begin(head("a"))
         await old.append("a", [b"1", b"2"])
-        taken = replace(head("a"), player="new")
-        assert await new.claim(taken, "run_manager")
-        assert not await late.claim(replace(taken, player="late"), "run_manager")
-        assert await new.claim(taken, "run_manager")  # asked again, as the answer was lost
-        assert await late.head("a") == taken
-        with pytest.raises(StreamError, match="taken over by another server"):
+        claimed = replace(head("a"), player="new")
+        assert await new.claim(claimed, "run_manager")
+        assert not await late.claim(replace(claimed, player="late"), "run_manager")
+        assert await new.claim(claimed, "run_manager")  # sent again after a lost reply
+        assert await late.head("a") == claimed
+        with pytest.raises(StreamError, match="Another server has taken over run a"):
             await old.append("a", [b"x"] * 5)
         await new.append("a", [b"3"])
-        with pytest.raises(StreamError, match="taken over"):
+        with pytest.raises(StreamError, match="has taken over"):
             await old.append("a", [b"y"], is_last=True)
         await new.append("a", [b"4"], is_last=True)
         assert await read(late, "a", 0, 4) == [(number, b"%d" % number) for number in range(1, 5)]
-        assert await late.claim(replace(taken, player="late"), "new")  # the second player may stop, too
+        assert await late.claim(replace(claimed, player="late"), "new")  # the second player may stop as well
 
 
-async def test_a_redis_that_is_silent_keeps_nobody_waiting_however_many_ask() -> None:
+async def test_a_silent_redis_delays_no_caller_however_many_there_are() -> None:
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
@@ -149,12 +149,12 @@ async def test_a_redis_that_is_silent_keeps_nobody_waiting_however_many_ask() ->
     silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
     url = f"redis://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
     async with (
-        Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=0.2) as client,
+        connect(url, retry=Retry(NoBackoff(), 0), socket_timeout=0.2) as client,
         aclosing(RedisJournal(client, ask_s=0.1)) as journal,
     ):
-        began = time.monotonic()
-        asked = [journal.head(str(number)) for number in range(100)]
-        failures = await asyncio.gather(*asked, return_exceptions=True)
-        assert {str(failure) for failure in failures} == {"The journal of events fails: it did not answer in time."}
-        assert time.monotonic() - began < 2
+        start_s = time.monotonic()
+        calls = [journal.head(str(number)) for number in range(100)]
+        failures = await asyncio.gather(*calls, return_exceptions=True)
+        assert {str(failure) for failure in failures} == {"The event journal failed: it did not answer in time."}
+        assert time.monotonic() - start_s < 2
     silent.close()

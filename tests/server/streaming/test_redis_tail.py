@@ -4,21 +4,21 @@ import pytest
 
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.server.streaming.event_window import Entry
-from ragflow_lg.server.streaming.redis_tail import entry_of
+from ragflow_lg.server.streaming.redis_tail import parse_entry
 from tests.server.streaming.journals import OpenJournal, head, read
 
 
-def test_an_entry_is_read() -> None:
-    assert entry_of((b"17-0", {b"e": b"data"})) == Entry(17, b"data")
+def test_an_entry_is_parsed() -> None:
+    assert parse_entry((b"17-0", {b"e": b"data"})) == Entry(17, b"data")
 
 
-@pytest.mark.parametrize("found", [(b"x-0", {b"e": b""}), (b"1-0", {}), (b"1-0", None), None, (b"1-0",)], ids=range(5))
-def test_anything_else_is_refused(found: object) -> None:
+@pytest.mark.parametrize("reply", [(b"x-0", {b"e": b""}), (b"1-0", {}), (b"1-0", None), None, (b"1-0",)], ids=range(5))
+def test_any_other_reply_is_refused(reply: object) -> None:
     with pytest.raises(StreamError):
-        entry_of(found)
+        parse_entry(reply)
 
 
-async def test_readers_that_come_and_go_leave_nothing_behind(open_replica: OpenJournal) -> None:
+async def test_readers_that_leave_release_their_feeds(open_replica: OpenJournal) -> None:
     async with open_replica() as here, open_replica() as there:
         await here.begin(head("a"))
         for round in range(1, 4):

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import tracemalloc
-from contextlib import aclosing
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import Any
 
 import pytest
@@ -30,36 +31,36 @@ from ragflow_lg.wire.wire_events import Message
 from tests.fakes.canvas import canvas, node
 from tests.fakes.scripted_run import ScriptedRun, words
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
-from tests.server.streaming.journals import OpenJournal, hub_on, said
+from tests.server.streaming.journals import OpenJournal, follow_to_end, open_manager
 
 
 async def start(run_manager: RunManager, run: Any, policy: DisconnectPolicy = CONTINUE) -> str:
     return await run_manager.start(run, policy)
 
 
-async def ended(run: ScriptedRun) -> str:
+async def wait_for_end(run: ScriptedRun) -> str:
     async with asyncio.timeout(5):
         while not run.is_closed:
             await asyncio.sleep(0.005)
     return run.status
 
 
-async def test_followers_get_everything_whenever_they_come(open_journal: OpenJournal) -> None:
+async def test_followers_get_all_events_whenever_they_start(open_journal: OpenJournal) -> None:
     gate = asyncio.Event()
     run = ScriptedRun([*words(50), gate, *words(50, 51)])
     everything = [(number, f"w{number}") for number in range(1, 101)]
-    async with open_journal() as journal, hub_on(journal) as run_manager:
+    async with open_journal() as journal, open_manager(journal) as run_manager:
         run_id = await start(run_manager, run)
         assert run_id == run.envelope.message_id
-        early = [asyncio.create_task(said(run_manager, run_id, after)) for after in (0, 0, 20, 50)]
+        early = [asyncio.create_task(follow_to_end(run_manager, run_id, after)) for after in (0, 0, 20, 50)]
         await asyncio.sleep(0.02)
         assert run_manager.running_count == 1
         assert await run_manager.read_end(run_id) is None
         gate.set()
         for follower, after in zip(early, (0, 0, 20, 50), strict=True):
             assert await follower == everything[after:]
-        assert await said(run_manager, run_id, 99) == everything[99:]  # after the end, too
-        assert await said(run_manager, run_id, 100) == []
+        assert await follow_to_end(run_manager, run_id, 99) == everything[99:]  # after the end as well
+        assert await follow_to_end(run_manager, run_id, 100) == []
         end = await run_manager.read_end(run_id)
         assert end is not None
         assert (end.status, end.error) == ("succeeded", None)
@@ -67,7 +68,7 @@ async def test_followers_get_everything_whenever_they_come(open_journal: OpenJou
         assert run_manager.running_count == 0
 
 
-ERRORS: list[Exception] = [
+ERRORS: list[RagflowLgError] = [
     ConflictError("The session is being run by process 7."),
     AnswerError({"size": "It is required."}, node="UserFillUp:0"),
     CheckpointError("The session store failed."),
@@ -76,53 +77,55 @@ ERRORS: list[Exception] = [
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.code)
-async def test_a_failure_reaches_every_follower_as_it_is(open_journal: OpenJournal, error: RagflowLgError) -> None:
-    async with open_journal() as journal, hub_on(journal) as run_manager:
+async def test_an_error_reaches_every_follower_unchanged(open_journal: OpenJournal, error: RagflowLgError) -> None:
+    async with open_journal() as journal, open_manager(journal) as run_manager:
         run_id = await start(run_manager, ScriptedRun([*words(2), error]))
-        results = await asyncio.gather(*(said(run_manager, run_id) for _ in range(5)), return_exceptions=True)
-        results += await asyncio.gather(said(run_manager, run_id, 2), return_exceptions=True)
+        results = await asyncio.gather(*(follow_to_end(run_manager, run_id) for _ in range(5)), return_exceptions=True)
+        results += await asyncio.gather(follow_to_end(run_manager, run_id, 2), return_exceptions=True)
         for result in results:
             assert type(result) is type(error)
             assert str(result) == str(error)
             assert vars(result) == vars(error)
 
 
-async def test_a_fault_of_the_engine_is_a_run_error() -> None:
-    async with hub_on(MemoryJournal()) as run_manager:
+async def test_an_unexpected_exception_becomes_a_run_error() -> None:
+    async with open_manager(MemoryJournal()) as run_manager:
         run_id = await start(run_manager, ScriptedRun([KeyError("x")]))
         with pytest.raises(RunError, match="KeyError: 'x'"):
-            await said(run_manager, run_id)
+            await follow_to_end(run_manager, run_id)
 
 
 @pytest.mark.parametrize(
     ("after", "kind", "text"),
     [
-        (4, StreamPositionError, "has had events 1 to 3 so far; nothing comes behind event 4"),
+        (4, StreamPositionError, "has had events 1 to 3 so far; event 4 is not among them"),
         (9_999, StreamPositionError, "events 1 to 3"),
-        (-1, StreamPositionError, "behind event -1"),
+        (-1, StreamPositionError, "event -1 is not among them"),
     ],
 )
-async def test_a_wrong_place_is_told(open_journal: OpenJournal, after: int, kind: type[StreamError], text: str) -> None:
-    async with open_journal() as journal, hub_on(journal) as run_manager:
+async def test_a_position_beyond_the_run_is_refused(
+    open_journal: OpenJournal, after: int, kind: type[StreamError], text: str
+) -> None:
+    async with open_journal() as journal, open_manager(journal) as run_manager:
         run_id = await start(run_manager, ScriptedRun(words(3)))
-        assert len(await said(run_manager, run_id)) == 3
+        assert len(await follow_to_end(run_manager, run_id)) == 3
         with pytest.raises(kind, match=text):
-            await said(run_manager, run_id, after)
+            await follow_to_end(run_manager, run_id, after)
 
 
 @pytest.mark.parametrize("run_id", ["0" * 32, "", "../x", "a:b\r\n", "x" * 5000, "ü"])
-async def test_a_run_that_nobody_knows_is_told(open_journal: OpenJournal, run_id: str) -> None:
-    async with open_journal() as journal, hub_on(journal) as run_manager:
-        for asked in (said(run_manager, run_id), run_manager.head(run_id), run_manager.read_end(run_id)):
+async def test_an_unknown_run_is_reported(open_journal: OpenJournal, run_id: str) -> None:
+    async with open_journal() as journal, open_manager(journal) as run_manager:
+        for call in (follow_to_end(run_manager, run_id), run_manager.head(run_id), run_manager.read_end(run_id)):
             with pytest.raises(RunUnknownError):
-                await asked
+                await call
         assert not await run_manager.cancel(run_id)
 
 
-async def test_what_a_run_has_said_so_far_is_told_without_its_end(open_journal: OpenJournal) -> None:
+async def test_events_so_far_can_be_read_while_the_run_goes_on(open_journal: OpenJournal) -> None:
     gate = asyncio.Event()
     run = ScriptedRun([*words(100), gate, *words(3)])
-    async with open_journal(Bounds(102, 1 << 20)) as journal, hub_on(journal) as run_manager:
+    async with open_journal(Bounds(102, 1 << 20)) as journal, open_manager(journal) as run_manager:
         run_id = await start(run_manager, run)
         async with asyncio.timeout(5):
             while len(await run_manager.events_so_far(run_id)) < 100:
@@ -138,10 +141,10 @@ async def test_what_a_run_has_said_so_far_is_told_without_its_end(open_journal: 
             await run_manager.events_so_far(run_id)
 
 
-async def test_who_is_too_slow_for_the_journal_gets_a_gap(open_journal: OpenJournal) -> None:
+async def test_a_follower_too_slow_for_the_journal_gets_a_gap_error(open_journal: OpenJournal) -> None:
     gate = asyncio.Event()
     run = ScriptedRun([*words(3), gate, *words(1000, 4)])
-    async with open_journal(Bounds(100, 1 << 20)) as journal, hub_on(journal) as run_manager:
+    async with open_journal(Bounds(100, 1 << 20)) as journal, open_manager(journal) as run_manager:
         run_id = await start(run_manager, run)
         async with aclosing(run_manager.follow(run_id)) as slow:
             assert (await anext(slow))[0] == 1
@@ -152,13 +155,13 @@ async def test_who_is_too_slow_for_the_journal_gets_a_gap(open_journal: OpenJour
             with pytest.raises(StreamGapError, match="have been dropped") as raised:
                 [number async for number, _ in slow]
         assert raised.value.first > 300
-        assert len(await said(run_manager, run_id, raised.value.first - 1)) >= 99
+        assert len(await follow_to_end(run_manager, run_id, raised.value.first - 1)) >= 99
 
 
-# Who leaves, and what becomes of the run
+# Followers that leave
 
 
-async def follow_a_little(run_manager: RunManager, run_id: str) -> None:
+async def follow_one_event(run_manager: RunManager, run_id: str) -> None:
     async with aclosing(run_manager.follow(run_id)) as events:
         await anext(events)
 
@@ -166,51 +169,51 @@ async def follow_a_little(run_manager: RunManager, run_id: str) -> None:
 @pytest.mark.parametrize(
     ("policy", "status"), [(CANCEL, "cancelled"), (DisconnectPolicy(0.05), "cancelled"), (CONTINUE, "running")]
 )
-async def test_the_policy_says_what_happens_when_the_last_one_leaves(
+async def test_the_policy_applies_when_the_last_follower_leaves(
     open_journal: OpenJournal, policy: DisconnectPolicy, status: str
 ) -> None:
     run = ScriptedRun([*words(1), asyncio.Event()])
-    async with open_journal() as journal, hub_on(journal, beat_s=0.02) as run_manager:
+    async with open_journal() as journal, open_manager(journal, heartbeat_s=0.02) as run_manager:
         run_id = await start(run_manager, run, policy)
-        other = asyncio.create_task(said(run_manager, run_id))
-        await follow_a_little(run_manager, run_id)
+        other = asyncio.create_task(follow_to_end(run_manager, run_id))
+        await follow_one_event(run_manager, run_id)
         await asyncio.sleep(0.1)
-        assert run.status == "running"  # one is still there
+        assert run.status == "running"  # one follower is left
         other.cancel()
         if status == "running":
             await asyncio.sleep(0.1)
             assert run.status == "running"
         else:
-            assert await ended(run) == status
+            assert await wait_for_end(run) == status
 
 
-async def test_who_comes_back_in_time_finds_the_run_going_on() -> None:
+async def test_a_run_continues_for_a_follower_that_returns_in_time() -> None:
     gate = asyncio.Event()
     run = ScriptedRun([*words(1), gate, *words(1, 2)])
-    async with hub_on(MemoryJournal()) as run_manager:
+    async with open_manager(MemoryJournal()) as run_manager:
         run_id = await start(run_manager, run, DisconnectPolicy(5))
         for _ in range(3):
-            await follow_a_little(run_manager, run_id)
+            await follow_one_event(run_manager, run_id)
             await asyncio.sleep(0.02)
         gate.set()
-        assert await said(run_manager, run_id, 1) == [(2, "w2")]
+        assert await follow_to_end(run_manager, run_id, 1) == [(2, "w2")]
 
 
-async def test_a_run_that_nobody_ever_follows_is_given_up() -> None:
+async def test_a_run_that_nobody_ever_follows_is_cancelled() -> None:
     run = ScriptedRun([asyncio.Event()])
-    async with hub_on(MemoryJournal(), arrival_s=0.03) as run_manager:
+    async with open_manager(MemoryJournal(), arrival_s=0.03) as run_manager:
         await start(run_manager, run, CANCEL)
-        assert await ended(run) == "cancelled"
+        assert await wait_for_end(run) == "cancelled"
 
 
-async def test_cancel_and_drain_end_runs_and_are_told() -> None:
+async def test_followers_see_the_end_of_cancelled_and_drained_runs() -> None:
     runs = [ScriptedRun([*words(1), asyncio.Event()]) for _ in range(3)]
-    async with hub_on(MemoryJournal()) as run_manager:
+    async with open_manager(MemoryJournal()) as run_manager:
         ids = [await start(run_manager, run) for run in runs]
         assert await run_manager.cancel(ids[0])
-        assert await said(run_manager, ids[0]) == [(1, "w1")]
+        assert await follow_to_end(run_manager, ids[0]) == [(1, "w1")]
         assert not await run_manager.cancel(ids[0])
-        followers = [asyncio.create_task(said(run_manager, run_id)) for run_id in ids[1:]]
+        followers = [asyncio.create_task(follow_to_end(run_manager, run_id)) for run_id in ids[1:]]
         await asyncio.sleep(0.01)
         await run_manager.drain()
         for follower in followers:
@@ -221,34 +224,39 @@ async def test_cancel_and_drain_end_runs_and_are_told() -> None:
         assert run_manager.running_count == 0
 
 
-async def test_what_does_not_drain_in_time_is_stopped() -> None:
-    run = ScriptedRun([*words(1), asyncio.Event()])
-    run.drain = lambda: None  # type: ignore[method-assign]
-    async with hub_on(MemoryJournal()) as run_manager:
+class UndrainableRun(ScriptedRun):
+    def drain(self) -> None:
+        pass
+
+
+async def test_a_run_that_does_not_drain_in_time_is_stopped() -> None:
+    run = UndrainableRun([*words(1), asyncio.Event()])
+    async with open_manager(MemoryJournal()) as run_manager:
         run_id = await start(run_manager, run)
         async with asyncio.timeout(2):
             await run_manager.drain(0.02)
         assert run.is_closed
         with pytest.raises(RunInterruptedError):
-            await said(run_manager, run_id)
+            await follow_to_end(run_manager, run_id)
 
 
 # Replicas
 
 
-async def test_a_reader_leaves_here_and_goes_on_elsewhere(open_replica: OpenJournal) -> None:
+async def test_a_follower_continues_on_another_replica(open_replica: OpenJournal) -> None:
     gate = asyncio.Event()
     run = ScriptedRun([*words(300), gate, *words(300, 301)])
-    async with open_replica() as one, open_replica() as two, hub_on(one) as here, hub_on(two) as there:
+    async with open_replica() as one, open_replica() as two, open_manager(one) as here, open_manager(two) as there:
         run_id = await start(here, run, DisconnectPolicy(0.8))
         seen: list[tuple[int, Any]] = []
         async with aclosing(here.follow(run_id)) as events:
             async for number, event in events:
-                seen.append((number, event.content))  # type: ignore[union-attr]
+                assert isinstance(event, Message)
+                seen.append((number, event.content))
                 if number == 150:
                     break
-        rest = asyncio.create_task(said(there, run_id, 150))
-        await asyncio.sleep(1)  # longer than the grace of the place that it has left
+        rest = asyncio.create_task(follow_to_end(there, run_id, 150))
+        await asyncio.sleep(1)  # longer than the grace period of the first replica
         assert run.status == "running"
         gate.set()
         seen += await rest
@@ -259,17 +267,17 @@ async def test_a_reader_leaves_here_and_goes_on_elsewhere(open_replica: OpenJour
         assert end.status == "succeeded"
 
 
-async def test_a_failure_is_told_elsewhere_too(open_replica: OpenJournal) -> None:
-    async with open_replica() as one, open_replica() as two, hub_on(one) as here, hub_on(two) as there:
+async def test_an_error_reaches_followers_on_other_replicas(open_replica: OpenJournal) -> None:
+    async with open_replica() as one, open_replica() as two, open_manager(one) as here, open_manager(two) as there:
         run_id = await start(here, ScriptedRun([*words(2), ConflictError("busy")]))
         with pytest.raises(ConflictError, match=r"^busy$"):
-            await said(there, run_id)
+            await follow_to_end(there, run_id)
 
 
-async def test_a_replica_that_dies_is_noticed(open_replica: OpenJournal) -> None:
+async def test_followers_notice_that_a_replica_has_died(open_replica: OpenJournal) -> None:
     run = ScriptedRun([*words(2), asyncio.Event()])
-    async with open_replica() as one, open_replica(quiet_s=0.2) as two, hub_on(two) as there:
-        dying = RunManager(one, beat_s=0.1)
+    async with open_replica() as one, open_replica(quiet_s=0.2) as two, open_manager(two) as there:
+        dying = RunManager(one, heartbeat_s=0.1)
         run_id = await start(dying, run)
         seen: list[int] = []
 
@@ -280,8 +288,10 @@ async def test_a_replica_that_dies_is_noticed(open_replica: OpenJournal) -> None
 
         following = asyncio.create_task(follow())
         await asyncio.sleep(0.7)
-        assert not following.done()  # it is quiet, but lives
-        dying._beating.cancel()  # type: ignore[union-attr]
+        assert not following.done()  # quiet but alive
+        heartbeat = dying._heartbeat  # pyright: ignore[reportPrivateUsage]  # ends as if the process had died
+        assert heartbeat is not None
+        heartbeat.cancel()
         async with asyncio.timeout(3):
             with pytest.raises(RunInterruptedError, match="Continue the session"):
                 await following
@@ -292,21 +302,24 @@ async def test_a_replica_that_dies_is_noticed(open_replica: OpenJournal) -> None
 
 class Cancels:
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     async def request(self, session: str) -> None:
-        self.asked.append(session)
+        self.requests.append(session)
+
+    def watch(self, session: str, on_cancel: Callable[[], None]) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
 
-async def test_a_run_is_cancelled_from_elsewhere_by_its_session(open_replica: OpenJournal) -> None:
+async def test_a_run_on_another_replica_is_cancelled_by_its_session(open_replica: OpenJournal) -> None:
     run, cancels = ScriptedRun([*words(1), asyncio.Event()]), Cancels()
     async with open_replica() as one, open_replica() as two:
-        here, there = RunManager(one), RunManager(two, cancels)  # type: ignore[arg-type]
+        here, there = RunManager(one), RunManager(two, cancels)
         run_id = await start(here, run)
         assert await there.cancel(run_id)
-        assert cancels.asked == [run.envelope.session_id]
+        assert cancels.requests == [run.envelope.session_id]
         run.cancel()
-        await said(there, run_id)
+        await follow_to_end(there, run_id)
         assert not await there.cancel(run_id)
         for run_manager in (here, there):
             await run_manager.aclose()
@@ -315,24 +328,24 @@ async def test_a_run_is_cancelled_from_elsewhere_by_its_session(open_replica: Op
 # Many
 
 
-async def test_500_slow_followers_lose_nothing_and_hold_little() -> None:
+async def test_500_slow_followers_miss_no_event_and_use_little_memory() -> None:
     run = ScriptedRun([Message("x" * 1000) for _ in range(2000)])
     journal = MemoryJournal()
-    async with hub_on(journal) as run_manager:
+    async with open_manager(journal) as run_manager:
         run_id = await start(run_manager, run)
         followers = [run_manager.follow(run_id) for _ in range(500)]
         assert [(await anext(follower))[0] for follower in followers] == [1] * 500
         tracemalloc.start()
         try:
-            await ended(run)  # nobody holds it up
+            await wait_for_end(run)  # no follower delays it
             for follower in followers:
                 for _ in range(20):
                     await anext(follower)
-            held = tracemalloc.get_traced_memory()[0]
+            used = tracemalloc.get_traced_memory()[0]
         finally:
             tracemalloc.stop()
-        # The journal has 2 MB, once for all.
-        assert held < 8_000_000
+        # The journal holds 2 MB, shared by all followers.
+        assert used < 8_000_000
         for follower in followers[::50]:
             assert [number async for number, _ in follower] == list(range(22, 2001))
         for follower in followers:
@@ -349,36 +362,36 @@ CANVAS = canvas(
 )
 
 
-async def test_a_real_run_says_the_same_through_the_hub(open_journal: OpenJournal) -> None:
+async def test_a_real_run_has_the_same_events_through_the_run_manager(open_journal: OpenJournal) -> None:
     def runner() -> Runner:
         services = fake_services(models=OneModel(ScriptedModel([Reply("Hello \U0001f600 world", repeat=True)])))
         return Runner(compile_canvas(CANVAS, load_catalog()), services)
 
     direct = [event async for event in runner().start("s", {"query": "q"})]
-    async with open_journal() as journal, hub_on(journal) as run_manager:
+    async with open_journal() as journal, open_manager(journal) as run_manager:
         run = runner().start("s", {"query": "q"})
         run_id = await start(run_manager, run)
         async with aclosing(run_manager.follow(run_id)) as events:
-            followed = [event async for _, event in events]
-    assert followed == direct
+            events_ = [event async for _, event in events]
+    assert events_ == direct
     assert run.answer == "Hello \U0001f600 world"
 
 
-async def test_a_real_run_that_cannot_begin_tells_its_followers() -> None:
+async def test_followers_get_the_error_of_a_run_that_cannot_begin() -> None:
     runner = Runner(compile_canvas(CANVAS, load_catalog()), fake_services())
-    async with hub_on(MemoryJournal()) as run_manager:
+    async with open_manager(MemoryJournal()) as run_manager:
         run_id = await start(run_manager, runner.continue_("s"))
         with pytest.raises(ConflictError, match="Nothing waits"):
-            await said(run_manager, run_id)
+            await follow_to_end(run_manager, run_id)
 
 
-async def test_whether_a_run_is_played_is_known(open_journal: OpenJournal) -> None:
+async def test_is_played_until_the_end_of_a_run(open_journal: OpenJournal) -> None:
     gate = asyncio.Event()
     run = ScriptedRun([*words(2), gate])
-    async with open_journal() as journal, hub_on(journal) as run_manager:
+    async with open_journal() as journal, open_manager(journal) as run_manager:
         run_id = await start(run_manager, run)
         assert await run_manager.is_played(run_id)
         assert not await run_manager.is_played("0" * 32)
         gate.set()
-        assert len(await said(run_manager, run_id, 0)) == 2
+        assert len(await follow_to_end(run_manager, run_id, 0)) == 2
         assert not await run_manager.is_played(run_id)

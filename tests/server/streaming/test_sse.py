@@ -23,7 +23,7 @@ PAYLOADS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_each_frame_is_one_line_of_data_that_reads_back(payload: dict[str, Any]) -> None:
+def test_each_frame_is_one_line_of_data_that_can_be_parsed(payload: dict[str, Any]) -> None:
     for frame, head in (
         (ragflow_frame(payload), b"data:{"),
         (ragflow_frame(payload, 3), b"id:3\ndata:{"),
@@ -38,16 +38,16 @@ def test_each_frame_is_one_line_of_data_that_reads_back(payload: dict[str, Any])
         assert json.loads(lines[-3].partition(":")[2]) == payload
 
 
-def test_keys_keep_their_order_and_what_is_no_json_becomes_null() -> None:
+def test_keys_keep_their_order_and_values_without_a_json_form_become_null() -> None:
     assert ragflow_frame({"b": float("nan"), "a": object()}) == b'data:{"b":null,"a":null}\n\n'
 
 
-def test_the_ends_and_the_signs_of_life() -> None:
+def test_end_markers_and_heartbeats() -> None:
     assert (RAGFLOW_DONE, OPENAI_DONE) == (b"data:[DONE]\n\n", b"data: [DONE]\n\n")
     assert HEARTBEAT.startswith(b":")
     assert retry_frame(0.25) == b"retry: 250\n\n"
 
 
-def test_a_name_cannot_bring_lines_of_its_own() -> None:
-    with pytest.raises(ValueError, match="cannot be called"):
+def test_an_event_name_cannot_add_lines() -> None:
+    with pytest.raises(ValueError, match="Invalid event name"):
         native_frame({}, "message\ndata: evil")

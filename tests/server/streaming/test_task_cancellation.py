@@ -6,7 +6,7 @@ from contextlib import suppress
 from ragflow_lg.server.streaming.task_cancellation import end_task
 
 
-async def test_a_task_that_swallows_a_cancel_ends_all_the_same() -> None:
+async def test_a_task_that_swallows_cancellations_ends() -> None:
     async def stubborn() -> None:
         for _ in range(2):
             with suppress(asyncio.CancelledError):
